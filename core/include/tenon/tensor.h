@@ -1,0 +1,210 @@
+/* Owned tensors: who keeps memory alive, how it crosses to others, and views that share it.
+ *
+ * One failure rule: ownership moves only on TENON_OK; otherwise nothing was taken, nothing was given, *out is
+ * unchanged. Every function may be called from any thread, needs no runtime lock, and never copies data unless its name
+ * says so. */
+#ifndef TENON_TENSOR_H
+#define TENON_TENSOR_H
+
+#include <tenon/dlpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A view with a share of the memory it describes. Opaque, one allocation, atomically counted, never changed after it is
+ * made: any number of threads may read it. */
+typedef struct tenon_tensor tenon_tensor;
+
+/* Gives an owner's memory back. Called exactly once, by whichever thread drops the last count. */
+typedef void (*tenon_release_fn)(void *owner);
+
+/* ------------------------------------------------------------------------------------------------------ ownership */
+
+/* Memory of the caller's, for tenon_tensor_from_blob. What is left 0 is: no strides (C order), no flags, on the CPU
+ * (device_type 0), nothing to release. */
+typedef struct tenon_blob {
+    void *data;           /* where the block starts */
+    uint64_t byte_offset; /* from there to the first element */
+    uint64_t data_size;   /* bytes of the block, all of which views may use; 0: only those that this view touches */
+    tenon_dtype dtype;
+    tenon_device device;
+    int32_t ndim;
+    const int64_t *shape;
+    const int64_t *strides; /* in elements, or NULL */
+    uint64_t flags;         /* TENON_READ_ONLY, TENON_IS_COPIED, TENON_SUBBYTE_PADDED */
+    void *owner;
+    tenon_release_fn release;
+} tenon_blob;
+
+/* Make a tensor of memory that exists.
+ *
+ * Ownership: takes `owner` on TENON_OK and calls release(owner) once, with the last count; shape and strides are
+ * copied. Release:   tenon_tensor_release(*out). Errors:    those of tenon_view_init, TENON_EBOUNDS (reaches outside
+ * data_size), TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out,
+                                                              tenon_error *err);
+
+#define TENON_ZEROED 1u
+
+/* Make a tensor of new memory on the CPU: C order, 64-byte aligned, filled with zeros where `options` has TENON_ZEROED.
+ *
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    those of tenon_view_init, TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                                          uint32_t options, tenon_tensor **out, tenon_error *err);
+
+/* Add a count and return `tensor`. NULL gives NULL. */
+TENON_API tenon_tensor *tenon_tensor_retain(tenon_tensor *tensor);
+
+/* Drop a count; the last one releases the memory, unless other tensors share it. NULL does nothing. Never waits. */
+TENON_API void tenon_tensor_release(tenon_tensor *tensor);
+
+/* The view, valid until `tensor` is released. NULL gives NULL. */
+TENON_API const tenon_view *tenon_tensor_view(const tenon_tensor *tensor);
+
+/* The counts on this tensor at this moment, those of its views and exports included; 0 for NULL. For tests and
+ * debugging: another thread may have changed it already. */
+TENON_API int64_t tenon_tensor_refcount(const tenon_tensor *tensor);
+
+/* Return the same tensor with one count more where it is in C order without gaps, else a new one with a copy.
+ *
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    TENON_EINVAL, TENON_EDEVICE (a copy is needed, of memory that the CPU cannot read), TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out,
+                                                               tenon_error *err);
+
+/* --------------------------------------------------------------------------------------------------------- DLPack */
+
+/* Import a producer's tensor without copying. One that Tenon exported comes back as the tensor it was made from.
+ *
+ * Ownership: takes `managed` on TENON_OK and calls its deleter (which may be NULL) once, with the last count; otherwise
+ *            the caller keeps it. It is only read.
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    TENON_EVERSION (another major: nothing past the deleter was read), those of tenon_view_init,
+ *            TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out,
+                                                           tenon_error *err);
+
+/* As tenon_tensor_import, for the struct before DLPack 1.0. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_import_legacy(tenon_dl_managed_legacy *managed, tenon_tensor **out,
+                                                                  tenon_error *err);
+
+/* Export the tensor to a consumer without copying. The version is the oldest minor of DLPack 1 that defines what the
+ * struct holds.
+ *
+ * Ownership: gives a struct that holds one count; its deleter drops it and frees the struct, on any thread.
+ * Errors:    TENON_EINVAL, TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_export(tenon_tensor *tensor, tenon_dl_managed **out,
+                                                           tenon_error *err);
+
+/* As tenon_tensor_export, for consumers older than DLPack 1.0, which know no flags.
+ *
+ * Errors:    also TENON_EREADONLY (read-only memory), TENON_EDTYPE (padded sub-byte values). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_legacy **out,
+                                                                  tenon_error *err);
+
+/* ---------------------------------------------------------------------------------------------------------- views
+ *
+ * Each gives a new tensor on the same memory, holding a count of its own on the owner; read-only stays read-only. A
+ * `dim` may be negative and then counts from the end. Packed sub-byte values can only be cut at whole bytes
+ * (TENON_ELAYOUT).
+ *
+ * Ownership: takes nothing; `tensor` may be released before the result.
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    TENON_EINVAL (NULL), TENON_EBOUNDS (a dim or index that is not there), TENON_ENOMEM, and those named. */
+
+/* An index or dimension left out, as None in Python. */
+#define TENON_OMIT INT64_MIN
+
+/* tensor[start:stop:step] along `dim`, by Python's rules: negative indices count from the end, those beyond it are cut,
+ * TENON_OMIT gives the default. Errors: TENON_EINVAL (step 0 or TENON_OMIT). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_slice(tenon_tensor *tensor, int64_t dim, int64_t start,
+                                                          int64_t stop, int64_t step, tenon_tensor **out,
+                                                          tenon_error *err);
+
+/* tensor[index] along `dim`, which goes away. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_select(tenon_tensor *tensor, int64_t dim, int64_t index,
+                                                           tenon_tensor **out, tenon_error *err);
+
+/* Dimension i of the result is dimension axes[i]; each is named once, ndim in all. Errors: TENON_EINVAL (twice). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes,
+                                                            tenon_tensor **out, tenon_error *err);
+
+/* Two dimensions change places. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_transpose(tenon_tensor *tensor, int64_t dim0, int64_t dim1,
+                                                              tenon_tensor **out, tenon_error *err);
+
+/* The same elements in C order under another shape; one dimension may be -1: what is left. Errors: TENON_ESHAPE
+ * (another number of elements), TENON_ELAYOUT (it would need a copy). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int64_t *shape,
+                                                            tenon_tensor **out, tenon_error *err);
+
+/* One dimension. Errors: TENON_ELAYOUT (it would need a copy). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_flatten(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err);
+
+/* Without dimension `dim`, which must be of size 1 (TENON_ESHAPE); TENON_OMIT: without all that are. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tensor **out,
+                                                            tenon_error *err);
+
+/* With a new dimension of size 1 before `dim`, 0 to ndim. Errors: TENON_ESHAPE (more than 64). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_tensor **out,
+                                                                tenon_error *err);
+
+/* Repeat dimensions of size 1, and new ones in front, by strides of 0. Errors: TENON_ESHAPE, TENON_EOVERFLOW. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_broadcast_to(tenon_tensor *tensor, int32_t ndim,
+                                                                 const int64_t *shape, tenon_tensor **out,
+                                                                 tenon_error *err);
+
+/* Any shape and strides, `offset` elements from the first one, inside the owner's extent: `data_size` where it was
+ * given, else the bytes touched by the view that the owner came with. Errors: those of tenon_view_init, TENON_EBOUNDS.
+ */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const int64_t *shape,
+                                                               const int64_t *strides, int64_t offset,
+                                                               tenon_tensor **out, tenon_error *err);
+
+/* The same bits under another dtype of the same size. Errors: TENON_EDTYPE. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_view_as(tenon_tensor *tensor, tenon_dtype dtype, tenon_tensor **out,
+                                                            tenon_error *err);
+
+/* The real or the imaginary parts of complex numbers. Errors: TENON_EDTYPE (not complex, or of several lanes). */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_real(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err);
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_imag(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err);
+
+/* -------------------------------------------------------------------------------------------------------- origins
+ *
+ * With TENON_DEBUG=1 in the environment each tensor remembers the source line that made it. The macros below say which
+ * line that is; they cost one call that returns at once. TENON_NO_ORIGINS leaves them out. */
+
+/* Name the place that makes the next tensor on this thread. `place` must live as long as the process. */
+TENON_API void tenon_origin(const char *place);
+
+#ifndef TENON_NO_ORIGINS
+#define TENON_TEXT2(x)                  #x
+#define TENON_TEXT(x)                   TENON_TEXT2(x)
+#define TENON_HERE(call)                (tenon_origin(__FILE__ ":" TENON_TEXT(__LINE__)), call)
+#define tenon_tensor_from_blob(...)     TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
+#define tenon_tensor_alloc(...)         TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
+#define tenon_tensor_contiguous(...)    TENON_HERE(tenon_tensor_contiguous(__VA_ARGS__))
+#define tenon_tensor_import(...)        TENON_HERE(tenon_tensor_import(__VA_ARGS__))
+#define tenon_tensor_import_legacy(...) TENON_HERE(tenon_tensor_import_legacy(__VA_ARGS__))
+#define tenon_tensor_slice(...)         TENON_HERE(tenon_tensor_slice(__VA_ARGS__))
+#define tenon_tensor_select(...)        TENON_HERE(tenon_tensor_select(__VA_ARGS__))
+#define tenon_tensor_permute(...)       TENON_HERE(tenon_tensor_permute(__VA_ARGS__))
+#define tenon_tensor_transpose(...)     TENON_HERE(tenon_tensor_transpose(__VA_ARGS__))
+#define tenon_tensor_reshape(...)       TENON_HERE(tenon_tensor_reshape(__VA_ARGS__))
+#define tenon_tensor_flatten(...)       TENON_HERE(tenon_tensor_flatten(__VA_ARGS__))
+#define tenon_tensor_squeeze(...)       TENON_HERE(tenon_tensor_squeeze(__VA_ARGS__))
+#define tenon_tensor_expand_dims(...)   TENON_HERE(tenon_tensor_expand_dims(__VA_ARGS__))
+#define tenon_tensor_broadcast_to(...)  TENON_HERE(tenon_tensor_broadcast_to(__VA_ARGS__))
+#define tenon_tensor_as_strided(...)    TENON_HERE(tenon_tensor_as_strided(__VA_ARGS__))
+#define tenon_tensor_view_as(...)       TENON_HERE(tenon_tensor_view_as(__VA_ARGS__))
+#define tenon_tensor_real(...)          TENON_HERE(tenon_tensor_real(__VA_ARGS__))
+#define tenon_tensor_imag(...)          TENON_HERE(tenon_tensor_imag(__VA_ARGS__))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

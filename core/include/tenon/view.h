@@ -1,0 +1,78 @@
+/* Questions about a view's memory, and the one copy. Nothing here allocates or owns. A NULL view has no bytes. */
+#ifndef TENON_VIEW_H
+#define TENON_VIEW_H
+
+#include <tenon/dlpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one validation: describe `source` in `view`, or say what is wrong with it. Every tensor from outside passes here.
+ *
+ * `flags` are DLPack's three. `dims` is room for 2 * source->ndim values that lives as long as the view: shape and
+ * strides are copied there (`source->shape` may be `dims` itself, `source->strides` `dims + ndim`); it is not touched
+ * where ndim is outside 0 to 64. NULL strides are filled in, in C order. Strides of dimensions of size 1 or of empty
+ * tensors are kept as they came and never looked at. `source` is only read.
+ *
+ * Errors: TENON_EINVAL (NULL, unknown flags, NULL shape or data), TENON_ESHAPE (ndim outside 0 to 64, negative
+ *         dimensions), TENON_EDTYPE, TENON_EDEVICE, TENON_EOVERFLOW, TENON_EBOUNDS (reaches below address or handle
+ *         offset 0, or past the last). */
+TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
+                                                       int64_t *dims, tenon_error *err);
+
+/* The number of elements of a shape.
+ *
+ * Errors: TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW (also where only a dimension of 0 keeps the product small). */
+TENON_API TENON_NODISCARD tenon_status tenon_shape_numel(int32_t ndim, const int64_t *shape, int64_t *out,
+                                                         tenon_error *err);
+
+/* The strides, in elements, of a shape without gaps, in order 'C' or 'F'. A dimension of 0 counts as 1.
+ *
+ * Errors: as tenon_shape_numel, and TENON_EINVAL for another order. */
+TENON_API TENON_NODISCARD tenon_status tenon_shape_strides(int32_t ndim, const int64_t *shape, char order, int64_t *out,
+                                                           tenon_error *err);
+
+/* The bits between one element and the next where the stride is 1: bits * lanes, or 8 * lanes for padded sub-byte
+ * values. A multiple of 8 but for packed sub-byte dtypes. */
+TENON_API int64_t tenon_view_item_bits(const tenon_view *view);
+
+/* The bytes that the elements would take without gaps. */
+TENON_API int64_t tenon_view_nbytes(const tenon_view *view);
+
+/* The bytes that the view touches, relative to its first element: from `low` (0 or negative) up to, not including,
+ * `high`. Both 0 for an empty view. */
+typedef struct tenon_extent {
+    int64_t low;
+    int64_t high;
+} tenon_extent;
+
+TENON_API tenon_extent tenon_view_extent(const tenon_view *view);
+
+/* The largest power of two, at most 4096, that divides the address (or handle offset) of the first element. */
+TENON_API size_t tenon_view_alignment(const tenon_view *view);
+
+/* Whether some byte (some bit of packed sub-byte dtypes) belongs to both. Exact but for views whose strides interleave
+ * in so many ways that counting them out would take long: there the answer is yes. Views on different devices, neither
+ * of them readable by the CPU, never overlap. */
+TENON_API bool tenon_view_overlaps(const tenon_view *a, const tenon_view *b);
+
+/* Whether two elements of the view share memory: a stride of 0, or strides that fold. Exact as tenon_view_overlaps. */
+TENON_API bool tenon_view_self_overlaps(const tenon_view *view);
+
+/* Write "f32[2, 3] strides [3, 1] on cpu, read-only, at 0x…" in one line. Ends and returns as tenon_dtype_format. */
+TENON_API size_t tenon_view_format(const tenon_view *view, char *buffer, size_t size);
+
+/* Copy every element of `src` to its place in `dst`: same dtype and shape, any two layouts, memory the CPU can reach.
+ * Runs on the calling thread.
+ *
+ * Errors: TENON_EINVAL (NULL), TENON_EDTYPE and TENON_ESHAPE (they differ), TENON_EDEVICE, TENON_EREADONLY (dst),
+ *         TENON_EOVERLAP (dst overlaps itself or src; copying a view onto itself does nothing). Nothing is written
+ * then. */
+TENON_API TENON_NODISCARD tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,137 @@
+/* What the core's sources share and no client may see. */
+#ifndef TENON_INTERNAL_H
+#define TENON_INTERNAL_H
+
+/* The core names the caller's line as a tensor's origin, never its own. */
+#define TENON_NO_ORIGINS
+#include <tenon/tenon.h>
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+/* -------------------------------------------------------------------------------------------------------- numbers */
+
+#define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
+#define tenon__mul_overflows(a, b, out) __builtin_mul_overflow(a, b, out)
+
+/* A product that may wrap: for strides that nobody looks at. */
+static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- text */
+
+/* Text that grows in a fixed buffer; `length` goes on counting past its end. */
+typedef struct tenon__text {
+    char *buffer;
+    size_t size;
+    size_t length;
+} tenon__text;
+
+void tenon__text_add(tenon__text *text, const char *format, ...) TENON_PRINTF(2, 3);
+void tenon__text_add_va(tenon__text *text, const char *format, va_list arguments) TENON_PRINTF(2, 0);
+void tenon__text_add_list(tenon__text *text, int32_t count, const int64_t *values);
+void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype);
+void tenon__text_add_device(tenon__text *text, tenon_device device);
+
+/* Room for a dtype with its shape in a message; longer ones are cut. */
+typedef struct tenon__phrase {
+    char text[320];
+} tenon__phrase;
+
+/* "f32[2, 3]" */
+tenon__phrase tenon__type_phrase(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+tenon__phrase tenon__list_phrase(int32_t count, const int64_t *values);
+tenon__phrase tenon__dtype_phrase(tenon_dtype dtype);
+tenon__phrase tenon__device_phrase(tenon_device device);
+
+/* -------------------------------------------------------------------------------------------------- dtypes, layout */
+
+/* The dtype whose short or long name is exactly text[0..length). */
+bool tenon__dtype_lookup(const char *text, size_t length, tenon_dtype *out);
+/* The device type of a name without an id. */
+bool tenon__device_lookup(const char *text, size_t length, int32_t *out);
+
+/* Bits of storage per element. */
+static inline int64_t tenon__item_bits(tenon_dtype dtype, uint64_t flags)
+{
+    int64_t lane = (dtype.bits < 8 && (flags & TENON_SUBBYTE_PADDED)) ? 8 : dtype.bits;
+    return lane * dtype.lanes;
+}
+
+/* tenon_view_init on behalf of `function`. */
+tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                             const char *function, tenon_error *err);
+tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_error *err);
+tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err);
+/* The product of a checked shape, and the bytes of so many elements. */
+tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, int64_t *numel,
+                                int64_t *bytes, const char *function, tenon_error *err);
+/* Strides without gaps; false on overflow. */
+bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides);
+/* Where the first element is: an address, or an offset in a handle. */
+uint64_t tenon__position(const tenon_view *view);
+
+/* --------------------------------------------------------------------------------------------------------- tensors */
+
+struct tenon_tensor {
+    tenon_view view;
+    _Atomic int64_t count;
+    tenon_tensor *root; /* the tensor that holds the memory; itself where it does */
+    uint64_t low;       /* of the root: the positions that views may use */
+    uint64_t high;
+    void *owner; /* of the root */
+    tenon_release_fn release;
+    int64_t data_bytes; /* of the root: what tenon_tensor_alloc made */
+    size_t block_size;  /* of this allocation */
+    const char *origin; /* the rest is used under TENON_DEBUG only */
+    tenon_tensor *previous;
+    tenon_tensor *next;
+    int64_t dims[]; /* shape, then strides */
+};
+
+/* A block for a tensor of `ndim` with `extra` bytes behind its dims; not counted, nothing in it is set. */
+tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err);
+void tenon__tensor_discard(tenon_tensor *block);
+/* Make a described block a tensor with one count: a root where `root` is NULL. Cannot fail. */
+void tenon__tensor_start(tenon_tensor *block, tenon_tensor *root);
+/* A tensor on a producer's memory, which the result owns. */
+tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
+                                tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err);
+/* tenon_tensor_alloc with DLPack flags. */
+tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, bool zeroed,
+                                 const char *function, tenon_tensor **out, tenon_error *err);
+
+/* --------------------------------------------------------------------------------------------------------- memory */
+
+typedef struct tenon__counters {
+    _Atomic int64_t tensors;
+    _Atomic int64_t exports;
+    _Atomic int64_t bytes;
+    _Atomic int64_t deferred;
+} tenon__counters;
+
+extern tenon__counters tenon__live;
+
+static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
+{
+    atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
+}
+
+void *tenon__alloc(size_t size, bool zeroed);
+void tenon__free(void *memory, size_t size);
+
+/* ---------------------------------------------------------------------------------------------------------- debug */
+
+/* Whether TENON_DEBUG is on. */
+bool tenon__debug(void);
+void tenon__debug_add(tenon_tensor *tensor);
+/* Take a tensor without counts off the list; its block is kept a while, so that a release too many finds it. */
+void tenon__debug_retire(tenon_tensor *tensor);
+/* Free the blocks that are kept. */
+void tenon__debug_flush(void);
+/* Stop the program where the tensor is one of those. `count` is what it had before. */
+void tenon__debug_check(const tenon_tensor *tensor, int64_t count, const char *function);
+
+#endif
