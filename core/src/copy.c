@@ -91,7 +91,10 @@ static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *
 /* `unit`: what an element takes, in bytes or in bits. Dimensions go in by the strides of dst, the smallest first. */
 static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t unit)
 {
-    *loops = (tenon__loops){.dst = dst->data, .src = src->data, .item = unit};
+    loops->dst = dst->data;
+    loops->src = src->data;
+    loops->item = unit;
+    loops->ndim = 0;
     for (int32_t d = 0; d < dst->ndim; d++) {
         if (dst->shape[d] == 1)
             continue;

@@ -7,7 +7,6 @@
 
 #include "copy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __SSE2__
@@ -20,17 +19,23 @@
 #define COPY_INLINE static inline
 #endif
 
+/* Before a loop over an array that must become registers, which -O2 alone does not do. */
+#if defined(__GNUC__)
+#define COPY_UNROLL _Pragma("GCC unroll 16")
+#else
+#define COPY_UNROLL
+#endif
+
 enum {
     COPY_LINE = 64,            /* bytes of a cache line */
-#ifndef BUF
-#define BUF 16
-#define TIL 64
-#endif
-    COPY_PIECE = 1 << 10,
-    COPY_BUFFER = BUF << 10,    /* half of a small first-level cache */
-    COPY_TILE = TIL,            /* lines of src that a tile is made of */
+    COPY_PIECE = 1 << 10,      /* of memory that is repeated; a short memcpy, which starts fast */
+    COPY_BUFFER = 16 << 10,    /* half of a small first-level cache */
+    COPY_TILE = 128,           /* items along src that a tile has at most, where dst lets it choose */
+    COPY_TINY = 32,            /* items of a tile that is not worth its set-up */
     COPY_STREAM_FROM = 8 << 20 /* bytes from which on dst would only push better things out of the caches */
 };
+
+_Static_assert(COPY_BUFFER / COPY_TILE >= COPY_LINE, "a tile has whole lines of dst");
 
 typedef struct copy_job {
     int64_t n[2];
@@ -51,31 +56,6 @@ static int64_t copy_to_line(const char *p)
     return (int64_t)(-(uintptr_t)p % COPY_LINE);
 }
 
-/* Write `n` bytes that will not be read soon: whole lines go past the caches. */
-static void copy_stream(char *dst, const char *src, int64_t n)
-{
-#ifdef __SSE2__
-    int64_t head = copy_to_line(dst);
-    if (n >= head + COPY_LINE) {
-        memcpy(dst, src, (size_t)head);
-        dst += head, src += head, n -= head;
-        for (; n >= COPY_LINE; dst += COPY_LINE, src += COPY_LINE, n -= COPY_LINE) {
-            __m128i a = _mm_loadu_si128((const __m128i *)(const void *)src);
-            __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(src + 16));
-            __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(src + 32));
-            __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(src + 48));
-            _mm_stream_si128((__m128i *)(void *)dst, a);
-            _mm_stream_si128((__m128i *)(void *)(dst + 16), b);
-            _mm_stream_si128((__m128i *)(void *)(dst + 32), c);
-            _mm_stream_si128((__m128i *)(void *)(dst + 48), d);
-        }
-    }
-#endif
-    memcpy(dst, src, (size_t)n);
-}
-
-/* ---------------------------------------------------------------------------------------------------------- SSE2 */
-
 #ifdef __SSE2__
 COPY_INLINE __m128i copy_load(const char *p)
 {
@@ -86,7 +66,42 @@ COPY_INLINE void copy_store(char *p, __m128i v)
 {
     _mm_storeu_si128((__m128i *)(void *)p, v);
 }
+#endif
 
+/* Write `n` bytes that will not be read soon: whole lines go past the caches. */
+static void copy_stream(char *dst, const char *src, int64_t n)
+{
+#ifdef __SSE2__
+    int64_t head = copy_to_line(dst);
+    if (n >= head + COPY_LINE) {
+        memcpy(dst, src, (size_t)head);
+        dst += head, src += head, n -= head;
+        for (; n >= COPY_LINE; dst += COPY_LINE, src += COPY_LINE, n -= COPY_LINE) {
+            __m128i a = copy_load(src);
+            __m128i b = copy_load(src + 16);
+            __m128i c = copy_load(src + 32);
+            __m128i d = copy_load(src + 48);
+            _mm_stream_si128((__m128i *)(void *)dst, a);
+            _mm_stream_si128((__m128i *)(void *)(dst + 16), b);
+            _mm_stream_si128((__m128i *)(void *)(dst + 32), c);
+            _mm_stream_si128((__m128i *)(void *)(dst + 48), d);
+        }
+    }
+#endif
+    memcpy(dst, src, (size_t)n);
+}
+
+static void copy_out(char *dst, const char *src, int64_t n, bool stream)
+{
+    if (stream)
+        copy_stream(dst, src, n);
+    else
+        memcpy(dst, src, (size_t)n);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- SSE2 */
+
+#ifdef __SSE2__
 /* The items of `v`, last first. */
 COPY_INLINE __m128i copy_reversed(__m128i v, int64_t item)
 {
@@ -133,22 +148,38 @@ COPY_INLINE __m128i copy_unpack(__m128i a, __m128i b, int64_t item, bool high)
     }
 }
 
-/* Transpose a square of 16 / item items: row i of it is at src + i * from, its column i goes to out + i * pitch.
- * Interleaving row i with row i + half of them all, log2 times over, is a transpose. */
-COPY_INLINE void copy_square(char *out, int64_t pitch, const char *src, int64_t from, int64_t item)
+/* Rows 2i and 2i + 1 become the items of row i in turn with those of row i + half of them all. */
+COPY_INLINE void copy_interleave(__m128i *rows, int64_t item)
 {
     const int side = (int)(16 / item);
-    __m128i rows[16], next[16];
-    for (int i = 0; i < side; i++)
-        rows[i] = copy_load(src + i * from);
-    for (int step = 1; step < side; step *= 2) {
-        for (int i = 0; i < side / 2; i++) {
-            next[2 * i] = copy_unpack(rows[i], rows[i + side / 2], item, false);
-            next[2 * i + 1] = copy_unpack(rows[i], rows[i + side / 2], item, true);
-        }
-        for (int i = 0; i < side; i++)
-            rows[i] = next[i];
+    __m128i next[16];
+    COPY_UNROLL
+    for (int i = 0; i < side / 2; i++) {
+        next[2 * i] = copy_unpack(rows[i], rows[i + side / 2], item, false);
+        next[2 * i + 1] = copy_unpack(rows[i], rows[i + side / 2], item, true);
     }
+    COPY_UNROLL
+    for (int i = 0; i < side; i++)
+        rows[i] = next[i];
+}
+
+/* Transpose a square of 16 / item items: row i of it is at src + i * from, its column i goes to out + i * pitch. Of
+ * the rows only the first `count` are real. */
+COPY_INLINE void copy_square(char *out, int64_t pitch, const char *src, int64_t from, int64_t count, int64_t item)
+{
+    const int side = (int)(16 / item);
+    __m128i rows[16];
+    COPY_UNROLL
+    for (int i = 0; i < side; i++)
+        rows[i] = copy_load(src + (i < count ? i * from : 0));
+    copy_interleave(rows, item);
+    if (item <= 4)
+        copy_interleave(rows, item);
+    if (item <= 2)
+        copy_interleave(rows, item);
+    if (item == 1)
+        copy_interleave(rows, item);
+    COPY_UNROLL
     for (int i = 0; i < side; i++)
         copy_store(out + i * pitch, rows[i]);
 }
@@ -158,17 +189,25 @@ COPY_INLINE void copy_square(char *out, int64_t pitch, const char *src, int64_t 
 
 COPY_INLINE void copy_strided(char *dst, int64_t to, const char *src, int64_t from, int64_t n, int64_t item)
 {
-    /* Larger items wait for memory, and the prefetcher does better with one load and one store in the loop. */
-    if (item <= 2) {
-        for (; n >= 4; n -= 4, dst += 4 * to, src += 4 * from) {
-            memcpy(dst, src, (size_t)item);
-            memcpy(dst + to, src + from, (size_t)item);
-            memcpy(dst + 2 * to, src + 2 * from, (size_t)item);
-            memcpy(dst + 3 * to, src + 3 * from, (size_t)item);
-        }
-    }
-    for (int64_t i = 0; i < n; i++, dst += to, src += from)
+    for (; n >= 4; n -= 4, dst += 4 * to, src += 4 * from) {
         memcpy(dst, src, (size_t)item);
+        memcpy(dst + to, src + from, (size_t)item);
+        memcpy(dst + 2 * to, src + 2 * from, (size_t)item);
+        memcpy(dst + 3 * to, src + 3 * from, (size_t)item);
+    }
+    for (; n > 0; n--, dst += to, src += from)
+        memcpy(dst, src, (size_t)item);
+}
+
+/* The same for long lines: those of larger items wait for memory, and prefetchers do better with one load and one store
+ * in the loop. */
+COPY_INLINE void copy_strided_line(char *dst, int64_t to, const char *src, int64_t from, int64_t n, int64_t item)
+{
+    if (item <= 2)
+        copy_strided(dst, to, src, from, n, item);
+    else
+        for (; n > 0; n--, dst += to, src += from)
+            memcpy(dst, src, (size_t)item);
 }
 
 /* Put n items in a row at `out`. */
@@ -176,37 +215,78 @@ COPY_INLINE void copy_gather(char *out, const char *src, int64_t from, int64_t n
 {
 #ifdef __SSE2__
     const int64_t side = 16 / item;
-    if (item < 16 && from == -item) {
+    const bool fits = item < 16 && 16 % item == 0;
+    if (fits && from == -item) {
         for (; n >= side; n -= side, out += 16, src -= 16)
             copy_store(out, copy_reversed(copy_load(src + item - 16), item));
-    } else if (item < 16 && from == 2 * item) {
+    } else if (fits && from == 2 * item) {
         /* The last item read ends a step before the second vector does: leave it to the loop below. */
         for (; n > side; n -= side, out += 16, src += 32)
             copy_store(out, copy_even(copy_load(src), copy_load(src + 16), item));
     }
 #endif
-    copy_strided(out, item, src, from, n, item);
+    copy_strided_line(out, item, src, from, n, item);
 }
 
-/* Fill `n` bytes, a multiple of `item`, with copies of one item; `n` is at most the buffer's size. */
-static void copy_fill(char *out, const char *src, int64_t n, int64_t item)
+/* Fill `n` bytes with one item over and over. */
+static void copy_repeat(char *out, const char *src, int64_t item, int64_t n)
 {
     memcpy(out, src, (size_t)item);
     for (int64_t done = item; done < n; done *= 2)
         memcpy(out + done, out, (size_t)copy_min(done, n - done));
 }
 
-/* dst dense along the first dimension, src the same item all along it. */
+#ifdef __SSE2__
+COPY_INLINE void copy_store_line(char *p, __m128i v)
+{
+    copy_store(p, v);
+    copy_store(p + 16, v);
+    copy_store(p + 32, v);
+    copy_store(p + 48, v);
+}
+
+/* Fill n bytes, at least a line, with items that divide 16 bytes. */
+static void copy_fill_line(char *dst, const char *src, int64_t item, int64_t n)
+{
+    char pattern[32];
+    copy_repeat(pattern, src, item, 32);
+    const __m128i ends = copy_load(pattern);
+    int64_t at = copy_to_line(dst);
+    const __m128i middle = copy_load(pattern + at % item);
+    copy_store_line(dst, ends);
+    for (; at + COPY_LINE <= n; at += COPY_LINE)
+        copy_store_line(dst + at, middle);
+    copy_store_line(dst + n - COPY_LINE, ends);
+}
+#endif
+
+/* dst dense along the first dimension, for a line at least, src the same item all along it. Pieces start where lines of
+ * dst do, at whatever place in the item that is. */
 static void copy_fill_lines(const copy_job *job, char *dst, const char *src)
 {
-    char buffer[COPY_PIECE];
-    const int64_t bytes = job->n[0] * job->item;
-    const int64_t part = copy_min(bytes, COPY_PIECE - COPY_PIECE % job->item);
+    char pattern[COPY_PIECE + COPY_PIECE / 2];
+    const int64_t item = job->item, bytes = job->n[0] * item;
     for (int64_t j = 0; j < job->n[1]; j++, dst += job->to[1], src += job->from[1]) {
-        copy_fill(buffer, src, part, job->item);
-        for (int64_t at = 0; at < bytes; at += part)
-            memcpy(dst + at, buffer, (size_t)copy_min(part, bytes - at));
+#ifdef __SSE2__
+        if (16 % item == 0) {
+            copy_fill_line(dst, src, item, bytes);
+            continue;
+        }
+#endif
+        copy_repeat(pattern, src, item, copy_min(bytes, COPY_PIECE + item));
+        int64_t at = copy_to_line(dst);
+        memcpy(dst, pattern, (size_t)at);
+        for (int64_t now; at < bytes; at += now) {
+            now = copy_min(COPY_PIECE, bytes - at);
+            memcpy(dst + at, pattern + at % item, (size_t)now);
+        }
     }
+}
+
+static void copy_fill_bytes(const copy_job *job, char *dst, const char *src)
+{
+    for (int64_t j = 0; j < job->n[1]; j++, dst += job->to[1], src += job->from[1])
+        memset(dst, *src, (size_t)job->n[0]);
 }
 
 COPY_INLINE void copy_lines(const copy_job *job, char *dst, const char *src, int64_t item)
@@ -216,25 +296,38 @@ COPY_INLINE void copy_lines(const copy_job *job, char *dst, const char *src, int
         if (to == item)
             copy_gather(dst, src, from, n, item);
         else
-            copy_strided(dst, to, src, from, n, item);
+            copy_strided_line(dst, to, src, from, n, item);
     }
 }
 
 /* --------------------------------------------------------------------------------------------------------- tiles */
 
-/* Put a tile in `out`: row k of it has the items src[i * from + k * step], i from 0 to ni. */
-COPY_INLINE void copy_tile(char *out, int64_t pitch, const char *src, int64_t from, int64_t step, int64_t ni,
-                           int64_t nk, int64_t item)
+/* Put a tile in `out`: row k of it has the items src[i * from + k * step], i from 0 to ni. Up to 16 bytes behind the
+ * tile are overwritten. */
+COPY_INLINE void copy_tile(char *out, const char *src, int64_t from, int64_t step, int64_t ni, int64_t nk, int64_t item)
 {
+    const int64_t pitch = ni * item;
     int64_t done = 0;
 #ifdef __SSE2__
     const int64_t side = 16 / item;
-    if (step == item && item < 16 && nk >= side) {
+    const int64_t rest = ni % side;
+    if (step == item && item < 16 && rest != 0 && ni < 2 * side && ni > side / 2) {
+        /* A few rows of src, such as the channels of an image. A square that is not full writes too much, into places
+         * that are all written later. */
+        int64_t k = 0;
+        for (; k + side <= nk; k += side) {
+            const char *at = src + k * item;
+            copy_square(out + k * pitch + (ni - rest) * item, pitch, at + (ni - rest) * from, from, rest, item);
+            if (ni > side)
+                copy_square(out + k * pitch, pitch, at, from, side, item);
+        }
+        out += k * pitch, src += k * item, nk -= k;
+    } else if (step == item && item < 16 && nk >= side) {
         for (; done + side <= ni; done += side) {
             const char *row = src + done * from;
             int64_t k = 0;
             for (; k + side <= nk; k += side)
-                copy_square(out + k * pitch + done * item, pitch, row + k * item, from, item);
+                copy_square(out + k * pitch + done * item, pitch, row + k * item, from, side, item);
             for (; k < nk; k++)
                 copy_strided(out + k * pitch + done * item, item, row + k * item, from, side, item);
         }
@@ -252,14 +345,16 @@ COPY_INLINE void copy_tile(char *out, int64_t pitch, const char *src, int64_t fr
 /* The first dimension is the one that dst has together, the second the one that src has. */
 COPY_INLINE void copy_tiles(const copy_job *job, char *dst, const char *src, int64_t item)
 {
-    _Alignas(COPY_LINE) char buffer[COPY_BUFFER];
+    _Alignas(COPY_LINE) char buffer[COPY_BUFFER + 16];
     const int64_t room = COPY_BUFFER / item;
     const int64_t line = COPY_LINE / item;
+    /* Where rows of dst follow each other, a tile of whole rows is one piece. */
+    const bool whole = job->n[0] <= room / 16 && job->to[0] == item && job->to[1] == job->n[0] * item;
     int64_t nk = copy_min(job->n[1], COPY_TILE);
-    const int64_t ni = copy_min(job->n[0], room / nk / line * line);
+    const int64_t ni = whole ? job->n[0] : copy_min(job->n[0], room / nk / line * line);
     nk = copy_min(job->n[1], room / ni);
-    /* Where whole rows of dst follow each other, a tile of whole rows is one piece. */
-    const bool whole = ni == job->n[0] && job->to[0] == item && job->to[1] == ni * item;
+    if (nk < job->n[1] && nk > line)
+        nk -= nk % line;
     /* Let the tiles begin where lines of dst do, if they all can. */
     int64_t first = ni;
     if (ni < job->n[0] && job->to[0] == item && job->to[1] % COPY_LINE == 0 && copy_to_line(dst) % item == 0)
@@ -270,22 +365,16 @@ COPY_INLINE void copy_tiles(const copy_job *job, char *dst, const char *src, int
             const int64_t rows = copy_min(nk, job->n[1] - k);
             const int64_t pitch = now * item;
             char *out = dst + i * job->to[0] + k * job->to[1];
-            copy_tile(buffer, pitch, src + i * job->from[0] + k * job->from[1], job->from[0], job->from[1], now, rows,
-                      item);
-            if (whole && job->stream) {
-                copy_stream(out, buffer, rows * pitch);
-            } else if (whole) {
-                memcpy(out, buffer, (size_t)(rows * pitch));
-            } else if (job->to[0] != item) {
-                for (int64_t r = 0; r < rows; r++)
-                    copy_strided(out + r * job->to[1], job->to[0], buffer + r * pitch, item, now, item);
-            } else {
-                for (int64_t r = 0; r < rows; r++) {
-                    if (job->stream)
-                        copy_stream(out + r * job->to[1], buffer + r * pitch, pitch);
-                    else
-                        memcpy(out + r * job->to[1], buffer + r * pitch, (size_t)pitch);
-                }
+            copy_tile(buffer, src + i * job->from[0] + k * job->from[1], job->from[0], job->from[1], now, rows, item);
+            if (whole) {
+                copy_out(out, buffer, rows * pitch, job->stream);
+                continue;
+            }
+            for (int64_t r = 0; r < rows; r++, out += job->to[1]) {
+                if (job->to[0] == item)
+                    copy_out(out, buffer + r * pitch, pitch, job->stream);
+                else
+                    copy_strided(out, job->to[0], buffer + r * pitch, item, now, item);
             }
         }
     }
@@ -295,50 +384,65 @@ COPY_INLINE void copy_tiles(const copy_job *job, char *dst, const char *src, int
 
 typedef void copy_kernel(const copy_job *job, char *dst, const char *src);
 
-#define COPY_SIZED(size)                                                                                               \
-    static void copy_lines_##size(const copy_job *job, char *dst, const char *src)                                     \
+#define COPY_SIZED(loop, size)                                                                                         \
+    static void copy_##loop##_##size(const copy_job *job, char *dst, const char *src)                                  \
     {                                                                                                                  \
-        copy_lines(job, dst, src, size);                                                                               \
-    }                                                                                                                  \
-    static void copy_tiles_##size(const copy_job *job, char *dst, const char *src)                                     \
-    {                                                                                                                  \
-        copy_tiles(job, dst, src, size);                                                                               \
+        copy_##loop(job, dst, src, size);                                                                              \
     }
-COPY_SIZED(1)
-COPY_SIZED(2)
-COPY_SIZED(4)
-COPY_SIZED(8)
-COPY_SIZED(16)
+COPY_SIZED(lines, 1)
+COPY_SIZED(lines, 2)
+COPY_SIZED(lines, 3)
+COPY_SIZED(lines, 4)
+COPY_SIZED(lines, 6)
+COPY_SIZED(lines, 8)
+COPY_SIZED(lines, 12)
+COPY_SIZED(lines, 16)
+COPY_SIZED(lines, 24)
+COPY_SIZED(lines, 32)
+COPY_SIZED(tiles, 1)
+COPY_SIZED(tiles, 2)
+COPY_SIZED(tiles, 4)
+COPY_SIZED(tiles, 8)
+COPY_SIZED(tiles, 16)
 
 static void copy_runs(const copy_job *job, char *dst, const char *src)
 {
+    /* A short run that is repeated is in the first-level cache: there plain stores are faster. */
+    const bool stream = job->stream && (job->from[0] != 0 || job->n[0] == 1 || job->item > COPY_BUFFER / 2);
     for (int64_t j = 0; j < job->n[1]; j++) {
         for (int64_t i = 0; i < job->n[0]; i++) {
-            char *d = dst + i * job->to[0] + j * job->to[1];
-            const char *s = src + i * job->from[0] + j * job->from[1];
-            if (job->stream)
-                copy_stream(d, s, job->item);
-            else
-                memcpy(d, s, (size_t)job->item);
+            copy_out(dst + i * job->to[0] + j * job->to[1], src + i * job->from[0] + j * job->from[1], job->item,
+                     stream);
         }
     }
 }
 
 static copy_kernel *copy_choose(const copy_job *job, bool tiles)
 {
-    if (job->from[0] == 0 && job->to[0] == job->item && (job->item <= COPY_PIECE / 2) && job->n[0] * job->item >= COPY_LINE)
-        return copy_fill_lines;
+    if (job->from[0] == 0 && job->to[0] == job->item && job->item <= COPY_PIECE / 2 &&
+        job->n[0] * job->item >= COPY_LINE)
+        return job->item == 1 ? copy_fill_bytes : copy_fill_lines;
     switch (job->item) {
     case 1:
         return tiles ? copy_tiles_1 : copy_lines_1;
     case 2:
         return tiles ? copy_tiles_2 : copy_lines_2;
+    case 3:
+        return copy_lines_3;
     case 4:
         return tiles ? copy_tiles_4 : copy_lines_4;
+    case 6:
+        return copy_lines_6;
     case 8:
         return tiles ? copy_tiles_8 : copy_lines_8;
+    case 12:
+        return copy_lines_12;
     case 16:
         return tiles ? copy_tiles_16 : copy_lines_16;
+    case 24:
+        return copy_lines_24;
+    case 32:
+        return copy_lines_32;
     default:
         return copy_runs;
     }
@@ -349,7 +453,8 @@ static int64_t copy_distance(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
-/* The dimension along which src has its items closest together: 0 where none beats the first. */
+/* The dimension along which src has its items closest together: 0 where none beats the first, or where the two span so
+ * few items that a tile would not pay. */
 static int32_t copy_source_dim(const tenon__loops *loops)
 {
     int32_t best = 0;
@@ -357,7 +462,7 @@ static int32_t copy_source_dim(const tenon__loops *loops)
         if (loops->from[i] != 0 && copy_distance(loops->from[i]) < copy_distance(loops->from[best]))
             best = i;
     }
-    return best;
+    return best > 0 && loops->shape[best] < COPY_TINY / loops->shape[0] ? 0 : best;
 }
 
 /* Make `dim` the second one, and the others follow in their order. */
@@ -382,25 +487,16 @@ void tenon__copy_bytes(tenon__loops *loops)
     int64_t total = loops->item;
     for (int32_t i = 0; i < loops->ndim; i++)
         total *= loops->shape[i];
-    if (loops->ndim == 0) {
-        if (total >= COPY_STREAM_FROM)
-            copy_stream(loops->dst, loops->src, total);
-        else
-            memcpy(loops->dst, loops->src, (size_t)total);
-        return;
-    }
-
     int32_t near = copy_source_dim(loops);
     if (near > 0)
         copy_pull(loops, near);
-    copy_job job = {.n = {loops->shape[0], 1},
-                    .to = {loops->to[0], 0},
-                    .from = {loops->from[0], 0},
-                    .item = loops->item,
-                    .stream = total >= COPY_STREAM_FROM && !getenv("NOSTREAM")};
-    if (loops->ndim > 1)
-        job.n[1] = loops->shape[1], job.to[1] = loops->to[1], job.from[1] = loops->from[1];
-    copy_kernel *kernel = copy_choose(&job, near > 0);
+    copy_job job = {.n = {1, 1}, .item = loops->item, .stream = total >= COPY_STREAM_FROM};
+    for (int32_t d = 0; d < copy_min(loops->ndim, 2); d++) {
+        job.n[d] = loops->shape[d];
+        job.to[d] = loops->to[d];
+        job.from[d] = loops->from[d];
+    }
+    copy_kernel *kernel = loops->ndim == 0 ? copy_runs : copy_choose(&job, near > 0);
 
     char *dst = loops->dst;
     const char *src = loops->src;

@@ -2,69 +2,56 @@
 
 #include <string.h>
 
-enum {
-    HANDLE = 1, /* `data` is no address */
-    HOST = 2    /* the CPU can read it */
+static const char *const device_names[] = {
+    [TENON_CPU] = "cpu",
+    [TENON_CUDA] = "cuda",
+    [TENON_CUDA_HOST] = "cuda_host",
+    [TENON_OPENCL] = "opencl",
+    [TENON_VULKAN] = "vulkan",
+    [TENON_METAL] = "metal",
+    [TENON_VPI] = "vpi",
+    [TENON_ROCM] = "rocm",
+    [TENON_ROCM_HOST] = "rocm_host",
+    [TENON_EXT_DEV] = "ext_dev",
+    [TENON_CUDA_MANAGED] = "cuda_managed",
+    [TENON_ONEAPI] = "oneapi",
+    [TENON_WEBGPU] = "webgpu",
+    [TENON_HEXAGON] = "hexagon",
+    [TENON_MAIA] = "maia",
+    [TENON_TRAINIUM] = "trainium",
 };
 
-static const struct {
-    const char *name;
-    int traits;
-} devices[] = {
-    [TENON_CPU] = {"cpu", HOST},
-    [TENON_CUDA] = {"cuda", 0},
-    [TENON_CUDA_HOST] = {"cuda_host", HOST},
-    [TENON_OPENCL] = {"opencl", HANDLE},
-    [TENON_VULKAN] = {"vulkan", HANDLE},
-    [TENON_METAL] = {"metal", HANDLE},
-    [TENON_VPI] = {"vpi", 0},
-    [TENON_ROCM] = {"rocm", 0},
-    [TENON_ROCM_HOST] = {"rocm_host", HOST},
-    [TENON_EXT_DEV] = {"ext_dev", 0},
-    [TENON_CUDA_MANAGED] = {"cuda_managed", HOST},
-    [TENON_ONEAPI] = {"oneapi", 0},
-    [TENON_WEBGPU] = {"webgpu", HANDLE},
-    [TENON_HEXAGON] = {"hexagon", 0},
-    [TENON_MAIA] = {"maia", 0},
-    [TENON_TRAINIUM] = {"trainium", 0},
-};
-
-enum { NDEVICES = sizeof devices / sizeof *devices };
-
-static bool known_type(int32_t type)
-{
-    return type > 0 && type < NDEVICES && devices[type].name;
-}
+enum { NDEVICES = sizeof device_names / sizeof *device_names };
 
 bool tenon_device_known(tenon_device device)
 {
-    return known_type(device.device_type) && device.device_id >= 0;
+    return tenon__device_in(device, TENON__DEVICES) && device.device_id >= 0;
 }
 
 bool tenon_device_has_addresses(tenon_device device)
 {
-    return known_type(device.device_type) && !(devices[device.device_type].traits & HANDLE);
+    return tenon__device_in(device, TENON__DEVICES & ~TENON__HANDLE_DEVICES);
 }
 
 bool tenon_device_on_host(tenon_device device)
 {
-    return known_type(device.device_type) && (devices[device.device_type].traits & HOST);
+    return tenon__device_in(device, TENON__HOST_DEVICES);
 }
 
 void tenon__text_add_device(tenon__text *text, tenon_device device)
 {
-    if (!known_type(device.device_type))
+    if (!tenon_device_known(device))
         tenon__text_add(text, "device(%d, %d)", device.device_type, device.device_id);
     else if (device.device_type == TENON_CPU && device.device_id == 0)
         tenon__text_add(text, "cpu");
     else
-        tenon__text_add(text, "%s:%d", devices[device.device_type].name, device.device_id);
+        tenon__text_add(text, "%s:%d", device_names[device.device_type], device.device_id);
 }
 
 bool tenon__device_lookup(const char *text, size_t length, int32_t *out)
 {
     for (int32_t type = 0; type < NDEVICES; type++) {
-        const char *name = devices[type].name;
+        const char *name = device_names[type];
         if (name && strlen(name) == length && memcmp(name, text, length) == 0) {
             *out = type;
             return true;

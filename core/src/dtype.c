@@ -55,34 +55,7 @@ enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
 bool tenon_dtype_known(tenon_dtype dtype)
 {
-    enum { BYTES = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 };
-    /* Bit k of an entry: 2^k bits are allowed. Not for the float6 kinds, the only sizes that are no power of two. */
-    static const uint8_t sizes[] = {
-        [TENON_CODE_INT] = BYTES | 1 << 0 | 1 << 1 | 1 << 2,
-        [TENON_CODE_UINT] = BYTES | 1 << 0 | 1 << 1 | 1 << 2,
-        [TENON_CODE_FLOAT] = BYTES & ~(1 << 3),
-        [TENON_CODE_OPAQUE] = BYTES,
-        [TENON_CODE_BFLOAT] = 1 << 4,
-        [TENON_CODE_COMPLEX] = 1 << 5 | 1 << 6 | 1 << 7,
-        [TENON_CODE_BOOL] = 1 << 3,
-        [TENON_CODE_F8_E3M4] = 1 << 3,
-        [TENON_CODE_F8_E4M3] = 1 << 3,
-        [TENON_CODE_F8_E4M3B11FNUZ] = 1 << 3,
-        [TENON_CODE_F8_E4M3FN] = 1 << 3,
-        [TENON_CODE_F8_E4M3FNUZ] = 1 << 3,
-        [TENON_CODE_F8_E5M2] = 1 << 3,
-        [TENON_CODE_F8_E5M2FNUZ] = 1 << 3,
-        [TENON_CODE_F8_E8M0FNU] = 1 << 3,
-        [TENON_CODE_F6_E2M3FN] = 0,
-        [TENON_CODE_F6_E3M2FN] = 0,
-        [TENON_CODE_F4_E2M1FN] = 1 << 2,
-    };
-    unsigned bits = dtype.bits;
-    if (dtype.lanes == 0 || dtype.code >= sizeof sizes || bits == 0)
-        return false;
-    if (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN)
-        return bits == 6;
-    return (bits & (bits - 1)) == 0 && (sizes[dtype.code] >> __builtin_ctz(bits) & 1);
+    return tenon__dtype_known(dtype);
 }
 
 void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype)

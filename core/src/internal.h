@@ -20,6 +20,9 @@ static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
+/* For the checks of the one validation, which every borrow pays: failure is the exception. */
+#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
+
 /* ----------------------------------------------------------------------------------------------------------- text */
 
 /* Text that grows in a fixed buffer; `length` goes on counting past its end. */
@@ -47,6 +50,32 @@ tenon__phrase tenon__dtype_phrase(tenon_dtype dtype);
 tenon__phrase tenon__device_phrase(tenon_device device);
 
 /* -------------------------------------------------------------------------------------------------- dtypes, layout */
+
+/* tenon_dtype_known, inline. */
+static inline bool tenon__dtype_known(tenon_dtype dtype)
+{
+    /* Bit k of byte c: code c may have 2^k bits. The float6 kinds are the only sizes that are no power of two. */
+    enum { SUBBYTE = 0x07, BYTES = 0xf8, ONLY4 = 0x04, ONLY8 = 0x08, ONLY16 = 0x10 };
+    static const uint8_t sizes[TENON_CODE_F4_E2M1FN + 1] = {
+        SUBBYTE | BYTES, SUBBYTE | BYTES, BYTES & ~ONLY8, BYTES, ONLY16, 0xe0,  ONLY8, ONLY8, ONLY8,
+        ONLY8,           ONLY8,           ONLY8,          ONLY8, ONLY8,  ONLY8, 0,     0,     ONLY4};
+    unsigned bits = dtype.bits;
+    if (dtype.code > TENON_CODE_F4_E2M1FN || dtype.lanes == 0 || bits == 0)
+        return false;
+    if ((bits & (bits - 1)) == 0)
+        return sizes[dtype.code] >> __builtin_ctz(bits) & 1;
+    return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
+}
+
+/* One bit per device type: all, those with handles for addresses, and those that the CPU can read. */
+#define TENON__DEVICES        0x7ff9eu
+#define TENON__HANDLE_DEVICES (1u << TENON_OPENCL | 1u << TENON_VULKAN | 1u << TENON_METAL | 1u << TENON_WEBGPU)
+#define TENON__HOST_DEVICES   (1u << TENON_CPU | 1u << TENON_CUDA_HOST | 1u << TENON_ROCM_HOST | 1u << TENON_CUDA_MANAGED)
+
+static inline bool tenon__device_in(tenon_device device, uint32_t types)
+{
+    return (uint32_t)device.device_type < 32 && (types >> device.device_type & 1);
+}
 
 /* The dtype whose short or long name is exactly text[0..length). */
 bool tenon__dtype_lookup(const char *text, size_t length, tenon_dtype *out);

@@ -140,12 +140,19 @@ static bool is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides,
 
 /* -------------------------------------------------------------------------------------------------- the validation */
 
-/* The bytes touched from `low` to `high`, in elements, before and after the first one; false on overflow. */
+static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *function,
+                                tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can count",
+                           function, tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
+}
+
+/* The bytes touched between the elements `low` and `high`; false on overflow. */
 static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_extent *out)
 {
     if (item_bits % 8 == 0)
         return !tenon__mul_overflows(low, item_bits / 8, &out->low) && !tenon__add_overflows(high, 1, &high) &&
-               !tenon__mul_overflows(high, item_bits / 8, &out->high);
+               !tenon__mul_overflows(high, item_bits / 8, &out->high) && out->low != INT64_MIN;
     if (tenon__mul_overflows(low, item_bits, &low) || tenon__add_overflows(low, -7, &low) ||
         tenon__add_overflows(high, 1, &high) || tenon__mul_overflows(high, item_bits, &high) ||
         tenon__add_overflows(high, 7, &high))
@@ -155,104 +162,120 @@ static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_ext
     return true;
 }
 
-static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *function,
-                                tenon_error *err)
+/* The bytes that a shape without zeros touches; false on overflow. */
+static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t item_bits, tenon_extent *out)
 {
-    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can count",
-                           function, tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
+    int64_t low = 0, high = 0, far;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] == 1)
+            continue;
+        if (tenon__mul_overflows(shape[i] - 1, strides[i], &far))
+            return false;
+        int64_t *end = far < 0 ? &low : &high;
+        if (tenon__add_overflows(*end, far, end))
+            return false;
+    }
+    return extent_bytes(low, high, item_bits, out);
 }
 
-tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
-                             const char *function, tenon_error *err)
+/* The device, flags and room of a description, and where they are wrong, what to say. */
+static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, const int64_t *dims, const char *function,
+                               tenon_error *err)
 {
-    int32_t ndim = source->ndim;
-    tenon_status status = tenon__check_shape(ndim, source->shape, function, err);
-    if (status)
-        return status;
-    status = tenon__check_dtype(source->dtype, function, err);
-    if (status)
-        return status;
     if (!tenon_device_known(source->device))
         return tenon_error_set(err, TENON_EDEVICE, "%s(): device: expected one of DLPack 1.3, got type %d with id %d",
                                function, source->device.device_type, source->device.device_id);
     if (flags & ~(TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED))
         return tenon_error_set(err, TENON_EINVAL, "%s(): flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
                                function, flags);
-    if (ndim > 0 && !dims)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'dims' is NULL, but ndim is %d", function, ndim);
+    if (source->ndim > 0 && !dims)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'dims' is NULL, but ndim is %d", function,
+                               source->ndim);
+    return TENON_OK;
+}
+
+static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *shape, tenon_extent extent,
+                               const char *function, tenon_error *err)
+{
+    if (!source->data)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): data is NULL, but %s has elements", function,
+                               tenon__type_phrase(source->dtype, source->ndim, shape).text);
+    return tenon_error_set(err, TENON_EBOUNDS,
+                           "%s(): bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
+                           " are outside any memory",
+                           function, extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
+}
+
+/* Every borrow of every bridge passes here: what an ordinary tensor (in C order, on the CPU) needs comes first. */
+tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                             const char *function, tenon_error *err)
+{
+    int32_t ndim = source->ndim;
+    tenon_status status;
+    if (tenon__unlikely((uint32_t)ndim > TENON_MAX_NDIM || (ndim > 0 && !source->shape)))
+        return tenon__check_shape(ndim, source->shape, function, err);
+    if (tenon__unlikely(!tenon__dtype_known(source->dtype)))
+        return tenon__check_dtype(source->dtype, function, err);
+    bool plain = source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY;
+    if (tenon__unlikely(!plain || !dims) && (status = check_rest(source, flags, dims, function, err)) != TENON_OK)
+        return status;
 
     int64_t *shape = dims, *strides = dims ? dims + ndim : NULL;
-    for (int32_t i = 0; i < ndim; i++)
-        shape[i] = source->shape[i];
-    if (source->strides)
-        for (int32_t i = 0; i < ndim; i++)
-            strides[i] = source->strides[i];
-    else if (!tenon__fill_strides(ndim, shape, 'C', strides))
-        return too_large(source->dtype, ndim, shape, function, err);
-
-    int64_t item_bits = tenon__item_bits(source->dtype, flags);
-    int64_t product = 1, low = 0, high = 0, nbytes;
+    int64_t product = 1, nbytes, item_bits = tenon__item_bits(source->dtype, flags); /* a size of 0 counts as 1 */
     int32_t long_dims = 0;
-    bool empty = false, c_order = true, overflow = false, far = false;
+    int64_t smallest = 1;
+    bool c_order = true, overflow = false;
     for (int32_t i = ndim - 1; i >= 0; i--) {
-        int64_t size = shape[i], reach = 0;
+        int64_t size = source->shape[i], stride = source->strides ? source->strides[i] : product;
+        shape[i] = size;
+        strides[i] = stride;
         if (size > 1) {
-            c_order &= strides[i] == product;
             long_dims++;
-            far |= tenon__mul_overflows(size - 1, strides[i], &reach);
-            far |= reach < 0 ? tenon__add_overflows(low, reach, &low) : tenon__add_overflows(high, reach, &high);
+            c_order &= stride == product;
             overflow |= tenon__mul_overflows(product, size, &product);
-        } else {
-            empty |= size == 0;
+        } else if (size < smallest) {
+            smallest = size;
         }
     }
     overflow |= tenon__mul_overflows(product, (item_bits + 7) / 8, &nbytes);
-    if (overflow)
+    if (tenon__unlikely(smallest < 0))
+        return tenon__check_shape(ndim, shape, function, err);
+    if (tenon__unlikely(overflow))
         return too_large(source->dtype, ndim, shape, function, err);
 
-    bool addresses = tenon_device_has_addresses(source->device);
-    uintptr_t address = (uintptr_t)source->data;
+    bool addresses = plain || !tenon__device_in(source->device, TENON__HANDLE_DEVICES);
     view->device = source->device;
     view->ndim = ndim;
     view->dtype = source->dtype;
     view->shape = shape;
     view->strides = strides;
-    view->flags = flags;
-    if (empty) {
+    view->byte_offset = addresses ? 0 : source->byte_offset;
+    if (tenon__unlikely(smallest == 0)) {
         /* No byte is touched: whatever the pointer, offset and strides are, they are not looked at. */
         view->data = source->data;
-        view->byte_offset = addresses ? 0 : source->byte_offset;
         view->numel = 0;
-        view->flags |= TENON_VIEW_C | TENON_VIEW_F | TENON_VIEW_DENSE;
+        view->flags = flags | TENON_VIEW_C | TENON_VIEW_F | TENON_VIEW_DENSE;
         return TENON_OK;
     }
 
-    tenon_extent extent = {0, 0};
-    if (far || !extent_bytes(low, high, item_bits, &extent) || extent.low == INT64_MIN)
+    tenon_extent extent = {0, nbytes};
+    if (tenon__unlikely(!c_order || item_bits % 8) && !reach(ndim, shape, strides, item_bits, &extent))
         return bad_strides(ndim, shape, strides, function, err);
-    if (!source->data)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): data is NULL, but %s has elements", function,
-                               tenon__type_phrase(source->dtype, ndim, shape).text);
     /* Positions are addresses, or offsets in a handle; both must stay in their range from the lowest to the highest. */
-    uint64_t position = addresses ? address : 0, last;
-    uint64_t limit = addresses ? UINTPTR_MAX : INT64_MAX;
-    bool outside = tenon__add_overflows(position, source->byte_offset, &position) || position > limit ||
-                   position < (uint64_t)-extent.low || tenon__add_overflows(position, (uint64_t)extent.high, &last) ||
-                   last > limit;
-    if (outside)
-        return tenon_error_set(err, TENON_EBOUNDS,
-                               "%s(): bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
-                               " are outside any memory",
-                               function, extent.low, extent.high, address, source->byte_offset);
+    uint64_t position = addresses ? (uintptr_t)source->data : 0, limit = addresses ? UINTPTR_MAX : INT64_MAX, last;
+    bool outside = tenon__add_overflows(position, source->byte_offset, &position) ||
+                   position < 0 - (uint64_t)extent.low ||
+                   tenon__add_overflows(position, (uint64_t)extent.high, &last) || last > limit;
+    if (tenon__unlikely(!source->data || outside))
+        return not_memory(source, shape, extent, function, err);
     view->data = addresses ? (void *)(uintptr_t)position : source->data;
-    view->byte_offset = addresses ? 0 : source->byte_offset;
     view->numel = product;
     if (c_order)
-        view->flags |= TENON_VIEW_C | TENON_VIEW_DENSE | (long_dims <= 1 ? TENON_VIEW_F : 0);
+        view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (long_dims <= 1 ? TENON_VIEW_F : 0);
     else if (in_f_order(ndim, shape, strides))
-        view->flags |= TENON_VIEW_F | TENON_VIEW_DENSE;
-    else if (is_dense(ndim, shape, strides, product))
-        view->flags |= TENON_VIEW_DENSE;
+        view->flags = flags | TENON_VIEW_F | TENON_VIEW_DENSE;
+    else
+        view->flags = flags | (is_dense(ndim, shape, strides, product) ? TENON_VIEW_DENSE : 0);
     return TENON_OK;
 }
 
@@ -283,14 +306,7 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     tenon_extent extent = {0, 0};
     if (!view || view->numel == 0)
         return extent;
-    int64_t low = 0, high = 0;
-    for (int32_t i = 0; i < view->ndim; i++) {
-        if (view->shape[i] == 1)
-            continue;
-        int64_t reach = (view->shape[i] - 1) * view->strides[i];
-        *(reach < 0 ? &low : &high) += reach;
-    }
-    extent_bytes(low, high, tenon_view_item_bits(view), &extent);
+    reach(view->ndim, view->shape, view->strides, tenon_view_item_bits(view), &extent);
     return extent;
 }
 

@@ -160,11 +160,11 @@ bool tenon_view_self_overlaps(const tenon_view *view)
         dims[ndim++] = (term){stride < 0 ? -stride : stride, view->shape[i] - 1};
     }
     qsort(dims, (size_t)ndim, sizeof *dims, by_coefficient_descending);
-    int64_t below = 0;
+    uint64_t below = 0; /* the reaches to both sides together: up to 2^64 */
     bool nested = true;
     for (int32_t i = ndim - 1; i >= 0 && nested; i--) {
-        nested = dims[i].coefficient > below;
-        below += dims[i].coefficient * dims[i].count;
+        nested = (uint64_t)dims[i].coefficient > below;
+        below += (uint64_t)dims[i].coefficient * (uint64_t)dims[i].count;
     }
     if (nested)
         return false;

@@ -13,18 +13,34 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     va_start(arguments, format);
     tenon__text_add_va(&text, format, arguments);
     va_end(arguments);
-    /* Of a long text only the part around the mistake is shown. */
-    size_t length = strlen(p->text), first = at > 80 ? at - 60 : 0;
-    bool cut = length - first > 120;
-    return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%.*s%s\n  %*s^", p->function, what, first ? "..." : "",
-                           cut ? 120 : (int)(length - first), p->text + first, cut ? "..." : "",
-                           (int)(at - first) + (first ? 3 : 0), "");
+    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of. */
+    char shown[121];
+    size_t first = at > 80 ? at - 60 : 0, length = 0;
+    for (; p->text[first + length] && length < sizeof shown - 1; length++)
+        shown[length] = (unsigned char)p->text[first + length] < ' ' ? ' ' : p->text[first + length];
+    shown[length] = '\0';
+    return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%s%s\n  %*s^", p->function, what, first ? "..." : "",
+                           shown, p->text[first + length] ? "..." : "", (int)(at - first) + (first ? 3 : 0), "");
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
 }
 
 static void skip_spaces(tenon__parser *p)
 {
-    while (p->text[p->at] == ' ' || p->text[p->at] == '\t' || p->text[p->at] == '\n')
+    while (is_space(p->text[p->at]))
         p->at++;
+}
+
+/* Where the text before the parser ends, without spaces. */
+static size_t end_of_text(const tenon__parser *p)
+{
+    size_t at = p->at;
+    while (at > 0 && is_space(p->text[at - 1]))
+        at--;
+    return at;
 }
 
 /* Take the character if it is next. */
@@ -178,7 +194,6 @@ tenon_status tenon__parse_where(tenon__parser *p)
     if (!word_is(w, "where"))
         return TENON_OK;
     take_word(p);
-    uint32_t seen = 0;
     do {
         w = take_word(p);
         int32_t slot = 0;
@@ -186,9 +201,9 @@ tenon_status tenon__parse_where(tenon__parser *p)
             slot++;
         if (w.length == 0 || slot == p->names->ntypes)
             return tenon__parse_fail(p, w.at, "expected a dtype variable that is used before");
-        if (seen >> slot & 1)
+        if (p->names->defined >> slot & 1)
             return tenon__parse_fail(p, w.at, "'%s' is defined twice", p->names->types[slot]);
-        seen |= 1u << slot;
+        p->names->defined |= 1u << slot;
         tenon_status status = expect(p, '=', "after a dtype variable");
         if (!status)
             status = parse_dtypes(p, &p->names->allowed[slot], NULL);
@@ -219,6 +234,8 @@ static tenon_status parse_sum(tensor_parser *t);
 static tenon_status parse_atom(tensor_parser *t)
 {
     tenon__parser *p = t->p;
+    if (p->at - t->start >= TENON_SPEC_TEXT) /* here, so that parentheses nest no deeper than that */
+        return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
     if (take(p, '(')) {
         tenon_status status = parse_sum(t);
         return status ? status : expect(p, ')', "to close the parenthesis");
@@ -314,7 +331,7 @@ static tenon_status parse_dim(tensor_parser *t)
             dim.number = op->value;
         }
     }
-    dim.length = (int32_t)(p->at - at);
+    dim.length = (int32_t)(end_of_text(p) - at);
     spec->dims[spec->ndims++] = dim;
     return status;
 }
@@ -432,8 +449,8 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
     }
     if (take(p, '?'))
         out->flags |= TENON_SPEC_OPTIONAL;
-    size_t type_end = p->at, end = p->at;
-    for (bool found = true; found; end = found ? p->at : end) {
+    size_t type_end = end_of_text(p), end = type_end;
+    for (bool found = true; found; end = found ? end_of_text(p) : end) {
         status = parse_attribute(p, out, &found);
         if (status)
             return status;

@@ -35,7 +35,7 @@ void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindi
             bindings->dims_from[dim->slot] = bindings->argument;
         } else if (dim->kind == TENON__DIM_STAR && !(bindings->stars_bound >> dim->slot & 1)) {
             bindings->stars_bound |= 1u << dim->slot;
-            bindings->stars[dim->slot] = view->shape + i;
+            bindings->stars[dim->slot] = view->ndim ? view->shape + i : NULL;
             bindings->star_ndims[dim->slot] = view->ndim - (spec->ndims - 1);
             bindings->stars_from[dim->slot] = bindings->argument;
         }
@@ -45,7 +45,7 @@ void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindi
 /* --------------------------------------------------------------------------------------------------------- messages */
 
 typedef struct message {
-    char buffer[sizeof((tenon_error){0}.message)];
+    char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
     tenon__text text;
 } message;
 
@@ -247,7 +247,7 @@ static tenon_status match_star(const tenon_spec *spec, int32_t i, const tenon_vi
     message_begin(&m, b);
     message_colon(&m, b);
     tenon__text_add(&m.text, "*%s is ", b->names->stars[slot]);
-    tenon__text_add_list(&m.text, ndim, view->shape + i);
+    tenon__text_add_list(&m.text, ndim, ndim ? view->shape + i : NULL);
     tenon__text_add(&m.text, ", but *%s = ", b->names->stars[slot]);
     tenon__text_add_list(&m.text, b->star_ndims[slot], b->stars[slot]);
     add_from(&m, b->stars_from[slot]);

@@ -84,6 +84,11 @@ int64_t tenon_tensor_refcount(const tenon_tensor *tensor)
     return tensor ? atomic_load_explicit(&tensor->count, memory_order_relaxed) : 0;
 }
 
+void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release)
+{
+    return tensor && release && tensor->root == tensor && tensor->release == release ? tensor->owner : NULL;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- making */
 
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
@@ -193,20 +198,13 @@ tenon_status tenon_tensor_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *
     return tenon__tensor_alloc(dtype, 0, ndim, shape, options & TENON_ZEROED, function, out, err);
 }
 
-tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err)
+static tenon_status copy_for(const char *function, tenon_tensor *tensor, tenon_tensor **out, tenon_error *err)
 {
-    const char *function = "tenon_tensor_contiguous";
-    if (!tensor || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
     const tenon_view *view = &tensor->view;
-    if (view->flags & TENON_VIEW_C) {
-        *out = tenon_tensor_retain(tensor);
-        return TENON_OK;
-    }
     if (!tenon_device_on_host(view->device))
         return tenon_error_set(err, TENON_EDEVICE,
-                               "%s(): argument 'tensor' needs a copy, but is on %s, which the CPU cannot read; copy it "
-                               "with that device's own functions",
+                               "%s(): argument 'tensor' is on %s, which the CPU cannot read; copy it with that device's "
+                               "own functions",
                                function, tenon__device_phrase(view->device).text);
     tenon_tensor *copy;
     uint64_t flags = TENON_IS_COPIED | (view->flags & TENON_SUBBYTE_PADDED);
@@ -219,5 +217,24 @@ tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out, t
         return status;
     }
     *out = copy;
+    return TENON_OK;
+}
+
+tenon_status tenon_tensor_copy(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err)
+{
+    const char *function = "tenon_tensor_copy";
+    if (!tensor || !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
+    return copy_for(function, tensor, out, err);
+}
+
+tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err)
+{
+    const char *function = "tenon_tensor_contiguous";
+    if (!tensor || !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
+    if (!(tensor->view.flags & TENON_VIEW_C))
+        return copy_for(function, tensor, out, err);
+    *out = tenon_tensor_retain(tensor);
     return TENON_OK;
 }

@@ -11,7 +11,8 @@
  * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | device {"|" device} | "anywhere" | "alias" | "inplace(name)"
  *
  * `real` is every integer and float (not bool, complex or opaque), `integer` every i and u. Without a device the memory
- * must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" and "rocm" take any id. */
+ * must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" takes managed memory too; a
+ * device stands for all its ids. A variable may be defined by one where clause only. */
 #ifndef TENON_SPEC_H
 #define TENON_SPEC_H
 
@@ -43,7 +44,7 @@ typedef struct tenon_names {
     int32_t ndims;
     int32_t nstars;
     int32_t ntypes;
-    int32_t reserved;
+    uint32_t defined; /* bit i: a where clause has said what types[i] may be */
     char dims[TENON_MAX_NAMES][TENON_NAME_SIZE];
     char stars[TENON_MAX_VARIABLES][TENON_NAME_SIZE];
     char types[TENON_MAX_VARIABLES][TENON_NAME_SIZE];
@@ -134,8 +135,9 @@ TENON_API void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, t
 /* Check the view against the spec and the values bound. NULL stands for an argument left out.
  *
  * Errors: TENON_EDTYPE, TENON_ESHAPE, TENON_ELAYOUT, TENON_EDEVICE, TENON_EREADONLY, TENON_EOVERLAP (written and
- *         overlapping itself), TENON_EINVAL (left out and not optional), TENON_EOVERFLOW (of an expression). The
- * message says which constraint failed, what was expected and what came. */
+ *         overlapping itself), TENON_EINVAL (left out and not optional, or an expression uses a name that nothing has
+ * bound), TENON_EOVERFLOW (an expression without a value: too large, or divided by 0). The message says which
+ * constraint failed, what was expected and what came. */
 TENON_API TENON_NODISCARD tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view,
                                                         const tenon_bindings *bindings, tenon_error *err);
 

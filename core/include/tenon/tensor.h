@@ -39,9 +39,9 @@ typedef struct tenon_blob {
 
 /* Make a tensor of memory that exists.
  *
- * Ownership: takes `owner` on TENON_OK and calls release(owner) once, with the last count; shape and strides are
- * copied. Release:   tenon_tensor_release(*out). Errors:    those of tenon_view_init, TENON_EBOUNDS (reaches outside
- * data_size), TENON_ENOMEM. */
+ * Ownership: takes `owner` on TENON_OK, calls release(owner) once with the last count. Shape and strides are copied.
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    those of tenon_view_init, TENON_EBOUNDS (reaches outside data_size), TENON_ENOMEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out,
                                                               tenon_error *err);
 
@@ -67,7 +67,18 @@ TENON_API const tenon_view *tenon_tensor_view(const tenon_tensor *tensor);
  * debugging: another thread may have changed it already. */
 TENON_API int64_t tenon_tensor_refcount(const tenon_tensor *tensor);
 
-/* Return the same tensor with one count more where it is in C order without gaps, else a new one with a copy.
+/* The owner that was given together with `release`, or NULL where the tensor is a view, or somebody else's: how a
+ * bridge knows its own tensors. */
+TENON_API void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release);
+
+/* Copy the elements into a new tensor on the CPU, in C order; it is writable and marked TENON_IS_COPIED.
+ *
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    TENON_EINVAL, TENON_EDEVICE (memory that the CPU cannot read), TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_copy(tenon_tensor *tensor, tenon_tensor **out, tenon_error *err);
+
+/* Return the same tensor with one count more where it is in C order without gaps, else a copy as tenon_tensor_copy
+ * makes it.
  *
  * Release:   tenon_tensor_release(*out).
  * Errors:    TENON_EINVAL, TENON_EDEVICE (a copy is needed, of memory that the CPU cannot read), TENON_ENOMEM. */
@@ -136,7 +147,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_transpose(tenon_tensor *tens
                                                               tenon_tensor **out, tenon_error *err);
 
 /* The same elements in C order under another shape; one dimension may be -1: what is left. Errors: TENON_ESHAPE
- * (another number of elements), TENON_ELAYOUT (it would need a copy). */
+ * (another number of elements), TENON_ELAYOUT (it would need a copy), TENON_EOVERFLOW. */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int64_t *shape,
                                                             tenon_tensor **out, tenon_error *err);
 
@@ -185,6 +196,7 @@ TENON_API void tenon_origin(const char *place);
 #define TENON_HERE(call)                (tenon_origin(__FILE__ ":" TENON_TEXT(__LINE__)), call)
 #define tenon_tensor_from_blob(...)     TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
 #define tenon_tensor_alloc(...)         TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
+#define tenon_tensor_copy(...)          TENON_HERE(tenon_tensor_copy(__VA_ARGS__))
 #define tenon_tensor_contiguous(...)    TENON_HERE(tenon_tensor_contiguous(__VA_ARGS__))
 #define tenon_tensor_import(...)        TENON_HERE(tenon_tensor_import(__VA_ARGS__))
 #define tenon_tensor_import_legacy(...) TENON_HERE(tenon_tensor_import_legacy(__VA_ARGS__))

@@ -216,8 +216,8 @@ TENON_API size_t tenon_device_format(tenon_device device, char *buffer, size_t s
 /* A checked description of somebody's memory; owns nothing. The first 48 bytes are a DLTensor.
  *
  * `strides` is never NULL where ndim > 0. `byte_offset` is already added to `data`, and 0, where the device has
- * addresses; elsewhere both are the producer's. Made by tenon_view_init and the functions of tensor.h: any other view
- * may not be passed to Tenon. */
+ * addresses (an empty view's `data` is the producer's); elsewhere both are the producer's. Made by tenon_view_init and
+ * the functions of tensor.h: any other view may not be passed to Tenon. */
 typedef struct tenon_view {
     void *data;
     tenon_device device;

@@ -1,0 +1,188 @@
+/* What the fuzz targets share: numbers from the input, checks that abort, and one view operation at a time. */
+#ifndef TENON_FUZZ_H
+#define TENON_FUZZ_H
+
+#include <tenon/tenon.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_CHECK(condition)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+typedef struct fuzz_input {
+    const uint8_t *data;
+    size_t size;
+} fuzz_input;
+
+/* The next `count` bytes as a number; past the end they are 0. */
+static inline uint64_t fuzz_bytes(fuzz_input *in, int count)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < count && in->size > 0; i++, in->data++, in->size--)
+        value |= (uint64_t)*in->data << (8 * i);
+    return value;
+}
+
+static inline int fuzz_byte(fuzz_input *in)
+{
+    return (int)fuzz_bytes(in, 1);
+}
+
+/* Mostly a small number, sometimes one at the edge of a type or any at all. */
+static inline int64_t fuzz_number(fuzz_input *in)
+{
+    int tag = fuzz_byte(in);
+    if (tag < 240)
+        return tag % 24 - 6;
+    switch (tag) {
+    case 240:
+        return INT64_MAX;
+    case 241:
+        return INT64_MIN;
+    case 242:
+        return INT64_MIN + 1;
+    case 243:
+        return INT32_MAX;
+    case 244:
+        return INT32_MIN;
+    case 245:
+        return (int64_t)1 << (fuzz_byte(in) % 63);
+    case 246:
+        return -((int64_t)1 << (fuzz_byte(in) % 63));
+    default:
+        return (int64_t)fuzz_bytes(in, 8);
+    }
+}
+
+static inline tenon_dtype fuzz_dtype(fuzz_input *in)
+{
+    static const uint8_t known[][2] = {{0, 8},  {1, 8},  {2, 32}, {1, 4},   {2, 64}, {5, 64}, {1, 1},  {15, 6},
+                                       {4, 16}, {17, 4}, {6, 8},  {5, 128}, {0, 2},  {5, 32}, {0, 128}};
+    int tag = fuzz_byte(in);
+    if (tag >= 200)
+        return tenon_dtype_of(fuzz_byte(in), fuzz_byte(in), (int)fuzz_bytes(in, 2));
+    int i = tag % 15;
+    return tenon_dtype_of(known[i][0], known[i][1], tag >= 180 ? 2 + tag % 3 : 1);
+}
+
+/* No tensor, struct or byte is left. */
+static inline void fuzz_nothing_left(void)
+{
+    tenon_counts counts = tenon_stats();
+    FUZZ_CHECK(counts.tensors == 0 && counts.exports == 0 && counts.bytes == 0 && counts.deferred == 0);
+}
+
+/* A failure has a status and a message; success leaves both alone. */
+static inline void fuzz_check_error(tenon_status status, const tenon_error *err)
+{
+    FUZZ_CHECK(status >= TENON_OK && status <= TENON_EOVERLAP);
+    if (status == TENON_OK)
+        return;
+    FUZZ_CHECK(err->status == status);
+    FUZZ_CHECK(err->message[0] && memchr(err->message, 0, sizeof err->message));
+}
+
+/* One view operation that the input chooses, or NULL where it fails. */
+static inline tenon_tensor *fuzz_operate(fuzz_input *in, tenon_tensor *tensor)
+{
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_tensor *out = NULL;
+    tenon_error err = {0};
+    tenon_status status = TENON_OK;
+    int64_t shape[8], strides[8];
+    int32_t axes[TENON_MAX_NDIM];
+    int operation = fuzz_byte(in) % 13;
+    int32_t ndim = 0;
+    if (operation == 4 || operation == 8 || operation == 9) {
+        ndim = fuzz_byte(in) % 9;
+        for (int32_t i = 0; i < ndim; i++) {
+            shape[i] = fuzz_number(in);
+            strides[i] = operation == 9 ? fuzz_number(in) : 0;
+        }
+    }
+    int64_t a = operation < 8 || operation == 9 ? fuzz_number(in) : 0;
+    switch (operation) {
+    case 0: {
+        int64_t start = fuzz_number(in), stop = fuzz_number(in);
+        status = tenon_tensor_slice(tensor, a, start, stop, fuzz_number(in), &out, &err);
+        break;
+    }
+    case 1:
+        status = tenon_tensor_select(tensor, a, fuzz_number(in), &out, &err);
+        break;
+    case 2:
+        for (int32_t i = 0; i < view->ndim; i++)
+            axes[i] = (a & 1) ? (int32_t)fuzz_number(in) : view->ndim - 1 - i;
+        status = tenon_tensor_permute(tensor, axes, &out, &err);
+        break;
+    case 3:
+        status = tenon_tensor_transpose(tensor, a, fuzz_number(in), &out, &err);
+        break;
+    case 4:
+        status = tenon_tensor_reshape(tensor, ndim, shape, &out, &err);
+        break;
+    case 5:
+        status = tenon_tensor_flatten(tensor, &out, &err);
+        break;
+    case 6:
+        status = tenon_tensor_squeeze(tensor, a, &out, &err);
+        break;
+    case 7:
+        status = tenon_tensor_expand_dims(tensor, a, &out, &err);
+        break;
+    case 8:
+        status = tenon_tensor_broadcast_to(tensor, ndim, shape, &out, &err);
+        break;
+    case 9:
+        status = tenon_tensor_as_strided(tensor, ndim, shape, strides, a, &out, &err);
+        break;
+    case 10:
+        status = tenon_tensor_view_as(tensor, fuzz_dtype(in), &out, &err);
+        break;
+    case 11:
+        status = tenon_tensor_real(tensor, &out, &err);
+        break;
+    default:
+        status = tenon_tensor_imag(tensor, &out, &err);
+        break;
+    }
+    fuzz_check_error(status, &err);
+    FUZZ_CHECK((status == TENON_OK) == (out != NULL));
+    if (out)
+        FUZZ_CHECK(!(view->flags & TENON_READ_ONLY) || (tenon_tensor_view(out)->flags & TENON_READ_ONLY));
+    return out;
+}
+
+/* Every question that can be asked of a view without reading its bytes. */
+static inline void fuzz_ask(const tenon_view *view)
+{
+    char text[512];
+    size_t length = tenon_view_format(view, text, sizeof text);
+    FUZZ_CHECK(strlen(text) == (length < sizeof text ? length : sizeof text - 1));
+    tenon_extent extent = tenon_view_extent(view);
+    FUZZ_CHECK(extent.low <= 0 && extent.high >= 0 && (view->numel > 0) == (extent.high > 0));
+    int64_t numel;
+    FUZZ_CHECK(tenon_shape_numel(view->ndim, view->shape, &numel, NULL) == TENON_OK && numel == view->numel);
+    int64_t nbytes = tenon_view_nbytes(view);
+    FUZZ_CHECK(nbytes >= 0 && (nbytes > 0) == (numel > 0));
+    if (view->flags & TENON_VIEW_DENSE)
+        FUZZ_CHECK(extent.low == 0 && extent.high == nbytes && !tenon_view_self_overlaps(view));
+    if (view->flags & (TENON_VIEW_C | TENON_VIEW_F))
+        FUZZ_CHECK(view->flags & TENON_VIEW_DENSE);
+    if ((uint64_t)nbytes > (uint64_t)extent.high - (uint64_t)extent.low)
+        FUZZ_CHECK(tenon_view_self_overlaps(view));
+    size_t alignment = tenon_view_alignment(view);
+    FUZZ_CHECK(alignment >= 1 && alignment <= 4096 && (alignment & (alignment - 1)) == 0);
+    FUZZ_CHECK(tenon_view_overlaps(view, view) == (numel > 0));
+}
+
+#endif

@@ -1,0 +1,5 @@
+#include <tenon/tenon.h>
+
+#include <dlpack.h>
+
+#include "dlpack_compare.h"

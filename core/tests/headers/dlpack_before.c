@@ -1,0 +1,4 @@
+#include <dlpack.h>
+#include <tenon/tenon.h>
+
+#include "dlpack_compare.h"
