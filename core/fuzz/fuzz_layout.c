@@ -41,7 +41,7 @@ static void check_twin(tenon_tensor *tensor, const unsigned char *memory)
 {
     static int64_t from[MAX_NUMEL];
     const tenon_view *view = tenon_tensor_view(tensor);
-    tenon_tensor *twin = NULL;
+    tenon_tensor *twin = NULL, *copy = NULL;
     FUZZ_CHECK(tenon_tensor_contiguous(tensor, &twin, NULL) == TENON_OK);
     const tenon_view *dense = tenon_tensor_view(twin);
     FUZZ_CHECK(dense->flags & TENON_VIEW_C);
@@ -51,6 +51,11 @@ static void check_twin(tenon_tensor *tensor, const unsigned char *memory)
     for (int64_t i = 0; i < view->numel; i++)
         for (int64_t bit = 0; bit < item; bit++)
             FUZZ_CHECK(bit_at(dense->data, i * item + bit) == bit_at(memory, from[i] + bit));
+    FUZZ_CHECK(tenon_tensor_copy(tensor, &copy, NULL) == TENON_OK && copy != tensor);
+    size_t nbytes = (size_t)tenon_view_nbytes(view);
+    FUZZ_CHECK(view->numel == 0 || tenon_view_item_bits(view) % 8 ||
+               memcmp(tenon_tensor_view(copy)->data, dense->data, nbytes) == 0);
+    tenon_tensor_release(copy);
     tenon_tensor_release(twin);
 }
 

@@ -60,7 +60,8 @@ void tenon_tensor_release(tenon_tensor *tensor)
         tenon__debug_check(tensor, before, "tenon_tensor_release");
     if (before != 1)
         return;
-    atomic_thread_fence(memory_order_acquire);
+    /* What other threads did before they dropped their counts happens before the release. */
+    atomic_load_explicit(&tensor->count, memory_order_acquire);
     tenon_tensor *root = tensor->root == tensor ? NULL : tensor->root;
     if (!root && tensor->release)
         tensor->release(tensor->owner);
@@ -202,10 +203,11 @@ static tenon_status copy_for(const char *function, tenon_tensor *tensor, tenon_t
 {
     const tenon_view *view = &tensor->view;
     if (!tenon_device_on_host(view->device))
-        return tenon_error_set(err, TENON_EDEVICE,
-                               "%s(): argument 'tensor' is on %s, which the CPU cannot read; copy it with that device's "
-                               "own functions",
-                               function, tenon__device_phrase(view->device).text);
+        return tenon_error_set(
+            err, TENON_EDEVICE,
+            "%s(): argument 'tensor' is on %s, which the CPU cannot read; copy it with that device's "
+            "own functions",
+            function, tenon__device_phrase(view->device).text);
     tenon_tensor *copy;
     uint64_t flags = TENON_IS_COPIED | (view->flags & TENON_SUBBYTE_PADDED);
     tenon_status status = tenon__tensor_alloc(view->dtype, flags, view->ndim, view->shape, false, function, &copy, err);

@@ -471,7 +471,8 @@ static tenon_status complex_part(const char *function, tenon_tensor *tensor, boo
     if (status)
         return status;
     if (d.dtype.code != TENON_CODE_COMPLEX || d.dtype.lanes != 1)
-        return tenon_error_set(err, TENON_EDTYPE, "%s(): argument 'tensor': expected a complex dtype of one lane, got %s", function,
+        return tenon_error_set(err, TENON_EDTYPE,
+                               "%s(): argument 'tensor': expected a complex dtype of one lane, got %s", function,
                                tenon__dtype_phrase(d.dtype).text);
     if (imaginary && tensor->view.numel)
         d.offset = d.dtype.bits / 16;

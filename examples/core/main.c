@@ -32,8 +32,7 @@ int main(void)
     tenon_blob blob = {
         .data = memory, .dtype = TENON_F32, .ndim = 2, .shape = shape, .owner = memory, .release = give_back};
 
-    if (tenon_tensor_from_blob(&blob, &matrix, &err) ||
-        tenon_tensor_select(matrix, 1, -1, &column, &err) ||
+    if (tenon_tensor_from_blob(&blob, &matrix, &err) || tenon_tensor_select(matrix, 1, -1, &column, &err) ||
         tenon_tensor_slice(column, 0, TENON_OMIT, TENON_OMIT, -1, &reversed, &err) ||
         tenon_tensor_export(reversed, &crossing, &err)) /* to any library that speaks DLPack */
         return puts(err.message), 1;

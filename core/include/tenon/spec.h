@@ -10,9 +10,9 @@
  * dim       = expression of + - * // ( ) over numbers and names | "_" anything | "*name" any number of dimensions
  * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | device {"|" device} | "anywhere" | "alias" | "inplace(name)"
  *
- * `real` is every integer and float (not bool, complex or opaque), `integer` every i and u. Without a device the memory
- * must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" takes managed memory too; a
- * device stands for all its ids. A variable may be defined by one where clause only. */
+ * `real` is every integer and float (not bool, complex or opaque), `integer` every i and u, both of one lane. Without a
+ * device the memory must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" takes
+ * managed memory too; a device stands for all its ids. A variable may be defined by one where clause only. */
 #ifndef TENON_SPEC_H
 #define TENON_SPEC_H
 

@@ -158,7 +158,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_flatten(tenon_tensor *tensor
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tensor **out,
                                                             tenon_error *err);
 
-/* With a new dimension of size 1 before `dim`, 0 to ndim. Errors: TENON_ESHAPE (more than 64). */
+/* With a new dimension of size 1 at `dim` of the result: 0 to ndim, or negative from its end. Errors: TENON_ESHAPE
+ * (more than 64). */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_tensor **out,
                                                                 tenon_error *err);
 

@@ -207,7 +207,7 @@ TENON_API size_t tenon_device_format(tenon_device device, char *buffer, size_t s
 #define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value stands in a byte of its own */
 #define TENON_VIEW_C         ((uint64_t)1 << 8)  /* C order without gaps */
 #define TENON_VIEW_F         ((uint64_t)1 << 9)  /* Fortran order without gaps */
-#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* without gaps in some order of the dimensions */
+#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* without gaps in some order of the dimensions, strides positive */
 #define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* a function may write it */
 #define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a function's result, not yet written */
 

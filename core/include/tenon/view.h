@@ -66,9 +66,9 @@ TENON_API size_t tenon_view_format(const tenon_view *view, char *buffer, size_t 
 /* Copy every element of `src` to its place in `dst`: same dtype and shape, any two layouts, memory the CPU can reach.
  * Runs on the calling thread.
  *
- * Errors: TENON_EINVAL (NULL), TENON_EDTYPE and TENON_ESHAPE (they differ), TENON_EDEVICE, TENON_EREADONLY (dst),
- *         TENON_EOVERLAP (dst overlaps itself or src; copying a view onto itself does nothing). Nothing is written
- * then. */
+ * Errors: TENON_EINVAL (NULL), TENON_EDTYPE (another dtype; packed and padded sub-byte values differ), TENON_ESHAPE,
+ *         TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src; copying a view onto itself
+ *         does nothing). Nothing is written then. */
 TENON_API TENON_NODISCARD tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err);
 
 #ifdef __cplusplus

@@ -95,7 +95,7 @@ class Dtypes(C.Structure):
 
 
 class Names(C.Structure):
-    _fields_ = [("ndims", C.c_int32), ("nstars", C.c_int32), ("ntypes", C.c_int32), ("reserved", C.c_int32),
+    _fields_ = [("ndims", C.c_int32), ("nstars", C.c_int32), ("ntypes", C.c_int32), ("defined", C.c_uint32),
                 ("dims", (C.c_char * NAME_SIZE) * MAX_NAMES), ("stars", (C.c_char * NAME_SIZE) * MAX_VARIABLES),
                 ("types", (C.c_char * NAME_SIZE) * MAX_VARIABLES), ("allowed", Dtypes * MAX_VARIABLES)]
 
@@ -142,6 +142,7 @@ FALLIBLE = {
     "tenon_copy": [VIEWP, VIEWP],
     "tenon_tensor_from_blob": [C.POINTER(Blob), OUT],
     "tenon_tensor_alloc": [Dtype, I32, I64P, U32, OUT],
+    "tenon_tensor_copy": [TENSOR, OUT],
     "tenon_tensor_contiguous": [TENSOR, OUT],
     "tenon_tensor_import": [C.c_void_p, OUT],
     "tenon_tensor_import_legacy": [C.c_void_p, OUT],

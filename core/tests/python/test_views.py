@@ -347,15 +347,21 @@ def chain(rng, state, bounds, read_only, tensors, trail):
         assert state.tensor.refcount == 1
         check(state, bounds, read_only)
         assert tensors[0].refcount == len(tensors)
-    dense = T.Tensor.made("tensor_contiguous", state.tensor.handle)
-    try:
-        assert (dense.handle == state.tensor.handle) == state.array.flags.c_contiguous
-        assert dense.view.flags & T.VIEW_C
-        if state.array.size:
-            memory = (T.C.c_char * state.array.nbytes).from_address(dense.view.data)
-            assert bytes(memory) == state.array.tobytes()
-    finally:
-        dense.release()
+    for way in ("tensor_contiguous", "tensor_copy"):
+        dense = T.Tensor.made(way, state.tensor.handle)
+        try:
+            check_dense(state, dense, way == "tensor_contiguous" and state.array.flags.c_contiguous)
+        finally:
+            dense.release()
+
+
+def check_dense(state, dense, itself):
+    """It has the same elements without gaps: the tensor itself, or a copy that may be written."""
+    assert (dense.handle == state.tensor.handle) == itself
+    assert dense.view.flags & T.VIEW_C
+    assert itself or dense.view.flags & (T.IS_COPIED | T.READ_ONLY) == T.IS_COPIED
+    if state.array.size:
+        assert bytes((T.C.c_char * state.array.nbytes).from_address(dense.view.data)) == state.array.tobytes()
 
 
 def test_chains():

@@ -1,0 +1,62 @@
+# The front door: each target sets up what it needs.
+#
+#   make test        every test            make bundle [PREFIX=foo_]   two files, build/bundle/tenon.{h,c}
+#   make test-core   the core's            make demo                   build the core, run the examples
+#   make test-lite   with NumPy only       make bench                  measure
+#   make test-all    and the fuzzers       make fuzz [FUZZ_SECONDS=60] every fuzz target
+#   make check       style and headers     make format                 clang-format in place
+#   make clean       remove what was built
+#
+# PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
+
+SHELL := /bin/bash
+PYTHON :=
+PREFIX :=
+FUZZ_SECONDS := 60
+BUILD := build
+
+python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
+export FUZZ_SECONDS
+export TENON_BUILD := $(BUILD)
+
+.PHONY: all test test-core test-lite test-all check setup bench bundle fuzz demo format clean
+
+all: demo
+
+test:
+	@tools/test "$(python)" test
+
+test-core test-lite test-all: test-%:
+	@tools/test "$(python)" $*
+
+check:
+	@tools/test "$(python)" check
+
+setup:
+	@tools/setup "$(python)"
+
+fuzz:
+	@tools/test "$(python)" setup fuzz
+
+bundle:
+	@"$(python)" tools/bundle --prefix "$(PREFIX)" --output $(BUILD)/bundle
+
+bench: setup
+	@cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release >/dev/null
+	@cmake --build $(BUILD)/release -j 2 >/dev/null
+	@.venv/bin/python bench/copy/run.py --lib $(BUILD)/release/core/libtenon.so
+
+# An example of the core is one file, compiled together with the bundle: nothing has to be installed.
+demo: bundle
+	@for source in examples/core/*.c; do \
+	    [ -f "$$source" ] || { echo "examples/core has no example yet"; break; }; \
+	    name=$(BUILD)/$$(basename "$$source" .c)-example; \
+	    echo "== $$source"; \
+	    cc -std=c11 -O2 -Icore/include "$$source" $(BUILD)/bundle/tenon.c -o "$$name" && "$$name" || exit 1; \
+	done
+
+format:
+	@find core examples -name '*.[ch]' -not -path '*/corpus/*' 2>/dev/null | xargs clang-format -i
+
+clean:
+	rm -rf $(BUILD)
