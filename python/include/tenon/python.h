@@ -1,0 +1,134 @@
+/* The CPython bridge: C code inside an extension takes anybody's arrays and gives arrays back.
+ *
+ * Every function needs an attached thread (the interpreter lock, where there is one), but for what releases a tensor:
+ * tenon_tensor_release on an imported tensor may be called from any thread, with or without it, also during and after
+ * the interpreter's end; it never takes the lock and never waits.
+ *
+ * One failure rule: on failure an exception is set, nothing was taken and nothing needs to be undone. */
+#ifndef TENON_PYTHON_H
+#define TENON_PYTHON_H
+
+#include <Python.h>
+
+#include <tenon/tenon.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- borrow */
+
+#define TENON_PY_WRITE        (1u << 0) /* it will be written: read-only memory and tensors that require grad are refused */
+#define TENON_PY_C_CONTIGUOUS (1u << 1) /* C order without gaps, or ValueError */
+#define TENON_PY_F_CONTIGUOUS (1u << 2)
+#define TENON_PY_ANY_DEVICE   (1u << 3) /* memory that the CPU cannot read is taken too */
+#define TENON_PY_PIN          (1u << 4) /* tenon_py_import only: also torch's `.data =` cannot take the memory away */
+
+enum { TENON_PY_INLINE_DIMS = 8 };
+
+/* An object's memory for the length of a call. The caller's storage; it may not be moved between borrow and unborrow.
+ * `view` is for reading; the rest is private. */
+typedef struct tenon_py_borrowed {
+    tenon_view view; /* its shape and strides are in `dims` */
+    PyObject *object;
+    int64_t *dims;
+    int32_t way;
+    uint32_t flags;
+    const void *table; /* the exchange table it came through, if one */
+    union {
+        Py_buffer buffer;
+        tenon_dl_managed *managed;
+        tenon_dl_managed_legacy *legacy;
+        tenon_tensor *tensor;
+        PyObject *object;
+    } held;
+    int64_t inline_dims[2 * TENON_PY_INLINE_DIMS];
+} tenon_py_borrowed;
+
+/* Borrow any array-like object: tenon.Tensor, NumPy, DLPack's exchange table, the buffer protocol, __dlpack__,
+ * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order. 0, or -1 with an exception:
+ * TypeError (no array, or a dtype without a DLPack name), ValueError (layout, device, read-only), BufferError (the
+ * producer refused, or gave what cannot be), or the producer's own.
+ *
+ * Ownership: holds a reference to `object` until tenon_py_unborrow.
+ * Threads:   what other threads do to the object's shape and strides does not reach the view; what they do to its
+ * memory (resizing it, torch's `.data =`) while this one is detached is a race of the caller's. */
+int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out);
+
+/* As tenon_py_borrow; device memory is ready on `stream` (by DLPack's rules for the device: CUDA 1 is the legacy
+ * default stream, 2 the per-thread one; -1 does not wait), instead of the producer's current stream. */
+int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
+
+/* Give it back. Keeps a pending exception. */
+void tenon_py_unborrow(tenon_py_borrowed *borrowed);
+
+/* Borrow `count` objects, or none. `flags` has one entry for each. */
+int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out);
+void tenon_py_unborrow_many(size_t count, tenon_py_borrowed *borrowed);
+
+/* For PyArg_Parse's "O&" with a tenon_py_borrowed as its target, read-only or to be written; clean-up is supported:
+ * where a later argument fails, the borrow is given back. The caller gives it back in the end. */
+int tenon_py_converter(PyObject *object, void *borrowed);
+int tenon_py_converter_rw(PyObject *object, void *borrowed);
+
+/* The stream on which the borrowed device memory is ready, for kernel launches; NULL on the CPU. 0, or -1 with an
+ * exception. */
+int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream);
+
+/* --------------------------------------------------------------------------------------------------------- import */
+
+/* Import the object's memory without copying: a tensor that outlives the references to `object` (it holds one of its
+ * own). A torch tensor is held as the tensor, not its storage: `t.data = …`, `t.set_()` and `t.resize_()` still replace
+ * the memory under it, as they do under __dlpack__.
+ *
+ * Release:   tenon_tensor_release, on any thread.
+ * Returns:   NULL with an exception, as tenon_py_borrow. */
+tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags);
+
+/* --------------------------------------------------------------------------------------------------------- export */
+
+typedef enum tenon_py_as {
+    TENON_PY_AS_TENSOR, /* tenon.Tensor */
+    TENON_PY_AS_SAME,   /* the very object it was imported from; a tenon.Tensor where there is none */
+    TENON_PY_AS_NUMPY,
+    TENON_PY_AS_TORCH,
+    TENON_PY_AS_JAX,
+    TENON_PY_AS_CUPY,
+    TENON_PY_AS_TENSORFLOW,
+    TENON_PY_AS_MEMORYVIEW,
+    TENON_PY_AS_CAPSULE,       /* DLPack, versioned */
+    TENON_PY_AS_CAPSULE_LEGACY /* DLPack before 1.0 */
+} tenon_py_as;
+
+/* Make a Python object on the tensor's memory. The framework that is named is imported; nothing else ever is.
+ *
+ * Ownership: takes nothing; the object holds a count of its own and drops it once, when the last array on it goes.
+ * Returns:   a new reference, or NULL with an exception: ValueError or BufferError where that framework cannot hold it
+ * (a dtype, negative strides, read-only memory), ImportError where it is not installed. */
+PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as);
+
+/* The type of TENON_PY_AS_TENSOR in this interpreter, borrowed; for modules that want to offer it. */
+PyTypeObject *tenon_py_type(void);
+
+/* Make an array of the framework and on the device of `like`, by its own allocator, and borrow it to be written; NULL
+ * for `like` makes a tenon.Tensor. In C order, not filled. A JAX array is immutable once it is seen: fill it before it
+ * is returned.
+ *
+ * Ownership: gives a new reference, and a borrow for tenon_py_unborrow.
+ * Returns:   NULL with an exception. */
+PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
+
+/* --------------------------------------------------------------------------------------------------------- errors */
+
+/* Raise what `err` says: MemoryError, TypeError (dtype), BufferError (version), OverflowError stays ValueError. Returns
+ * NULL. */
+void *tenon_py_raise(const tenon_error *err);
+
+/* What the bridge could not give back because its interpreter had ended: references, leaked on purpose. */
+int64_t tenon_py_leaked(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,195 @@
+/* Borrowing: the way is chosen by type; every way ends in the core's one validation and the checks of the flags. */
+#include "bridge.h"
+
+#include <string.h>
+
+/* ----------------------------------------------------------------------------------------------- for every way in */
+
+int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim)
+{
+    out->dims = out->inline_dims;
+    if (ndim > TENON_PY_INLINE_DIMS && ndim <= TENON_MAX_NDIM) {
+        out->dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *out->dims);
+        if (!out->dims)
+            return PyErr_NoMemory(), -1;
+    }
+    return 0;
+}
+
+void tenon__py_free_dims(tenon_py_borrowed *out)
+{
+    if (out->dims != out->inline_dims)
+        PyMem_Free(out->dims);
+    out->dims = out->inline_dims;
+}
+
+int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, uint64_t flags, PyObject *object)
+{
+    tenon_error err;
+    if (tenon_view_init(&out->view, source, flags, out->dims, &err) == TENON_OK)
+        return 0;
+    tenon__py_free_dims(out);
+    tenon__py_raise_for(object, &err);
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the flags */
+
+static int check_flags(PyObject *object, uint32_t flags, const tenon_view *view)
+{
+    if ((flags & TENON_PY_WRITE) && (view->flags & TENON_READ_ONLY))
+        return tenon__py_complain(PyExc_ValueError, object,
+                                  "the memory is read-only, and it is to be written; pass a copy");
+    if ((flags & TENON_PY_C_CONTIGUOUS) && !(view->flags & TENON_VIEW_C))
+        return tenon__py_complain(PyExc_ValueError, object,
+                                  "the elements are not in C order without gaps; pass a contiguous copy");
+    if ((flags & TENON_PY_F_CONTIGUOUS) && !(view->flags & TENON_VIEW_F))
+        return tenon__py_complain(PyExc_ValueError, object,
+                                  "the elements are not in Fortran order without gaps; pass such a copy");
+    if (!(flags & TENON_PY_ANY_DEVICE) && view->device.device_type != TENON_CPU &&
+        !tenon_device_on_host(view->device)) {
+        char name[64];
+        tenon_device_format(view->device, name, sizeof name);
+        return tenon__py_complain(PyExc_ValueError, object,
+                                  "the memory is on %s, which the CPU cannot read; pass a copy on the CPU", name);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------ borrowing */
+
+static int no_array(PyObject *object)
+{
+    return tenon__py_complain(PyExc_TypeError, object,
+                              "expected an array: NumPy, PyTorch, JAX, CuPy, anything with __dlpack__ or the buffer "
+                              "protocol");
+}
+
+static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    int result = 1;
+    uint32_t ways = kind->ways;
+    if (ways & TENON__PY_TABLE)
+        result = tenon__py_borrow_table(object, kind, stream, out);
+    if (result == 1 && (ways & TENON__PY_BUFFER))
+        result = tenon__py_borrow_buffer(object, !(ways & TENON__PY_DLPACK), out);
+    if (result == 1 && (ways & TENON__PY_DLPACK))
+        result = tenon__py_borrow_dlpack(object, stream, out);
+    if (result == 1)
+        result = tenon__py_borrow_interface(object, stream, out);
+    return result == 1 ? no_array(object) : result;
+}
+
+static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    tenon__py_drain_soon();
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    if (!kind)
+        return -1;
+    out->flags = flags;
+    out->table = NULL;
+    out->way = TENON__PY_NOTHING;
+    int result;
+    if (kind->ways & TENON__PY_NUMPY) {
+        result = tenon__py_borrow_numpy(object, out);
+    } else if (kind->ways & TENON__PY_REFUSED) {
+        result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
+    } else {
+        result = tenon__py_borrow_tensor(object, out);
+        if (result == 1)
+            result = try_ways(object, kind, stream, out);
+    }
+    if (result < 0) {
+        out->object = NULL;
+        return -1;
+    }
+    out->object = object;
+    Py_INCREF(object);
+    if (check_flags(object, flags, &out->view) < 0 ||
+        ((kind->ways & TENON__PY_TORCH) && tenon__py_torch_check(object, out) < 0)) {
+        tenon_py_unborrow(out);
+        return -1;
+    }
+    return 0;
+}
+
+int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    return borrow(object, flags, TENON__PY_NO_STREAM, out);
+}
+
+int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    return borrow(object, flags, stream, out);
+}
+
+/* Producers' own code runs here: an exception that is on its way must not meet it. */
+void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (borrowed->way == TENON__PY_BUFFER)
+        PyBuffer_Release(&borrowed->held.buffer);
+    else if (borrowed->way == TENON__PY_DLPACK && borrowed->held.managed->deleter)
+        borrowed->held.managed->deleter(borrowed->held.managed);
+    else if (borrowed->way == TENON__PY_DLPACK_LEGACY && borrowed->held.legacy->deleter)
+        borrowed->held.legacy->deleter(borrowed->held.legacy);
+    else if (borrowed->way == TENON__PY_OURS)
+        tenon_tensor_release(borrowed->held.tensor);
+    else if (borrowed->way == TENON__PY_INTERFACE)
+        Py_XDECREF(borrowed->held.object);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(object);
+    PyErr_Restore(type, value, traceback);
+}
+
+void tenon_py_unborrow(tenon_py_borrowed *borrowed)
+{
+    PyObject *object = borrowed->object;
+    if (!object)
+        return;
+    if (borrowed->way != TENON__PY_NUMPY && borrowed->way != TENON__PY_TABLE)
+        tenon__py_give_back(borrowed, object);
+    tenon__py_free_dims(borrowed);
+    borrowed->object = NULL;
+    Py_DECREF(object);
+}
+
+int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (tenon_py_borrow(objects[i], flags[i], &out[i]) < 0) {
+            tenon_py_unborrow_many(i, out);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void tenon_py_unborrow_many(size_t count, tenon_py_borrowed *borrowed)
+{
+    while (count > 0)
+        tenon_py_unborrow(&borrowed[--count]);
+}
+
+/* ------------------------------------------------------------------------------------------------------ converters */
+
+static int convert(PyObject *object, uint32_t flags, tenon_py_borrowed *borrowed)
+{
+    if (!object) { /* a later argument failed */
+        tenon_py_unborrow(borrowed);
+        return 1;
+    }
+    return tenon_py_borrow(object, flags, borrowed) < 0 ? 0 : Py_CLEANUP_SUPPORTED;
+}
+
+int tenon_py_converter(PyObject *object, void *borrowed)
+{
+    return convert(object, 0, borrowed);
+}
+
+int tenon_py_converter_rw(PyObject *object, void *borrowed)
+{
+    return convert(object, TENON_PY_WRITE, borrowed);
+}

@@ -1,0 +1,150 @@
+/* What the bridge's sources share. */
+#ifndef TENON_PY_BRIDGE_H
+#define TENON_PY_BRIDGE_H
+
+#include <tenon/python.h>
+
+#include <stdatomic.h>
+
+/* --------------------------------------------------------------------------------------------------- interpreters */
+
+/* What one interpreter owns. Counted: tensors imported there may outlive it. */
+typedef struct tenon__py_interp {
+    _Atomic int64_t count;
+    _Atomic bool dead;       /* its atexit hook has run: what only a push could give back is leaked */
+    _Atomic int64_t pushing; /* threads between the look at `dead` and the end of their push */
+    bool is_main;
+    PyInterpreterState *state;
+    tenon_deferred pending;
+    PyTypeObject *tensor_type; /* made when first wanted */
+} tenon__py_interp;
+
+/* The record of this thread's interpreter, made where it is new; NULL with an exception. */
+tenon__py_interp *tenon__py_here(void);
+
+/* Give back what other threads could not, where there is anything. Keeps a pending exception. */
+extern _Atomic int64_t tenon__py_waiting;
+void tenon__py_drain(void);
+static inline void tenon__py_drain_soon(void)
+{
+    if (atomic_load_explicit(&tenon__py_waiting, memory_order_relaxed))
+        tenon__py_drain();
+}
+
+/* A borrow that lives on the heap, as the owner of an imported tensor. */
+typedef struct tenon__py_holder {
+    tenon_deferred_node node;
+    tenon__py_interp *interp;
+    tenon_py_borrowed borrowed;
+} tenon__py_holder;
+
+/* Unborrow and free, at once on a thread that may, else when the interpreter has time. The release function of imports.
+ */
+void tenon__py_holder_release(void *holder);
+
+/* ---------------------------------------------------------------------------------------------------------- types */
+
+/* The ways into an object, in the order in which they are tried. */
+enum {
+    TENON__PY_NOTHING = 0,
+    TENON__PY_OURS = 1 << 0,
+    TENON__PY_NUMPY = 1 << 1,
+    TENON__PY_TABLE = 1 << 2,
+    TENON__PY_BUFFER = 1 << 3,
+    TENON__PY_DLPACK = 1 << 4,
+    TENON__PY_INTERFACE = 1 << 5,
+    TENON__PY_DLPACK_LEGACY = 1 << 6, /* as what is held says; no way of its own */
+    /* and a few facts */
+    TENON__PY_TORCH = 1 << 8,   /* torch.Tensor or one of its subclasses */
+    TENON__PY_REFUSED = 1 << 9, /* `reason` says why */
+};
+
+/* What is known of a type. */
+typedef struct tenon__py_kind {
+    _Atomic(PyTypeObject *) type;
+    uint32_t ways;
+    const tenon_dl_exchange *table;
+    const char *reason;
+} tenon__py_kind;
+
+/* What is known of the type of `object`, from memory or found out now; `room` is used where memory is full. NULL with
+ * an exception. */
+const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
+
+/* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
+const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
+
+/* A module if it has been imported: a new reference, or NULL without an exception. */
+PyObject *tenon__py_loaded(const char *module);
+
+/* ----------------------------------------------------------------------------------------------------------- ways
+ *
+ * Each fills `out` (view, object, way, what is held). 0; -1 with an exception; 1 without one: not this way, try the
+ * next. */
+
+int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out);
+int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* `last`: no other way follows, so a BufferError is the producer's answer. */
+int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out);
+/* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
+int tenon__py_borrow_dlpack(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
+int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
+int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out);
+
+#define TENON__PY_NO_STREAM INTPTR_MIN
+
+/* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
+int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
+/* End a borrow in the core's one validation. On failure frees the room and raises; the caller gives back what it holds.
+ */
+int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, uint64_t flags, PyObject *object);
+void tenon__py_free_dims(tenon_py_borrowed *out);
+/* Give back what `out` holds beside the object. Keeps a pending exception. */
+void tenon__py_give_back(tenon_py_borrowed *out, PyObject *object);
+
+/* ---------------------------------------------------------------------------------------------------------- NumPy */
+
+/* NumPy's C API where it has been imported and is one we know. */
+typedef struct tenon__py_numpy {
+    PyTypeObject *ndarray;
+    void **api;
+    size_t head; /* where the fields of an array begin */
+} tenon__py_numpy;
+
+/* NULL where NumPy is not loaded (no exception), or is one we do not know. */
+const tenon__py_numpy *tenon__py_numpy_api(void);
+/* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
+PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
+PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
+PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+
+/* ----------------------------------------------------------------------------------------------------------- torch */
+
+/* What to do about a tensor that torch refuses to hand out, or NULL. */
+const char *tenon__py_torch_advice(PyObject *object);
+/* Refuse what torch hands out but is no plain memory: conj, neg, and requires_grad where it is written. */
+int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
+
+/* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
+
+/* A new tenon.Tensor, which holds a count of its own. */
+PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
+/* The tensor inside, borrowed, or NULL where the object is none of this interpreter's. */
+tenon_tensor *tenon__py_tensor_of(PyObject *object);
+/* A DLPack capsule that holds a count. */
+PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy);
+/* The struct-module format of a dtype for the buffer protocol, or NULL. */
+const char *tenon__py_format(tenon_dtype dtype);
+
+/* ---------------------------------------------------------------------------------------------------------- errors */
+
+/* Raise "numpy.ndarray: …". Returns -1. */
+int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...);
+/* Raise for `object` what the core's validation said. */
+void tenon__py_raise_for(PyObject *object, const tenon_error *err);
+/* Whether the pending exception is a producer's way to say no, rather than a bug of its own or an interrupt. */
+bool tenon__py_is_refusal(void);
+/* Put BufferError in the place of the pending exception, whose first line it keeps and which becomes its cause. */
+void tenon__py_refused(PyObject *object, const char *advice);
+
+#endif

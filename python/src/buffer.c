@@ -1,0 +1,148 @@
+/* The buffer protocol. */
+#include "bridge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct letter {
+    char letter;
+    uint8_t code;
+    uint8_t native;   /* bytes with '@' or nothing before it */
+    uint8_t standard; /* with '=', '<', '>' or '!'; 0: not allowed there */
+} letter;
+
+static const letter letters[] = {
+    {'?', TENON_CODE_BOOL, sizeof(_Bool), 1},
+    {'c', TENON_CODE_UINT, 1, 1},
+    {'b', TENON_CODE_INT, 1, 1},
+    {'B', TENON_CODE_UINT, 1, 1},
+    {'h', TENON_CODE_INT, sizeof(short), 2},
+    {'H', TENON_CODE_UINT, sizeof(short), 2},
+    {'i', TENON_CODE_INT, sizeof(int), 4},
+    {'I', TENON_CODE_UINT, sizeof(int), 4},
+    {'l', TENON_CODE_INT, sizeof(long), 4},
+    {'L', TENON_CODE_UINT, sizeof(long), 4},
+    {'q', TENON_CODE_INT, sizeof(long long), 8},
+    {'Q', TENON_CODE_UINT, sizeof(long long), 8},
+    {'n', TENON_CODE_INT, sizeof(Py_ssize_t), 0},
+    {'N', TENON_CODE_UINT, sizeof(size_t), 0},
+    {'e', TENON_CODE_FLOAT, 2, 2},
+    {'f', TENON_CODE_FLOAT, 4, 4},
+    {'d', TENON_CODE_FLOAT, 8, 8},
+    {'F', TENON_CODE_COMPLEX, 8, 8},
+    {'D', TENON_CODE_COMPLEX, 16, 16},
+};
+
+static const letter *find_letter(char wanted)
+{
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (letters[i].letter == wanted)
+            return &letters[i];
+    return NULL;
+}
+
+const char *tenon__py_format(tenon_dtype dtype)
+{
+    static const char *const by_size[3][4] = {{"b", "h", "i", "q"}, {"B", "H", "I", "Q"}, {NULL, "e", "f", "d"}};
+    if (dtype.lanes != 1)
+        return NULL;
+    if (dtype.code == TENON_CODE_BOOL)
+        return "?";
+    if (dtype.code == TENON_CODE_COMPLEX)
+        return dtype.bits == 64 ? "Zf" : dtype.bits == 128 ? "Zd" : NULL;
+    int size = dtype.bits == 8 ? 0 : dtype.bits == 16 ? 1 : dtype.bits == 32 ? 2 : dtype.bits == 64 ? 3 : -1;
+    return dtype.code <= TENON_CODE_FLOAT && size >= 0 ? by_size[dtype.code][size] : NULL;
+}
+
+/* The dtype of a format; false with *why where it has none. */
+static bool parse_format(const char *format, Py_ssize_t item, tenon_dtype *out, const char **why)
+{
+    const int little = 1;
+    bool big_endian = !*(const char *)&little, swapped = false, standard = false;
+    *why = "has no DLPack dtype";
+    if (!format)
+        format = "B";
+    if (*format && strchr("@=<>!", *format)) {
+        standard = *format != '@';
+        swapped = (*format == '<' && big_endian) || ((*format == '>' || *format == '!') && !big_endian);
+        format++;
+    }
+    if (*format == 'T')
+        *why = "is a structure, which has no DLPack dtype; pass one of its fields";
+    if (*format == 'g' || strcmp(format, "Zg") == 0)
+        *why = "is long double, which has no DLPack dtype";
+    bool complex_pair = *format == 'Z';
+    const letter *found = complex_pair && (format[1] == 'f' || format[1] == 'd') ? find_letter(format[1])
+                          : complex_pair                                         ? NULL
+                                                                                 : find_letter(*format);
+    if (!found || format[complex_pair ? 2 : 1] != '\0')
+        return false;
+    int size = standard ? found->standard : found->native;
+    int code = complex_pair ? TENON_CODE_COMPLEX : found->code;
+    size *= complex_pair ? 2 : 1;
+    if (size == 0 || size != item) {
+        *why = "does not agree with its item size";
+        return false;
+    }
+    if (swapped && size > 1) {
+        *why = "has swapped bytes; convert it to this machine's order";
+        return false;
+    }
+    *out = tenon_dtype_of(code, 8 * size, 1);
+    return true;
+}
+
+static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
+{
+    tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
+    const char *why;
+    if (!parse_format(buffer->format, buffer->itemsize, &source.dtype, &why))
+        return tenon__py_complain(PyExc_TypeError, object, "its buffer's format '%s' %s",
+                                  buffer->format ? buffer->format : "B", why);
+    for (int i = 0; buffer->suboffsets && i < buffer->ndim; i++)
+        if (buffer->suboffsets[i] >= 0)
+            return tenon__py_complain(PyExc_BufferError, object,
+                                      "its buffer is reached through pointers (suboffsets); pass a copy");
+    int nd = buffer->ndim;
+    if (tenon__py_dims(out, nd) < 0)
+        return -1;
+    for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
+        Py_ssize_t size = buffer->shape ? buffer->shape[i] : buffer->len / buffer->itemsize;
+        out->dims[i] = size;
+        if (!buffer->strides)
+            continue;
+        if (size > 1 && buffer->strides[i] % buffer->itemsize != 0) {
+            tenon__py_free_dims(out);
+            return tenon__py_complain(PyExc_ValueError, object,
+                                      "its buffer's strides are not multiples of the item size; pass a copy");
+        }
+        out->dims[nd + i] = buffer->strides[i] / buffer->itemsize;
+    }
+    source.shape = out->dims;
+    source.strides = buffer->strides ? out->dims + nd : NULL;
+    return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
+}
+
+int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out)
+{
+    Py_buffer *buffer = &out->held.buffer;
+    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_BufferError))
+            return -1;
+        if (last) {
+            tenon__py_refused(object, NULL);
+            return -1;
+        }
+        PyErr_Clear(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
+        return 1;
+    }
+    if (fill(object, buffer, out) < 0) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyBuffer_Release(buffer);
+        PyErr_Restore(type, value, traceback);
+        return -1;
+    }
+    out->way = TENON__PY_BUFFER;
+    return 0;
+}

@@ -1,0 +1,111 @@
+#include "bridge.h"
+
+#include <string.h>
+
+/* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
+static PyObject *type_name(PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    PyObject *name = PyObject_GetAttrString(type, "__qualname__");
+    PyErr_Clear();
+    PyObject *result;
+    if (!name)
+        result = PyUnicode_FromString("an object");
+    else if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0)
+        result = PyUnicode_FromFormat("%S", name);
+    else
+        result = PyUnicode_FromFormat("%U.%S", module, name);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return result;
+}
+
+int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    PyObject *what = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    PyObject *name = what ? type_name(object) : NULL;
+    if (name)
+        PyErr_Format(exception, "%U: %U", name, what);
+    Py_XDECREF(name);
+    Py_XDECREF(what);
+    return -1;
+}
+
+static PyObject *exception_for(tenon_status status)
+{
+    switch (status) {
+    case TENON_ENOMEM:
+        return PyExc_MemoryError;
+    case TENON_EDTYPE:
+        return PyExc_TypeError;
+    case TENON_EVERSION:
+        return PyExc_BufferError;
+    default:
+        return PyExc_ValueError;
+    }
+}
+
+void *tenon_py_raise(const tenon_error *err)
+{
+    PyErr_SetString(exception_for(err->status), err->message);
+    return NULL;
+}
+
+void tenon__py_raise_for(PyObject *object, const tenon_error *err)
+{
+    /* The core names its own function; here the object is what the user knows. */
+    const char *message = strstr(err->message, "(): ");
+    message = message ? message + 4 : err->message;
+    PyObject *exception = exception_for(err->status);
+    /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
+    if (exception == PyExc_ValueError)
+        exception = PyExc_BufferError;
+    tenon__py_complain(exception, object, "%s", message);
+}
+
+bool tenon__py_is_refusal(void)
+{
+    return PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
+           PyErr_ExceptionMatches(PyExc_ValueError);
+}
+
+void tenon__py_refused(PyObject *object, const char *advice)
+{
+    PyObject *type, *cause, *traceback;
+    PyErr_Fetch(&type, &cause, &traceback);
+    PyErr_NormalizeException(&type, &cause, &traceback);
+    if (traceback)
+        PyException_SetTraceback(cause, traceback);
+    PyObject *text = cause ? PyObject_Str(cause) : NULL;
+    const char *line = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    char first[200] = "no reason given";
+    if (line) {
+        size_t length = strcspn(line, "\n");
+        length = length < sizeof first - 1 ? length : sizeof first - 1;
+        while (length > 0 && ((unsigned char)line[length] & 0xc0) == 0x80) /* not inside a character */
+            length--;
+        memcpy(first, line, length);
+        first[length] = '\0';
+    }
+    PyErr_Clear();
+    tenon__py_complain(PyExc_BufferError, object, "the producer refused: %s%s%s", first, advice ? "; " : "",
+                       advice ? advice : "");
+    Py_XDECREF(text);
+    PyObject *new_type, *value, *new_traceback;
+    PyErr_Fetch(&new_type, &value, &new_traceback);
+    PyErr_NormalizeException(&new_type, &value, &new_traceback);
+    if (value && cause) {
+        Py_INCREF(cause);
+        PyException_SetContext(value, cause);
+        PyException_SetCause(value, cause); /* takes the reference; SetContext took the other */
+        cause = NULL;
+    }
+    PyErr_Restore(new_type, value, new_traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(cause);
+    Py_XDECREF(traceback);
+}

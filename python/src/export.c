@@ -1,0 +1,147 @@
+#include "bridge.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------- same */
+
+static bool same_view(const tenon_view *a, const tenon_view *b)
+{
+    size_t size = (size_t)a->ndim * sizeof(int64_t);
+    return a->data == b->data && a->ndim == b->ndim && tenon_dtype_equal(a->dtype, b->dtype) &&
+           tenon_device_equal(a->device, b->device) && a->byte_offset == b->byte_offset &&
+           (a->ndim == 0 || (memcmp(a->shape, b->shape, size) == 0 && memcmp(a->strides, b->strides, size) == 0));
+}
+
+/* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
+static PyObject *export_same(tenon_tensor *tensor)
+{
+    const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
+    if (!holder || holder->interp != tenon__py_here()) {
+        PyErr_Clear();
+        return tenon__py_tensor_new(tensor);
+    }
+    tenon_py_borrowed now;
+    PyObject *object = holder->borrowed.object;
+    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
+        PyErr_Clear();
+    else {
+        bool same = same_view(&now.view, tenon_tensor_view(tensor));
+        tenon_py_unborrow(&now);
+        if (same) {
+            Py_INCREF(object);
+            return object;
+        }
+    }
+    return tenon__py_tensor_new(tensor);
+}
+
+/* ------------------------------------------------------------------------------------------------------- frameworks */
+
+/* module.function(argument), or with copy=False. */
+static PyObject *call_with(const char *module, const char *function, PyObject *argument, bool no_copy)
+{
+    PyObject *found = argument ? PyImport_ImportModule(module) : NULL;
+    PyObject *callable = found ? PyObject_GetAttrString(found, function) : NULL;
+    PyObject *arguments = callable ? PyTuple_Pack(1, argument) : NULL;
+    PyObject *keywords = arguments && no_copy ? Py_BuildValue("{sO}", "copy", Py_False) : NULL;
+    PyObject *result = arguments && (keywords || !no_copy) ? PyObject_Call(callable, arguments, keywords) : NULL;
+    Py_XDECREF(found);
+    Py_XDECREF(callable);
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    Py_XDECREF(argument);
+    return result;
+}
+
+static bool has_negative_stride(const tenon_view *view)
+{
+    for (int32_t i = 0; i < view->ndim; i++)
+        if (view->shape[i] > 1 && view->strides[i] < 0)
+            return true;
+    return false;
+}
+
+/* torch's table, where this torch has one; NULL without an exception where not. */
+static const tenon_dl_exchange *torch_table(PyObject *torch)
+{
+    static _Atomic(const tenon_dl_exchange *) known;
+    const tenon_dl_exchange *table = atomic_load_explicit(&known, memory_order_acquire);
+    if (table)
+        return table;
+    PyObject *type = PyObject_GetAttrString(torch, "Tensor");
+    PyObject *capsule = type ? PyObject_GetAttrString(type, TENON_DL_EXCHANGE_ATTRIBUTE) : NULL;
+    if (capsule && PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE)) {
+        table = PyCapsule_GetPointer(capsule, TENON_DL_EXCHANGE_CAPSULE);
+        if (table->header.version.major != TENON_DL_MAJOR || !table->managed_tensor_to_py_object_no_sync)
+            table = NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(capsule);
+    PyErr_Clear();
+    atomic_store_explicit(&known, table, memory_order_release);
+    return table;
+}
+
+static PyObject *export_torch(tenon_tensor *tensor)
+{
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (view->flags & TENON_READ_ONLY)
+        return PyErr_Format(PyExc_BufferError, "torch has no read-only tensors; pass a copy");
+    if (has_negative_stride(view))
+        return PyErr_Format(PyExc_BufferError, "torch has no negative strides; pass a copy");
+    PyObject *torch = tenon__py_loaded("torch");
+    if (!torch)
+        torch = PyImport_ImportModule("torch");
+    if (!torch)
+        return NULL;
+    const tenon_dl_exchange *table = torch_table(torch);
+    Py_DECREF(torch);
+    if (!table)
+        return call_with("torch.utils.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), false);
+    tenon_error err;
+    tenon_dl_managed *managed = NULL;
+    void *object = NULL;
+    if (tenon_tensor_export(tensor, &managed, &err))
+        return tenon_py_raise(&err);
+    if (table->managed_tensor_to_py_object_no_sync(managed, &object) == 0 && object)
+        return object;
+    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know). */
+    managed->deleter(managed);
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and did not say why");
+    return NULL;
+}
+
+PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
+{
+    tenon__py_drain_soon();
+    if (!tensor)
+        return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'tensor' is NULL");
+    switch (as) {
+    case TENON_PY_AS_TENSOR:
+        return tenon__py_tensor_new(tensor);
+    case TENON_PY_AS_SAME:
+        return export_same(tensor);
+    case TENON_PY_AS_NUMPY:
+        return tenon__py_export_numpy(tensor);
+    case TENON_PY_AS_TORCH:
+        return export_torch(tensor);
+    case TENON_PY_AS_JAX:
+        return call_with("jax.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), true);
+    case TENON_PY_AS_CUPY:
+        return call_with("cupy", "from_dlpack", tenon__py_tensor_new(tensor), false);
+    case TENON_PY_AS_TENSORFLOW:
+        return call_with("tensorflow.experimental.dlpack", "from_dlpack", tenon__py_capsule(tensor, true), false);
+    case TENON_PY_AS_MEMORYVIEW: {
+        PyObject *object = tenon__py_tensor_new(tensor);
+        PyObject *view = object ? PyMemoryView_FromObject(object) : NULL;
+        Py_XDECREF(object);
+        return view;
+    }
+    case TENON_PY_AS_CAPSULE:
+        return tenon__py_capsule(tensor, false);
+    case TENON_PY_AS_CAPSULE_LEGACY:
+        return tenon__py_capsule(tensor, true);
+    }
+    return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is none of tenon_py_as", (int)as);
+}

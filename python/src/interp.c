@@ -1,0 +1,197 @@
+/* One record for each interpreter, and releases that never wait for its lock. */
+#include "bridge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPSULE_NAME "tenon.interpreter"
+
+_Atomic int64_t tenon__py_waiting;
+static _Atomic int64_t leaked;
+static _Atomic(tenon__py_interp *) main_record; /* saves the main interpreter a look-up; its own dict is the truth */
+
+int64_t tenon_py_leaked(void)
+{
+    return atomic_load_explicit(&leaked, memory_order_relaxed);
+}
+
+static void interp_release(tenon__py_interp *interp)
+{
+    if (atomic_fetch_sub_explicit(&interp->count, 1, memory_order_acq_rel) == 1)
+        free(interp);
+}
+
+/* Whether this thread may touch objects of the interpreter now. */
+static bool attached_to(const tenon__py_interp *interp)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+    if (!PyThreadState_GetDict())
+        return false;
+#else
+    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
+    PyThreadState *own = PyGILState_GetThisThreadState();
+    if (!own || own != _PyThreadState_UncheckedGet())
+        return false;
+#endif
+    return PyInterpreterState_Get() == interp->state;
+}
+
+/* ------------------------------------------------------------------------------------------------------- releasing */
+
+static void holder_free(void *pointer)
+{
+    tenon__py_holder *holder = pointer;
+    tenon__py_interp *interp = holder->interp;
+    tenon_py_unborrow(&holder->borrowed);
+    free(holder);
+    interp_release(interp);
+}
+
+static void holder_free_waiting(void *pointer)
+{
+    atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+    holder_free(pointer);
+}
+
+static int drain_pending(void *pointer)
+{
+    (void)pointer;
+    tenon__py_drain();
+    return 0;
+}
+
+void tenon__py_holder_release(void *pointer)
+{
+    tenon__py_holder *holder = pointer;
+    tenon__py_interp *interp = holder->interp;
+    if (attached_to(interp)) {
+        holder_free(holder);
+        return;
+    }
+    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. The
+     * holder's own count on the record would go with the push, so one more is taken. */
+    atomic_fetch_add(&interp->count, 1);
+    atomic_fetch_add(&interp->pushing, 1);
+    if (atomic_load(&interp->dead)) {
+        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+        bool first = tenon_deferred_push(&interp->pending, &holder->node, holder_free_waiting, holder);
+        /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
+        if (first && interp->is_main)
+            Py_AddPendingCall(drain_pending, NULL);
+    }
+    atomic_fetch_sub(&interp->pushing, 1);
+    interp_release(interp);
+}
+
+void tenon__py_drain(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_interp *interp = tenon__py_here();
+    if (interp)
+        tenon_deferred_drain(&interp->pending);
+    else
+        PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
+/* --------------------------------------------------------------------------------------------------------- records */
+
+/* From now on no push arrives; what has arrived is given back. */
+static void close_record(tenon__py_interp *interp)
+{
+    atomic_store(&interp->dead, true);
+    while (atomic_load(&interp->pushing)) {
+    }
+    tenon_deferred_drain(&interp->pending);
+}
+
+static void capsule_free(PyObject *capsule)
+{
+    tenon__py_interp *interp = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (interp) {
+        tenon__py_interp *expected = interp;
+        atomic_compare_exchange_strong(&main_record, &expected, NULL);
+        close_record(interp);
+        interp_release(interp);
+    }
+}
+
+/* The interpreter's atexit hook: the last moment at which other threads' releases can be honoured. */
+static PyObject *at_exit(PyObject *capsule, PyObject *unused)
+{
+    (void)unused;
+    tenon__py_interp *interp = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (!interp)
+        return NULL;
+    close_record(interp);
+    PyTypeObject *type = interp->tensor_type;
+    interp->tensor_type = NULL;
+    Py_XDECREF(type);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef at_exit_method = {"tenon_at_exit", at_exit, METH_NOARGS, NULL};
+
+static int register_at_exit(PyObject *capsule)
+{
+    PyObject *hook = PyCFunction_New(&at_exit_method, capsule);
+    PyObject *module = hook ? PyImport_ImportModule("atexit") : NULL;
+    PyObject *result = module ? PyObject_CallMethod(module, "register", "O", hook) : NULL;
+    Py_XDECREF(hook);
+    Py_XDECREF(module);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+static tenon__py_interp *make_record(PyObject *dict, PyObject *key)
+{
+    tenon__py_interp *interp = calloc(1, sizeof *interp);
+    if (!interp)
+        return PyErr_NoMemory(), NULL;
+    atomic_init(&interp->count, 1);
+    interp->state = PyInterpreterState_Get();
+    interp->is_main = PyInterpreterState_GetID(interp->state) == 0;
+    PyObject *capsule = PyCapsule_New(interp, CAPSULE_NAME, capsule_free);
+    if (!capsule) {
+        free(interp);
+        return NULL;
+    }
+    int status = PyDict_SetItem(dict, key, capsule);
+    if (status == 0 && register_at_exit(capsule) < 0) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyDict_DelItem(dict, key);
+        PyErr_Restore(type, value, traceback);
+        status = -1;
+    }
+    Py_DECREF(capsule);
+    if (status < 0)
+        return NULL;
+    if (interp->is_main)
+        atomic_store_explicit(&main_record, interp, memory_order_release);
+    return interp;
+}
+
+tenon__py_interp *tenon__py_here(void)
+{
+    PyInterpreterState *state = PyInterpreterState_Get();
+    tenon__py_interp *interp = atomic_load_explicit(&main_record, memory_order_acquire);
+    if (interp && interp->state == state && !atomic_load_explicit(&interp->dead, memory_order_relaxed))
+        return interp;
+    PyObject *dict = PyInterpreterState_GetDict(state);
+    if (!dict) {
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this interpreter is ending");
+        return NULL;
+    }
+    /* Several copies of the bridge may be in one process: the key is an address of this one's. */
+    PyObject *key = PyLong_FromVoidPtr(&main_record);
+    if (!key)
+        return NULL;
+    PyObject *capsule = PyDict_GetItemWithError(dict, key);
+    interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : PyErr_Occurred() ? NULL : make_record(dict, key);
+    Py_DECREF(key);
+    return interp;
+}

@@ -1,0 +1,335 @@
+/* NumPy: reading the array struct, and making arrays by the functions of its C API table. NumPy loads in the main
+ * interpreter only, once, and for the life of the process. */
+#include "bridge.h"
+
+#include <string.h>
+
+/* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
+typedef struct array_fields {
+    char *data;
+    int nd;
+    Py_ssize_t *dimensions;
+    Py_ssize_t *strides;
+    PyObject *base;
+    PyObject *descr;
+    int flags;
+} array_fields;
+
+typedef struct descr_fields {
+    PyTypeObject *typeobj;
+    char kind;
+    char type;
+    char byteorder;
+    char flags;
+    int type_num;
+} descr_fields;
+
+enum { WRITEABLE = 0x400 };
+enum { OLDEST_FEATURES = 0x10 /* 1.23 */, ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
+enum {
+    API_ABI_VERSION = 0,
+    API_NDARRAY = 2,
+    API_DESCR_FROM_TYPE = 45,
+    API_NEW_FROM_DESCR = 94,
+    API_FEATURES = 211,
+    API_SET_BASE = 282
+};
+
+typedef PyObject *(*new_from_descr)(PyTypeObject *subtype, PyObject *descr, int nd, const Py_ssize_t *dims,
+                                    const Py_ssize_t *strides, void *data, int flags, PyObject *object);
+typedef int (*set_base)(PyObject *array, PyObject *base);
+typedef PyObject *(*descr_from_type)(int type_num);
+
+/* By type number: our dtype and the shift that divides by its size; bits 0 where there is none. */
+typedef struct number_kind {
+    uint8_t code;
+    uint8_t bits;
+    uint8_t shift;
+} number_kind;
+
+#define INTEGER(code, type)                                                                                            \
+    {                                                                                                                  \
+        code, 8 * sizeof(type), sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3              \
+    }
+
+static const number_kind numbers[24] = {
+    [0] = {TENON_CODE_BOOL, 8, 0},
+    [1] = INTEGER(TENON_CODE_INT, signed char),
+    [2] = INTEGER(TENON_CODE_UINT, unsigned char),
+    [3] = INTEGER(TENON_CODE_INT, short),
+    [4] = INTEGER(TENON_CODE_UINT, unsigned short),
+    [5] = INTEGER(TENON_CODE_INT, int),
+    [6] = INTEGER(TENON_CODE_UINT, unsigned),
+    [7] = INTEGER(TENON_CODE_INT, long),
+    [8] = INTEGER(TENON_CODE_UINT, unsigned long),
+    [9] = INTEGER(TENON_CODE_INT, long long),
+    [10] = INTEGER(TENON_CODE_UINT, unsigned long long),
+    [11] = {TENON_CODE_FLOAT, 32, 2},
+    [12] = {TENON_CODE_FLOAT, 64, 3},
+    [14] = {TENON_CODE_COMPLEX, 64, 3},
+    [15] = {TENON_CODE_COMPLEX, 128, 4},
+    [23] = {TENON_CODE_FLOAT, 16, 1},
+};
+
+static tenon__py_numpy numpy;
+static _Atomic int numpy_state; /* 0 not looked at, 1 usable, 2 one we do not know */
+
+const tenon__py_numpy *tenon__py_numpy_api(void)
+{
+    int state = atomic_load_explicit(&numpy_state, memory_order_acquire);
+    if (state)
+        return state == 1 ? &numpy : NULL;
+    PyObject *module = tenon__py_loaded("numpy._core._multiarray_umath");
+    if (!module)
+        module = tenon__py_loaded("numpy.core._multiarray_umath");
+    PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
+    PyObject *head = capsule ? PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__basicsize__") : NULL;
+    void **api = capsule && PyCapsule_CheckExact(capsule) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    Py_ssize_t head_size = head ? PyLong_AsSsize_t(head) : -1;
+    if (api && head_size > 0) {
+        unsigned abi = ((unsigned (*)(void))(uintptr_t)api[API_ABI_VERSION])();
+        unsigned features = ((unsigned (*)(void))(uintptr_t)api[API_FEATURES])();
+        bool known = (abi == ABI_1 && features >= OLDEST_FEATURES) || abi == ABI_2;
+        numpy.api = api;
+        numpy.ndarray = api[API_NDARRAY];
+        numpy.head = (size_t)head_size;
+        atomic_store_explicit(&numpy_state, known ? 1 : 2, memory_order_release);
+        state = known ? 1 : 2;
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(capsule);
+    Py_XDECREF(head);
+    PyErr_Clear();
+    return state == 1 ? &numpy : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ dtypes
+ */
+
+/* The number types of ml_dtypes have no fixed numbers: they are known by their classes, each found out once. */
+enum { MOST_EXTRAS = 32 };
+static struct {
+    _Atomic(PyTypeObject *) type;
+    tenon_dtype dtype;
+} extras[MOST_EXTRAS];
+static int nextras;
+static atomic_flag adding_extra = ATOMIC_FLAG_INIT;
+
+/* 1 and the dtype; 0: not a class of ml_dtypes. */
+static int extra_dtype(PyTypeObject *type, tenon_dtype *out)
+{
+    for (int i = 0; i < MOST_EXTRAS; i++) {
+        PyTypeObject *known = atomic_load_explicit(&extras[i].type, memory_order_acquire);
+        if (known == type) {
+            *out = extras[i].dtype;
+            return 1;
+        }
+        if (!known)
+            break;
+    }
+    char package[32];
+    if (strcmp(tenon__py_package(type, package, sizeof package), "ml_dtypes") != 0)
+        return 0;
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    int found = text && tenon_dtype_parse(text, out, NULL) == TENON_OK;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    if (found) {
+        while (atomic_flag_test_and_set_explicit(&adding_extra, memory_order_acquire)) {
+        }
+        if (nextras < MOST_EXTRAS) {
+            extras[nextras].dtype = *out;
+            Py_INCREF((PyObject *)type);
+            atomic_store_explicit(&extras[nextras++].type, type, memory_order_release);
+        }
+        atomic_flag_clear_explicit(&adding_extra, memory_order_release);
+    }
+    return found;
+}
+
+static const char *why_not(int type_num)
+{
+    switch (type_num) {
+    case 13:
+    case 16:
+        return "long double has no DLPack dtype; convert it with x.astype('float64') or x.astype('complex128')";
+    case 17:
+        return "an array of Python objects has no numbers to share; convert it with x.astype('float64')";
+    case 18:
+    case 19:
+        return "an array of text has no DLPack dtype";
+    case 20:
+        return "a structured array has no DLPack dtype; pass one of its fields";
+    case 21:
+    case 22:
+        return "dates and times have no DLPack dtype; pass x.view('int64')";
+    default:
+        return "its dtype has no DLPack name";
+    }
+}
+
+PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+{
+    /* Of two types of one size the first is NumPy's own choice: long, not long long, where both have 64 bits. */
+    for (int i = 0; i < 24 && dtype.lanes == 1; i++)
+        if (numbers[i].bits == dtype.bits && numbers[i].code == dtype.code)
+            return ((descr_from_type)(uintptr_t)numpy.api[API_DESCR_FROM_TYPE])(i);
+    char name[64];
+    bool subbyte = dtype.bits < 8;
+    if (dtype.lanes != 1 || (subbyte && !(flags & TENON_SUBBYTE_PADDED)) || dtype.code == TENON_CODE_OPAQUE ||
+        (dtype.code == TENON_CODE_COMPLEX && dtype.bits == 32) || dtype.bits > 128 ||
+        (dtype.bits == 128 && dtype.code != TENON_CODE_COMPLEX)) {
+        tenon_dtype_format(dtype, name, sizeof name);
+        PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s", name);
+        return NULL;
+    }
+    /* What is left is ml_dtypes': "bfloat16", "int4", "float8_e4m3fn". */
+    char ours[64];
+    tenon_dtype_format(dtype, ours, sizeof ours);
+    const char *prefix = dtype.code == TENON_CODE_INT      ? "int"
+                         : dtype.code == TENON_CODE_UINT   ? "uint"
+                         : dtype.code == TENON_CODE_BFLOAT ? "bfloat"
+                                                           : "float";
+    PyOS_snprintf(name, sizeof name, "%s%s", prefix, ours + (dtype.code == TENON_CODE_BFLOAT ? 2 : 1));
+    PyObject *module = PyImport_ImportModule("numpy");
+    PyObject *extras_module = module ? PyImport_ImportModule("ml_dtypes") : NULL;
+    PyObject *argument = extras_module ? PyObject_GetAttrString(extras_module, name) : NULL;
+    PyObject *result = argument ? PyObject_CallMethod(module, "dtype", "O", argument) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(extras_module);
+    Py_XDECREF(argument);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- in */
+
+static int unknown_dtype(PyObject *object, const descr_fields *descr)
+{
+    return tenon__py_complain(PyExc_TypeError, object, "%s", why_not(descr->type_num));
+}
+
+int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
+{
+    const array_fields *array = (const array_fields *)(const void *)((const char *)object + numpy.head);
+    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + numpy.head);
+    tenon_dl_tensor source;
+    uint64_t flags = array->flags & WRITEABLE ? 0 : TENON_READ_ONLY;
+    int shift;
+    if ((unsigned)descr->type_num < 24 && numbers[descr->type_num].bits) {
+        const number_kind *number = &numbers[descr->type_num];
+        source.dtype = tenon_dtype_of(number->code, number->bits, 1);
+        shift = number->shift;
+    } else if (extra_dtype(descr->typeobj, &source.dtype)) {
+        shift = source.dtype.bits > 8 ? 1 : 0;
+        if (source.dtype.bits < 8)
+            flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
+    } else {
+        return unknown_dtype(object, descr);
+    }
+    const int little = 1;
+    char swapped = *(const char *)&little ? '>' : '<';
+    if (descr->byteorder == swapped)
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "the bytes are swapped; convert it with x.astype(x.dtype.newbyteorder('='))");
+    int nd = array->nd;
+    if (tenon__py_dims(out, nd) < 0)
+        return -1;
+    Py_ssize_t left_over = 0;
+    if (nd >= 0 && nd <= TENON_MAX_NDIM) {
+        const Py_ssize_t *strides = array->strides, *dimensions = array->dimensions;
+        for (int i = 0; i < nd; i++) {
+            Py_ssize_t size = dimensions[i], stride = strides[i];
+            out->dims[i] = size;
+            out->dims[nd + i] = stride >> shift;
+            left_over |= size > 1 ? stride & (((Py_ssize_t)1 << shift) - 1) : 0;
+        }
+    }
+    if (left_over) {
+        tenon__py_free_dims(out);
+        return tenon__py_complain(
+            PyExc_ValueError, object,
+            "its strides are not multiples of the item size (a field of a structured array?); pass "
+            "a copy");
+    }
+    source.data = array->data;
+    source.device = tenon_device_of(TENON_CPU, 0);
+    source.ndim = nd;
+    source.shape = out->dims;
+    source.strides = out->dims + nd;
+    source.byte_offset = 0;
+    out->way = TENON__PY_NUMPY;
+    return tenon__py_describe(out, &source, flags, object);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ out */
+
+/* NumPy's table, importing NumPy where need be. */
+static const tenon__py_numpy *wanted_numpy(void)
+{
+    const tenon__py_numpy *api = tenon__py_numpy_api();
+    if (api)
+        return api;
+    PyObject *module = PyImport_ImportModule("numpy");
+    if (!module)
+        return NULL;
+    Py_DECREF(module);
+    api = tenon__py_numpy_api();
+    if (!api)
+        PyErr_SetString(PyExc_ImportError, "tenon: this NumPy's C API is one that tenon does not know");
+    return api;
+}
+
+PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    const tenon__py_numpy *api = wanted_numpy();
+    PyObject *descr = api ? tenon__py_numpy_dtype(dtype, TENON_SUBBYTE_PADDED) : NULL;
+    if (!descr)
+        return NULL;
+    Py_ssize_t dims[TENON_MAX_NDIM];
+    for (int32_t i = 0; i < ndim; i++)
+        dims[i] = (Py_ssize_t)shape[i];
+    new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
+    return make(api->ndarray, descr, ndim, dims, NULL, NULL, 0, NULL); /* takes descr */
+}
+
+PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
+{
+    const tenon__py_numpy *api = wanted_numpy();
+    if (!api)
+        return NULL;
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (!tenon_device_on_host(view->device)) {
+        char name[64];
+        tenon_device_format(view->device, name, sizeof name);
+        return PyErr_Format(PyExc_ValueError, "the memory is on %s, which NumPy cannot read", name);
+    }
+    PyObject *descr = tenon__py_numpy_dtype(view->dtype, view->flags);
+    if (!descr)
+        return NULL;
+    int64_t item = tenon_view_item_bits(view) / 8;
+    Py_ssize_t dims[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
+    for (int32_t i = 0; i < view->ndim; i++) {
+        dims[i] = (Py_ssize_t)view->shape[i];
+        strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
+    }
+    PyObject *base = tenon__py_tensor_new(tensor);
+    if (!base) {
+        Py_DECREF(descr);
+        return NULL;
+    }
+    static char nothing[1];
+    void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
+    new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
+    int flags = view->flags & TENON_READ_ONLY ? 0 : WRITEABLE;
+    PyObject *array = make(api->ndarray, descr, view->ndim, dims, strides, data, flags, NULL);
+    if (!array) {
+        Py_DECREF(base);
+        return NULL;
+    }
+    if (((set_base)(uintptr_t)api->api[API_SET_BASE])(array, base) < 0) { /* takes base, also when it fails */
+        Py_DECREF(array);
+        return NULL;
+    }
+    return array;
+}

@@ -1,0 +1,92 @@
+/* DLPack's exchange table: C functions that a framework hangs on its type. */
+#include "bridge.h"
+
+/* After a function of the table said no, or yes with an exception. */
+static int table_failed(PyObject *object, const tenon__py_kind *kind)
+{
+    if (!PyErr_Occurred())
+        return tenon__py_complain(PyExc_BufferError, object, "its exchange table failed without saying why");
+    if (tenon__py_is_refusal())
+        tenon__py_refused(object, kind->ways & TENON__PY_TORCH ? tenon__py_torch_advice(object) : NULL);
+    return -1;
+}
+
+/* Whether memory on this device is ready on the stream that the caller asked for. */
+static int on_stream(const tenon_dl_exchange *table, tenon_device device, intptr_t stream)
+{
+    if (stream == TENON__PY_NO_STREAM || stream == -1 || tenon_device_on_host(device))
+        return 1;
+    void *current = NULL;
+    if (!table->current_work_stream ||
+        table->current_work_stream(device.device_type, device.device_id, &current) != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    /* DLPack's number for CUDA's default stream is 1, the handle is NULL. */
+    return (intptr_t)current == (stream == 1 && device.device_type == TENON_CUDA ? 0 : stream);
+}
+
+/* The table's borrow: quick, but without flags. Right for torch, which has no read-only memory. */
+static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    tenon_dl_tensor source = {.ndim = -1};
+    if (kind->table->dltensor_from_py_object_no_sync(object, &source) != 0 || PyErr_Occurred())
+        return table_failed(object, kind);
+    if (source.ndim == -1)
+        return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
+    if (tenon__py_dims(out, source.ndim) < 0)
+        return -1;
+    if (tenon__py_describe(out, &source, 0, object) < 0) {
+        if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
+            PyErr_Clear();
+            tenon__py_complain(
+                PyExc_BufferError, object,
+                "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor");
+        }
+        return -1;
+    }
+    if (!on_stream(kind->table, out->view.device, stream)) {
+        tenon__py_free_dims(out);
+        return 1;
+    }
+    out->way = TENON__PY_TABLE;
+    out->table = kind->table;
+    return 0;
+}
+
+static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    tenon_dl_managed *managed = NULL;
+    if (!kind->table->managed_tensor_from_py_object_no_sync)
+        return tenon__py_complain(PyExc_BufferError, object, "its exchange table has no function to take a tensor");
+    if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0)
+        return table_failed(object, kind);
+    if (!managed)
+        return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
+    int result = -1;
+    if (PyErr_Occurred())
+        result = table_failed(object, kind);
+    else if (managed->version.major != TENON_DL_MAJOR)
+        result =
+            tenon__py_complain(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
+                               (unsigned)managed->version.major);
+    else if (tenon__py_dims(out, managed->dl_tensor.ndim) == 0)
+        result = tenon__py_describe(out, &managed->dl_tensor, managed->flags, object);
+    if (result == 0 && !on_stream(kind->table, out->view.device, stream)) {
+        tenon__py_free_dims(out);
+        result = 1;
+    }
+    out->way = TENON__PY_DLPACK;
+    out->table = kind->table;
+    out->held.managed = managed;
+    if (result != 0)
+        tenon__py_give_back(out, object);
+    return result;
+}
+
+int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    if ((kind->ways & TENON__PY_TORCH) && kind->table->dltensor_from_py_object_no_sync)
+        return borrow_plain(object, kind, stream, out);
+    return borrow_managed(object, kind, stream, out);
+}

@@ -1,0 +1,230 @@
+/* What is known of a type, remembered in a fixed table. */
+#include "bridge.h"
+
+#include <string.h>
+
+/* Written under `writing`, read without a lock: an entry's type is stored last. Entries hold their types for ever, so
+ * that no address can come to mean another type, and come from the main interpreter only, whose types live as long. */
+enum { TABLE_SIZE = 64, MOST_ENTRIES = 48 };
+static tenon__py_kind table[TABLE_SIZE];
+static int entries;
+static atomic_flag writing = ATOMIC_FLAG_INIT;
+
+static size_t slot_of(const PyTypeObject *type)
+{
+    return ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) % TABLE_SIZE;
+}
+
+static const tenon__py_kind *remembered(const PyTypeObject *type)
+{
+    for (size_t i = slot_of(type);; i = (i + 1) % TABLE_SIZE) {
+        PyTypeObject *found = atomic_load_explicit(&table[i].type, memory_order_acquire);
+        if (found == type)
+            return &table[i];
+        if (!found) /* the table is never full */
+            return NULL;
+    }
+}
+
+static void remember(const tenon__py_kind *kind)
+{
+    PyTypeObject *type = atomic_load_explicit(&kind->type, memory_order_relaxed);
+    while (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) {
+    }
+    if (entries < MOST_ENTRIES && !remembered(type)) {
+        size_t i = slot_of(type);
+        while (atomic_load_explicit(&table[i].type, memory_order_relaxed))
+            i = (i + 1) % TABLE_SIZE;
+        table[i].ways = kind->ways;
+        table[i].table = kind->table;
+        table[i].reason = kind->reason;
+        Py_INCREF((PyObject *)type);
+        atomic_store_explicit(&table[i].type, type, memory_order_release);
+        entries++;
+    }
+    atomic_flag_clear_explicit(&writing, memory_order_release);
+}
+
+/* --------------------------------------------------------------------------------------------------- finding out */
+
+PyObject *tenon__py_loaded(const char *module)
+{
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *found = modules ? PyDict_GetItemString(modules, module) : NULL;
+    if (!found || found == Py_None)
+        return NULL;
+    Py_INCREF(found);
+    return found;
+}
+
+const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size)
+{
+    buffer[0] = '\0';
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__module__");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    if (text) {
+        size_t length = strcspn(text, ".");
+        if (length < size) {
+            memcpy(buffer, text, length);
+            buffer[length] = '\0';
+        }
+    }
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return buffer;
+}
+
+/* An attribute of a type: 1 and a new reference, 0, or -1 with an exception. */
+static int type_attribute(PyTypeObject *type, const char *name, PyObject **out)
+{
+    *out = PyObject_GetAttrString((PyObject *)type, name);
+    if (*out)
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* The class of `module` if it has been imported, as a new reference. */
+static PyTypeObject *loaded_class(const char *module, const char *name)
+{
+    PyObject *found = tenon__py_loaded(module);
+    PyObject *type = found ? PyObject_GetAttrString(found, name) : NULL;
+    Py_XDECREF(found);
+    PyErr_Clear();
+    if (type && !PyType_Check(type)) {
+        Py_DECREF(type);
+        return NULL;
+    }
+    return (PyTypeObject *)type;
+}
+
+/* Whether the type has another `name` than `base` has. */
+static bool overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
+{
+    PyObject *own = NULL, *theirs = NULL;
+    bool differ = type_attribute(type, name, &own) == 1 && type_attribute(base, name, &theirs) == 1 && own != theirs;
+    /* Bound class methods are made anew at each look-up; what they wrap is what counts. */
+    if (differ) {
+        PyObject *own_function = PyObject_GetAttrString(own, "__func__");
+        PyErr_Clear();
+        PyObject *their_function = PyObject_GetAttrString(theirs, "__func__");
+        PyErr_Clear();
+        if (own_function && own_function == their_function)
+            differ = false;
+        else if (!own_function && !their_function)
+            differ = PyObject_RichCompareBool(own, theirs, Py_NE) == 1;
+        PyErr_Clear();
+        Py_XDECREF(own_function);
+        Py_XDECREF(their_function);
+    }
+    Py_XDECREF(own);
+    Py_XDECREF(theirs);
+    PyErr_Clear();
+    return differ;
+}
+
+static void look_for_numpy(PyTypeObject *type, tenon__py_kind *kind)
+{
+    const tenon__py_numpy *numpy = tenon__py_numpy_api();
+    if (!numpy || !PyType_IsSubtype(type, numpy->ndarray))
+        return;
+    if (type != numpy->ndarray) {
+        PyTypeObject *masked = loaded_class("numpy.ma", "MaskedArray");
+        if (masked && PyType_IsSubtype(type, masked)) {
+            kind->ways = TENON__PY_REFUSED;
+            kind->reason = "its mask would be lost; pass x.filled() or x.data";
+        } else if (overrides(type, numpy->ndarray, "__array_ufunc__")) {
+            kind->ways = TENON__PY_REFUSED;
+            kind->reason = "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
+                           "x.view(numpy.ndarray)";
+        }
+        Py_XDECREF((PyObject *)masked);
+    }
+    if (!(kind->ways & TENON__PY_REFUSED))
+        kind->ways |= TENON__PY_NUMPY;
+}
+
+/* The table of our major version, through `prev_api` where it is not the first. */
+static const tenon_dl_exchange *usable_table(const tenon_dl_exchange_header *header)
+{
+    for (int hops = 0; header && hops < 16; hops++) { /* a list that long is a circle */
+        if (header->version.major == TENON_DL_MAJOR)
+            return (const tenon_dl_exchange *)header;
+        header = header->prev_api;
+    }
+    return NULL;
+}
+
+static int look_for_table(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyObject *capsule;
+    int found = type_attribute(type, TENON_DL_EXCHANGE_ATTRIBUTE, &capsule);
+    if (found < 1)
+        return found;
+    if (PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE))
+        kind->table = usable_table(PyCapsule_GetPointer(capsule, TENON_DL_EXCHANGE_CAPSULE));
+    if (kind->table)
+        kind->ways |= TENON__PY_TABLE;
+    Py_DECREF(capsule);
+    return 0;
+}
+
+static void look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyTypeObject *tensor = loaded_class("torch", "Tensor");
+    if (tensor && PyType_IsSubtype(type, tensor)) {
+        kind->ways |= TENON__PY_TORCH;
+        if (type != tensor && overrides(type, tensor, "__torch_dispatch__")) {
+            kind->ways |= TENON__PY_REFUSED;
+            kind->reason = "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no "
+                           "memory; pass the tensor inside it";
+        }
+    }
+    Py_XDECREF((PyObject *)tensor);
+}
+
+static int find_out(PyObject *object, tenon__py_kind *kind)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    atomic_init(&kind->type, type);
+    kind->ways = 0;
+    kind->table = NULL;
+    kind->reason = NULL;
+    look_for_numpy(type, kind);
+    if (kind->ways)
+        return 0;
+    look_for_torch(type, kind);
+    if (kind->ways & TENON__PY_REFUSED)
+        return 0;
+    if (look_for_table(type, kind) < 0)
+        return -1;
+    if (PyObject_CheckBuffer(object))
+        kind->ways |= TENON__PY_BUFFER;
+    PyObject *method;
+    int found = type_attribute(type, "__dlpack__", &method);
+    if (found < 0)
+        return -1;
+    if (found && method != Py_None)
+        kind->ways |= TENON__PY_DLPACK;
+    if (found)
+        Py_DECREF(method);
+    if ((kind->ways | TENON__PY_TORCH) == TENON__PY_TORCH)
+        kind->ways |= TENON__PY_INTERFACE;
+    return 0;
+}
+
+const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
+{
+    const tenon__py_kind *known = remembered(Py_TYPE(object));
+    if (known)
+        return known;
+    tenon__py_interp *interp = tenon__py_here();
+    if (!interp || find_out(object, room) < 0)
+        return NULL;
+    /* Types without a quick way would only fill the table. */
+    if (interp->is_main && (room->ways & (TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER | TENON__PY_DLPACK)))
+        remember(room);
+    return room;
+}
