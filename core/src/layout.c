@@ -306,6 +306,10 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     tenon_extent extent = {0, 0};
     if (!view || view->numel == 0)
         return extent;
+    if (view->flags & TENON_VIEW_DENSE) {
+        extent.high = tenon_view_nbytes(view);
+        return extent;
+    }
     reach(view->ndim, view->shape, view->strides, tenon_view_item_bits(view), &extent);
     return extent;
 }

@@ -148,6 +148,33 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
     return tenon__tensor_wrap(&source, blob->flags, blob->data_size, blob->owner, blob->release, function, out, err);
 }
 
+tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_release_fn release, tenon_tensor **out,
+                                    tenon_error *err)
+{
+    const char *function = "tenon_tensor_from_view";
+    if (!view || !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, view ? "out" : "view");
+    tenon_tensor *block = tenon__tensor_block(view->ndim, 0, false, function, err);
+    if (!block)
+        return TENON_ENOMEM;
+    block->view = *view;
+    block->view.shape = block->dims;
+    block->view.strides = block->dims + view->ndim;
+    block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* a call's, not the memory's */
+    for (int32_t i = 0; i < view->ndim; i++) {
+        block->view.shape[i] = view->shape[i];
+        block->view.strides[i] = view->strides[i];
+    }
+    tenon_extent extent = tenon_view_extent(view);
+    block->low = tenon__position(view) + (uint64_t)extent.low;
+    block->high = tenon__position(view) + (uint64_t)extent.high;
+    block->owner = owner;
+    block->release = release;
+    tenon__tensor_start(block, NULL);
+    *out = block;
+    return TENON_OK;
+}
+
 tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, bool zeroed,
                                  const char *function, tenon_tensor **out, tenon_error *err)
 {

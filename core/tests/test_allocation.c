@@ -29,6 +29,20 @@ done:
     return t;
 }
 
+static bool from_view(void)
+{
+    owner o = {0};
+    tenon_tensor *t = NULL, *again = NULL;
+    STEP(&t, owner_tensor(&o, 0, &t, err));
+    STEP(&again, tenon_tensor_from_view(tenon_tensor_view(t), &o, owner_release, &again, err));
+done:
+    assert_int_equal(o.released, 0);
+    tenon_tensor_release(t);
+    tenon_tensor_release(again);
+    assert_int_equal(o.released, again ? 2 : t ? 1 : 0);
+    return again;
+}
+
 static bool alloc(void)
 {
     int64_t shape[] = {5, 7};
@@ -154,8 +168,8 @@ done:
 
 static void sweep(void **state)
 {
-    static bool (*const scenarios[])(void) = {from_blob,  alloc, import_versioned, import_legacy,
-                                              out_and_in, views, complex_parts};
+    static bool (*const scenarios[])(void) = {from_blob,     from_view,  alloc, import_versioned,
+                                              import_legacy, out_and_in, views, complex_parts};
     (void)state;
     for (size_t i = 0; i < COUNT(scenarios); i++) {
         counting c;

@@ -150,6 +150,39 @@ static void blob_refuses(void **state)
     assert_int_equal(o.released, 0);
 }
 
+static void from_a_view(void **state)
+{
+    (void)state;
+    owner o = {0};
+    int64_t shape[] = {2, 3}, strides[] = {-3, 1}, dims[4], inside[] = {6}, one[] = {1};
+    tenon_view view;
+    tenon_dl_tensor source = {.data = o.data + 3,
+                              .device = tenon_device_of(TENON_CPU, 0),
+                              .ndim = 2,
+                              .dtype = TENON_F32,
+                              .shape = shape,
+                              .strides = strides};
+    tenon_tensor *t = NULL, *part = NULL;
+    assert_ok(tenon_view_init(&view, &source, TENON_READ_ONLY, dims, err));
+    view.flags |= TENON_VIEW_WRITTEN;
+    assert_ok(tenon_tensor_from_view(&view, &o, owner_release, &t, err));
+    memset(dims, 0, sizeof dims);
+    const tenon_view *own = tenon_tensor_view(t);
+    assert_ptr_equal(own->data, o.data + 3);
+    assert_int_equal(own->shape[1], 3);
+    assert_int_equal(own->strides[0], -3);
+    assert_int_equal(own->flags, TENON_READ_ONLY);
+    assert_int_equal(own->numel, 6);
+    assert_ok(tenon_tensor_as_strided(t, 1, inside, one, -3, &part, err));
+    tenon_tensor_release(part);
+    assert_fails(TENON_EBOUNDS, "24 bytes", tenon_tensor_as_strided(t, 1, inside, one, -2, &part, err));
+    tenon_tensor_release(t);
+    assert_int_equal(o.released, 1);
+    assert_fails(TENON_EINVAL, "'view' is NULL", tenon_tensor_from_view(NULL, &o, owner_release, &t, err));
+    assert_fails(TENON_EINVAL, "'out' is NULL", tenon_tensor_from_view(&view, &o, owner_release, NULL, err));
+    assert_int_equal(o.released, 1);
+}
+
 static void alloc_is_aligned(void **state)
 {
     (void)state;
@@ -323,6 +356,7 @@ int main(void)
         cmocka_unit_test_teardown(blob_within_its_block, nothing_alive),
         cmocka_unit_test_teardown(blob_on_a_handle, nothing_alive),
         cmocka_unit_test_teardown(blob_refuses, nothing_alive),
+        cmocka_unit_test_teardown(from_a_view, nothing_alive),
         cmocka_unit_test_teardown(alloc_is_aligned, nothing_alive),
         cmocka_unit_test_teardown(alloc_refuses, nothing_alive),
         cmocka_unit_test_teardown(null_is_allowed, nothing_alive),

@@ -45,6 +45,16 @@ typedef struct tenon_blob {
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out,
                                                               tenon_error *err);
 
+/* Make a tensor of memory that a view describes: what it says has been checked when it was made. Views of the result stay
+ * inside the bytes that it touches.
+ *
+ * Ownership: as tenon_tensor_from_blob; the view's shape and strides are copied.
+ * Release:   tenon_tensor_release(*out).
+ * Errors:    TENON_EINVAL (NULL), TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner,
+                                                              tenon_release_fn release, tenon_tensor **out,
+                                                              tenon_error *err);
+
 #define TENON_ZEROED 1u
 
 /* Make a tensor of new memory on the CPU: C order, 64-byte aligned, filled with zeros where `options` has TENON_ZEROED.
@@ -196,6 +206,7 @@ TENON_API void tenon_origin(const char *place);
 #define TENON_TEXT(x)                   TENON_TEXT2(x)
 #define TENON_HERE(call)                (tenon_origin(__FILE__ ":" TENON_TEXT(__LINE__)), call)
 #define tenon_tensor_from_blob(...)     TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
+#define tenon_tensor_from_view(...)     TENON_HERE(tenon_tensor_from_view(__VA_ARGS__))
 #define tenon_tensor_alloc(...)         TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
 #define tenon_tensor_copy(...)          TENON_HERE(tenon_tensor_copy(__VA_ARGS__))
 #define tenon_tensor_contiguous(...)    TENON_HERE(tenon_tensor_contiguous(__VA_ARGS__))

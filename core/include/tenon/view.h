@@ -21,6 +21,42 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
                                                        int64_t *dims, tenon_error *err);
 
+/* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least one
+ * element, in C order without gaps, of a dtype that is known to be valid and of `item` whole bytes. Strides are given in
+ * units of which 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not
+ * so ordinary: nothing is said about it then, and tenon_view_init decides. */
+static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dtype dtype, int64_t item, int32_t ndim,
+                                         const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
+                                         int64_t *dims)
+{
+    int64_t product = 1;
+    int32_t long_dims = 0;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        int64_t size = shape[i], stride = strides[i];
+        if (size < 1 || (size > 1 && stride != product << stride_shift) || size > INT32_MAX)
+            return false;
+        dims[i] = size;
+        dims[ndim + i] = stride >> stride_shift;
+        long_dims += size > 1;
+        product *= size;
+        if (product > INT32_MAX) /* so that nothing above can overflow; larger ones do not notice the longer way */
+            return false;
+    }
+    if (!data || (uintptr_t)data + (uint64_t)(product * item) < (uintptr_t)data)
+        return false;
+    view->data = data;
+    view->device.device_type = TENON_CPU;
+    view->device.device_id = 0;
+    view->ndim = ndim;
+    view->dtype = dtype;
+    view->shape = dims;
+    view->strides = dims + ndim;
+    view->byte_offset = 0;
+    view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (long_dims <= 1 ? TENON_VIEW_F : 0);
+    view->numel = product;
+    return true;
+}
+
 /* The number of elements of a shape.
  *
  * Errors: TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW (also where only a dimension of 0 keeps the product small). */
