@@ -206,7 +206,7 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
                            function, extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 
-/* Every borrow of every bridge passes here: what an ordinary tensor (in C order, on the CPU) needs comes first. */
+/* Everything that comes from outside passes here. */
 tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
                              const char *function, tenon_error *err)
 {
@@ -217,11 +217,17 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     if (tenon__unlikely(!tenon__dtype_known(source->dtype)))
         return tenon__check_dtype(source->dtype, function, err);
     bool plain = source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY;
-    if (tenon__unlikely(!plain || !dims) && (status = check_rest(source, flags, dims, function, err)) != TENON_OK)
+    int64_t item_bits = tenon__item_bits(source->dtype, flags);
+    if (plain && dims && source->byte_offset == 0 && item_bits % 8 == 0 &&
+        tenon_view_init_quick(view, source->data, source->dtype, item_bits / 8, ndim, source->shape, source->strides, 0,
+                              flags, dims))
+        return TENON_OK;
+    status = check_rest(source, flags, dims, function, err);
+    if (status)
         return status;
 
     int64_t *shape = dims, *strides = dims ? dims + ndim : NULL;
-    int64_t product = 1, nbytes, item_bits = tenon__item_bits(source->dtype, flags); /* a size of 0 counts as 1 */
+    int64_t product = 1, nbytes; /* a size of 0 counts as 1 */
     int32_t long_dims = 0;
     int64_t smallest = 1;
     bool c_order = true, overflow = false;

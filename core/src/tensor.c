@@ -95,13 +95,12 @@ void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release)
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
                                 tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err)
 {
-    tenon_status status = tenon__check_shape(source->ndim, source->shape, function, err);
-    if (status)
-        return status;
+    if (source->ndim < 0 || source->ndim > TENON_MAX_NDIM)
+        return tenon__check_shape(source->ndim, source->shape, function, err);
     tenon_tensor *block = tenon__tensor_block(source->ndim, 0, false, function, err);
     if (!block)
         return TENON_ENOMEM;
-    status = tenon__describe(&block->view, source, flags, block->dims, function, err);
+    tenon_status status = tenon__describe(&block->view, source, flags, block->dims, function, err);
     if (status) {
         tenon__tensor_discard(block);
         return status;

@@ -22,7 +22,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const t
                                                        int64_t *dims, tenon_error *err);
 
 /* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least one
- * element, in C order without gaps, of a dtype that is known to be valid and of `item` whole bytes. Strides are given in
+ * element, in C order without gaps, of a dtype that is known to be valid and of `item` whole bytes. Strides (or NULL) are in
  * units of which 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not
  * so ordinary: nothing is said about it then, and tenon_view_init decides. */
 static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dtype dtype, int64_t item, int32_t ndim,
@@ -32,7 +32,7 @@ static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dty
     int64_t product = 1;
     int32_t long_dims = 0;
     for (int32_t i = ndim - 1; i >= 0; i--) {
-        int64_t size = shape[i], stride = strides[i];
+        int64_t size = shape[i], stride = strides ? strides[i] : product << stride_shift;
         if (size < 1 || (size > 1 && stride != product << stride_shift) || size > INT32_MAX)
             return false;
         dims[i] = size;
