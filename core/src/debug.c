@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 enum { UNKNOWN, OFF, ON };
 
 /* Released blocks are kept while they are few and small. */
@@ -52,6 +56,11 @@ void tenon_origin(const char *place)
         next_origin = place;
 }
 
+void tenon__debug_forget_origin(void)
+{
+    next_origin = NULL;
+}
+
 static const char *origin_of(const tenon_tensor *tensor)
 {
     return tensor->origin ? tensor->origin : "an unknown place";
@@ -75,7 +84,11 @@ static void report(void)
 
 void tenon__debug_add(tenon_tensor *tensor)
 {
-    tensor->origin = next_origin;
+    /* A copy, because the code that the text is in may be unloaded before the end. */
+    size_t size = next_origin ? strlen(next_origin) + 1 : 0;
+    tensor->origin = size ? malloc(size) : NULL;
+    if (tensor->origin)
+        memcpy(tensor->origin, next_origin, size);
     next_origin = NULL;
     acquire();
     bool first = !reporting;
@@ -86,8 +99,19 @@ void tenon__debug_add(tenon_tensor *tensor)
         alive->previous = tensor;
     alive = tensor;
     relinquish();
-    if (first)
+    if (first) {
         atexit(report);
+#ifndef _WIN32
+        /* Or the child of a fork could find the lock held by a thread that it does not have. */
+        pthread_atfork(acquire, relinquish, relinquish);
+#endif
+    }
+}
+
+static void free_kept(tenon_tensor *block)
+{
+    free(block->origin);
+    tenon__free(block, block->block_size);
 }
 
 /* Take the oldest kept block out. The caller holds the lock. */
@@ -122,7 +146,7 @@ void tenon__debug_retire(tenon_tensor *tensor)
     relinquish();
     while (evicted) {
         tenon_tensor *next = evicted->next;
-        tenon__free(evicted, evicted->block_size);
+        free_kept(evicted);
         evicted = next;
     }
 }
@@ -135,7 +159,7 @@ void tenon__debug_flush(void)
         relinquish();
         if (!oldest)
             return;
-        tenon__free(oldest, oldest->block_size);
+        free_kept(oldest);
     }
 }
 

@@ -7,6 +7,8 @@ _Static_assert(sizeof(atomic_head) == sizeof(void *) && _Alignof(atomic_head) ==
 
 bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *node, void (*release)(void *owner), void *owner)
 {
+    if (!list || !node)
+        return false;
     atomic_head *head = (atomic_head *)&list->head;
     node->release = release;
     node->owner = owner;
@@ -20,6 +22,8 @@ bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *node, void (
 
 size_t tenon_deferred_drain(tenon_deferred *list)
 {
+    if (!list)
+        return 0;
     /* Taking the whole list at once leaves no node that another thread could push back meanwhile (no ABA). */
     tenon_deferred_node *node = atomic_exchange_explicit((atomic_head *)&list->head, NULL, memory_order_acquire);
     tenon_deferred_node *in_order = NULL;
@@ -33,7 +37,8 @@ size_t tenon_deferred_drain(tenon_deferred *list)
     while (in_order) {
         tenon_deferred_node *next = in_order->next;
         tenon__count(&tenon__live.deferred, -1);
-        in_order->release(in_order->owner);
+        if (in_order->release)
+            in_order->release(in_order->owner);
         in_order = next;
         count++;
     }

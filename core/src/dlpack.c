@@ -18,15 +18,22 @@ static uint32_t export_minor(const tenon_view *view)
     return view->dtype.code >= TENON_CODE_F8_E3M4 || (view->flags & TENON_SUBBYTE_PADDED) ? 1 : 0;
 }
 
-/* Shape and strides stay in the tensor's block, which the struct's count keeps. */
-static tenon_dl_tensor export_tensor(const tenon_view *view)
-{
-    return *tenon_dltensor(view);
-}
+/* What is given out: a struct with a copy of shape and strides behind it, so that a consumer that writes them changes
+ * nothing of the tensor. */
+typedef struct exported {
+    tenon_tensor *tensor;
+    size_t size;
+    union {
+        tenon_dl_managed managed;
+        tenon_dl_managed_legacy legacy;
+    } as;
+    int64_t dims[];
+} exported;
 
-static void drop_export(tenon_tensor *tensor, void *memory, size_t size)
+static void drop_export(exported *block)
 {
-    tenon__free(memory, size);
+    tenon_tensor *tensor = block->tensor;
+    tenon__free(block, block->size);
     tenon__count(&tenon__live.exports, -1);
     tenon_tensor_release(tensor);
 }
@@ -34,40 +41,60 @@ static void drop_export(tenon_tensor *tensor, void *memory, size_t size)
 static void delete_managed(tenon_dl_managed *self)
 {
     if (self)
-        drop_export(self->manager_ctx, self, sizeof *self);
+        drop_export(self->manager_ctx);
 }
 
 static void delete_managed_legacy(tenon_dl_managed_legacy *self)
 {
     if (self)
-        drop_export(self->manager_ctx, self, sizeof *self);
+        drop_export(self->manager_ctx);
 }
 
-static tenon_status export_block(const tenon_tensor *tensor, const void *out, size_t size, const char *function,
-                                 void **block, tenon_error *err)
+/* The tensor as the block describes it. */
+static tenon_dl_tensor exported_tensor(exported *block)
 {
-    if (!tensor || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
-    *block = tenon__alloc(size, false);
-    if (!*block)
-        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+    const tenon_view *view = &block->tensor->view;
+    tenon_dl_tensor tensor = *tenon_dltensor(view);
+    tensor.shape = block->dims;
+    tensor.strides = block->dims + view->ndim;
+    return tensor;
+}
+
+static exported *export_block(tenon_tensor *tensor, const char *function, tenon_error *err)
+{
+    size_t dims = 2 * (size_t)tensor->view.ndim * sizeof(int64_t), size = sizeof(exported) + dims;
+    exported *block = tenon__alloc(size, false);
+    if (!block) {
+        tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+        return NULL;
+    }
     tenon__count(&tenon__live.exports, 1);
-    return TENON_OK;
+    block->tensor = tenon_tensor_retain(tensor);
+    block->size = size;
+    memcpy(block->dims, tensor->dims, dims);
+    return block;
+}
+
+static tenon_status missing(const char *function, const char *argument, tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, argument);
 }
 
 tenon_status tenon_tensor_export(tenon_tensor *tensor, tenon_dl_managed **out, tenon_error *err)
 {
-    void *block;
-    tenon_status status = export_block(tensor, out, sizeof(tenon_dl_managed), "tenon_tensor_export", &block, err);
-    if (status)
-        return status;
-    tenon_dl_managed *managed = block;
+    const char *function = "tenon_tensor_export";
+    if (!tensor || !out)
+        return missing(function, tensor ? "out" : "tensor", err);
+    exported *block = export_block(tensor, function, err);
+    if (!block)
+        return TENON_ENOMEM;
+    tenon_dl_managed *managed = &block->as.managed;
     managed->version.major = TENON_DL_MAJOR;
     managed->version.minor = export_minor(&tensor->view);
-    managed->manager_ctx = tenon_tensor_retain(tensor);
+    managed->manager_ctx = block;
     managed->deleter = delete_managed;
     managed->flags = export_flags(&tensor->view);
-    managed->dl_tensor = export_tensor(&tensor->view);
+    managed->dl_tensor = exported_tensor(block);
     *out = managed;
     return TENON_OK;
 }
@@ -75,25 +102,25 @@ tenon_status tenon_tensor_export(tenon_tensor *tensor, tenon_dl_managed **out, t
 tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_legacy **out, tenon_error *err)
 {
     const char *function = "tenon_tensor_export_legacy";
-    if (tensor && (tensor->view.flags & TENON_READ_ONLY))
+    if (!tensor || !out)
+        return missing(function, tensor ? "out" : "tensor", err);
+    if (tensor->view.flags & TENON_READ_ONLY)
         return tenon_error_set(err, TENON_EREADONLY,
                                "%s(): argument 'tensor' is read-only, which a legacy struct cannot say; use "
                                "tenon_tensor_export",
                                function);
-    if (tensor && (tensor->view.flags & TENON_SUBBYTE_PADDED) && tensor->view.dtype.bits < 8)
-        return tenon_error_set(
-            err, TENON_EDTYPE,
-            "%s(): argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; use "
-            "tenon_tensor_export",
-            function);
-    void *block;
-    tenon_status status = export_block(tensor, out, sizeof(tenon_dl_managed_legacy), function, &block, err);
-    if (status)
-        return status;
-    tenon_dl_managed_legacy *managed = block;
-    managed->manager_ctx = tenon_tensor_retain(tensor);
+    if ((tensor->view.flags & TENON_SUBBYTE_PADDED) && tensor->view.dtype.bits < 8)
+        return tenon_error_set(err, TENON_EDTYPE,
+                               "%s(): argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; "
+                               "use tenon_tensor_export",
+                               function);
+    exported *block = export_block(tensor, function, err);
+    if (!block)
+        return TENON_ENOMEM;
+    tenon_dl_managed_legacy *managed = &block->as.legacy;
+    managed->manager_ctx = block;
     managed->deleter = delete_managed_legacy;
-    managed->dl_tensor = export_tensor(&tensor->view);
+    managed->dl_tensor = exported_tensor(block);
     *out = managed;
     return TENON_OK;
 }
@@ -116,15 +143,18 @@ static void release_managed_legacy(void *owner)
 
 /* A struct of ours that nobody has changed stands for the tensor itself: its count passes to the caller, and no wrapper
  * is put on a wrapper. */
-static bool is_own(const tenon_tensor *tensor, const tenon_dl_tensor *exported)
+static bool is_unchanged(exported *block, const tenon_dl_tensor *given)
 {
-    return memcmp(exported, tenon_dltensor(&tensor->view), sizeof *exported) == 0;
+    tenon_dl_tensor own = exported_tensor(block);
+    const tenon_tensor *tensor = block->tensor;
+    return memcmp(given, &own, sizeof own) == 0 &&
+           memcmp(block->dims, tensor->dims, 2 * (size_t)tensor->view.ndim * sizeof(int64_t)) == 0;
 }
 
-static tenon_tensor *unwrap(tenon_tensor *tensor, void *memory, size_t size)
+static tenon_tensor *unwrap(exported *block)
 {
-    tenon_tensor_retain(tensor);
-    drop_export(tensor, memory, size);
+    tenon_tensor *tensor = tenon_tensor_retain(block->tensor);
+    drop_export(block);
     return tensor;
 }
 
@@ -132,7 +162,7 @@ tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out, 
 {
     const char *function = "tenon_tensor_import";
     if (!managed || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, managed ? "out" : "managed");
+        return missing(function, managed ? "out" : "managed", err);
     if (managed->version.major != TENON_DL_MAJOR)
         return tenon_error_set(err, TENON_EVERSION,
                                "%s(): argument 'managed': expected DLPack %d, got %u.%u; ask the producer for "
@@ -140,9 +170,9 @@ tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out, 
                                function, TENON_DL_MAJOR, (unsigned)managed->version.major,
                                (unsigned)managed->version.minor, TENON_DL_MAJOR, TENON_DL_MINOR);
     if (managed->deleter == delete_managed) {
-        tenon_tensor *tensor = managed->manager_ctx;
-        if (managed->flags == export_flags(&tensor->view) && is_own(tensor, &managed->dl_tensor)) {
-            *out = unwrap(tensor, managed, sizeof *managed);
+        exported *block = managed->manager_ctx;
+        if (managed->flags == export_flags(&block->tensor->view) && is_unchanged(block, &managed->dl_tensor)) {
+            *out = unwrap(block);
             return TENON_OK;
         }
     }
@@ -153,9 +183,9 @@ tenon_status tenon_tensor_import_legacy(tenon_dl_managed_legacy *managed, tenon_
 {
     const char *function = "tenon_tensor_import_legacy";
     if (!managed || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, managed ? "out" : "managed");
-    if (managed->deleter == delete_managed_legacy && is_own(managed->manager_ctx, &managed->dl_tensor)) {
-        *out = unwrap(managed->manager_ctx, managed, sizeof *managed);
+        return missing(function, managed ? "out" : "managed", err);
+    if (managed->deleter == delete_managed_legacy && is_unchanged(managed->manager_ctx, &managed->dl_tensor)) {
+        *out = unwrap(managed->manager_ctx);
         return TENON_OK;
     }
     return tenon__tensor_wrap(&managed->dl_tensor, 0, 0, managed, release_managed_legacy, function, out, err);

@@ -22,16 +22,22 @@ const char *tenon_status_name(tenon_status status)
 
 tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
 {
+    if (tenon__debug())
+        tenon__debug_forget_origin();
     if (!err)
         return status;
-    err->status = status;
+    char text[sizeof err->message] = ""; /* the arguments may point into the message that is there */
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(err->message, sizeof err->message, format, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length < 0)
-        err->message[0] = '\0';
-    else if ((size_t)length >= sizeof err->message)
-        strcpy(err->message + sizeof err->message - 4, "...");
+    if (length >= (int)sizeof text) {
+        size_t end = sizeof text - 4;
+        while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80) /* not inside a character of UTF-8 */
+            end--;
+        memcpy(text + end, "...", 4);
+    }
+    err->status = status;
+    memcpy(err->message, text, sizeof text);
     return status;
 }

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+_Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is for 64-bit machines");
+
 /* -------------------------------------------------------------------------------------------------------- numbers */
 
 #define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
@@ -114,7 +116,7 @@ struct tenon_tensor {
     tenon_release_fn release;
     int64_t data_bytes; /* of the root: what tenon_tensor_alloc made */
     size_t block_size;  /* of this allocation */
-    const char *origin; /* the rest is used under TENON_DEBUG only */
+    char *origin;      /* the rest is used under TENON_DEBUG only */
     tenon_tensor *previous;
     tenon_tensor *next;
     int64_t dims[]; /* shape, then strides */
@@ -156,6 +158,8 @@ void tenon__free(void *memory, size_t size);
 /* Whether TENON_DEBUG is on. */
 bool tenon__debug(void);
 void tenon__debug_add(tenon_tensor *tensor);
+/* A call that was going to make a tensor has made none. */
+void tenon__debug_forget_origin(void);
 /* Take a tensor without counts off the list; its block is kept a while, so that a release too many finds it. */
 void tenon__debug_retire(tenon_tensor *tensor);
 /* Free the blocks that are kept. */

@@ -257,8 +257,9 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     view->strides = strides;
     view->byte_offset = addresses ? 0 : source->byte_offset;
     if (tenon__unlikely(smallest == 0)) {
-        /* No byte is touched: whatever the pointer, offset and strides are, they are not looked at. */
-        view->data = source->data;
+        /* No byte is touched: whatever the pointer, offset and strides are, none can be wrong. */
+        bool moves = addresses && source->data && source->byte_offset <= UINTPTR_MAX - (uintptr_t)source->data;
+        view->data = moves ? (void *)((uintptr_t)source->data + source->byte_offset) : source->data;
         view->numel = 0;
         view->flags = flags | TENON_VIEW_C | TENON_VIEW_F | TENON_VIEW_DENSE;
         return TENON_OK;

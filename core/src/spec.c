@@ -116,7 +116,7 @@ static tenon_status take_number(tenon__parser *p, int64_t *out)
     int64_t number = 0;
     for (size_t i = 0; i < w.length; i++) {
         if (w.start[i] < '0' || w.start[i] > '9')
-            return tenon__parse_fail(p, w.at + i, "expected a number");
+            return tenon__parse_fail(p, w.at + i, "a number has digits only, and a name starts with a letter");
         if (tenon__mul_overflows(number, 10, &number) || tenon__add_overflows(number, w.start[i] - '0', &number))
             return tenon__parse_fail(p, w.at, "a number larger than 64 bits can count");
     }
@@ -479,6 +479,13 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
         status = tenon__parse_where(&p);
     if (status)
         return status;
+    if (spec.variable >= 0 && !(known.defined >> spec.variable & 1)) {
+        const char *name = known.types[spec.variable];
+        return tenon__parse_fail(&p, strspn(text, " \t\n"),
+                                 "'%s' is no dtype; a variable needs a where clause, such as "
+                                 "\"where %s = f32|f64\"",
+                                 name, name);
+    }
     skip_spaces(&p);
     if (text[p.at])
         return tenon__parse_fail(&p, p.at, "expected the end of the spec");

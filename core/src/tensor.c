@@ -112,8 +112,12 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
     if (block_size) {
         uint64_t start = tenon_device_has_addresses(source->device) ? (uint64_t)(uintptr_t)source->data : 0, end;
         bool wraps = tenon__add_overflows(start, block_size, &end);
-        if (wraps || (block->view.numel && (block->low < start || block->high > end))) {
+        if (wraps || source->byte_offset > block_size || block->low < start || block->high > end) {
             tenon__tensor_discard(block);
+            if (wraps)
+                return tenon_error_set(err, TENON_EBOUNDS,
+                                       "%s(): data_size %" PRIu64 " from 0x%" PRIxPTR " reaches past the last address",
+                                       function, block_size, (uintptr_t)source->data);
             return tenon_error_set(err, TENON_EBOUNDS,
                                    "%s(): %s touches bytes %" PRId64 " to %" PRId64
                                    " from its first element, which is at %" PRIu64 " of data_size %" PRIu64,
@@ -137,7 +141,7 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, blob ? "out" : "blob");
     tenon_dl_tensor source = {
         .data = blob->data,
-        .device = blob->device.device_type ? blob->device : tenon_device_of(TENON_CPU, 0),
+        .device = blob->device.device_type || blob->device.device_id ? blob->device : tenon_device_of(TENON_CPU, 0),
         .ndim = blob->ndim,
         .dtype = blob->dtype,
         .shape = (int64_t *)(uintptr_t)blob->shape,
@@ -263,6 +267,8 @@ tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out, t
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
     if (!(tensor->view.flags & TENON_VIEW_C))
         return copy_for(function, tensor, out, err);
+    if (tenon__debug())
+        tenon__debug_forget_origin();
     *out = tenon_tensor_retain(tensor);
     return TENON_OK;
 }

@@ -5,7 +5,7 @@
 
 void tenon__text_add_va(tenon__text *text, const char *format, va_list arguments)
 {
-    size_t left = text->length < text->size ? text->size - text->length : 0;
+    size_t left = text->buffer && text->length < text->size ? text->size - text->length : 0;
     int length = vsnprintf(left ? text->buffer + text->length : NULL, left, format, arguments);
     if (length > 0)
         text->length += (size_t)length;

@@ -305,7 +305,7 @@ tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int6
     int64_t numel, bytes;
     status = tenon__check_shape(ndim, shape ? wanted : NULL, d.function, err);
     if (!status)
-        status = tenon__shape_bytes(TENON_U8, 0, ndim, wanted, &numel, &bytes, d.function, err);
+        status = tenon__shape_bytes(d.dtype, tensor->view.flags, ndim, wanted, &numel, &bytes, d.function, err);
     if (status)
         return status;
     if (left_out >= 0 && numel > 0 && tensor->view.numel % numel == 0) {

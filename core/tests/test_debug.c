@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include "support.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,38 @@ static void require(bool condition)
 {
     if (!condition)
         _exit(99);
+}
+
+static tenon_tensor *made_here(void)
+{
+    tenon_tensor *t = NULL;
+    require(tenon_tensor_alloc(TENON_U8, 0, NULL, 0, &t, NULL) == TENON_OK);
+    return t;
+}
+
+static void *make_and_release(void *unused)
+{
+    for (;;)
+        tenon_tensor_release(made_here());
+    return unused;
+}
+
+/* Children that are forked while another thread makes tensors: each must be able to make one too. */
+static int fork_while_busy(void)
+{
+    pthread_t thread;
+    require(pthread_create(&thread, NULL, make_and_release, NULL) == 0);
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            tenon_tensor_release(made_here());
+            _exit(0);
+        }
+        int status;
+        require(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    _exit(0);
 }
 
 static int act(const char *part)
@@ -40,6 +73,14 @@ static int act(const char *part)
             require(tenon_tensor_alloc(TENON_U8, 1, &(int64_t){i * 1000}, 0, &t, NULL) == TENON_OK);
             tenon_tensor_release(t);
         }
+    if (strcmp(part, "nested") == 0) /* the inner call makes a tensor of its own */
+        require(tenon_tensor_flatten(made_here(), &line, NULL) == TENON_OK);
+    if (strcmp(part, "stale") == 0) {
+        require(tenon_tensor_alloc(TENON_U8, -1, NULL, 0, &t, NULL) == TENON_ESHAPE);
+        part = "untold"; /* is not said to be made by the call that failed */
+    }
+    if (strcmp(part, "fork") == 0)
+        return fork_while_busy();
     if (strcmp(part, "untold") == 0) /* as from a language without our macros */
         require((tenon_tensor_alloc)(TENON_U8, 0, NULL, 0, &t, NULL) == TENON_OK);
     return 0;
@@ -135,16 +176,33 @@ static void unknown_origin(void **state)
     assert_says(&result, "  u8[], 1 bytes, count 1, made at an unknown place\n");
 }
 
+static void origins_of_nested_calls(void **state)
+{
+    (void)state;
+    outcome result = run("1", "nested");
+    assert_says(&result, "tenon: 2 tensors still alive at exit\n");
+    assert_null(strstr(result.text, "unknown"));
+    result = run("1", "stale");
+    assert_says(&result, "made at an unknown place\n");
+}
+
+static void forks_are_not_held_up(void **state)
+{
+    (void)state;
+    outcome result = run("1", "fork");
+    assert_string_equal(result.text, "");
+    assert_int_equal(result.status, 0);
+}
+
 int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc > 1)
         return act(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(report_at_exit),
-        cmocka_unit_test(silence),
-        cmocka_unit_test(released_too_often),
-        cmocka_unit_test(unknown_origin),
+        cmocka_unit_test(report_at_exit),          cmocka_unit_test(silence),
+        cmocka_unit_test(released_too_often),      cmocka_unit_test(unknown_origin),
+        cmocka_unit_test(origins_of_nested_calls), cmocka_unit_test(forks_are_not_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

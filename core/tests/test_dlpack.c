@@ -281,6 +281,31 @@ static void round_trips_do_not_stack(void **state)
     assert_int_equal(p.deleted, 1);
 }
 
+/* Consumers have been seen to write into what they were given: the tensor does not notice. */
+static void a_consumer_may_scribble(void **state)
+{
+    (void)state;
+    owner o = {0};
+    tenon_tensor *t = NULL, *part = NULL, *back = NULL;
+    tenon_dl_managed *managed = NULL;
+    assert_ok(owner_tensor(&o, 0, &t, err));
+    assert_ok(tenon_tensor_export(t, &managed, err));
+    managed->dl_tensor.shape[0] = 1;
+    managed->dl_tensor.strides[2] = 0;
+    assert_int_equal(tenon_tensor_view(t)->shape[0], 2);
+    assert_int_equal(tenon_tensor_view(t)->strides[2], 1);
+    assert_ok(tenon_tensor_slice(t, 0, 0, 3000, 1, &part, err));
+    assert_int_equal(tenon_tensor_view(part)->shape[0], 2);
+    assert_ok(tenon_tensor_import(managed, &back, err)); /* and the struct means what it says now */
+    assert_ptr_not_equal(back, t);
+    assert_int_equal(tenon_tensor_view(back)->shape[0], 1);
+    tenon_tensor_release(part);
+    tenon_tensor_release(t);
+    assert_int_equal(o.released, 0);
+    tenon_tensor_release(back);
+    assert_int_equal(o.released, 1);
+}
+
 /* A struct of ours that somebody has changed on its way means what it says now. */
 static void a_changed_export_is_wrapped(void **state)
 {
@@ -315,6 +340,7 @@ int main(void)
         cmocka_unit_test_teardown(export_refuses, nothing_alive),
         cmocka_unit_test_teardown(export_names_the_oldest_minor, nothing_alive),
         cmocka_unit_test_teardown(round_trips_do_not_stack, nothing_alive),
+        cmocka_unit_test_teardown(a_consumer_may_scribble, nothing_alive),
         cmocka_unit_test_teardown(a_changed_export_is_wrapped, nothing_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -481,9 +481,39 @@ static void test_null_is_no_tensor_and_no_view(void **state)
     assert_false(tenon_view_self_overlaps(NULL));
 }
 
+/* A caller adds a word of its own to the message that is there. */
+static void test_messages_can_be_wrapped(void **state)
+{
+    (void)state;
+    tenon_error e;
+    assert_int_equal(tenon_error_set(&e, TENON_EINVAL, "no %s", "luck"), TENON_EINVAL);
+    assert_int_equal(tenon_error_set(&e, e.status, "loading x: %s", e.message), TENON_EINVAL);
+    assert_string_equal(e.message, "loading x: no luck");
+}
+
+/* A message that is cut still ends with a whole character. */
+static void test_messages_are_cut_between_characters(void **state)
+{
+    (void)state;
+    tenon_error e;
+    char text[2000];
+    for (int shift = 0; shift < 3; shift++) {
+        memset(text, 'x', sizeof text);
+        for (size_t i = (size_t)shift; i + 3 < sizeof text; i += 3)
+            memcpy(text + i, "\xe2\x82\xac", 3);
+        text[sizeof text - 1] = '\0';
+        tenon_error_set(&e, TENON_EINVAL, "%s", text);
+        size_t length = strlen(e.message);
+        assert_string_equal(e.message + length - 3, "...");
+        assert_int_equal((length - 3 - (size_t)shift) % 3, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages_can_be_wrapped),
+        cmocka_unit_test(test_messages_are_cut_between_characters),
         cmocka_unit_test(test_status_names),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_error_set),

@@ -357,6 +357,7 @@ static void test_short_buffers(void **state)
             assert_int_equal(buffer[i], '#');
     }
     assert_int_equal(tenon_dtype_format(TENON_F32, NULL, 0), 3);
+    assert_int_equal(tenon_dtype_format(TENON_F32, NULL, 10), 3);
     assert_int_equal(tenon_device_format(tenon_device_of(TENON_CPU, 0), NULL, 0), 3);
     assert_int_equal(tenon_view_format(&room.view, NULL, 0), strlen("f32[2, 3] strides [3, 1] on cpu, at 0x1000"));
 }

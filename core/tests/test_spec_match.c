@@ -31,7 +31,7 @@ static void test_match_dtypes(void **state)
     fits("f32|f64[n]", v);
     fits("real[n]", v);
     fits("any[n]", v);
-    fits("T[n]", v);
+    fits("T[n] where T = any", v);
     fits("T[n] where T = integer|f64", v);
     match("f32[n]", v, TENON_EDTYPE, "expected f32[n], got f64[4]\n  dtype is f64, not f32");
     match("f32|i8|integer[n]", v, TENON_EDTYPE,
@@ -221,7 +221,7 @@ static void test_labels(void **state)
 {
     (void)state;
     tenon_names names = {0};
-    tenon_spec x = parsed("T[n, *b] rw", &names), y = parsed("T[n + 1, *b] rw", &names);
+    tenon_spec x = parsed("T[n, *b] rw where T = any", &names), y = parsed("T[n + 1, *b] rw", &names);
     tenon_bindings b;
     roomy_view first, second;
     view_of(&first, memory, TENON_F32, 3, DIMS(3, 2, 5), NULL);
@@ -306,7 +306,7 @@ static void test_bind(void **state)
 {
     (void)state;
     tenon_names names = {0};
-    tenon_spec spec = parsed("T[n, *b, k]", &names);
+    tenon_spec spec = parsed("T[n, *b, k] where T = any", &names);
     tenon_bindings b;
     roomy_view one, four, other;
     view_of(&one, memory, TENON_F32, 1, DIMS(9), NULL);

@@ -51,6 +51,20 @@ static void blob_without_elements(void **state)
     assert_int_equal(tenon_tensor_view(t)->numel, 0);
     tenon_tensor_release(t);
     assert_int_equal(o.released, 1); /* a NULL pointer still has an owner */
+
+    /* An offset counts for an empty one too: what as_strided finds is where the first element would be. */
+    tenon_tensor *one = NULL;
+    int64_t size[] = {1}, stride[] = {1};
+    blob.data = o.data;
+    blob.byte_offset = 4;
+    blob.data_size = 16;
+    assert_ok(tenon_tensor_from_blob(&blob, &t, err));
+    assert_ok(tenon_tensor_as_strided(t, 1, size, stride, 0, &one, err));
+    assert_ptr_equal(tenon_tensor_view(one)->data, o.data + 1);
+    tenon_tensor_release(one);
+    tenon_tensor_release(t);
+    blob.byte_offset = 17;
+    assert_fails(TENON_EBOUNDS, "at 17 of data_size 16", tenon_tensor_from_blob(&blob, &t, err));
 }
 
 static void blob_within_its_block(void **state)
@@ -82,7 +96,7 @@ static void blob_within_its_block(void **state)
     blob.byte_offset--;
     assert_fails(TENON_EBOUNDS, "bytes -24 to 4", tenon_tensor_from_blob(&blob, &t, err));
     blob.data_size = UINT64_MAX;
-    assert_fails(TENON_EBOUNDS, "", tenon_tensor_from_blob(&blob, &t, err));
+    assert_fails(TENON_EBOUNDS, "data_size 18446744073709551615 from 0x", tenon_tensor_from_blob(&blob, &t, err));
     assert_int_equal(o.released, 2); /* a failure took nothing */
 }
 
@@ -141,6 +155,8 @@ static void blob_refuses(void **state)
     blob = good;
     blob.device = tenon_device_of(5, 0);
     assert_fails(TENON_EDEVICE, "type 5", tenon_tensor_from_blob(&blob, &t, err));
+    blob.device = tenon_device_of(0, 5);
+    assert_fails(TENON_EDEVICE, "type 0 with id 5", tenon_tensor_from_blob(&blob, &t, err));
     blob.device = tenon_device_of(TENON_CUDA, -1);
     assert_fails(TENON_EDEVICE, "id -1", tenon_tensor_from_blob(&blob, &t, err));
     blob = good;

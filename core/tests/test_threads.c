@@ -181,6 +181,17 @@ static void release_may_free_the_node(void **state)
     assert_int_equal(tenon_deferred_drain(&list), 3);
 }
 
+static void nothing_is_pushed(void **state)
+{
+    (void)state;
+    job j = {.done = 0};
+    assert_false(tenon_deferred_push(NULL, &j.node, run_job, &j));
+    assert_false(tenon_deferred_push(&list, NULL, run_job, &j));
+    assert_int_equal(tenon_deferred_drain(NULL), 0);
+    assert_true(tenon_deferred_push(&list, &j.node, NULL, &j));
+    assert_int_equal(tenon_deferred_drain(&list), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +199,7 @@ int main(void)
         cmocka_unit_test_teardown(each_job_runs_once, nothing_alive),
         cmocka_unit_test_teardown(drains_in_order, nothing_alive),
         cmocka_unit_test_teardown(release_may_free_the_node, nothing_alive),
+        cmocka_unit_test_teardown(nothing_is_pushed, nothing_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,16 +13,17 @@ extern "C" {
 typedef struct tenon_counts {
     int64_t tensors;  /* alive */
     int64_t exports;  /* DLPack structs given out, whose deleter has not run */
-    int64_t bytes;    /* of data that tenon_tensor_alloc made and that are still held */
+    int64_t bytes;    /* of data that Tenon allocated (alloc, copy, contiguous) and that are still held */
     int64_t deferred; /* pushed and not yet drained */
 } tenon_counts;
 
 /* What is alive in this process at this moment, as far as this copy of the library knows. */
 TENON_API tenon_counts tenon_stats(void);
 
-/* With TENON_DEBUG=1 in the environment of the process, every tensor still alive at exit is listed on stderr with its
- * origin, shape and bytes, and a tensor that is released too often stops the program with its origin. A library built
- * with TENON_DEBUG_BUILD does so unless TENON_DEBUG=0. */
+/* With TENON_DEBUG=1 (anything but empty and 0) in the environment of the process, every tensor still alive at exit is
+ * listed on stderr with its origin, shape and bytes, and a tensor that is released too often stops the program with its
+ * origin: the blocks of the last 256 tensors, up to 64 MiB of them, are kept for this after their release. A library
+ * built with TENON_DEBUG_BUILD does so unless TENON_DEBUG=0. Making and releasing tensors takes a short lock then. */
 
 /* Where Tenon's own memory comes from. `alloc` returns memory aligned as malloc's, all zero where `zeroed`, or NULL. */
 typedef struct tenon_allocator {
@@ -52,7 +53,7 @@ typedef struct tenon_deferred {
 } tenon_deferred;
 
 /* Put release(owner) on the list. `node` belongs to the list until its release is called, which may free it.
- * Returns true where the list was empty: the one who drains wants waking.
+ * Returns true where the list was empty: the one who drains wants waking. A NULL list or node is ignored.
  *
  * Threads: any, at any time; never waits. */
 TENON_API bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *node, void (*release)(void *owner),

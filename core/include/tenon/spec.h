@@ -12,7 +12,8 @@
  *
  * `real` is every integer and float (not bool, complex or opaque), `integer` every i and u, both of one lane. Without a
  * device the memory must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" takes
- * managed memory too; a device stands for all its ids. A variable may be defined by one where clause only. */
+ * managed memory too; a device stands for all its ids. A variable is defined by one where clause: the spec's own, or
+ * that of a spec parsed before with the same names ("where T = any" allows all). */
 #ifndef TENON_SPEC_H
 #define TENON_SPEC_H
 
@@ -141,7 +142,8 @@ TENON_API void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, t
 TENON_API TENON_NODISCARD tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view,
                                                         const tenon_bindings *bindings, tenon_error *err);
 
-/* Bind, then check: for one view, or several whose names do not look ahead. */
+/* Bind, then check: for one view, or several whose names do not look ahead. After a failure the bindings hold what the
+ * failing view told: reset them. */
 TENON_API TENON_NODISCARD tenon_status tenon_spec_match(const tenon_spec *spec, const tenon_view *view,
                                                         tenon_bindings *bindings, tenon_error *err);
 

@@ -1,8 +1,10 @@
 /* Owned tensors: who keeps memory alive, how it crosses to others, and views that share it.
  *
- * One failure rule: ownership moves only on TENON_OK; otherwise nothing was taken, nothing was given, *out is
- * unchanged. Every function may be called from any thread, needs no runtime lock, and never copies data unless its name
- * says so. */
+ * One failure rule: ownership moves only on TENON_OK; otherwise nothing was taken, nothing was given, *out is unchanged.
+ *
+ * Every function may be called from any thread and needs no runtime lock. None copies data but tenon_tensor_copy, and
+ * tenon_tensor_contiguous where it has to. A `tenon_tensor *` belongs to the copy of the library that made it: to
+ * another copy in the process it goes as a DLPack struct. */
 #ifndef TENON_TENSOR_H
 #define TENON_TENSOR_H
 
@@ -22,7 +24,7 @@ typedef void (*tenon_release_fn)(void *owner);
 /* ------------------------------------------------------------------------------------------------------ ownership */
 
 /* Memory of the caller's, for tenon_tensor_from_blob. What is left 0 is: no strides (C order), no flags, on the CPU
- * (device_type 0), nothing to release. */
+ * (device 0:0), nothing to release. */
 typedef struct tenon_blob {
     void *data;           /* where the block starts */
     uint64_t byte_offset; /* from there to the first element */
@@ -45,7 +47,7 @@ typedef struct tenon_blob {
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out,
                                                               tenon_error *err);
 
-/* Make a tensor of memory that a view describes: what it says has been checked when it was made. Views of the result stay
+/* Make a tensor of memory that a view describes: what it says was checked when it was made. Views of the result stay
  * inside the bytes that it touches.
  *
  * Ownership: as tenon_tensor_from_blob; the view's shape and strides are copied.
@@ -73,8 +75,8 @@ TENON_API void tenon_tensor_release(tenon_tensor *tensor);
 /* The view, valid until `tensor` is released. NULL gives NULL. */
 TENON_API const tenon_view *tenon_tensor_view(const tenon_tensor *tensor);
 
-/* The counts on this tensor at this moment, those of its views and exports included; 0 for NULL. For tests and
- * debugging: another thread may have changed it already. */
+/* The counts on this tensor at this moment; 0 for NULL. An export counts on its tensor, a view (also of a view) on the
+ * tensor that owns the memory. For tests and debugging: another thread may have changed it already. */
 TENON_API int64_t tenon_tensor_refcount(const tenon_tensor *tensor);
 
 /* The owner that was given together with `release`, or NULL where the tensor is a view, or somebody else's: how a
@@ -97,7 +99,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_contiguous(tenon_tensor *ten
 
 /* --------------------------------------------------------------------------------------------------------- DLPack */
 
-/* Import a producer's tensor without copying. One that Tenon exported comes back as the tensor it was made from.
+/* Import a producer's tensor without copying. A struct that this copy of the library exported, and that nobody has
+ * changed, comes back as the tensor it was made from.
  *
  * Ownership: takes `managed` on TENON_OK and calls its deleter (which may be NULL) once, with the last count; otherwise
  *            the caller keeps it. It is only read.
@@ -139,7 +142,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_export_legacy(tenon_tensor *
 #define TENON_OMIT INT64_MIN
 
 /* tensor[start:stop:step] along `dim`, by Python's rules: negative indices count from the end, those beyond it are cut,
- * TENON_OMIT gives the default. Errors: TENON_EINVAL (step 0 or TENON_OMIT). */
+ * TENON_OMIT as start or stop gives the default. Errors: TENON_EINVAL (a step of 0 or TENON_OMIT). */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_slice(tenon_tensor *tensor, int64_t dim, int64_t start,
                                                           int64_t stop, int64_t step, tenon_tensor **out,
                                                           tenon_error *err);
@@ -179,8 +182,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_broadcast_to(tenon_tensor *t
                                                                  tenon_error *err);
 
 /* Any shape and strides, `offset` elements from the first one, inside the owner's extent: `data_size` where it was
- * given, else the bytes touched by the view that the owner came with. Errors: those of tenon_view_init, TENON_EBOUNDS.
- */
+ * given, else the bytes touched by the view that the owner came with. Errors: those of tenon_view_init, TENON_EINVAL for
+ * NULL strides too, TENON_EBOUNDS. */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const int64_t *shape,
                                                                const int64_t *strides, int64_t offset,
                                                                tenon_tensor **out, tenon_error *err);
@@ -198,33 +201,43 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_imag(tenon_tensor *tensor, t
  * With TENON_DEBUG=1 in the environment each tensor remembers the source line that made it. The macros below say which
  * line that is; they cost one call that returns at once. TENON_NO_ORIGINS leaves them out. */
 
-/* Name the place that makes the next tensor on this thread. `place` must live as long as the process. */
+/* Name the place that makes the next tensor on this thread. `place` must live until then. */
 TENON_API void tenon_origin(const char *place);
 
 #ifndef TENON_NO_ORIGINS
-#define TENON_TEXT2(x)                  #x
-#define TENON_TEXT(x)                   TENON_TEXT2(x)
-#define TENON_HERE(call)                (tenon_origin(__FILE__ ":" TENON_TEXT(__LINE__)), call)
-#define tenon_tensor_from_blob(...)     TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
-#define tenon_tensor_from_view(...)     TENON_HERE(tenon_tensor_from_view(__VA_ARGS__))
-#define tenon_tensor_alloc(...)         TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
-#define tenon_tensor_copy(...)          TENON_HERE(tenon_tensor_copy(__VA_ARGS__))
-#define tenon_tensor_contiguous(...)    TENON_HERE(tenon_tensor_contiguous(__VA_ARGS__))
-#define tenon_tensor_import(...)        TENON_HERE(tenon_tensor_import(__VA_ARGS__))
-#define tenon_tensor_import_legacy(...) TENON_HERE(tenon_tensor_import_legacy(__VA_ARGS__))
-#define tenon_tensor_slice(...)         TENON_HERE(tenon_tensor_slice(__VA_ARGS__))
-#define tenon_tensor_select(...)        TENON_HERE(tenon_tensor_select(__VA_ARGS__))
-#define tenon_tensor_permute(...)       TENON_HERE(tenon_tensor_permute(__VA_ARGS__))
-#define tenon_tensor_transpose(...)     TENON_HERE(tenon_tensor_transpose(__VA_ARGS__))
-#define tenon_tensor_reshape(...)       TENON_HERE(tenon_tensor_reshape(__VA_ARGS__))
-#define tenon_tensor_flatten(...)       TENON_HERE(tenon_tensor_flatten(__VA_ARGS__))
-#define tenon_tensor_squeeze(...)       TENON_HERE(tenon_tensor_squeeze(__VA_ARGS__))
-#define tenon_tensor_expand_dims(...)   TENON_HERE(tenon_tensor_expand_dims(__VA_ARGS__))
-#define tenon_tensor_broadcast_to(...)  TENON_HERE(tenon_tensor_broadcast_to(__VA_ARGS__))
-#define tenon_tensor_as_strided(...)    TENON_HERE(tenon_tensor_as_strided(__VA_ARGS__))
-#define tenon_tensor_view_as(...)       TENON_HERE(tenon_tensor_view_as(__VA_ARGS__))
-#define tenon_tensor_real(...)          TENON_HERE(tenon_tensor_real(__VA_ARGS__))
-#define tenon_tensor_imag(...)          TENON_HERE(tenon_tensor_imag(__VA_ARGS__))
+#define TENON_TEXT2(x)       #x
+#define TENON_TEXT(x)        TENON_TEXT2(x)
+#define TENON_PLACE          __FILE__ ":" TENON_TEXT(__LINE__)
+#define TENON_HERE(call)     (tenon_origin(TENON_PLACE), call) /* its argument may be a compound literal with commas */
+#define TENON_HERE_OF(first) tenon_origin_of(first, TENON_PLACE)
+
+/* A function, so that a tensor made by the argument itself comes before. */
+static inline tenon_tensor *tenon_origin_of(tenon_tensor *tensor, const char *place)
+{
+    tenon_origin(place);
+    return tensor;
+}
+
+#define tenon_tensor_from_blob(...)           TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
+#define tenon_tensor_from_view(...)           TENON_HERE(tenon_tensor_from_view(__VA_ARGS__))
+#define tenon_tensor_alloc(...)               TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
+#define tenon_tensor_import(...)              TENON_HERE(tenon_tensor_import(__VA_ARGS__))
+#define tenon_tensor_import_legacy(...)       TENON_HERE(tenon_tensor_import_legacy(__VA_ARGS__))
+#define tenon_tensor_slice(first, ...)        tenon_tensor_slice(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_select(first, ...)       tenon_tensor_select(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_permute(first, ...)      tenon_tensor_permute(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_transpose(first, ...)    tenon_tensor_transpose(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_reshape(first, ...)      tenon_tensor_reshape(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_flatten(first, ...)      tenon_tensor_flatten(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_squeeze(first, ...)      tenon_tensor_squeeze(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_expand_dims(first, ...)  tenon_tensor_expand_dims(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_broadcast_to(first, ...) tenon_tensor_broadcast_to(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_as_strided(first, ...)   tenon_tensor_as_strided(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_view_as(first, ...)      tenon_tensor_view_as(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_real(first, ...)         tenon_tensor_real(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_imag(first, ...)         tenon_tensor_imag(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_copy(first, ...)         tenon_tensor_copy(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_contiguous(first, ...)   tenon_tensor_contiguous(TENON_HERE_OF(first), __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

@@ -15,6 +15,8 @@ extern "C" {
 #define TENON_API __declspec(dllexport)
 #elif defined(_WIN32) && defined(TENON_SHARED)
 #define TENON_API __declspec(dllimport)
+#elif defined(__GNUC__) && defined(TENON_HIDDEN) /* for a copy inside somebody's shared library */
+#define TENON_API __attribute__((__visibility__("hidden")))
 #elif defined(__GNUC__)
 #define TENON_API __attribute__((__visibility__("default")))
 #else
@@ -60,7 +62,8 @@ typedef struct tenon_error {
 /* "TENON_EINVAL" and so on; "unknown status" for anything else. Static storage. */
 TENON_API const char *tenon_status_name(tenon_status status);
 
-/* Fill `err` (NULL is allowed) as printf would, cut off with "..." where it is too long, and return `status`. */
+/* Fill `err` (NULL is allowed) as printf would, cut off with "..." where it is too long, and return `status`. The
+ * message that is there may be an argument: that is how a caller adds a word of its own. */
 TENON_API tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
 
@@ -216,7 +219,7 @@ TENON_API size_t tenon_device_format(tenon_device device, char *buffer, size_t s
 /* A checked description of somebody's memory; owns nothing. The first 48 bytes are a DLTensor.
  *
  * `strides` is never NULL where ndim > 0. `byte_offset` is already added to `data`, and 0, where the device has
- * addresses (an empty view's `data` is the producer's); elsewhere both are the producer's. Made by tenon_view_init and
+ * addresses; elsewhere both are the producer's. Made by tenon_view_init and
  * the functions of tensor.h: any other view may not be passed to Tenon. */
 typedef struct tenon_view {
     void *data;

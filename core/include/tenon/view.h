@@ -13,7 +13,8 @@ extern "C" {
  * `flags` are DLPack's three. `dims` is room for 2 * source->ndim values that lives as long as the view: shape and
  * strides are copied there (`source->shape` may be `dims` itself, `source->strides` `dims + ndim`); it is not touched
  * where ndim is outside 0 to 64. NULL strides are filled in, in C order. Strides of dimensions of size 1 or of empty
- * tensors are kept as they came and never looked at. `source` is only read.
+ * tensors are kept as they came and never looked at. `source` is only read. On failure `view` and `dims` may be half
+ * written.
  *
  * Errors: TENON_EINVAL (NULL, unknown flags, NULL shape or data), TENON_ESHAPE (ndim outside 0 to 64, negative
  *         dimensions), TENON_EDTYPE, TENON_EDEVICE, TENON_EOVERFLOW, TENON_EBOUNDS (reaches below address or handle
@@ -21,10 +22,12 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
                                                        int64_t *dims, tenon_error *err);
 
-/* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least one
- * element, in C order without gaps, of a dtype that is known to be valid and of `item` whole bytes. Strides (or NULL) are in
- * units of which 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not
- * so ordinary: nothing is said about it then, and tenon_view_init decides. */
+/* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least
+ * one element, in C order without gaps, of a valid dtype of `item` whole bytes. Strides (or NULL) are in units of which
+ * 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not so ordinary:
+ * nothing is said about it then, `dims` may be half written, and tenon_view_init decides. The caller has seen to it
+ * that ndim is 0 to 64, that shape is there, that the flags are DLPack's, and that `dims` is not where strides in other
+ * units than elements are. */
 static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dtype dtype, int64_t item, int32_t ndim,
                                          const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
                                          int64_t *dims)
@@ -89,8 +92,8 @@ TENON_API tenon_extent tenon_view_extent(const tenon_view *view);
 TENON_API size_t tenon_view_alignment(const tenon_view *view);
 
 /* Whether some byte (some bit of packed sub-byte dtypes) belongs to both. Exact but for views whose strides interleave
- * in so many ways that counting them out would take long: there the answer is yes. Views on different devices, neither
- * of them readable by the CPU, never overlap. */
+ * in so many ways that counting them out would take long: there the answer is yes. Memory that the CPU can read is
+ * compared with any other by address; on two different devices that it cannot read nothing overlaps. */
 TENON_API bool tenon_view_overlaps(const tenon_view *a, const tenon_view *b);
 
 /* Whether two elements of the view share memory: a stride of 0, or strides that fold. Exact as tenon_view_overlaps. */
@@ -100,11 +103,12 @@ TENON_API bool tenon_view_self_overlaps(const tenon_view *view);
 TENON_API size_t tenon_view_format(const tenon_view *view, char *buffer, size_t size);
 
 /* Copy every element of `src` to its place in `dst`: same dtype and shape, any two layouts, memory the CPU can reach.
- * Runs on the calling thread.
+ * Runs on the calling thread. Two packed sub-byte views can share a byte without overlapping: they may not be written
+ * at the same time.
  *
  * Errors: TENON_EINVAL (NULL), TENON_EDTYPE (another dtype; packed and padded sub-byte values differ), TENON_ESHAPE,
- *         TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src; copying a view onto itself
- *         does nothing). Nothing is written then. */
+ *         TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src, but for a copy of a view
+ *         onto itself, which does nothing). Nothing is written then. */
 TENON_API TENON_NODISCARD tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err);
 
 #ifdef __cplusplus
