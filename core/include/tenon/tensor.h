@@ -1,6 +1,6 @@
 /* Owned tensors: who keeps memory alive, how it crosses to others, and views that share it.
  *
- * One failure rule: ownership moves only on TENON_OK; otherwise nothing was taken, nothing was given, *out is unchanged.
+ * One failure rule: ownership moves only on TENON_OK. Otherwise nothing was taken or given, and *out is unchanged.
  *
  * Every function may be called from any thread and needs no runtime lock. None copies data but tenon_tensor_copy, and
  * tenon_tensor_contiguous where it has to. A `tenon_tensor *` belongs to the copy of the library that made it: to
@@ -182,8 +182,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_broadcast_to(tenon_tensor *t
                                                                  tenon_error *err);
 
 /* Any shape and strides, `offset` elements from the first one, inside the owner's extent: `data_size` where it was
- * given, else the bytes touched by the view that the owner came with. Errors: those of tenon_view_init, TENON_EINVAL for
- * NULL strides too, TENON_EBOUNDS. */
+ * given, else the bytes touched by the view that the owner came with. Errors: those of tenon_view_init, TENON_EINVAL
+ * (NULL strides), TENON_EBOUNDS. */
 TENON_API TENON_NODISCARD tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const int64_t *shape,
                                                                const int64_t *strides, int64_t offset,
                                                                tenon_tensor **out, tenon_error *err);
