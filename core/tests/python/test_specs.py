@@ -72,7 +72,7 @@ def choose_dtypes(rng, want):
         return "T", " where T = " + "|".join(names), rng.choice(outside)
     if kind < 0.95:
         return "Type_2", f" where Type_2 = {group}", rng.choice(outside_group) if outside_group else None
-    return "T", "", None
+    return "T", " where T = any", None
 
 
 def expression(rng, name, value, wanted):
