@@ -1,9 +1,10 @@
 # The front door: each target sets up what it needs.
 #
-#   make test        every test            make bundle [PREFIX=foo_]   two files, build/bundle/tenon.{h,c}
+#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python}.{h,c}
 #   make test-core   the core's            make demo                   build the core, run the examples
-#   make test-lite   with NumPy only       make bench                  measure
-#   make test-all    and the fuzzers       make fuzz [FUZZ_SECONDS=60] every fuzz target
+#   make test-python the CPython bridge's  make bench                  measure
+#   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
+#   make test-all    longer, with fuzzers
 #   make check       style and headers     make format                 clang-format in place
 #   make clean       remove what was built
 #
@@ -19,14 +20,14 @@ python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
 export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
-.PHONY: all test test-core test-lite test-all check setup bench bundle fuzz demo format clean
+.PHONY: all test test-core test-python test-lite test-all check setup bench bundle fuzz demo format clean
 
 all: demo
 
 test:
 	@tools/test "$(python)" test
 
-test-core test-lite test-all: test-%:
+test-core test-python test-lite test-all: test-%:
 	@tools/test "$(python)" $*
 
 check:
@@ -56,7 +57,7 @@ demo: bundle
 	done
 
 format:
-	@find core examples -name '*.[ch]' -not -path '*/corpus/*' 2>/dev/null | xargs clang-format -i
+	@find core python examples -name '*.[ch]' -not -path '*/corpus/*' 2>/dev/null | xargs clang-format -i
 
 clean:
 	rm -rf $(BUILD)

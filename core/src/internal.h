@@ -116,7 +116,7 @@ struct tenon_tensor {
     tenon_release_fn release;
     int64_t data_bytes; /* of the root: what tenon_tensor_alloc made */
     size_t block_size;  /* of this allocation */
-    char *origin;      /* the rest is used under TENON_DEBUG only */
+    char *origin;       /* the rest is used under TENON_DEBUG only */
     tenon_tensor *previous;
     tenon_tensor *next;
     int64_t dims[]; /* shape, then strides */

@@ -96,9 +96,10 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
     } else if (kind->ways & TENON__PY_REFUSED) {
         result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
     } else {
-        result = tenon__py_borrow_tensor(object, out);
-        if (result == 1)
-            result = try_ways(object, kind, stream, out);
+        result =
+            kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, out) : try_ways(object, kind, stream, out);
+        if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
+            out->view.flags |= TENON_READ_ONLY;
     }
     if (result < 0) {
         out->object = NULL;
@@ -116,7 +117,21 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
 
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    return borrow(object, flags, TENON__PY_NO_STREAM, out);
+    /* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
+    PyTypeObject *type = Py_TYPE(object);
+    bool quick = false;
+    if (type == tenon__py_ndarray)
+        quick = !(flags & (TENON_PY_WRITE | TENON_PY_F_CONTIGUOUS)) && tenon__py_borrow_numpy_quick(object, out);
+    else if (type == tenon__py_torch_tensor)
+        quick = !(flags & (TENON_PY_WRITE | TENON_PY_F_CONTIGUOUS)) && tenon__py_borrow_torch_quick(object, out);
+    if (!quick)
+        return borrow(object, flags, TENON__PY_NO_STREAM, out);
+    out->flags = flags;
+    out->dims = out->inline_dims;
+    out->object = object;
+    Py_INCREF(object);
+    tenon__py_drain_soon();
+    return 0;
 }
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
@@ -124,24 +139,44 @@ int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_
     return borrow(object, flags, stream, out);
 }
 
+static void release_held(tenon_py_borrowed *borrowed)
+{
+    switch (borrowed->way) {
+    case TENON__PY_BUFFER:
+        PyBuffer_Release(&borrowed->held.buffer);
+        break;
+    case TENON__PY_DLPACK:
+        if (borrowed->held.managed->deleter)
+            borrowed->held.managed->deleter(borrowed->held.managed);
+        break;
+    case TENON__PY_DLPACK_LEGACY:
+        if (borrowed->held.legacy->deleter)
+            borrowed->held.legacy->deleter(borrowed->held.legacy);
+        break;
+    case TENON__PY_OURS:
+        tenon_tensor_release(borrowed->held.tensor);
+        break;
+    case TENON__PY_INTERFACE:
+        Py_XDECREF(borrowed->held.object);
+        break;
+    default:
+        break;
+    }
+}
+
 /* Producers' own code runs here: an exception that is on its way must not meet it. */
 void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (borrowed->way == TENON__PY_BUFFER)
-        PyBuffer_Release(&borrowed->held.buffer);
-    else if (borrowed->way == TENON__PY_DLPACK && borrowed->held.managed->deleter)
-        borrowed->held.managed->deleter(borrowed->held.managed);
-    else if (borrowed->way == TENON__PY_DLPACK_LEGACY && borrowed->held.legacy->deleter)
-        borrowed->held.legacy->deleter(borrowed->held.legacy);
-    else if (borrowed->way == TENON__PY_OURS)
-        tenon_tensor_release(borrowed->held.tensor);
-    else if (borrowed->way == TENON__PY_INTERFACE)
-        Py_XDECREF(borrowed->held.object);
+    if (PyErr_Occurred()) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        tenon__py_give_back(borrowed, object);
+        PyErr_Restore(type, value, traceback);
+        return;
+    }
+    release_held(borrowed);
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(object);
-    PyErr_Restore(type, value, traceback);
 }
 
 void tenon_py_unborrow(tenon_py_borrowed *borrowed)

@@ -12,11 +12,13 @@
 typedef struct tenon__py_interp {
     _Atomic int64_t count;
     _Atomic bool dead;       /* its atexit hook has run: what only a push could give back is leaked */
+    _Atomic bool gone;       /* it has ended: another one may have its address */
     _Atomic int64_t pushing; /* threads between the look at `dead` and the end of their push */
     bool is_main;
     PyInterpreterState *state;
     tenon_deferred pending;
-    PyTypeObject *tensor_type; /* made when first wanted */
+    _Atomic bool hooked;                 /* its atexit hook is registered */
+    _Atomic(PyTypeObject *) tensor_type; /* made when first wanted */
 } tenon__py_interp;
 
 /* The record of this thread's interpreter, made where it is new; NULL with an exception. */
@@ -55,8 +57,9 @@ enum {
     TENON__PY_INTERFACE = 1 << 5,
     TENON__PY_DLPACK_LEGACY = 1 << 6, /* as what is held says; no way of its own */
     /* and a few facts */
-    TENON__PY_TORCH = 1 << 8,   /* torch.Tensor or one of its subclasses */
-    TENON__PY_REFUSED = 1 << 9, /* `reason` says why */
+    TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
+    TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
+    TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
 };
 
 /* What is known of a type. */
@@ -74,7 +77,8 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
 /* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
 
-/* A module if it has been imported: a new reference, or NULL without an exception. */
+/* A module if it has been imported: a new reference. NULL without an exception where not; with one, as
+ * tenon__py_forgive. */
 PyObject *tenon__py_loaded(const char *module);
 
 /* ----------------------------------------------------------------------------------------------------------- ways
@@ -111,7 +115,12 @@ typedef struct tenon__py_numpy {
     size_t head; /* where the fields of an array begin */
 } tenon__py_numpy;
 
-/* NULL where NumPy is not loaded (no exception), or is one we do not know. */
+/* numpy.ndarray once a borrow has met it, else NULL; and the borrow of an ordinary one: false where it is not so
+ * ordinary. */
+extern _Atomic(PyTypeObject *) tenon__py_ndarray;
+bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out);
+
+/* NULL where NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
 const tenon__py_numpy *tenon__py_numpy_api(void);
 /* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
@@ -119,6 +128,11 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
 PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 
 /* ----------------------------------------------------------------------------------------------------------- torch */
+
+/* The same for torch.Tensor itself, through its table. */
+extern PyTypeObject *tenon__py_torch_tensor;
+bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
+void tenon__py_remember_torch(const tenon__py_kind *kind);
 
 /* What to do about a tensor that torch refuses to hand out, or NULL. */
 const char *tenon__py_torch_advice(PyObject *object);
@@ -129,6 +143,8 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
 
 /* A new tenon.Tensor, which holds a count of its own. */
 PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
+/* Whether the object is a tenon.Tensor of this interpreter. */
+bool tenon__py_is_tensor(PyObject *object);
 /* The tensor inside, borrowed, or NULL where the object is none of this interpreter's. */
 tenon_tensor *tenon__py_tensor_of(PyObject *object);
 /* A DLPack capsule that holds a count. */
@@ -138,6 +154,11 @@ const char *tenon__py_format(tenon_dtype dtype);
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
+/* Clear the pending exception where it says that something is not there or does not work; MemoryError, and what is no
+ * Exception at all (KeyboardInterrupt), stays: whoever calls this looks at PyErr_Occurred afterwards. */
+void tenon__py_forgive(void);
+/* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
+int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* Raise "numpy.ndarray: …". Returns -1. */
 int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...);
 /* Raise for `object` what the core's validation said. */
@@ -146,5 +167,7 @@ void tenon__py_raise_for(PyObject *object, const tenon_error *err);
 bool tenon__py_is_refusal(void);
 /* Put BufferError in the place of the pending exception, whose first line it keeps and which becomes its cause. */
 void tenon__py_refused(PyObject *object, const char *advice);
+/* The same for a framework that could not take a tensor. */
+void tenon__py_not_taken(const char *framework);
 
 #endif

@@ -92,6 +92,15 @@ static bool parse_format(const char *format, Py_ssize_t item, tenon_dtype *out, 
     return true;
 }
 
+/* The item sizes of all formats are powers of two. */
+static int shift_of(Py_ssize_t item)
+{
+    int shift = 0;
+    while ((Py_ssize_t)1 << shift < item)
+        shift++;
+    return shift;
+}
+
 static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
@@ -104,6 +113,15 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
             return tenon__py_complain(PyExc_BufferError, object,
                                       "its buffer is reached through pointers (suboffsets); pass a copy");
     int nd = buffer->ndim;
+    if (!buffer->shape && nd > 1)
+        return tenon__py_complain(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
+    out->dims = out->inline_dims;
+    bool small = nd >= 0 && nd <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape && buffer->strides;
+    if (small && tenon_view_init_quick(&out->view, buffer->buf, source.dtype, buffer->itemsize, nd,
+                                       (const int64_t *)(const void *)buffer->shape,
+                                       (const int64_t *)(const void *)buffer->strides, shift_of(buffer->itemsize),
+                                       buffer->readonly ? TENON_READ_ONLY : 0, out->dims))
+        return 0;
     if (tenon__py_dims(out, nd) < 0)
         return -1;
     for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
@@ -127,7 +145,13 @@ int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out)
 {
     Py_buffer *buffer = &out->held.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0) {
-        if (!PyErr_ExceptionMatches(PyExc_BufferError))
+        if (!PyErr_Occurred())
+            return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
+        /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says
+         * TypeError. */
+        bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+                  (!last && PyErr_ExceptionMatches(PyExc_TypeError));
+        if (!no)
             return -1;
         if (last) {
             tenon__py_refused(object, NULL);
@@ -136,13 +160,9 @@ int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out)
         PyErr_Clear(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
         return 1;
     }
-    if (fill(object, buffer, out) < 0) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyBuffer_Release(buffer);
-        PyErr_Restore(type, value, traceback);
-        return -1;
-    }
     out->way = TENON__PY_BUFFER;
-    return 0;
+    if (!PyErr_Occurred() && fill(object, buffer, out) == 0)
+        return 0;
+    tenon__py_give_back(out, object);
+    return -1;
 }

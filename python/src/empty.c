@@ -3,11 +3,13 @@
 
 #include <string.h>
 
-/* The name that NumPy, torch and JAX have for a dtype: "float32", "bfloat16", "bool". */
+/* The name that torch and CuPy have for a dtype: "float32", "bfloat16", "bool", "float4_e2m1fn_x2". */
 static void framework_name(tenon_dtype dtype, char *buffer, size_t size)
 {
-    char ours[64];
-    tenon_dtype_format(dtype, ours, sizeof ours);
+    char ours[64], lanes[16] = "";
+    tenon_dtype_format(tenon_dtype_of(dtype.code, dtype.bits, 1), ours, sizeof ours);
+    if (dtype.lanes != 1)
+        PyOS_snprintf(lanes, sizeof lanes, "_x%d", dtype.lanes);
     const char *prefix = dtype.code == TENON_CODE_INT       ? "int"
                          : dtype.code == TENON_CODE_UINT    ? "uint"
                          : dtype.code == TENON_CODE_COMPLEX ? "complex"
@@ -15,7 +17,7 @@ static void framework_name(tenon_dtype dtype, char *buffer, size_t size)
                          : ours[0] == 'f'                   ? "float"
                                                             : "";
     const char *rest = *prefix ? strpbrk(ours, "0123456789") : ours;
-    PyOS_snprintf(buffer, size, "%s%s", prefix, rest ? rest : "");
+    PyOS_snprintf(buffer, size, "%s%s%s", prefix, rest ? rest : "", lanes);
 }
 
 static PyObject *shape_tuple(int32_t ndim, const int64_t *shape)
@@ -39,6 +41,8 @@ static PyObject *empty_torch(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     framework_name(dtype, name, sizeof name);
     PyObject *torch = PyImport_ImportModule("torch");
     PyObject *kind = torch ? PyObject_GetAttrString(torch, name) : NULL;
+    if (torch && !kind && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Format(PyExc_ValueError, "torch has no dtype torch.%s", name);
     PyObject *device = kind ? PyObject_GetAttrString(like, "device") : NULL;
     PyObject *sizes = device ? shape_tuple(ndim, shape) : NULL;
     PyObject *arguments = sizes ? PyTuple_Pack(1, sizes) : NULL;
@@ -119,7 +123,9 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
     if (like && !tenon__py_tensor_of(like))
         tenon__py_package(Py_TYPE(like), package, sizeof package);
     PyObject *array;
-    const tenon__py_numpy *numpy = tenon__py_numpy_api();
+    const tenon__py_numpy *numpy = PyErr_Occurred() ? NULL : tenon__py_numpy_api();
+    if (PyErr_Occurred())
+        return NULL;
     if (like && numpy && PyType_IsSubtype(Py_TYPE(like), numpy->ndarray))
         strcpy(package, "numpy");
     bool is_jax = strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0;

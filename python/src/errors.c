@@ -21,6 +21,23 @@ static PyObject *type_name(PyObject *object)
     return result;
 }
 
+void tenon__py_forgive(void)
+{
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+        PyErr_Clear();
+}
+
+int tenon__py_attribute(PyObject *object, const char *name, PyObject **out)
+{
+    *out = PyObject_GetAttrString(object, name);
+    if (*out)
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
 int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...)
 {
     va_list arguments;
@@ -69,11 +86,14 @@ void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 
 bool tenon__py_is_refusal(void)
 {
-    return PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
-           PyErr_ExceptionMatches(PyExc_ValueError);
+    return (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
+            PyErr_ExceptionMatches(PyExc_ValueError)) &&
+           !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
-void tenon__py_refused(PyObject *object, const char *advice)
+/* Put a BufferError in the place of the pending exception: "object: before: its first line; advice", or, without an
+ * object, `before` is the name of the framework that did not take a tensor. */
+static void replace(PyObject *object, const char *before, const char *advice)
 {
     PyObject *type, *cause, *traceback;
     PyErr_Fetch(&type, &cause, &traceback);
@@ -92,8 +112,11 @@ void tenon__py_refused(PyObject *object, const char *advice)
         first[length] = '\0';
     }
     PyErr_Clear();
-    tenon__py_complain(PyExc_BufferError, object, "the producer refused: %s%s%s", first, advice ? "; " : "",
-                       advice ? advice : "");
+    if (object)
+        tenon__py_complain(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
+                           advice ? advice : "");
+    else
+        PyErr_Format(PyExc_BufferError, "%s did not take the tensor: %s", before, first);
     Py_XDECREF(text);
     PyObject *new_type, *value, *new_traceback;
     PyErr_Fetch(&new_type, &value, &new_traceback);
@@ -108,4 +131,16 @@ void tenon__py_refused(PyObject *object, const char *advice)
     Py_XDECREF(type);
     Py_XDECREF(cause);
     Py_XDECREF(traceback);
+}
+
+void tenon__py_refused(PyObject *object, const char *advice)
+{
+    replace(object, "the producer refused", advice);
+}
+
+void tenon__py_not_taken(const char *framework)
+{
+    if (PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+        !PyErr_ExceptionMatches(PyExc_BufferError))
+        replace(NULL, framework, NULL);
 }

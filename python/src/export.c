@@ -22,9 +22,11 @@ static PyObject *export_same(tenon_tensor *tensor)
     }
     tenon_py_borrowed now;
     PyObject *object = holder->borrowed.object;
-    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
+    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */
+            return NULL;
         PyErr_Clear();
-    else {
+    } else {
         bool same = same_view(&now.view, tenon_tensor_view(tensor));
         tenon_py_unborrow(&now);
         if (same) {
@@ -44,7 +46,10 @@ static PyObject *call_with(const char *module, const char *function, PyObject *a
     PyObject *callable = found ? PyObject_GetAttrString(found, function) : NULL;
     PyObject *arguments = callable ? PyTuple_Pack(1, argument) : NULL;
     PyObject *keywords = arguments && no_copy ? Py_BuildValue("{sO}", "copy", Py_False) : NULL;
-    PyObject *result = arguments && (keywords || !no_copy) ? PyObject_Call(callable, arguments, keywords) : NULL;
+    bool ready = arguments && (keywords || !no_copy);
+    PyObject *result = ready ? PyObject_Call(callable, arguments, keywords) : NULL;
+    if (ready && !result)
+        tenon__py_not_taken(module);
     Py_XDECREF(found);
     Py_XDECREF(callable);
     Py_XDECREF(arguments);
@@ -62,7 +67,7 @@ static bool has_negative_stride(const tenon_view *view)
 }
 
 /* torch's table, where this torch has one; NULL without an exception where not. */
-static const tenon_dl_exchange *torch_table(PyObject *torch)
+static const tenon_dl_exchange *table_of_torch(PyObject *torch)
 {
     static _Atomic(const tenon_dl_exchange *) known;
     const tenon_dl_exchange *table = atomic_load_explicit(&known, memory_order_acquire);
@@ -94,7 +99,7 @@ static PyObject *export_torch(tenon_tensor *tensor)
         torch = PyImport_ImportModule("torch");
     if (!torch)
         return NULL;
-    const tenon_dl_exchange *table = torch_table(torch);
+    const tenon_dl_exchange *table = table_of_torch(torch);
     Py_DECREF(torch);
     if (!table)
         return call_with("torch.utils.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), false);
@@ -107,7 +112,9 @@ static PyObject *export_torch(tenon_tensor *tensor)
         return object;
     /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know). */
     managed->deleter(managed);
-    if (!PyErr_Occurred())
+    if (PyErr_Occurred())
+        tenon__py_not_taken("torch");
+    else
         PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and did not say why");
     return NULL;
 }
@@ -131,6 +138,9 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     case TENON_PY_AS_CUPY:
         return call_with("cupy", "from_dlpack", tenon__py_tensor_new(tensor), false);
     case TENON_PY_AS_TENSORFLOW:
+        if (tenon_tensor_view(tensor)->dtype.lanes != 1) /* it would not look at them, and show the first of each */
+            return PyErr_Format(PyExc_BufferError,
+                                "tensorflow has no dtypes of several lanes; it did not take the tensor");
         return call_with("tensorflow.experimental.dlpack", "from_dlpack", tenon__py_capsule(tensor, true), false);
     case TENON_PY_AS_MEMORYVIEW: {
         PyObject *object = tenon__py_tensor_new(tensor);

@@ -7,7 +7,8 @@
 static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    if (!typestr || strlen(typestr) < 3)
+    PyErr_Clear(); /* a text that is no UTF-8 is no dtype either */
+    if (!typestr || strlen(typestr) < 2)
         return tenon__py_complain(PyExc_TypeError, object, "its array interface has no 'typestr'");
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
@@ -20,11 +21,13 @@ static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
                  {'f', TENON_CODE_FLOAT},
                  {'c', TENON_CODE_COMPLEX}};
     long size = 0;
-    for (const char *digit = typestr + 2; *digit >= '0' && *digit <= '9' && size < 100; digit++)
+    const char *digit = typestr + 2;
+    for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
         size = 10 * size + (*digit - '0');
     if (typestr[0] == swapped && size > 1)
         return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
+    for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
         *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
         /* NumPy's "f16" is long double, whatever its size. */
         bool known = tenon_dtype_known(*out) && !(out->code == TENON_CODE_FLOAT && out->bits == 128);
@@ -61,54 +64,96 @@ static int divide_strides(PyObject *object, int ndim, const int64_t *shape, int6
     return 0;
 }
 
-/* The address in an interface's 'data', and whether it is read-only. *holder keeps what the address was taken from. */
-static int read_data(PyObject *object, PyObject *interface, void **data, uint64_t *flags, PyObject **holder)
+/* What an interface says, borrowed from its dict; NULL where it says nothing. */
+typedef struct interface_fields {
+    PyObject *shape, *typestr, *strides, *data, *offset, *mask, *stream;
+} interface_fields;
+
+static int read_fields(PyObject *dict, interface_fields *out)
 {
-    PyObject *pair = PyDict_GetItemString(interface, "data");
-    if (pair && PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
-        *data = PyLong_AsVoidPtr(PyTuple_GetItem(pair, 0));
-        int read_only = PyErr_Occurred() ? -1 : PyObject_IsTrue(PyTuple_GetItem(pair, 1));
-        if (read_only < 0)
+    const struct {
+        const char *name;
+        PyObject **value;
+    } fields[] = {{"shape", &out->shape},  {"typestr", &out->typestr}, {"strides", &out->strides},
+                  {"data", &out->data},    {"offset", &out->offset},   {"mask", &out->mask},
+                  {"stream", &out->stream}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        PyObject *key = PyUnicode_FromString(fields[i].name);
+        *fields[i].value = key ? PyDict_GetItemWithError(dict, key) : NULL;
+        Py_XDECREF(key);
+        if (PyErr_Occurred())
             return -1;
-        *flags = read_only ? TENON_READ_ONLY : 0;
-        return 0;
     }
-    /* Otherwise it is, or is in, an object with a buffer. */
-    PyObject *exporter = pair && pair != Py_None ? pair : object;
-    PyObject *view = PyMemoryView_FromObject(exporter);
-    PyObject *offset = PyDict_GetItemString(interface, "offset");
-    Py_ssize_t skip = offset ? PyLong_AsSsize_t(offset) : 0;
-    if (!view || (skip == -1 && PyErr_Occurred())) {
-        Py_XDECREF(view);
-        return -1;
-    }
-    Py_buffer buffer;
-    if (PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE) < 0) {
-        Py_DECREF(view);
-        return -1;
-    }
-    *data = (char *)buffer.buf + skip;
-    *flags = buffer.readonly ? TENON_READ_ONLY : 0;
-    PyBuffer_Release(&buffer); /* the memoryview goes on holding it */
-    *holder = view;
     return 0;
 }
 
-static int borrow_dict(PyObject *object, PyObject *interface, tenon_device device, tenon_py_borrowed *out)
+/* Memory that an interface points to: an address, or the bytes of an object, which `view` holds. */
+typedef struct pointed_to {
+    void *data;
+    uint64_t flags;
+    PyObject *view;
+    const char *start;
+    Py_ssize_t size;
+} pointed_to;
+
+/* 'data' as an object with a buffer; the object itself where there is none. */
+static int read_buffer(PyObject *exporter, PyObject *offset, pointed_to *out)
+{
+    Py_buffer buffer;
+    Py_ssize_t skip = offset ? PyLong_AsSsize_t(offset) : 0;
+    if (skip == -1 && PyErr_Occurred())
+        return -1;
+    PyObject *view = PyMemoryView_FromObject(exporter);
+    if (!view || PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE) < 0) {
+        Py_XDECREF(view);
+        return -1;
+    }
+    out->start = buffer.buf;
+    out->size = buffer.len;
+    out->data = (void *)((uintptr_t)buffer.buf + (uintptr_t)skip);
+    out->flags = buffer.readonly ? TENON_READ_ONLY : 0;
+    out->view = view;
+    PyBuffer_Release(&buffer); /* the memoryview goes on holding it */
+    return 0;
+}
+
+static int read_data(PyObject *object, const interface_fields *fields, bool on_host, pointed_to *out)
+{
+    PyObject *data = fields->data;
+    if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
+        out->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+        int read_only = PyErr_Occurred() ? -1 : PyObject_IsTrue(PyTuple_GetItem(data, 1));
+        out->flags = read_only > 0 ? TENON_READ_ONLY : 0;
+        return read_only < 0 ? -1 : 0;
+    }
+    if (!on_host)
+        return tenon__py_complain(PyExc_TypeError, object, "the 'data' of its array interface is no pair");
+    return read_buffer(data && data != Py_None ? data : object, fields->offset, out);
+}
+
+/* Whether all elements are in the bytes of the buffer, where there is one. */
+static bool within(const pointed_to *memory, const tenon_view *view)
+{
+    if (!memory->view || view->numel == 0)
+        return true;
+    tenon_extent extent = tenon_view_extent(view);
+    Py_ssize_t first = (Py_ssize_t)((uintptr_t)memory->data - (uintptr_t)memory->start);
+    return first >= 0 && first <= memory->size && extent.low >= -first && extent.high <= memory->size - first;
+}
+
+static int borrow_fields(PyObject *object, const interface_fields *fields, tenon_device device, tenon_py_borrowed *out)
 {
     int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
     tenon_dl_tensor source = {.device = device};
-    uint64_t flags = 0;
-    PyObject *holder = NULL, *mask = PyDict_GetItemString(interface, "mask");
-    if (mask && mask != Py_None)
+    pointed_to memory = {.view = NULL};
+    if (fields->mask && fields->mask != Py_None)
         return tenon__py_complain(PyExc_ValueError, object, "its mask would be lost; pass it without");
-    source.ndim = read_tuple(object, PyDict_GetItemString(interface, "shape"), "shape", shape);
-    if (source.ndim < 0 || parse_typestr(object, PyDict_GetItemString(interface, "typestr"), &source.dtype) < 0)
+    source.ndim = read_tuple(object, fields->shape, "shape", shape);
+    if (source.ndim < 0 || parse_typestr(object, fields->typestr, &source.dtype) < 0)
         return -1;
-    PyObject *given = PyDict_GetItemString(interface, "strides");
-    bool strided = given && given != Py_None;
+    bool strided = fields->strides && fields->strides != Py_None;
     if (strided) {
-        int count = read_tuple(object, given, "strides", strides);
+        int count = read_tuple(object, fields->strides, "strides", strides);
         if (count < 0)
             return -1;
         if (count != source.ndim)
@@ -117,14 +162,19 @@ static int borrow_dict(PyObject *object, PyObject *interface, tenon_device devic
         if (divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
             return -1;
     }
-    if (read_data(object, interface, &source.data, &flags, &holder) < 0)
+    if (read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
         return -1;
+    source.data = memory.data;
     source.shape = shape;
     source.strides = strided ? strides : NULL;
     out->way = TENON__PY_INTERFACE;
-    out->held.object = holder;
-    if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, flags, object) == 0)
-        return 0;
+    out->held.object = memory.view;
+    if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, memory.flags, object) == 0) {
+        if (within(&memory, &out->view))
+            return 0;
+        tenon__py_free_dims(out);
+        tenon__py_complain(PyExc_BufferError, object, "its array interface has elements outside its buffer");
+    }
     tenon__py_give_back(out, object);
     return -1;
 }
@@ -152,8 +202,9 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
         return tenon__py_complain(PyExc_TypeError, object, "its __array_struct__ is no array struct");
     char typestr[8];
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>', array->typekind,
-                  array->itemsize < 1000 ? array->itemsize : 999);
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
+                  array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
+                  array->itemsize > 0 && array->itemsize < 1000 ? array->itemsize : 999);
     if (!(array->flags & NOT_SWAPPED) && array->itemsize > 1)
         return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped");
     PyObject *text = PyUnicode_FromString(typestr);
@@ -162,16 +213,16 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
     Py_XDECREF(text);
     if (parsed < 0 || tenon__py_dims(out, array->nd) < 0)
         return -1;
-    for (int i = 0; i < array->nd; i++) {
+    for (int i = 0; i < array->nd && array->shape; i++) {
         out->dims[i] = array->shape[i];
         out->dims[array->nd + i] = array->strides ? array->strides[i] : 0;
     }
-    if (array->strides &&
+    if (array->strides && array->shape &&
         divide_strides(object, array->nd, out->dims, out->dims + array->nd, source.dtype.bits / 8) < 0) {
         tenon__py_free_dims(out);
         return -1;
     }
-    source.shape = out->dims;
+    source.shape = array->shape ? out->dims : NULL;
     source.strides = array->strides ? out->dims + array->nd : NULL;
     out->way = TENON__PY_INTERFACE;
     out->held.object = NULL;
@@ -182,22 +233,9 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
     return 0;
 }
 
-/* An attribute: 1 and a new reference, 0, or -1 with an exception. */
-static int attribute(PyObject *object, const char *name, PyObject **out)
-{
-    *out = PyObject_GetAttrString(object, name);
-    if (*out)
-        return 1;
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-        return -1;
-    PyErr_Clear();
-    return 0;
-}
-
 /* The memory is ready on the interface's own stream (version 3), which must be the one the caller works on. */
-static int check_stream(PyObject *object, PyObject *interface, intptr_t stream)
+static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
 {
-    PyObject *own = PyDict_GetItemString(interface, "stream");
     if (!own || own == Py_None || stream == -1)
         return 0;
     long long number = PyLong_AsLongLong(own);
@@ -218,21 +256,24 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
     static const char *const names[] = {"__cuda_array_interface__", "__array_struct__", "__array_interface__"};
     for (int i = 0; i < 3; i++) {
         PyObject *interface;
-        int found = attribute(object, names[i], &interface);
+        int found = tenon__py_attribute(object, names[i], &interface);
         if (found < 0)
             return -1;
         if (!found)
             continue;
-        int result;
-        if (i == 1 && PyCapsule_CheckExact(interface))
+        int result = -1;
+        if (i == 1 && PyCapsule_CheckExact(interface)) {
             result = borrow_struct(object, interface, out);
-        else if (i != 1 && PyDict_Check(interface)) {
-            result = i == 0 ? check_stream(object, interface, stream) : 0;
-            if (result == 0)
-                result = borrow_dict(object, interface,
-                                     i == 0 ? tenon_device_of(TENON_CUDA, 0) : tenon_device_of(TENON_CPU, 0), out);
-        } else
-            result = tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+        } else if (i != 1 && PyDict_Check(interface)) {
+            /* A copy: code of the producer's runs while it is read, and may change the original. */
+            interface_fields fields;
+            PyObject *copy = PyDict_Copy(interface);
+            if (copy && read_fields(copy, &fields) == 0 && (i != 0 || check_stream(object, fields.stream, stream) == 0))
+                result = borrow_fields(object, &fields, tenon_device_of(i == 0 ? TENON_CUDA : TENON_CPU, 0), out);
+            Py_XDECREF(copy);
+        } else {
+            tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+        }
         Py_DECREF(interface);
         return result;
     }

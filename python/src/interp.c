@@ -24,8 +24,16 @@ static void interp_release(tenon__py_interp *interp)
 /* Whether this thread may touch objects of the interpreter now. */
 static bool attached_to(const tenon__py_interp *interp)
 {
-#if PY_VERSION_HEX >= 0x030c0000
+    if (atomic_load_explicit(&interp->gone, memory_order_acquire))
+        return false;
+#if defined(Py_LIMITED_API)
     if (!PyThreadState_GetDict())
+        return false;
+#elif PY_VERSION_HEX >= 0x030d0000
+    if (!PyThreadState_GetUnchecked())
+        return false;
+#elif PY_VERSION_HEX >= 0x030c0000
+    if (!_PyThreadState_UncheckedGet())
         return false;
 #else
     /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
@@ -43,7 +51,7 @@ static void holder_free(void *pointer)
     tenon__py_holder *holder = pointer;
     tenon__py_interp *interp = holder->interp;
     tenon_py_unborrow(&holder->borrowed);
-    free(holder);
+    PyMem_Free(holder);
     interp_release(interp);
 }
 
@@ -99,11 +107,13 @@ void tenon__py_drain(void)
 
 /* --------------------------------------------------------------------------------------------------------- records */
 
-/* From now on no push arrives; what has arrived is given back. */
+/* From now on no push arrives; what has arrived is given back. A push is over in less than a microsecond, but in the
+ * child of a fork the thread that was in one does not exist: the wait has an end. */
 static void close_record(tenon__py_interp *interp)
 {
+    enum { LONG_ENOUGH = 10000000 };
     atomic_store(&interp->dead, true);
-    while (atomic_load(&interp->pushing)) {
+    for (int turns = 0; turns < LONG_ENOUGH && atomic_load(&interp->pushing); turns++) {
     }
     tenon_deferred_drain(&interp->pending);
 }
@@ -115,6 +125,8 @@ static void capsule_free(PyObject *capsule)
         tenon__py_interp *expected = interp;
         atomic_compare_exchange_strong(&main_record, &expected, NULL);
         close_record(interp);
+        atomic_store_explicit(&interp->gone, true, memory_order_release);
+        Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
         interp_release(interp);
     }
 }
@@ -127,9 +139,6 @@ static PyObject *at_exit(PyObject *capsule, PyObject *unused)
     if (!interp)
         return NULL;
     close_record(interp);
-    PyTypeObject *type = interp->tensor_type;
-    interp->tensor_type = NULL;
-    Py_XDECREF(type);
     Py_RETURN_NONE;
 }
 
@@ -146,11 +155,16 @@ static int register_at_exit(PyObject *capsule)
     return result ? 0 : -1;
 }
 
-static tenon__py_interp *make_record(PyObject *dict, PyObject *key)
+/* A record in the interpreter's dict: the one that is there, or a new one. Without a lock of the interpreter's two
+ * threads may come here at once; the dict decides. */
+static PyObject *find_record(PyObject *dict, PyObject *key)
 {
+    PyObject *found = PyDict_GetItemWithError(dict, key);
+    if (found || PyErr_Occurred())
+        return found;
     tenon__py_interp *interp = calloc(1, sizeof *interp);
     if (!interp)
-        return PyErr_NoMemory(), NULL;
+        return PyErr_NoMemory();
     atomic_init(&interp->count, 1);
     interp->state = PyInterpreterState_Get();
     interp->is_main = PyInterpreterState_GetID(interp->state) == 0;
@@ -159,20 +173,9 @@ static tenon__py_interp *make_record(PyObject *dict, PyObject *key)
         free(interp);
         return NULL;
     }
-    int status = PyDict_SetItem(dict, key, capsule);
-    if (status == 0 && register_at_exit(capsule) < 0) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyDict_DelItem(dict, key);
-        PyErr_Restore(type, value, traceback);
-        status = -1;
-    }
+    found = PyDict_SetDefault(dict, key, capsule);
     Py_DECREF(capsule);
-    if (status < 0)
-        return NULL;
-    if (interp->is_main)
-        atomic_store_explicit(&main_record, interp, memory_order_release);
-    return interp;
+    return found;
 }
 
 tenon__py_interp *tenon__py_here(void)
@@ -188,10 +191,17 @@ tenon__py_interp *tenon__py_here(void)
     }
     /* Several copies of the bridge may be in one process: the key is an address of this one's. */
     PyObject *key = PyLong_FromVoidPtr(&main_record);
-    if (!key)
+    PyObject *capsule = key ? find_record(dict, key) : NULL;
+    Py_XDECREF(key);
+    interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
+    if (!interp)
         return NULL;
-    PyObject *capsule = PyDict_GetItemWithError(dict, key);
-    interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : PyErr_Occurred() ? NULL : make_record(dict, key);
-    Py_DECREF(key);
+    if (!atomic_load(&interp->hooked)) {
+        if (register_at_exit(capsule) < 0)
+            return NULL;
+        atomic_store(&interp->hooked, true);
+        if (interp->is_main)
+            atomic_store_explicit(&main_record, interp, memory_order_release);
+    }
     return interp;
 }

@@ -52,7 +52,7 @@ typedef struct number_kind {
         code, 8 * sizeof(type), sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3              \
     }
 
-static const number_kind numbers[24] = {
+static const number_kind number_kinds[24] = {
     [0] = {TENON_CODE_BOOL, 8, 0},
     [1] = INTEGER(TENON_CODE_INT, signed char),
     [2] = INTEGER(TENON_CODE_UINT, unsigned char),
@@ -71,16 +71,17 @@ static const number_kind numbers[24] = {
     [23] = {TENON_CODE_FLOAT, 16, 1},
 };
 
-static tenon__py_numpy numpy;
+static tenon__py_numpy loaded_numpy;
+_Atomic(PyTypeObject *) tenon__py_ndarray;
 static _Atomic int numpy_state; /* 0 not looked at, 1 usable, 2 one we do not know */
 
 const tenon__py_numpy *tenon__py_numpy_api(void)
 {
     int state = atomic_load_explicit(&numpy_state, memory_order_acquire);
     if (state)
-        return state == 1 ? &numpy : NULL;
+        return state == 1 ? &loaded_numpy : NULL;
     PyObject *module = tenon__py_loaded("numpy._core._multiarray_umath");
-    if (!module)
+    if (!module && !PyErr_Occurred())
         module = tenon__py_loaded("numpy.core._multiarray_umath");
     PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
     PyObject *head = capsule ? PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__basicsize__") : NULL;
@@ -90,17 +91,18 @@ const tenon__py_numpy *tenon__py_numpy_api(void)
         unsigned abi = ((unsigned (*)(void))(uintptr_t)api[API_ABI_VERSION])();
         unsigned features = ((unsigned (*)(void))(uintptr_t)api[API_FEATURES])();
         bool known = (abi == ABI_1 && features >= OLDEST_FEATURES) || abi == ABI_2;
-        numpy.api = api;
-        numpy.ndarray = api[API_NDARRAY];
-        numpy.head = (size_t)head_size;
+        loaded_numpy.api = api;
+        loaded_numpy.ndarray = api[API_NDARRAY];
+        loaded_numpy.head = (size_t)head_size;
+        tenon__py_ndarray = known ? loaded_numpy.ndarray : NULL;
         atomic_store_explicit(&numpy_state, known ? 1 : 2, memory_order_release);
         state = known ? 1 : 2;
     }
     Py_XDECREF(module);
     Py_XDECREF(capsule);
     Py_XDECREF(head);
-    PyErr_Clear();
-    return state == 1 ? &numpy : NULL;
+    tenon__py_forgive();
+    return state == 1 ? &loaded_numpy : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ dtypes
@@ -115,7 +117,7 @@ static struct {
 static int nextras;
 static atomic_flag adding_extra = ATOMIC_FLAG_INIT;
 
-/* 1 and the dtype; 0: not a class of ml_dtypes. */
+/* 1 and the dtype; 0: not a class of ml_dtypes; -1 with an exception. */
 static int extra_dtype(PyTypeObject *type, tenon_dtype *out)
 {
     for (int i = 0; i < MOST_EXTRAS; i++) {
@@ -129,12 +131,14 @@ static int extra_dtype(PyTypeObject *type, tenon_dtype *out)
     }
     char package[32];
     if (strcmp(tenon__py_package(type, package, sizeof package), "ml_dtypes") != 0)
-        return 0;
+        return PyErr_Occurred() ? -1 : 0;
     PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     int found = text && tenon_dtype_parse(text, out, NULL) == TENON_OK;
     Py_XDECREF(name);
-    PyErr_Clear();
+    tenon__py_forgive();
+    if (PyErr_Occurred())
+        return -1;
     if (found) {
         while (atomic_flag_test_and_set_explicit(&adding_extra, memory_order_acquire)) {
         }
@@ -171,15 +175,23 @@ static const char *why_not(int type_num)
 
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
 {
-    /* Of two types of one size the first is NumPy's own choice: long, not long long, where both have 64 bits. */
-    for (int i = 0; i < 24 && dtype.lanes == 1; i++)
-        if (numbers[i].bits == dtype.bits && numbers[i].code == dtype.code)
-            return ((descr_from_type)(uintptr_t)numpy.api[API_DESCR_FROM_TYPE])(i);
+    /* By code, then by the logarithm of the bits. 64 bits are long where that has so many, as in NumPy. */
+    enum { LONG64 = sizeof(long) == 8 };
+    static const short type_nums[7][8] = {
+        [TENON_CODE_INT] = {0, 0, 0, 1, 3, 5, LONG64 ? 7 : 9},
+        [TENON_CODE_UINT] = {0, 0, 0, 2, 4, 6, LONG64 ? 8 : 10},
+        [TENON_CODE_FLOAT] = {0, 0, 0, 0, 23, 11, 12},
+        [TENON_CODE_COMPLEX] = {0, 0, 0, 0, 0, 0, 14, 15},
+    };
+    if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
+        int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
+        if (type_num || dtype.code == TENON_CODE_BOOL)
+            return ((descr_from_type)(uintptr_t)loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
+    }
     char name[64];
     bool subbyte = dtype.bits < 8;
     if (dtype.lanes != 1 || (subbyte && !(flags & TENON_SUBBYTE_PADDED)) || dtype.code == TENON_CODE_OPAQUE ||
-        (dtype.code == TENON_CODE_COMPLEX && dtype.bits == 32) || dtype.bits > 128 ||
-        (dtype.bits == 128 && dtype.code != TENON_CODE_COMPLEX)) {
+        dtype.bits > 128 || (dtype.bits == 128 && dtype.code != TENON_CODE_COMPLEX)) {
         tenon_dtype_format(dtype, name, sizeof name);
         PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s", name);
         return NULL;
@@ -187,14 +199,17 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
     /* What is left is ml_dtypes': "bfloat16", "int4", "float8_e4m3fn". */
     char ours[64];
     tenon_dtype_format(dtype, ours, sizeof ours);
-    const char *prefix = dtype.code == TENON_CODE_INT      ? "int"
-                         : dtype.code == TENON_CODE_UINT   ? "uint"
-                         : dtype.code == TENON_CODE_BFLOAT ? "bfloat"
-                                                           : "float";
+    const char *prefix = dtype.code == TENON_CODE_INT       ? "int"
+                         : dtype.code == TENON_CODE_UINT    ? "uint"
+                         : dtype.code == TENON_CODE_BFLOAT  ? "bfloat"
+                         : dtype.code == TENON_CODE_COMPLEX ? "complex"
+                                                            : "float";
     PyOS_snprintf(name, sizeof name, "%s%s", prefix, ours + (dtype.code == TENON_CODE_BFLOAT ? 2 : 1));
     PyObject *module = PyImport_ImportModule("numpy");
     PyObject *extras_module = module ? PyImport_ImportModule("ml_dtypes") : NULL;
     PyObject *argument = extras_module ? PyObject_GetAttrString(extras_module, name) : NULL;
+    if (extras_module && !argument && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s, nor has ml_dtypes", ours);
     PyObject *result = argument ? PyObject_CallMethod(module, "dtype", "O", argument) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(extras_module);
@@ -209,23 +224,41 @@ static int unknown_dtype(PyObject *object, const descr_fields *descr)
     return tenon__py_complain(PyExc_TypeError, object, "%s", why_not(descr->type_num));
 }
 
+bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out)
+{
+    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
+    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
+    if ((unsigned)descr->type_num >= 24 || (unsigned)array->nd > TENON_PY_INLINE_DIMS || sizeof(Py_ssize_t) != 8 ||
+        (descr->byteorder != '=' && descr->byteorder != '|'))
+        return false;
+    const number_kind *number = &number_kinds[descr->type_num];
+    if (!number->bits ||
+        !tenon_view_init_quick(&out->view, array->data, tenon_dtype_of(number->code, number->bits, 1),
+                               (int64_t)1 << number->shift, array->nd, (const int64_t *)(const void *)array->dimensions,
+                               (const int64_t *)(const void *)array->strides, number->shift,
+                               array->flags & WRITEABLE ? 0 : TENON_READ_ONLY, out->inline_dims))
+        return false;
+    out->way = TENON__PY_NUMPY;
+    return true;
+}
+
 int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
 {
-    const array_fields *array = (const array_fields *)(const void *)((const char *)object + numpy.head);
-    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + numpy.head);
+    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
+    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
     tenon_dl_tensor source;
     uint64_t flags = array->flags & WRITEABLE ? 0 : TENON_READ_ONLY;
-    int shift;
-    if ((unsigned)descr->type_num < 24 && numbers[descr->type_num].bits) {
-        const number_kind *number = &numbers[descr->type_num];
+    int shift, extra = 0;
+    if ((unsigned)descr->type_num < 24 && number_kinds[descr->type_num].bits) {
+        const number_kind *number = &number_kinds[descr->type_num];
         source.dtype = tenon_dtype_of(number->code, number->bits, 1);
         shift = number->shift;
-    } else if (extra_dtype(descr->typeobj, &source.dtype)) {
-        shift = source.dtype.bits > 8 ? 1 : 0;
+    } else if ((extra = extra_dtype(descr->typeobj, &source.dtype)) == 1) {
+        shift = source.dtype.bits > 16 ? 2 : source.dtype.bits > 8 ? 1 : 0; /* complex32 is the largest */
         if (source.dtype.bits < 8)
             flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
     } else {
-        return unknown_dtype(object, descr);
+        return extra < 0 ? -1 : unknown_dtype(object, descr);
     }
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
@@ -267,16 +300,21 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
 /* NumPy's table, importing NumPy where need be. */
 static const tenon__py_numpy *wanted_numpy(void)
 {
-    const tenon__py_numpy *api = tenon__py_numpy_api();
-    if (api)
+    /* The table belongs to the interpreter that loaded NumPy, which is the main one. */
+    const tenon__py_interp *interp = tenon__py_here();
+    if (!interp)
+        return NULL;
+    const tenon__py_numpy *api = interp->is_main ? tenon__py_numpy_api() : NULL;
+    if (api || PyErr_Occurred())
         return api;
     PyObject *module = PyImport_ImportModule("numpy");
     if (!module)
         return NULL;
     Py_DECREF(module);
-    api = tenon__py_numpy_api();
+    api = interp->is_main ? tenon__py_numpy_api() : NULL;
     if (!api)
-        PyErr_SetString(PyExc_ImportError, "tenon: this NumPy's C API is one that tenon does not know");
+        PyErr_SetString(PyExc_ImportError, interp->is_main ? "tenon: this NumPy's C API is one that tenon does not know"
+                                                           : "tenon: makes NumPy arrays in the main interpreter only");
     return api;
 }
 

@@ -5,19 +5,25 @@
 
 /* ------------------------------------------------------------------------------------------------------- consuming */
 
-/* Looking at a capsule and renaming it are two steps: without a lock of the interpreter's two threads could both win.
- */
-static atomic_flag consuming = ATOMIC_FLAG_INIT;
+/* Looking at a capsule, reading what is in it and renaming it are several steps. A capsule belongs to one interpreter,
+ * whose lock makes them one; without such a lock two threads could both win, or one could read what the other has given
+ * back. */
+#ifdef Py_GIL_DISABLED
+static PyMutex consuming;
+#endif
 
 static void begin_consuming(void)
 {
-    while (atomic_flag_test_and_set_explicit(&consuming, memory_order_acquire)) {
-    }
+#ifdef Py_GIL_DISABLED
+    PyMutex_Lock(&consuming);
+#endif
 }
 
 static void end_consuming(void)
 {
-    atomic_flag_clear_explicit(&consuming, memory_order_release);
+#ifdef Py_GIL_DISABLED
+    PyMutex_Unlock(&consuming);
+#endif
 }
 
 /* Mark the capsule as consumed, so that neither its destructor nor another consumer touches what was in it. */
@@ -27,120 +33,158 @@ static void mark_used(PyObject *capsule, const char *name)
         PyErr_Clear(); /* cannot be: the capsule was valid a moment ago */
 }
 
+/* What came of an attempt to consume a capsule. */
+enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
+
 /* Take what is in the capsule: validated first, so that a struct we cannot use stays the producer's. */
+static int take(PyObject *capsule, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
+{
+    bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
+    if (!versioned && !PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY))
+        return PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_USED) ||
+                       PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY_USED)
+                   ? USED_BEFORE
+                   : NO_CAPSULE;
+    tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, versioned ? TENON_DL_CAPSULE : TENON_DL_CAPSULE_LEGACY);
+    if (versioned) {
+        *version = managed->version;
+        if (version->major != TENON_DL_MAJOR)
+            return WRONG_MAJOR;
+    }
+    const tenon_dl_tensor *source =
+        versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
+    if (tenon__py_dims(out, source->ndim) < 0)
+        return NO_MEMORY;
+    if (tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->dims, err)) {
+        tenon__py_free_dims(out);
+        return INVALID;
+    }
+    mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
+    out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
+    out->held.managed = managed;
+    return TAKEN;
+}
+
 static int consume(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
 {
     tenon_error err;
-    int32_t ndim = 0;
-    tenon_status status = TENON_OK;
-    bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
-    bool legacy = !versioned && PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY);
-    if (!versioned && !legacy) {
-        bool used = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_USED) ||
-                    PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY_USED);
-        return tenon__py_complain(used ? PyExc_BufferError : PyExc_TypeError, object,
-                                  used ? "its capsule was consumed before; each is good for one use"
-                                       : "its __dlpack__ gave something that is no DLPack capsule");
-    }
-    const char *name = versioned ? TENON_DL_CAPSULE : TENON_DL_CAPSULE_LEGACY;
-    tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, name);
-    if (!managed)
-        return -1;
-    bool readable = !versioned || managed->version.major == TENON_DL_MAJOR;
-    if (!readable)
-        return tenon__py_complain(PyExc_BufferError, object, "its capsule is of DLPack %u.%u, and 1 was asked for",
-                                  (unsigned)managed->version.major, (unsigned)managed->version.minor);
-    const tenon_dl_tensor *source =
-        versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
-    ndim = source->ndim;
-    if (tenon__py_dims(out, ndim) < 0)
-        return -1;
+    tenon_dl_version version;
     begin_consuming();
-    bool still_there = PyCapsule_IsValid(capsule, name);
-    if (still_there) {
-        status = tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->dims, &err);
-        if (status == TENON_OK)
-            mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
-    }
+    int outcome = take(capsule, out, &version, &err);
     end_consuming();
-    if (still_there && status == TENON_OK) {
-        out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
-        out->held.managed = managed;
+    switch (outcome) {
+    case TAKEN:
         return 0;
-    }
-    tenon__py_free_dims(out);
-    if (still_there)
+    case USED_BEFORE:
+        return tenon__py_complain(PyExc_BufferError, object,
+                                  "its capsule was consumed before; each is good for one use");
+    case NO_CAPSULE:
+        return tenon__py_complain(PyExc_TypeError, object, "its __dlpack__ gave something that is no DLPack capsule");
+    case WRONG_MAJOR:
+        return tenon__py_complain(PyExc_BufferError, object, "its capsule is of DLPack %u.%u, and 1 was asked for",
+                                  (unsigned)version.major, (unsigned)version.minor);
+    case INVALID:
         tenon__py_raise_for(object, &err);
-    else
-        tenon__py_complain(PyExc_BufferError, object, "its capsule was consumed by another thread");
-    return -1;
+        return -1;
+    default:
+        return -1;
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------------- calling */
 
 /* The keywords, in the order in which they came into the protocol, last first. */
-static const char *const keywords[] = {"copy", "max_version", "stream"};
+static const char *const keyword_names[] = {"copy", "max_version", "stream"};
 enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
-/* Which keyword the pending TypeError says that the signature does not have; NKEYWORDS: all of them; -1: another error.
- * An error from inside a producer's Python code has a traceback; one about its signature has none, as nothing has run.
- */
-static int rejected_keyword(void)
+/* Whether the method is C code: its own, or Cython's. */
+static bool is_compiled(PyObject *method)
+{
+    PyObject *function = PyObject_GetAttrString(method, "__func__"); /* of a bound method */
+    PyErr_Clear();
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(function ? function : method), "__name__");
+    bool compiled = name && (PyUnicode_CompareWithASCIIString(name, "builtin_function_or_method") == 0 ||
+                             PyUnicode_CompareWithASCIIString(name, "cython_function_or_method") == 0);
+    Py_XDECREF(function);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return compiled;
+}
+
+/* Which of the `given` keywords this message says that the signature does not have; NKEYWORDS: all of them; -1: it is
+ * about something else. */
+static int keyword_in(const char *message, const bool *given, bool entered)
+{
+    /* Cython enters its function in the traceback before it looks at the arguments. */
+    if (entered && !strstr(message, "__dlpack__() got an unexpected keyword argument"))
+        return -1;
+    if (strstr(message, "takes no keyword arguments"))
+        return NKEYWORDS;
+    /* PyArg_ParseTupleAndKeywords only counts: the newest goes first. */
+    bool too_many = strstr(message, "takes at most") && strstr(message, "given)");
+    for (int i = 0; i < NKEYWORDS; i++) {
+        char quoted[32];
+        PyOS_snprintf(quoted, sizeof quoted, "'%s'", keyword_names[i]);
+        if (given[i] && (too_many || (strstr(message, "keyword") && strstr(message, quoted))))
+            return i;
+    }
+    return -1;
+}
+
+/* As keyword_in, for the pending exception. An error from inside a producer's Python code has a traceback; one about
+ * its signature has none, as nothing has run. */
+static int rejected_keyword(PyObject *method, const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = !traceback && value ? PyObject_Str(value) : NULL;
+    PyObject *text = value && (!traceback || is_compiled(method)) ? PyObject_Str(value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    int rejected = -1;
-    if (message && strstr(message, "takes no keyword arguments"))
-        rejected = NKEYWORDS;
-    for (int i = 0; message && rejected < 0 && i < NKEYWORDS; i++) {
-        char quoted[32];
-        PyOS_snprintf(quoted, sizeof quoted, "'%s'", keywords[i]);
-        if (strstr(message, "keyword") && strstr(message, quoted))
-            rejected = i;
-    }
+    int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
     PyErr_Clear();
     Py_XDECREF(text);
     PyErr_Restore(type, value, traceback);
     return rejected;
 }
 
+/* Leave out a keyword, or all of them. The pending exception is dropped; -1 with another one. */
+static int leave_out(int rejected, PyObject *keywords, bool *given)
+{
+    PyErr_Clear();
+    for (int i = 0; i < NKEYWORDS; i++) {
+        if ((i != rejected && rejected != NKEYWORDS) || !given[i])
+            continue;
+        given[i] = false;
+        if (PyDict_DelItemString(keywords, keyword_names[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* obj.__dlpack__ with the keywords that its signature has. */
 static PyObject *call(PyObject *object, PyObject *stream)
 {
+    bool given[NKEYWORDS] = {true, true, stream != NULL};
     PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
     PyObject *arguments = method ? PyTuple_New(0) : NULL;
-    PyObject *given =
+    PyObject *keywords =
         arguments ? Py_BuildValue("{sOs(ii)}", "copy", Py_False, "max_version", TENON_DL_MAJOR, TENON_DL_MINOR) : NULL;
     PyObject *result = NULL;
-    if (given && (!stream || PyDict_SetItemString(given, "stream", stream) == 0)) {
-        for (int attempts = 0; attempts <= NKEYWORDS; attempts++) {
-            result = PyObject_Call(method, arguments, given);
-            int rejected = result ? -1 : rejected_keyword();
-            if (rejected < 0)
-                break;
-            if (rejected == NKEYWORDS) {
-                if (PyDict_Size(given) == 0)
-                    break;
-                PyErr_Clear();
-                PyDict_Clear(given);
-                continue;
-            }
-            int there = PyMapping_HasKeyString(given, keywords[rejected]);
-            if (!there)
-                break;
-            PyErr_Clear();
-            if (PyDict_DelItemString(given, keywords[rejected]) < 0)
-                break;
-        }
+    if (keywords && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0)) {
+        int rejected;
+        do {
+            result = PyObject_Call(method, arguments, keywords);
+            rejected = result ? -1 : rejected_keyword(method, given);
+            bool all = rejected == NKEYWORDS;
+            if (all && !given[COPY] && !given[MAX_VERSION] && !given[STREAM])
+                rejected = -1;
+        } while (rejected >= 0 && leave_out(rejected, keywords, given) == 0);
     }
     Py_XDECREF(method);
     Py_XDECREF(arguments);
-    Py_XDECREF(given);
+    Py_XDECREF(keywords);
     return result;
 }
 
@@ -158,23 +202,19 @@ static int device_of(PyObject *object, tenon_device *out)
     Py_DECREF(method);
     if (!pair)
         return -1;
-    PyObject *items = PySequence_Tuple(pair);
-    Py_DECREF(pair);
-    if (!items)
-        return -1;
-    int result = -1;
-    if (PyTuple_Size(items) == 2) {
-        long type = PyLong_AsLong(PyTuple_GetItem(items, 0));
-        long id = PyErr_Occurred() ? -1 : PyLong_AsLong(PyTuple_GetItem(items, 1));
-        if (!PyErr_Occurred()) {
-            *out = tenon_device_of((int)type, (int)id);
-            result = 1;
-        }
-    } else {
-        tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
+    long numbers[2] = {0, 0};
+    Py_ssize_t size = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Size(pair) : -1;
+    for (int i = 0; size == 2 && i < 2; i++) {
+        PyObject *item = PySequence_GetItem(pair, i);
+        numbers[i] = item && PyLong_Check(item) ? PyLong_AsLong(item) : -1;
+        Py_XDECREF(item);
     }
-    Py_DECREF(items);
-    return result;
+    Py_DECREF(pair);
+    PyErr_Clear(); /* a number too large for a long is -1 */
+    if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
+        return tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
+    *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
+    return 1;
 }
 
 /* What to pass for `stream`: a new reference; NULL without an exception: nothing. Without a wish of the caller's the

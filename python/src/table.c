@@ -11,19 +11,18 @@ static int table_failed(PyObject *object, const tenon__py_kind *kind)
     return -1;
 }
 
-/* Whether memory on this device is ready on the stream that the caller asked for. */
+/* Whether memory on this device is ready on the stream that the caller asked for: 1, 0, or -1 with an exception. */
 static int on_stream(const tenon_dl_exchange *table, tenon_device device, intptr_t stream)
 {
     if (stream == TENON__PY_NO_STREAM || stream == -1 || tenon_device_on_host(device))
         return 1;
     void *current = NULL;
-    if (!table->current_work_stream ||
-        table->current_work_stream(device.device_type, device.device_id, &current) != 0) {
-        PyErr_Clear();
-        return 0;
-    }
+    int status =
+        table->current_work_stream ? table->current_work_stream(device.device_type, device.device_id, &current) : -1;
+    if (PyErr_Occurred())
+        return -1;
     /* DLPack's number for CUDA's default stream is 1, the handle is NULL. */
-    return (intptr_t)current == (stream == 1 && device.device_type == TENON_CUDA ? 0 : stream);
+    return status == 0 && (intptr_t)current == (stream == 1 && device.device_type == TENON_CUDA ? 0 : stream);
 }
 
 /* The table's borrow: quick, but without flags. Right for torch, which has no read-only memory. */
@@ -45,9 +44,10 @@ static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t s
         }
         return -1;
     }
-    if (!on_stream(kind->table, out->view.device, stream)) {
+    int ready = on_stream(kind->table, out->view.device, stream);
+    if (ready != 1) {
         tenon__py_free_dims(out);
-        return 1;
+        return ready < 0 ? -1 : 1;
     }
     out->way = TENON__PY_TABLE;
     out->table = kind->table;
@@ -59,7 +59,7 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
     tenon_dl_managed *managed = NULL;
     if (!kind->table->managed_tensor_from_py_object_no_sync)
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table has no function to take a tensor");
-    if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0)
+    if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0 || (!managed && PyErr_Occurred()))
         return table_failed(object, kind);
     if (!managed)
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
@@ -72,9 +72,10 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
                                (unsigned)managed->version.major);
     else if (tenon__py_dims(out, managed->dl_tensor.ndim) == 0)
         result = tenon__py_describe(out, &managed->dl_tensor, managed->flags, object);
-    if (result == 0 && !on_stream(kind->table, out->view.device, stream)) {
+    int ready = result == 0 ? on_stream(kind->table, out->view.device, stream) : 1;
+    if (ready != 1) {
         tenon__py_free_dims(out);
-        result = 1;
+        result = ready < 0 ? -1 : 1;
     }
     out->way = TENON__PY_DLPACK;
     out->table = kind->table;
@@ -82,6 +83,36 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
     if (result != 0)
         tenon__py_give_back(out, object);
     return result;
+}
+
+PyTypeObject *tenon__py_torch_tensor;
+static const tenon_dl_exchange *torch_table;
+
+void tenon__py_remember_torch(const tenon__py_kind *kind)
+{
+    torch_table = kind->table;
+    tenon__py_torch_tensor = atomic_load_explicit(&kind->type, memory_order_relaxed);
+}
+
+/* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg
+ * view. */
+bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out)
+{
+    tenon_dl_tensor source = {.ndim = -1};
+    if (torch_table->dltensor_from_py_object_no_sync(object, &source) != 0) {
+        PyErr_Clear(); /* the longer way asks again, and says why */
+        return false;
+    }
+    if ((uint32_t)source.ndim > TENON_PY_INLINE_DIMS || source.device.device_type != TENON_CPU || source.byte_offset ||
+        source.device.device_id != 0 || source.dtype.code == TENON_CODE_COMPLEX || source.dtype.bits % 8 ||
+        !tenon_dtype_known(source.dtype) ||
+        !tenon_view_init_quick(&out->view, source.data, source.dtype, source.dtype.bits / 8 * source.dtype.lanes,
+                               source.ndim, source.shape, source.strides, 0, 0, out->inline_dims) ||
+        out->view.numel < 2)
+        return false;
+    out->way = TENON__PY_TABLE;
+    out->table = torch_table;
+    return true;
 }
 
 int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)

@@ -44,8 +44,13 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 #endif
     tenon_tensor *tensor = inside(self);
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
-    if (holder && tenon_tensor_refcount(tensor) == 1)
+    if (holder && tenon_tensor_refcount(tensor) == 1) {
         Py_VISIT(holder->borrowed.object);
+        if (holder->borrowed.way == TENON__PY_BUFFER)
+            Py_VISIT(holder->borrowed.held.buffer.obj);
+        else if (holder->borrowed.way == TENON__PY_INTERFACE)
+            Py_VISIT(holder->borrowed.held.object);
+    }
     return 0;
 }
 
@@ -161,6 +166,12 @@ PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
     tenon_error err;
     tenon_dl_managed *managed = NULL;
     tenon_dl_managed_legacy *old = NULL;
+    if (legacy && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the memory is read-only, which a DLPack capsule from before 1.0 cannot say; "
+                        "ask with max_version=(1, 0), or pass a copy");
+        return NULL;
+    }
     tenon_status status =
         legacy ? tenon_tensor_export_legacy(tensor, &old, &err) : tenon_tensor_export(tensor, &managed, &err);
     if (status) {
@@ -298,6 +309,9 @@ static int table_borrow(void *object, tenon_dl_tensor *out)
     tenon_tensor *tensor = table_tensor(object);
     if (!tensor)
         return -1;
+    /* This way has no flags: who came by it would take the memory for writable. */
+    if (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)
+        return buffer_refuse("the memory is read-only, which a borrow through the table cannot say; import it");
     *out = *tenon_dltensor(tenon_tensor_view(tensor));
     return 0;
 }
@@ -361,8 +375,9 @@ static PyType_Spec tensor_spec = {
 PyTypeObject *tenon_py_type(void)
 {
     tenon__py_interp *interp = tenon__py_here();
-    if (!interp || interp->tensor_type)
-        return interp ? interp->tensor_type : NULL;
+    PyTypeObject *made = interp ? atomic_load_explicit(&interp->tensor_type, memory_order_acquire) : NULL;
+    if (!interp || made)
+        return made;
     PyObject *type = PyType_FromSpec(&tensor_spec);
     PyObject *capsule = type ? PyCapsule_New(&exchange_table, TENON_DL_EXCHANGE_CAPSULE, NULL) : NULL;
     int status = capsule ? PyObject_SetAttrString(type, TENON_DL_EXCHANGE_ATTRIBUTE, capsule) : -1;
@@ -371,8 +386,12 @@ PyTypeObject *tenon_py_type(void)
         Py_XDECREF(type);
         return NULL;
     }
-    interp->tensor_type = (PyTypeObject *)type;
-    return interp->tensor_type;
+    /* Another thread may have been quicker. */
+    if (!atomic_compare_exchange_strong(&interp->tensor_type, &made, (PyTypeObject *)type)) {
+        Py_DECREF(type);
+        return made;
+    }
+    return (PyTypeObject *)type;
 }
 
 PyObject *tenon__py_tensor_new(tenon_tensor *tensor)
@@ -387,23 +406,26 @@ PyObject *tenon__py_tensor_new(tenon_tensor *tensor)
     return (PyObject *)self;
 }
 
-tenon_tensor *tenon__py_tensor_of(PyObject *object)
+bool tenon__py_is_tensor(PyObject *object)
 {
     tenon__py_interp *interp = tenon__py_here();
-    if (!interp) {
+    if (!interp)
         PyErr_Clear();
-        return NULL;
-    }
-    return interp->tensor_type && Py_TYPE(object) == interp->tensor_type ? inside(object) : NULL;
+    return interp && Py_TYPE(object) == atomic_load_explicit(&interp->tensor_type, memory_order_acquire);
+}
+
+tenon_tensor *tenon__py_tensor_of(PyObject *object)
+{
+    return tenon__py_is_tensor(object) ? inside(object) : NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- in */
 
 int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out)
 {
-    tenon_tensor *tensor = tenon__py_tensor_of(object);
+    tenon_tensor *tensor = inside(object);
     if (!tensor)
-        return 1;
+        return check_alive(object);
     const tenon_view *view = tenon_tensor_view(tensor);
     if (tenon__py_dims(out, view->ndim) < 0)
         return -1;

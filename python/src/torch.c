@@ -3,14 +3,24 @@
 
 #include <string.h>
 
-/* A method without arguments or an attribute, as a truth value; false where there is none. */
-static bool is_true(PyObject *object, const char *name, bool call)
+/* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 as tenon__py_forgive. */
+static int is_true(PyObject *object, const char *name, bool call)
 {
     PyObject *value = call ? PyObject_CallMethod(object, name, NULL) : PyObject_GetAttrString(object, name);
-    bool truth = value && PyObject_IsTrue(value) == 1;
+    int truth = value ? PyObject_IsTrue(value) : -1;
     Py_XDECREF(value);
+    if (truth >= 0)
+        return truth;
+    tenon__py_forgive();
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The same where another exception is being told already: nothing may come in its way. */
+static bool seems(PyObject *object, const char *name)
+{
+    int truth = is_true(object, name, false);
     PyErr_Clear();
-    return truth;
+    return truth == 1;
 }
 
 static bool layout_is(PyObject *object, const char *word)
@@ -25,21 +35,35 @@ static bool layout_is(PyObject *object, const char *word)
     return found;
 }
 
+/* Inside torch.vmap, torch.func.grad and their like. */
+static bool is_functorch(PyObject *object)
+{
+    PyObject *module = tenon__py_loaded("torch._C._functorch");
+    PyObject *answer = module ? PyObject_CallMethod(module, "is_functorch_wrapped_tensor", "O", object) : NULL;
+    bool found = answer && PyObject_IsTrue(answer) == 1;
+    Py_XDECREF(module);
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return found;
+}
+
 const char *tenon__py_torch_advice(PyObject *object)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     const char *advice = NULL;
-    if (is_true(object, "is_meta", false))
+    if (seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
-    else if (is_true(object, "is_nested", false))
+    else if (seems(object, "is_nested"))
         advice = "a nested tensor is no single block: pass its parts, x.unbind()";
     else if (layout_is(object, "sparse"))
         advice = "a sparse tensor is no single block: pass x.to_dense()";
     else if (layout_is(object, "mkldnn"))
         advice = "pass x.to_dense()";
-    else if (is_true(object, "is_quantized", false))
+    else if (seems(object, "is_quantized"))
         advice = "pass x.int_repr() or x.dequantize()";
+    else if (is_functorch(object))
+        advice = "inside torch.vmap and torch.func a tensor has no memory of its own: call it outside of them";
     PyErr_Restore(type, value, traceback);
     return advice;
 }
@@ -55,29 +79,34 @@ static bool may_be_negated(const tenon_view *view)
     return !odd;
 }
 
-static bool grad_mode(void)
+/* Whether autograd records now: 1, 0, or -1 with an exception. */
+static int grad_mode(void)
 {
     PyObject *torch = tenon__py_loaded("torch");
-    PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
-    bool on = !enabled || PyObject_IsTrue(enabled) == 1;
+    int on = torch ? is_true(torch, "is_grad_enabled", true) : PyErr_Occurred() ? -1 : 0;
     Py_XDECREF(torch);
-    Py_XDECREF(enabled);
-    PyErr_Clear();
     return on;
 }
 
 int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     const tenon_view *view = &borrowed->view;
-    if (view->dtype.code == TENON_CODE_COMPLEX && is_true(object, "is_conj", true))
-        return tenon__py_complain(PyExc_BufferError, object,
-                                  "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
-    if (may_be_negated(view) && is_true(object, "is_neg", true))
-        return tenon__py_complain(PyExc_BufferError, object,
-                                  "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
-    if ((borrowed->flags & TENON_PY_WRITE) && is_true(object, "requires_grad", false) && grad_mode())
-        return tenon__py_complain(PyExc_RuntimeError, object,
-                                  "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
-                                  "torch.no_grad()");
-    return 0;
+    int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? is_true(object, "is_conj", true) : 0;
+    if (conjugated > 0)
+        tenon__py_complain(PyExc_BufferError, object,
+                           "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
+    int negated = !conjugated && may_be_negated(view) ? is_true(object, "is_neg", true) : 0;
+    if (negated > 0)
+        tenon__py_complain(PyExc_BufferError, object,
+                           "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
+    if (conjugated || negated)
+        return -1;
+    int recorded = borrowed->flags & TENON_PY_WRITE ? is_true(object, "requires_grad", false) : 0;
+    if (recorded > 0)
+        recorded = grad_mode();
+    if (recorded > 0)
+        tenon__py_complain(PyExc_RuntimeError, object,
+                           "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
+                           "torch.no_grad()");
+    return recorded ? -1 : 0;
 }

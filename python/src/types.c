@@ -49,12 +49,15 @@ static void remember(const tenon__py_kind *kind)
 
 PyObject *tenon__py_loaded(const char *module)
 {
-    PyObject *modules = PyImport_GetModuleDict();
-    PyObject *found = modules ? PyDict_GetItemString(modules, module) : NULL;
-    if (!found || found == Py_None)
-        return NULL;
-    Py_INCREF(found);
-    return found;
+    PyObject *name = PyUnicode_FromString(module);
+    PyObject *found = name ? PyImport_GetModule(name) : NULL;
+    Py_XDECREF(name);
+    if (!found)
+        tenon__py_forgive();
+    if (found != Py_None)
+        return found;
+    Py_DECREF(found);
+    return NULL;
 }
 
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size)
@@ -70,20 +73,8 @@ const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size)
         }
     }
     Py_XDECREF(name);
-    PyErr_Clear();
+    tenon__py_forgive();
     return buffer;
-}
-
-/* An attribute of a type: 1 and a new reference, 0, or -1 with an exception. */
-static int type_attribute(PyTypeObject *type, const char *name, PyObject **out)
-{
-    *out = PyObject_GetAttrString((PyObject *)type, name);
-    if (*out)
-        return 1;
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-        return -1;
-    PyErr_Clear();
-    return 0;
 }
 
 /* The class of `module` if it has been imported, as a new reference. */
@@ -92,7 +83,8 @@ static PyTypeObject *loaded_class(const char *module, const char *name)
     PyObject *found = tenon__py_loaded(module);
     PyObject *type = found ? PyObject_GetAttrString(found, name) : NULL;
     Py_XDECREF(found);
-    PyErr_Clear();
+    if (!type)
+        tenon__py_forgive();
     if (type && !PyType_Check(type)) {
         Py_DECREF(type);
         return NULL;
@@ -100,50 +92,48 @@ static PyTypeObject *loaded_class(const char *module, const char *name)
     return (PyTypeObject *)type;
 }
 
-/* Whether the type has another `name` than `base` has. */
-static bool overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
+/* Whether the type has another `name` than `base` has; -1 with an exception. */
+static int overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
 {
-    PyObject *own = NULL, *theirs = NULL;
-    bool differ = type_attribute(type, name, &own) == 1 && type_attribute(base, name, &theirs) == 1 && own != theirs;
+    PyObject *own = NULL, *theirs = NULL, *own_function = NULL, *their_function = NULL;
+    int differ = tenon__py_attribute((PyObject *)type, name, &own);
+    if (differ == 1)
+        differ = tenon__py_attribute((PyObject *)base, name, &theirs);
+    if (differ == 1)
+        differ = own != theirs;
     /* Bound class methods are made anew at each look-up; what they wrap is what counts. */
-    if (differ) {
-        PyObject *own_function = PyObject_GetAttrString(own, "__func__");
-        PyErr_Clear();
-        PyObject *their_function = PyObject_GetAttrString(theirs, "__func__");
-        PyErr_Clear();
-        if (own_function && own_function == their_function)
-            differ = false;
-        else if (!own_function && !their_function)
-            differ = PyObject_RichCompareBool(own, theirs, Py_NE) == 1;
-        PyErr_Clear();
-        Py_XDECREF(own_function);
-        Py_XDECREF(their_function);
-    }
+    if (differ == 1 && (tenon__py_attribute(own, "__func__", &own_function) < 0 ||
+                        tenon__py_attribute(theirs, "__func__", &their_function) < 0))
+        differ = -1;
+    if (differ == 1 && own_function == their_function)
+        differ = own_function ? 0 : PyObject_RichCompareBool(own, theirs, Py_NE);
     Py_XDECREF(own);
     Py_XDECREF(theirs);
-    PyErr_Clear();
+    Py_XDECREF(own_function);
+    Py_XDECREF(their_function);
     return differ;
 }
 
-static void look_for_numpy(PyTypeObject *type, tenon__py_kind *kind)
+static int look_for_numpy(PyTypeObject *type, tenon__py_kind *kind)
 {
-    const tenon__py_numpy *numpy = tenon__py_numpy_api();
-    if (!numpy || !PyType_IsSubtype(type, numpy->ndarray))
-        return;
-    if (type != numpy->ndarray) {
-        PyTypeObject *masked = loaded_class("numpy.ma", "MaskedArray");
-        if (masked && PyType_IsSubtype(type, masked)) {
-            kind->ways = TENON__PY_REFUSED;
-            kind->reason = "its mask would be lost; pass x.filled() or x.data";
-        } else if (overrides(type, numpy->ndarray, "__array_ufunc__")) {
-            kind->ways = TENON__PY_REFUSED;
-            kind->reason = "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
-                           "x.view(numpy.ndarray)";
-        }
-        Py_XDECREF((PyObject *)masked);
-    }
-    if (!(kind->ways & TENON__PY_REFUSED))
-        kind->ways |= TENON__PY_NUMPY;
+    const tenon__py_numpy *api = tenon__py_numpy_api();
+    if (!api || !PyType_IsSubtype(type, api->ndarray))
+        return PyErr_Occurred() ? -1 : 0;
+    kind->ways = TENON__PY_NUMPY;
+    if (type == api->ndarray)
+        return 0;
+    PyTypeObject *masked = loaded_class("numpy.ma", "MaskedArray");
+    bool is_masked = masked && PyType_IsSubtype(type, masked);
+    Py_XDECREF((PyObject *)masked);
+    int overridden = PyErr_Occurred() ? -1 : overrides(type, api->ndarray, "__array_ufunc__");
+    if (overridden < 0)
+        return -1;
+    if (is_masked || overridden)
+        kind->ways = TENON__PY_REFUSED;
+    kind->reason = is_masked ? "its mask would be lost; pass x.filled() or x.data"
+                             : "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
+                               "x.view(numpy.ndarray)";
+    return 0;
 }
 
 /* The table of our major version, through `prev_api` where it is not the first. */
@@ -160,7 +150,7 @@ static const tenon_dl_exchange *usable_table(const tenon_dl_exchange_header *hea
 static int look_for_table(PyTypeObject *type, tenon__py_kind *kind)
 {
     PyObject *capsule;
-    int found = type_attribute(type, TENON_DL_EXCHANGE_ATTRIBUTE, &capsule);
+    int found = tenon__py_attribute((PyObject *)type, TENON_DL_EXCHANGE_ATTRIBUTE, &capsule);
     if (found < 1)
         return found;
     if (PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE))
@@ -171,18 +161,32 @@ static int look_for_table(PyTypeObject *type, tenon__py_kind *kind)
     return 0;
 }
 
-static void look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
+/* 1: the type is torch.Tensor itself; 0; or -1 with an exception. */
+static int look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
 {
     PyTypeObject *tensor = loaded_class("torch", "Tensor");
-    if (tensor && PyType_IsSubtype(type, tensor)) {
-        kind->ways |= TENON__PY_TORCH;
-        if (type != tensor && overrides(type, tensor, "__torch_dispatch__")) {
-            kind->ways |= TENON__PY_REFUSED;
-            kind->reason = "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no "
-                           "memory; pass the tensor inside it";
-        }
+    if (!tensor || !PyType_IsSubtype(type, tensor)) {
+        Py_XDECREF((PyObject *)tensor);
+        return PyErr_Occurred() ? -1 : 0;
     }
-    Py_XDECREF((PyObject *)tensor);
+    kind->ways |= TENON__PY_TORCH;
+    int overridden = type == tensor ? 0 : overrides(type, tensor, "__torch_dispatch__");
+    if (overridden == 1) {
+        kind->ways |= TENON__PY_REFUSED;
+        kind->reason = "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no "
+                       "memory; pass the tensor inside it";
+    }
+    Py_DECREF((PyObject *)tensor);
+    return overridden < 0 ? -1 : type == tensor;
+}
+
+/* Arrow's arrays have no buffer protocol; its buffers and tensors have, and say themselves what they are. */
+static bool is_immutable(PyTypeObject *type, uint32_t ways)
+{
+    char package[32];
+    tenon__py_package(type, package, sizeof package);
+    return strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0 || strcmp(package, "tensorflow") == 0 ||
+           (strcmp(package, "pyarrow") == 0 && !(ways & TENON__PY_BUFFER));
 }
 
 static int find_out(PyObject *object, tenon__py_kind *kind)
@@ -192,18 +196,29 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
     kind->ways = 0;
     kind->table = NULL;
     kind->reason = NULL;
-    look_for_numpy(type, kind);
+    if (tenon__py_is_tensor(object)) {
+        kind->ways = TENON__PY_OURS;
+        return 0;
+    }
+    if (look_for_numpy(type, kind) < 0)
+        return -1;
     if (kind->ways)
         return 0;
-    look_for_torch(type, kind);
-    if (kind->ways & TENON__PY_REFUSED)
-        return 0;
+    int is_torch_tensor = look_for_torch(type, kind);
+    if (is_torch_tensor < 0 || (kind->ways & TENON__PY_REFUSED))
+        return is_torch_tensor < 0 ? -1 : 0;
     if (look_for_table(type, kind) < 0)
         return -1;
-    if (PyObject_CheckBuffer(object))
+    if (is_torch_tensor && kind->table && kind->table->dltensor_from_py_object_no_sync)
+        tenon__py_remember_torch(kind);
+    char package[32];
+    bool on_devices = strcmp(tenon__py_package(type, package, sizeof package), "cupy") == 0;
+    if (PyErr_Occurred())
+        return -1;
+    if (PyObject_CheckBuffer(object) && !on_devices) /* CuPy's has an exception for each array on the GPU */
         kind->ways |= TENON__PY_BUFFER;
     PyObject *method;
-    int found = type_attribute(type, "__dlpack__", &method);
+    int found = tenon__py_attribute((PyObject *)type, "__dlpack__", &method);
     if (found < 0)
         return -1;
     if (found && method != Py_None)
@@ -212,7 +227,9 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         Py_DECREF(method);
     if ((kind->ways | TENON__PY_TORCH) == TENON__PY_TORCH)
         kind->ways |= TENON__PY_INTERFACE;
-    return 0;
+    if (is_immutable(type, kind->ways))
+        kind->ways |= TENON__PY_IMMUTABLE;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
@@ -224,7 +241,8 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     if (!interp || find_out(object, room) < 0)
         return NULL;
     /* Types without a quick way would only fill the table. */
-    if (interp->is_main && (room->ways & (TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER | TENON__PY_DLPACK)))
+    if (interp->is_main &&
+        (room->ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER | TENON__PY_DLPACK)))
         remember(room);
     return room;
 }

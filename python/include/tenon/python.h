@@ -18,11 +18,11 @@ extern "C" {
 
 /* --------------------------------------------------------------------------------------------------------- borrow */
 
-#define TENON_PY_WRITE        (1u << 0) /* it will be written: read-only memory and tensors that require grad are refused */
+#define TENON_PY_WRITE        (1u << 0) /* to be written: read-only memory, and tensors that require grad, are refused */
 #define TENON_PY_C_CONTIGUOUS (1u << 1) /* C order without gaps, or ValueError */
 #define TENON_PY_F_CONTIGUOUS (1u << 2)
 #define TENON_PY_ANY_DEVICE   (1u << 3) /* memory that the CPU cannot read is taken too */
-#define TENON_PY_PIN          (1u << 4) /* tenon_py_import only: also torch's `.data =` cannot take the memory away */
+#define TENON_PY_PIN          (1u << 4) /* tenon_py_import: hold a torch tensor by an alias that `.data =` spares */
 
 enum { TENON_PY_INLINE_DIMS = 8 };
 
@@ -79,7 +79,8 @@ int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream);
 
 /* Import the object's memory without copying: a tensor that outlives the references to `object` (it holds one of its
  * own). A torch tensor is held as the tensor, not its storage: `t.data = …`, `t.set_()` and `t.resize_()` still replace
- * the memory under it, as they do under __dlpack__.
+ * the memory under it, as they do under __dlpack__. With TENON_PY_PIN it is held by an alias (x.detach()), which
+ * `t.data = …` and `t.set_()` leave alone; `t.resize_()` changes the storage that both share.
  *
  * Release:   tenon_tensor_release, on any thread.
  * Returns:   NULL with an exception, as tenon_py_borrow. */

@@ -12,8 +12,14 @@
 static PyObject *tuple_of(int32_t count, const int64_t *values)
 {
     PyObject *tuple = PyTuple_New(count);
-    for (int32_t i = 0; tuple && i < count; i++)
-        PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i]));
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (!value) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, value);
+    }
     return tuple;
 }
 
@@ -341,6 +347,22 @@ static PyObject *probe_release_at_exit(PyObject *module, PyObject *handle)
     Py_RETURN_NONE;
 }
 
+/* The handle's count as a number, for another interpreter of this process; adopt() makes a handle of it there. */
+static PyObject *probe_detach(PyObject *module, PyObject *handle)
+{
+    (void)module;
+    tenon_tensor *tensor = PyCapsule_GetPointer(handle, HANDLE);
+    if (!tensor || PyCapsule_SetName(handle, "probe.gone") < 0)
+        return NULL;
+    return PyLong_FromVoidPtr(tensor);
+}
+
+static PyObject *probe_adopt(PyObject *module, PyObject *number)
+{
+    (void)module;
+    return handle_new(PyLong_AsVoidPtr(number));
+}
+
 static PyObject *probe_nothing(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -369,6 +391,8 @@ static PyMethodDef methods[] = {
     {"empty", probe_empty, METH_VARARGS, NULL},
     {"release_elsewhere", probe_release_elsewhere, METH_O, NULL},
     {"release_at_exit", probe_release_at_exit, METH_O, NULL},
+    {"detach", probe_detach, METH_O, NULL},
+    {"adopt", probe_adopt, METH_O, NULL},
     {"nothing", probe_nothing, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -383,6 +407,7 @@ static int fill_module(PyObject *module)
         {"C_CONTIGUOUS", TENON_PY_C_CONTIGUOUS},
         {"F_CONTIGUOUS", TENON_PY_F_CONTIGUOUS},
         {"ANY_DEVICE", TENON_PY_ANY_DEVICE},
+        {"PIN", TENON_PY_PIN},
         {"TENSOR", TENON_PY_AS_TENSOR},
         {"SAME", TENON_PY_AS_SAME},
         {"NUMPY", TENON_PY_AS_NUMPY},
@@ -409,7 +434,7 @@ static PyModuleDef_Slot slots[] = {
 #if PY_VERSION_HEX >= 0x030c0000
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
-#if PY_VERSION_HEX >= 0x030d0000
+#ifdef Py_mod_gil
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
     {0, NULL},

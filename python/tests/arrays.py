@@ -1,0 +1,117 @@
+"""What the framework tests share: the flags a view should have, and ways into an object."""
+
+import ctypes
+import sys
+
+import tenon_probe as probe
+
+READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
+VIEW_C, VIEW_F, VIEW_DENSE = 1 << 8, 1 << 9, 1 << 10
+CPU = (1, 0)
+
+
+def layout_flags(shape, strides):
+    """The flags of a layout, by their definitions: sizes of 1 do not count, empty is contiguous in every order."""
+    if 0 in shape:
+        return VIEW_C | VIEW_F | VIEW_DENSE
+    dims = [(size, stride) for size, stride in zip(shape, strides) if size != 1]
+
+    def compact(order):
+        expected = 1
+        for size, stride in order:
+            if stride != expected:
+                return False
+            expected *= size
+        return True
+
+    flags = VIEW_C if compact(reversed(dims)) else 0
+    flags |= VIEW_F if compact(dims) else 0
+    return flags | (VIEW_DENSE if compact(sorted(dims, key=lambda dim: dim[1])) else 0)
+
+
+def numpy_name(dtype):
+    """Our name of a plain NumPy dtype."""
+    return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"
+
+
+def element_strides(array):
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def check_numpy(view, array, dtype=None, extra=0):
+    """A borrowed view says what NumPy says of the array."""
+    assert view["data"] == array.ctypes.data
+    assert view["shape"] == array.shape
+    assert view["strides"] == element_strides(array)
+    assert view["dtype"] == (dtype or numpy_name(array.dtype))
+    assert view["device"] == CPU
+    assert view["byte_offset"] == 0
+    assert view["numel"] == array.size
+    read_only = 0 if array.flags.writeable else READ_ONLY
+    assert view["flags"] == read_only | extra | layout_flags(array.shape, element_strides(array))
+
+
+def check_torch(view, tensor, dtype):
+    """A borrowed view says what torch says of the tensor, which has no flags."""
+    assert view["data"] == tensor.data_ptr()
+    assert view["shape"] == tuple(tensor.shape)
+    assert view["strides"] == tuple(tensor.stride())
+    assert view["dtype"] == dtype
+    assert view["device"] == CPU
+    assert view["byte_offset"] == 0
+    assert view["numel"] == tensor.numel()
+    assert view["flags"] == layout_flags(view["shape"], view["strides"])
+
+
+def check_counts(make, holds=1):
+    """Borrowing and importing give every reference back; an import holds one, or what its held buffer adds to it."""
+    array = make()
+    before = sys.getrefcount(array)
+    probe.borrow(array)
+    assert sys.getrefcount(array) == before
+    handle = probe.import_(array)
+    assert sys.getrefcount(array) == before + holds
+    assert probe.count(handle) == 1
+    del handle
+    assert sys.getrefcount(array) == before
+
+
+def memory(view, size):
+    """The first bytes behind a view, as they are now."""
+    return ctypes.string_at(view["data"], size)
+
+
+class DLPack:
+    """An object with nothing but __dlpack__, answered by another object."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def __dlpack__(self):  # the method itself, whose own signature says which keywords it has
+        return self.inner.__dlpack__
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+class Interface:
+    """An object with nothing but __array_interface__."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def __array_interface__(self):
+        return self.inner.__array_interface__
+
+
+class Struct:
+    """An object with nothing but __array_struct__."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def __array_struct__(self):
+        return self.inner.__array_struct__
