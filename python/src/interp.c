@@ -173,7 +173,15 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
         free(interp);
         return NULL;
     }
+#ifdef Py_LIMITED_API
+    /* There the lock of the interpreter is held, but making the capsule may have run a collection, and that this
+     * function. */
+    found = PyDict_GetItemWithError(dict, key);
+    if (!found && !PyErr_Occurred() && PyDict_SetItem(dict, key, capsule) == 0)
+        found = capsule;
+#else
     found = PyDict_SetDefault(dict, key, capsule);
+#endif
     Py_DECREF(capsule);
     return found;
 }

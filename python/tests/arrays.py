@@ -29,6 +29,27 @@ def layout_flags(shape, strides):
     return flags | (VIEW_DENSE if compact(sorted(dims, key=lambda dim: dim[1])) else 0)
 
 
+def jax_knows_read_only():
+    """Whether this JAX asks for versioned capsules. Older ones cannot be told of read-only memory, so they are not given any."""
+    import jax.dlpack
+
+    asked = {}
+
+    class Curious:
+        def __dlpack__(self, **keywords):
+            asked.update(keywords)
+            raise BufferError("only asking")
+
+        def __dlpack_device__(self):
+            return CPU
+
+    try:
+        jax.dlpack.from_dlpack(Curious())
+    except BufferError:
+        pass
+    return "max_version" in asked
+
+
 def numpy_name(dtype):
     """Our name of a plain NumPy dtype."""
     return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import tenon_probe as probe
-from arrays import READ_ONLY, numpy_name
+from arrays import READ_ONLY, jax_knows_read_only, numpy_name
 
 # dtype, shape, strides, byte offset; all within probe.new's 4096 bytes.
 LAYOUTS = {
@@ -161,6 +161,10 @@ def test_read_only_torch(released):
 def test_read_only_jax():
     jax()
     handle = probe.new("f32", (2, 3), None, 0, READ_ONLY)
+    if not jax_knows_read_only():
+        with pytest.raises(BufferError, match="read-only"):
+            probe.export(handle, probe.JAX)
+        return
     assert probe.export(handle, probe.JAX).unsafe_buffer_pointer() == probe.describe(handle)["data"]
 
 

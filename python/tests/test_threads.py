@@ -41,7 +41,7 @@ def shared_sources():
         array.array("d", range(16)),
         memoryview(bytearray(256)).cast("B", (1,) * 12 + (256,)),
         probe.export(probe.new("f32", (4, 4))),
-        producer(lambda self, **keywords: hostile.capsule()),
+        producer(lambda self, **keywords: hostile.dlpack_noargs()),  # capsule() would set the plan anew
         producer(staticmethod(hostile.dlpack_noargs)),
         hostile.Buffer(),
         type("Tabled", (), {"__dlpack_c_exchange_api__": hostile.table()})(),
