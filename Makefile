@@ -45,6 +45,7 @@ bundle:
 bench: setup
 	@cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release >/dev/null
 	@cmake --build $(BUILD)/release -j 2 >/dev/null
+	@.venv/bin/python bench/bridge/run.py
 	@.venv/bin/python bench/copy/run.py --lib $(BUILD)/release/core/libtenon.so
 
 # An example of the core is one file, compiled together with the bundle: nothing has to be installed.

@@ -40,6 +40,9 @@ typedef struct tenon__py_holder {
     tenon_py_borrowed borrowed;
 } tenon__py_holder;
 
+/* Drop a count where an exception may be pending: what runs now must not meet it. */
+void tenon__py_release(tenon_tensor *tensor);
+
 /* Unborrow and free, at once on a thread that may, else when the interpreter has time. The release function of imports.
  */
 void tenon__py_holder_release(void *holder);

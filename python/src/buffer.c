@@ -4,42 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a letter of the struct module's formats stands for. */
 typedef struct letter {
-    char letter;
     uint8_t code;
-    uint8_t native;   /* bytes with '@' or nothing before it */
+    uint8_t native;   /* bytes with '@' or nothing before it; 0: no number */
     uint8_t standard; /* with '=', '<', '>' or '!'; 0: not allowed there */
 } letter;
 
-static const letter letters[] = {
-    {'?', TENON_CODE_BOOL, sizeof(_Bool), 1},
-    {'c', TENON_CODE_UINT, 1, 1},
-    {'b', TENON_CODE_INT, 1, 1},
-    {'B', TENON_CODE_UINT, 1, 1},
-    {'h', TENON_CODE_INT, sizeof(short), 2},
-    {'H', TENON_CODE_UINT, sizeof(short), 2},
-    {'i', TENON_CODE_INT, sizeof(int), 4},
-    {'I', TENON_CODE_UINT, sizeof(int), 4},
-    {'l', TENON_CODE_INT, sizeof(long), 4},
-    {'L', TENON_CODE_UINT, sizeof(long), 4},
-    {'q', TENON_CODE_INT, sizeof(long long), 8},
-    {'Q', TENON_CODE_UINT, sizeof(long long), 8},
-    {'n', TENON_CODE_INT, sizeof(Py_ssize_t), 0},
-    {'N', TENON_CODE_UINT, sizeof(size_t), 0},
-    {'e', TENON_CODE_FLOAT, 2, 2},
-    {'f', TENON_CODE_FLOAT, 4, 4},
-    {'d', TENON_CODE_FLOAT, 8, 8},
-    {'F', TENON_CODE_COMPLEX, 8, 8},
-    {'D', TENON_CODE_COMPLEX, 16, 16},
+static const letter letters[128] = {
+    ['?'] = {TENON_CODE_BOOL, sizeof(_Bool), 1},
+    ['c'] = {TENON_CODE_UINT, 1, 1},
+    ['b'] = {TENON_CODE_INT, 1, 1},
+    ['B'] = {TENON_CODE_UINT, 1, 1},
+    ['h'] = {TENON_CODE_INT, sizeof(short), 2},
+    ['H'] = {TENON_CODE_UINT, sizeof(short), 2},
+    ['i'] = {TENON_CODE_INT, sizeof(int), 4},
+    ['I'] = {TENON_CODE_UINT, sizeof(int), 4},
+    ['l'] = {TENON_CODE_INT, sizeof(long), 4},
+    ['L'] = {TENON_CODE_UINT, sizeof(long), 4},
+    ['q'] = {TENON_CODE_INT, sizeof(long long), 8},
+    ['Q'] = {TENON_CODE_UINT, sizeof(long long), 8},
+    ['n'] = {TENON_CODE_INT, sizeof(Py_ssize_t), 0},
+    ['N'] = {TENON_CODE_UINT, sizeof(size_t), 0},
+    ['e'] = {TENON_CODE_FLOAT, 2, 2},
+    ['f'] = {TENON_CODE_FLOAT, 4, 4},
+    ['d'] = {TENON_CODE_FLOAT, 8, 8},
+    ['F'] = {TENON_CODE_COMPLEX, 8, 8},
+    ['D'] = {TENON_CODE_COMPLEX, 16, 16},
 };
-
-static const letter *find_letter(char wanted)
-{
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-        if (letters[i].letter == wanted)
-            return &letters[i];
-    return NULL;
-}
 
 const char *tenon__py_format(tenon_dtype dtype)
 {
@@ -54,41 +46,41 @@ const char *tenon__py_format(tenon_dtype dtype)
     return dtype.code <= TENON_CODE_FLOAT && size >= 0 ? by_size[dtype.code][size] : NULL;
 }
 
+/* Why a format without its first sign has no dtype. */
+static const char *why_no_dtype(const char *format)
+{
+    if (*format == 'T')
+        return "is a structure, which has no DLPack dtype; pass one of its fields";
+    if (strcmp(format, "g") == 0 || strcmp(format, "Zg") == 0)
+        return "is long double, which has no DLPack dtype";
+    return "has no DLPack dtype";
+}
+
 /* The dtype of a format; false with *why where it has none. */
 static bool parse_format(const char *format, Py_ssize_t item, tenon_dtype *out, const char **why)
 {
     const int little = 1;
-    bool big_endian = !*(const char *)&little, swapped = false, standard = false;
-    *why = "has no DLPack dtype";
+    bool big_endian = !*(const char *)&little;
+    char sign = format && (*format == '@' || *format == '!' || (*format >= '<' && *format <= '>')) ? *format++ : '@';
     if (!format)
         format = "B";
-    if (*format && strchr("@=<>!", *format)) {
-        standard = *format != '@';
-        swapped = (*format == '<' && big_endian) || ((*format == '>' || *format == '!') && !big_endian);
-        format++;
-    }
-    if (*format == 'T')
-        *why = "is a structure, which has no DLPack dtype; pass one of its fields";
-    if (*format == 'g' || strcmp(format, "Zg") == 0)
-        *why = "is long double, which has no DLPack dtype";
-    bool complex_pair = *format == 'Z';
-    const letter *found = complex_pair && (format[1] == 'f' || format[1] == 'd') ? find_letter(format[1])
-                          : complex_pair                                         ? NULL
-                                                                                 : find_letter(*format);
-    if (!found || format[complex_pair ? 2 : 1] != '\0')
+    bool pair = format[0] == 'Z' && (format[1] == 'f' || format[1] == 'd');
+    const char *last = pair ? format + 1 : format;
+    const letter *found = &letters[*last & 0x7f];
+    if (!found->native || (*last & 0x80) || last[1] != '\0') {
+        *why = why_no_dtype(format);
         return false;
-    int size = standard ? found->standard : found->native;
-    int code = complex_pair ? TENON_CODE_COMPLEX : found->code;
-    size *= complex_pair ? 2 : 1;
+    }
+    int size = (sign == '@' ? found->native : found->standard) << pair;
     if (size == 0 || size != item) {
         *why = "does not agree with its item size";
         return false;
     }
-    if (swapped && size > 1) {
+    if (size > 1 && (big_endian ? sign == '<' : sign == '>' || sign == '!')) {
         *why = "has swapped bytes; convert it to this machine's order";
         return false;
     }
-    *out = tenon_dtype_of(code, 8 * size, 1);
+    *out = tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
     return true;
 }
 

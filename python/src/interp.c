@@ -93,6 +93,18 @@ void tenon__py_holder_release(void *pointer)
     interp_release(interp);
 }
 
+void tenon__py_release(tenon_tensor *tensor)
+{
+    if (!PyErr_Occurred()) {
+        tenon_tensor_release(tensor);
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    tenon_tensor_release(tensor);
+    PyErr_Restore(type, value, traceback);
+}
+
 void tenon__py_drain(void)
 {
     PyObject *type, *value, *traceback;

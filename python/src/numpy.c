@@ -331,6 +331,22 @@ PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *
     return make(api->ndarray, descr, ndim, dims, NULL, NULL, 0, NULL); /* takes descr */
 }
 
+/* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. */
+#define BASE_NAME "tenon.tensor"
+
+static void base_destroy(PyObject *capsule)
+{
+    tenon__py_release(PyCapsule_GetPointer(capsule, BASE_NAME));
+}
+
+static PyObject *base_new(tenon_tensor *tensor)
+{
+    PyObject *capsule = PyCapsule_New(tensor, BASE_NAME, base_destroy);
+    if (capsule)
+        tenon_tensor_retain(tensor);
+    return capsule;
+}
+
 PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
 {
     const tenon__py_numpy *api = wanted_numpy();
@@ -351,7 +367,7 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
         dims[i] = (Py_ssize_t)view->shape[i];
         strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
     }
-    PyObject *base = tenon__py_tensor_new(tensor);
+    PyObject *base = base_new(tensor);
     if (!base) {
         Py_DECREF(descr);
         return NULL;

@@ -68,10 +68,7 @@ static void tensor_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (((tensor_object *)self)->weak_references)
         PyObject_ClearWeakRefs(self);
-    PyObject *error_type, *value, *traceback;
-    PyErr_Fetch(&error_type, &value, &traceback);
-    tensor_clear(self);
-    PyErr_Restore(error_type, value, traceback);
+    tenon__py_release(inside(self));
     PyObject_GC_Del(self);
     Py_DECREF((PyObject *)type);
 }
