@@ -8,9 +8,10 @@
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
 
-/* What one interpreter owns. Counted: tensors imported there may outlive it. */
+/* What one interpreter owns. Never freed, so that a release may come at any time: about a hundred bytes for each
+ * interpreter that ever used the bridge. */
 typedef struct tenon__py_interp {
-    _Atomic int64_t count;
+    struct tenon__py_interp *next;
     _Atomic bool dead;       /* its atexit hook has run: what only a push could give back is leaked */
     _Atomic bool gone;       /* it has ended: another one may have its address */
     _Atomic int64_t pushing; /* threads between the look at `dead` and the end of their push */

@@ -24,7 +24,6 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags)
         PyMem_Free(holder);
         return PyErr_Occurred() ? NULL : tenon_py_raise(&err);
     }
-    atomic_fetch_add_explicit(&holder->interp->count, 1, memory_order_relaxed);
     return tensor;
 }
 

@@ -8,17 +8,12 @@
 
 _Atomic int64_t tenon__py_waiting;
 static _Atomic int64_t leaked;
+static _Atomic(tenon__py_interp *) records;     /* all there ever were */
 static _Atomic(tenon__py_interp *) main_record; /* saves the main interpreter a look-up; its own dict is the truth */
 
 int64_t tenon_py_leaked(void)
 {
     return atomic_load_explicit(&leaked, memory_order_relaxed);
-}
-
-static void interp_release(tenon__py_interp *interp)
-{
-    if (atomic_fetch_sub_explicit(&interp->count, 1, memory_order_acq_rel) == 1)
-        free(interp);
 }
 
 /* Whether this thread may touch objects of the interpreter now. */
@@ -49,10 +44,8 @@ static bool attached_to(const tenon__py_interp *interp)
 static void holder_free(void *pointer)
 {
     tenon__py_holder *holder = pointer;
-    tenon__py_interp *interp = holder->interp;
     tenon_py_unborrow(&holder->borrowed);
     PyMem_Free(holder);
-    interp_release(interp);
 }
 
 static void holder_free_waiting(void *pointer)
@@ -76,9 +69,7 @@ void tenon__py_holder_release(void *pointer)
         holder_free(holder);
         return;
     }
-    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. The
-     * holder's own count on the record would go with the push, so one more is taken. */
-    atomic_fetch_add(&interp->count, 1);
+    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
     atomic_fetch_add(&interp->pushing, 1);
     if (atomic_load(&interp->dead)) {
         atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
@@ -90,7 +81,6 @@ void tenon__py_holder_release(void *pointer)
             Py_AddPendingCall(drain_pending, NULL);
     }
     atomic_fetch_sub(&interp->pushing, 1);
-    interp_release(interp);
 }
 
 void tenon__py_release(tenon_tensor *tensor)
@@ -139,7 +129,6 @@ static void capsule_free(PyObject *capsule)
         close_record(interp);
         atomic_store_explicit(&interp->gone, true, memory_order_release);
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
-        interp_release(interp);
     }
 }
 
@@ -177,13 +166,15 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
     tenon__py_interp *interp = calloc(1, sizeof *interp);
     if (!interp)
         return PyErr_NoMemory();
-    atomic_init(&interp->count, 1);
     interp->state = PyInterpreterState_Get();
     interp->is_main = PyInterpreterState_GetID(interp->state) == 0;
     PyObject *capsule = PyCapsule_New(interp, CAPSULE_NAME, capsule_free);
     if (!capsule) {
         free(interp);
         return NULL;
+    }
+    interp->next = atomic_load(&records);
+    while (!atomic_compare_exchange_weak(&records, &interp->next, interp)) {
     }
 #ifdef Py_LIMITED_API
     /* There the lock of the interpreter is held, but making the capsule may have run a collection, and that this
