@@ -62,7 +62,7 @@ static int no_array(PyObject *object)
 {
     return tenon__py_complain(PyExc_TypeError, object,
                               "expected an array: NumPy, PyTorch, JAX, CuPy, anything with __dlpack__ or the buffer "
-                              "protocol");
+                              "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
 }
 
 static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
@@ -71,10 +71,14 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
     uint32_t ways = kind->ways;
     if (ways & TENON__PY_TABLE)
         result = tenon__py_borrow_table(object, kind, stream, out);
+    PyObject *why_no_buffer = NULL;
     if (result == 1 && (ways & TENON__PY_BUFFER))
-        result = tenon__py_borrow_buffer(object, !(ways & TENON__PY_DLPACK), out);
+        result = tenon__py_borrow_buffer(object, ways & TENON__PY_DLPACK ? &why_no_buffer : NULL, out);
     if (result == 1 && (ways & TENON__PY_DLPACK))
         result = tenon__py_borrow_dlpack(object, stream, out);
+    if (result < 0 && why_no_buffer)
+        tenon__py_add_context(why_no_buffer);
+    Py_XDECREF(why_no_buffer);
     if (result == 1)
         result = tenon__py_borrow_interface(object, stream, out);
     return result == 1 ? no_array(object) : result;
@@ -82,6 +86,19 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
 
 static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
+    enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
+    out->object = NULL;
+    if (!object || (flags & ~(uint32_t)KNOWN_FLAGS)) {
+        PyErr_Format(PyExc_ValueError,
+                     object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
+                            : "tenon_py_borrow(): argument 'object' is NULL",
+                     (unsigned)flags);
+        return -1;
+    }
+    if (PyType_Check(object)) {
+        tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
+        return -1;
+    }
     tenon__py_drain_soon();
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
@@ -101,10 +118,8 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
         if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
             out->view.flags |= TENON_READ_ONLY;
     }
-    if (result < 0) {
-        out->object = NULL;
+    if (result < 0)
         return -1;
-    }
     out->object = object;
     Py_INCREF(object);
     if (check_flags(object, flags, &out->view) < 0 ||
@@ -118,12 +133,12 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     /* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
-    PyTypeObject *type = Py_TYPE(object);
-    bool quick = false;
-    if (type == tenon__py_ndarray)
-        quick = !(flags & (TENON_PY_WRITE | TENON_PY_F_CONTIGUOUS)) && tenon__py_borrow_numpy_quick(object, out);
-    else if (type == tenon__py_torch_tensor)
-        quick = !(flags & (TENON_PY_WRITE | TENON_PY_F_CONTIGUOUS)) && tenon__py_borrow_torch_quick(object, out);
+    bool plain = object && !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE)), quick = false;
+    PyTypeObject *type = plain ? Py_TYPE(object) : NULL;
+    if (plain && type == tenon__py_ndarray)
+        quick = tenon__py_borrow_numpy_quick(object, out);
+    else if (plain && type == tenon__py_torch_tensor)
+        quick = tenon__py_borrow_torch_quick(object, out);
     if (!quick)
         return borrow(object, flags, TENON__PY_NO_STREAM, out);
     out->flags = flags;

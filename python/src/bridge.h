@@ -38,6 +38,7 @@ static inline void tenon__py_drain_soon(void)
 typedef struct tenon__py_holder {
     tenon_deferred_node node;
     tenon__py_interp *interp;
+    bool is_alias; /* of TENON_PY_PIN: not the object that was given */
     tenon_py_borrowed borrowed;
 } tenon__py_holder;
 
@@ -92,8 +93,9 @@ PyObject *tenon__py_loaded(const char *module);
 
 int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out);
 int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
-/* `last`: no other way follows, so a BufferError is the producer's answer. */
-int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out);
+/* `why_not` is where a refusal goes (a new reference) so that the next way can be tried; NULL: this is the last way,
+ * and a refusal is the producer's answer. */
+int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
 /* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
 int tenon__py_borrow_dlpack(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
@@ -163,6 +165,10 @@ const char *tenon__py_format(tenon_dtype dtype);
 void tenon__py_forgive(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
+/* The pending exception, taken, as an object: a new reference. */
+PyObject *tenon__py_take_exception(void);
+/* Say that the pending exception came while `earlier` was being handled. */
+void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */
 int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...);
 /* Raise for `object` what the core's validation said. */

@@ -116,12 +116,15 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
         return 0;
     if (tenon__py_dims(out, nd) < 0)
         return -1;
+    bool empty = false; /* then strides mean nothing */
+    for (int i = 0; buffer->shape && i < nd && nd <= TENON_MAX_NDIM; i++)
+        empty |= buffer->shape[i] == 0;
     for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
         Py_ssize_t size = buffer->shape ? buffer->shape[i] : buffer->len / buffer->itemsize;
         out->dims[i] = size;
         if (!buffer->strides)
             continue;
-        if (size > 1 && buffer->strides[i] % buffer->itemsize != 0) {
+        if (size > 1 && !empty && buffer->strides[i] % buffer->itemsize != 0) {
             tenon__py_free_dims(out);
             return tenon__py_complain(PyExc_ValueError, object,
                                       "its buffer's strides are not multiples of the item size; pass a copy");
@@ -133,7 +136,7 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
     return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
 }
 
-int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out)
+int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
 {
     Py_buffer *buffer = &out->held.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0) {
@@ -142,14 +145,14 @@ int tenon__py_borrow_buffer(PyObject *object, bool last, tenon_py_borrowed *out)
         /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says
          * TypeError. */
         bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
-                  (!last && PyErr_ExceptionMatches(PyExc_TypeError));
+                  (why_not && PyErr_ExceptionMatches(PyExc_TypeError));
         if (!no)
             return -1;
-        if (last) {
+        if (!why_not) {
             tenon__py_refused(object, NULL);
             return -1;
         }
-        PyErr_Clear(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
+        *why_not = tenon__py_take_exception(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
         return 1;
     }
     out->way = TENON__PY_BUFFER;

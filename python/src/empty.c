@@ -103,53 +103,82 @@ static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, con
     return array;
 }
 
-static int on_cuda(PyObject *like)
+/* Where the memory of `like` is; -1 with an exception where it is no array. */
+static int device_of_like(PyObject *like, tenon_device *out)
 {
     tenon_py_borrowed borrowed;
     if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
         return -1;
-    int result = !tenon_device_on_host(borrowed.view.device);
+    *out = borrowed.view.device;
     tenon_py_unborrow(&borrowed);
-    return result;
+    return 0;
+}
+
+/* JAX and TensorFlow arrays are immutable: they are put on memory of ours that is written before they are seen. */
+static PyObject *empty_immutable(PyObject *like, bool is_jax, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                 tenon_py_borrowed *out)
+{
+    tenon_device device;
+    if (device_of_like(like, &device) < 0)
+        return NULL;
+    if (!tenon_device_on_host(device))
+        return PyErr_Format(PyExc_ValueError,
+                            "memory on the GPU cannot be given to %s from outside; use %s instead of a new array",
+                            is_jax ? "JAX" : "TensorFlow", is_jax ? "jax.ffi" : "out=");
+    return empty_ours(is_jax ? TENON_PY_AS_JAX : TENON_PY_AS_TENSORFLOW, dtype, ndim, shape, out);
+}
+
+/* Other producers: memory of ours, where the CPU is where they are. */
+static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                             tenon_py_borrowed *out)
+{
+    tenon_device device = tenon_device_of(TENON_CPU, 0);
+    if (like && device_of_like(like, &device) < 0)
+        return NULL;
+    if (!tenon_device_on_host(device)) {
+        tenon__py_complain(PyExc_ValueError, like, "tenon does not know how to allocate on its device");
+        return NULL;
+    }
+    return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);
 }
 
 PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
     tenon_error err;
     int64_t numel;
+    if (!out)
+        return PyErr_Format(PyExc_ValueError, "tenon_py_empty(): argument 'out' is NULL");
     if (tenon_shape_numel(ndim, shape, &numel, &err))
         return tenon_py_raise(&err);
+    tenon__py_kind room;
+    const tenon__py_kind *kind = like ? tenon__py_kind_of(like, &room) : NULL;
     char package[32] = "";
-    if (like && !tenon__py_tensor_of(like))
-        tenon__py_package(Py_TYPE(like), package, sizeof package);
-    PyObject *array;
-    const tenon__py_numpy *numpy = PyErr_Occurred() ? NULL : tenon__py_numpy_api();
-    if (PyErr_Occurred())
+    if (like && (!kind || (tenon__py_package(Py_TYPE(like), package, sizeof package), PyErr_Occurred())))
         return NULL;
-    if (like && numpy && PyType_IsSubtype(Py_TYPE(like), numpy->ndarray))
-        strcpy(package, "numpy");
+    uint32_t ways = kind ? kind->ways : 0;
     bool is_jax = strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0;
-    if (is_jax || strcmp(package, "tensorflow") == 0) {
-        int elsewhere = on_cuda(like);
-        if (elsewhere < 0)
-            return NULL;
-        if (elsewhere)
-            return PyErr_Format(PyExc_ValueError,
-                                "memory on the GPU cannot be given to %s from outside; use %s instead of a new array",
-                                is_jax ? "JAX" : "TensorFlow", is_jax ? "jax.ffi" : "out=");
-        return empty_ours(is_jax ? TENON_PY_AS_JAX : TENON_PY_AS_TENSORFLOW, dtype, ndim, shape, out);
-    }
-    if (strcmp(package, "numpy") == 0)
+    PyObject *array;
+    if (ways & TENON__PY_NUMPY)
         array = tenon__py_empty_numpy(dtype, ndim, shape);
-    else if (strcmp(package, "torch") == 0)
+    else if (ways & TENON__PY_TORCH)
         array = empty_torch(like, dtype, ndim, shape);
-    else if (strcmp(package, "cupy") == 0)
+    else if (is_jax || strcmp(package, "tensorflow") == 0)
+        return empty_immutable(like, is_jax, dtype, ndim, shape, out);
+    else if (strcmp(package, "cupy") == 0 && (ways & TENON__PY_DLPACK))
         array = empty_cupy(like, dtype, ndim, shape);
     else
-        return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);
+        return empty_other(like, dtype, ndim, shape, out);
     if (array && tenon_py_borrow(array, TENON_PY_WRITE | TENON_PY_ANY_DEVICE, out) < 0) {
         Py_DECREF(array);
         return NULL;
+    }
+    if (array && !tenon_dtype_equal(out->view.dtype, dtype)) { /* torch.int4 is a name without numbers behind it */
+        char asked[64], got[64];
+        tenon_dtype_format(dtype, asked, sizeof asked);
+        tenon_dtype_format(out->view.dtype, got, sizeof got);
+        tenon_py_unborrow(out);
+        Py_DECREF(array);
+        return PyErr_Format(PyExc_ValueError, "%s has no memory of dtype %s; it made %s", package, asked, got);
     }
     return array;
 }

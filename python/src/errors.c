@@ -27,6 +27,32 @@ void tenon__py_forgive(void)
         PyErr_Clear();
 }
 
+PyObject *tenon__py_take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value && traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+void tenon__py_add_context(PyObject *earlier)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *context = value ? PyException_GetContext(value) : NULL;
+    if (value && !context && value != earlier) {
+        Py_INCREF(earlier);
+        PyException_SetContext(value, earlier); /* takes the reference */
+    }
+    Py_XDECREF(context);
+    PyErr_Restore(type, value, traceback);
+}
+
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out)
 {
     *out = PyObject_GetAttrString(object, name);
@@ -68,7 +94,10 @@ static PyObject *exception_for(tenon_status status)
 
 void *tenon_py_raise(const tenon_error *err)
 {
-    PyErr_SetString(exception_for(err->status), err->message);
+    if (err)
+        PyErr_SetString(exception_for(err->status), err->message);
+    else
+        PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");
     return NULL;
 }
 

@@ -16,7 +16,7 @@ static bool same_view(const tenon_view *a, const tenon_view *b)
 static PyObject *export_same(tenon_tensor *tensor)
 {
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
-    if (!holder || holder->interp != tenon__py_here()) {
+    if (!holder || holder->is_alias || holder->interp != tenon__py_here()) {
         PyErr_Clear();
         return tenon__py_tensor_new(tensor);
     }
@@ -119,6 +119,27 @@ static PyObject *export_torch(tenon_tensor *tensor)
     return NULL;
 }
 
+/* JAX without jax_enable_x64 takes 64-bit numbers and hands out a narrowed copy: what comes back is looked at. */
+static PyObject *export_jax(tenon_tensor *tensor)
+{
+    PyObject *array = call_with("jax.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), true);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_py_borrowed borrowed;
+    if (!array || tenon_py_borrow(array, TENON_PY_ANY_DEVICE, &borrowed) < 0) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    bool same_dtype = tenon_dtype_equal(borrowed.view.dtype, view->dtype);
+    bool same = same_dtype && (borrowed.view.data == view->data || view->numel == 0);
+    tenon_py_unborrow(&borrowed);
+    if (same)
+        return array;
+    Py_DECREF(array);
+    return PyErr_Format(PyExc_BufferError, same_dtype ? "JAX made a copy instead of taking the memory"
+                                                      : "JAX narrows 64-bit numbers and copies them for it; set "
+                                                        "jax_enable_x64, or pass numbers of 32 bits");
+}
+
 PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
 {
     tenon__py_drain_soon();
@@ -134,10 +155,13 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     case TENON_PY_AS_TORCH:
         return export_torch(tensor);
     case TENON_PY_AS_JAX:
-        return call_with("jax.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), true);
+        return export_jax(tensor);
     case TENON_PY_AS_CUPY:
         return call_with("cupy", "from_dlpack", tenon__py_tensor_new(tensor), false);
     case TENON_PY_AS_TENSORFLOW:
+        if (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)
+            return PyErr_Format(PyExc_BufferError,
+                                "tensorflow takes legacy capsules only, which cannot say read-only; pass a copy");
         if (tenon_tensor_view(tensor)->dtype.lanes != 1) /* it would not look at them, and show the first of each */
             return PyErr_Format(PyExc_BufferError,
                                 "tensorflow has no dtypes of several lanes; it did not take the tensor");

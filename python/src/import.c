@@ -1,6 +1,6 @@
 #include "bridge.h"
 
-static tenon_tensor *import_object(PyObject *object, uint32_t flags)
+static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
 {
     tenon__py_holder *holder = PyMem_Malloc(sizeof *holder);
     if (!holder)
@@ -16,6 +16,7 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags)
         PyMem_Free(holder);
         return tensor;
     }
+    holder->is_alias = is_alias;
     holder->interp = tenon__py_here();
     tenon_error err;
     if (!holder->interp ||
@@ -29,17 +30,21 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags)
 
 tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
 {
+    bool pin = flags & TENON_PY_PIN;
+    flags &= ~TENON_PY_PIN;
     tenon__py_kind room;
-    const tenon__py_kind *kind = flags & TENON_PY_PIN ? tenon__py_kind_of(object, &room) : NULL;
+    const tenon__py_kind *kind = pin && object ? tenon__py_kind_of(object, &room) : NULL;
+    if (pin && object && !kind)
+        return NULL;
     if (!kind || !(kind->ways & TENON__PY_TORCH))
-        return (flags & TENON_PY_PIN) && !kind ? NULL : import_object(object, flags);
+        return import_object(object, flags, false);
     /* The alias requires no grad: what is to be written is looked at before. */
     tenon_py_borrowed borrowed;
     if (tenon_py_borrow(object, flags, &borrowed) < 0)
         return NULL;
     tenon_py_unborrow(&borrowed);
     PyObject *alias = PyObject_CallMethod(object, "detach", NULL);
-    tenon_tensor *tensor = alias ? import_object(alias, flags) : NULL;
+    tenon_tensor *tensor = alias ? import_object(alias, flags, true) : NULL;
     Py_XDECREF(alias);
     return tensor;
 }

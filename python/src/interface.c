@@ -56,8 +56,11 @@ static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64
 /* Strides in bytes to strides in elements. */
 static int divide_strides(PyObject *object, int ndim, const int64_t *shape, int64_t *strides, int64_t item)
 {
+    bool empty = false; /* then strides mean nothing */
+    for (int i = 0; i < ndim; i++)
+        empty |= shape[i] == 0;
     for (int i = 0; i < ndim; i++) {
-        if (shape[i] > 1 && strides[i] % item != 0)
+        if (!empty && shape[i] > 1 && strides[i] % item != 0)
             return tenon__py_complain(PyExc_ValueError, object, "its strides are not multiples of the item size");
         strides[i] /= item;
     }

@@ -25,6 +25,9 @@ typedef struct descr_fields {
 } descr_fields;
 
 enum { WRITEABLE = 0x400 };
+
+/* Writable, and without NumPy's mark (the sign bit) on arrays whose writing it warns of: broadcast ones. */
+#define IS_WRITABLE(flags) (((flags)&WRITEABLE) && (flags) >= 0)
 enum { OLDEST_FEATURES = 0x10 /* 1.23 */, ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
 enum {
     API_ABI_VERSION = 0,
@@ -236,7 +239,7 @@ bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out)
         !tenon_view_init_quick(&out->view, array->data, tenon_dtype_of(number->code, number->bits, 1),
                                (int64_t)1 << number->shift, array->nd, (const int64_t *)(const void *)array->dimensions,
                                (const int64_t *)(const void *)array->strides, number->shift,
-                               array->flags & WRITEABLE ? 0 : TENON_READ_ONLY, out->inline_dims))
+                               IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY, out->inline_dims))
         return false;
     out->way = TENON__PY_NUMPY;
     return true;
@@ -247,7 +250,7 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
     const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
     const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
     tenon_dl_tensor source;
-    uint64_t flags = array->flags & WRITEABLE ? 0 : TENON_READ_ONLY;
+    uint64_t flags = IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY;
     int shift, extra = 0;
     if ((unsigned)descr->type_num < 24 && number_kinds[descr->type_num].bits) {
         const number_kind *number = &number_kinds[descr->type_num];
@@ -269,6 +272,7 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
     if (tenon__py_dims(out, nd) < 0)
         return -1;
     Py_ssize_t left_over = 0;
+    bool empty = false; /* whose strides mean nothing */
     if (nd >= 0 && nd <= TENON_MAX_NDIM) {
         const Py_ssize_t *strides = array->strides, *dimensions = array->dimensions;
         for (int i = 0; i < nd; i++) {
@@ -276,9 +280,10 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
             out->dims[i] = size;
             out->dims[nd + i] = stride >> shift;
             left_over |= size > 1 ? stride & (((Py_ssize_t)1 << shift) - 1) : 0;
+            empty |= size == 0;
         }
     }
-    if (left_over) {
+    if (left_over && !empty) {
         tenon__py_free_dims(out);
         return tenon__py_complain(
             PyExc_ValueError, object,

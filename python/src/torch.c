@@ -3,16 +3,21 @@
 
 #include <string.h>
 
-/* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 as tenon__py_forgive. */
+/* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 with an exception. */
 static int is_true(PyObject *object, const char *name, bool call)
 {
-    PyObject *value = call ? PyObject_CallMethod(object, name, NULL) : PyObject_GetAttrString(object, name);
+    PyObject *value;
+    int found = tenon__py_attribute(object, name, &value);
+    if (found < 1)
+        return found;
+    if (call) {
+        PyObject *method = value;
+        value = PyObject_CallObject(method, NULL);
+        Py_DECREF(method);
+    }
     int truth = value ? PyObject_IsTrue(value) : -1;
     Py_XDECREF(value);
-    if (truth >= 0)
-        return truth;
-    tenon__py_forgive();
-    return PyErr_Occurred() ? -1 : 0;
+    return truth;
 }
 
 /* The same where another exception is being told already: nothing may come in its way. */
@@ -88,7 +93,7 @@ static int grad_mode(void)
     return on;
 }
 
-int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
+static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     const tenon_view *view = &borrowed->view;
     int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? is_true(object, "is_conj", true) : 0;
@@ -109,4 +114,33 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
                            "torch.no_grad()");
     return recorded ? -1 : 0;
+}
+
+int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
+{
+    bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX && !may_be_negated(&borrowed->view) &&
+                          !(borrowed->flags & TENON_PY_WRITE);
+    if (nothing_to_ask)
+        return 0;
+    /* The tensor itself is asked, not what a subclass or a mode would have it say. */
+    PyObject *module = tenon__py_loaded("torch._C");
+    PyObject *guard = module ? PyObject_CallMethod(module, "DisableTorchFunction", NULL) : NULL;
+    PyObject *entered = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
+    int result = entered ? ask(object, borrowed) : -1;
+    if (entered) {
+        PyObject *error = result < 0 ? tenon__py_take_exception() : NULL;
+        PyObject *left = PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None);
+        if (!left)
+            result = -1;
+        else if (error)
+            PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        Py_XDECREF(left);
+        Py_XDECREF(error);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this torch has no torch._C");
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(guard);
+    Py_XDECREF(entered);
+    return result;
 }

@@ -204,6 +204,15 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         return -1;
     if (kind->ways)
         return 0;
+    PyTypeObject *when = loaded_class("numpy", "datetime64"), *span = loaded_class("numpy", "timedelta64");
+    if ((when && PyType_IsSubtype(type, when)) || (span && PyType_IsSubtype(type, span))) {
+        kind->ways = TENON__PY_REFUSED; /* its buffer is eight bytes that say nothing */
+        kind->reason = "dates and times have no DLPack dtype; pass x.view('int64')";
+    }
+    Py_XDECREF((PyObject *)when);
+    Py_XDECREF((PyObject *)span);
+    if (PyErr_Occurred() || kind->ways)
+        return PyErr_Occurred() ? -1 : 0;
     int is_torch_tensor = look_for_torch(type, kind);
     if (is_torch_tensor < 0 || (kind->ways & TENON__PY_REFUSED))
         return is_torch_tensor < 0 ? -1 : 0;

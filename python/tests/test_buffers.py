@@ -183,7 +183,9 @@ def test_ctypes_refused():
 
 
 def test_no_arrays():
-    for given in (None, 3, 2.5, "text", [1.0, 2.0], (1, 2), {}, object(), object, len):
+    with pytest.raises(TypeError, match="^type: this is a class, not an array"):
+        probe.borrow(bytearray)
+    for given in (None, 3, 2.5, "text", [1.0, 2.0], (1, 2), {}, object(), len):
         before = sys.getrefcount(given)
         with pytest.raises(TypeError, match=f"^{type(given).__name__}: expected an array: NumPy, PyTorch"):
             probe.borrow(given)

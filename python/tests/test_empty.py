@@ -159,3 +159,22 @@ def test_impossible_shapes(like):
     for shape in ((-1,), (2**62, 4)):
         with pytest.raises(ValueError):
             probe.empty(given.get(like), "f32", shape)
+
+
+def test_like_a_subclass_is_of_the_framework():
+    torch = pytest.importorskip("torch")
+    kind = type("Sub", (torch.Tensor,), {})
+    assert isinstance(probe.empty(torch.ones(2).as_subclass(kind), "f32", (2,))[0], torch.Tensor)
+
+
+def test_like_must_be_an_array():
+    for like in (3, object(), "abc", bytearray, pytest):
+        with pytest.raises(TypeError):
+            probe.empty(like, "f32", (2,))
+    assert type(probe.empty(memoryview(b"abc"), "f32", (2,))[0]) is probe.Tensor
+
+
+def test_the_dtype_is_the_one_asked_for():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="i4"):
+        probe.empty(torch.ones(2), "i4", (2,))

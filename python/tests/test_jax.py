@@ -208,3 +208,27 @@ def test_seen_from_jax():
     mine = probe.export(handle, probe.NUMPY)
     mine[0, 0] = 4.5
     assert float(np.asarray(out)[0, 0]) == 4.5
+
+
+def test_nothing_is_narrowed():
+    """Without x64 JAX would take 64-bit numbers and show a copy of 32 bits."""
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(BufferError, match="jax_enable_x64"):
+            probe.export(probe.new("i64", (8,)), probe.JAX)
+        with pytest.raises(BufferError, match="jax_enable_x64"):
+            probe.empty(jnp.ones(1), "f64", (2,))
+        assert probe.empty(jnp.ones(1), "f32", (2,))[0].dtype == "float32"
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_a_deleted_array_says_so():
+    array = jnp.arange(1000.0)
+    handle = probe.import_(array)
+    array.delete()
+    assert probe.export(handle, probe.NUMPY).tolist() == list(range(1000))  # what is held stays
+    with pytest.raises(Exception) as caught:
+        probe.borrow(array)
+    assert "deleted" in str(caught.value) + str(caught.value.__context__)
+    del caught

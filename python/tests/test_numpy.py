@@ -7,7 +7,16 @@ import pytest
 np = pytest.importorskip("numpy")
 
 import tenon_probe as probe  # noqa: E402
-from arrays import DLPack, Interface, Struct, check_counts, check_numpy, element_strides, numpy_name  # noqa: E402
+from arrays import (  # noqa: E402
+    READ_ONLY,
+    DLPack,
+    Interface,
+    Struct,
+    check_counts,
+    check_numpy,
+    element_strides,
+    numpy_name,
+)
 
 DTYPES = "?bhilqBHILQefdFD"
 
@@ -320,3 +329,29 @@ def test_element_strides_of_numpy():
     array = LAYOUTS["stepped"]
     assert element_strides(array) == (60, 6, 3)
     assert probe.borrow(array)["strides"] == (60, 6, 3)
+
+
+def test_broadcast_arrays_are_not_written():
+    """NumPy marks what it will one day make read-only, and its own buffer says read-only already."""
+    given = np.broadcast_arrays(np.zeros(3), np.zeros((2, 3)))[0]
+    assert probe.borrow(given)["flags"] & READ_ONLY
+    with pytest.raises(ValueError, match="read-only"):
+        probe.borrow(given, probe.WRITE)
+
+
+def test_strides_of_empty_arrays_mean_nothing():
+    given = np.lib.stride_tricks.as_strided(np.zeros(1), (0, 4), (3, 5))
+    assert probe.borrow(given)["shape"] == (0, 4)
+    assert probe.borrow(memoryview(given))["shape"] == (0, 4)
+
+
+def test_dates_are_refused_as_scalars_too():
+    for given in (np.datetime64("2020-01-01"), np.timedelta64(3, "s")):
+        with pytest.raises(TypeError, match="dates and times"):
+            probe.borrow(given)
+
+
+def test_flags_without_a_meaning():
+    for flags in (1 << 30, probe.PIN):
+        with pytest.raises(ValueError, match="flags"):
+            probe.borrow(np.zeros(2), flags)

@@ -289,3 +289,10 @@ def test_pin_is_for_torch_and_loses_no_check():
     with pytest.raises(TypeError):
         probe.import_(3, probe.PIN)
     assert probe.describe(probe.import_(memoryview(b"abc"), probe.PIN))["shape"] == (3,)
+
+
+def test_a_pinned_tensor_is_not_the_same():
+    """The alias that holds it has no history: it is not passed off as the object."""
+    given = torch.ones(2, requires_grad=True)
+    assert type(probe.export(probe.import_(given, probe.PIN), probe.SAME)) is probe.Tensor
+    assert probe.export(probe.import_(given), probe.SAME) is given

@@ -201,3 +201,34 @@ def test_dlpack_of_torch_keeps_its_own_refusal():
     with pytest.raises(BufferError, match="the producer refused") as caught:
         probe.borrow(DLPack(torch.ones(3, requires_grad=True)))
     assert isinstance(caught.value.__cause__, BufferError)
+
+
+class Unwilling(torch.Tensor):
+    """A subclass that answers no question of torch's."""
+
+    @classmethod
+    def __torch_function__(cls, *arguments, **keywords):
+        return NotImplemented
+
+
+def test_subclasses_cannot_hide_what_they_are():
+    numbers = torch.tensor([1 + 2j, 3 + 4j])
+    with pytest.raises(BufferError, match="resolve_conj"):
+        probe.borrow(numbers.conj().as_subclass(Unwilling))
+    with pytest.raises(BufferError, match="resolve_neg"):
+        probe.borrow(numbers.conj().imag.as_subclass(Unwilling))
+    with pytest.raises(RuntimeError, match="requires grad"):
+        probe.borrow(torch.ones(2, requires_grad=True).as_subclass(Unwilling), probe.WRITE)
+    assert probe.borrow(numbers.as_subclass(Unwilling), probe.WRITE)["dtype"] == "c64"
+
+
+def test_modes_cannot_hide_what_a_tensor_is():
+    from torch.overrides import TorchFunctionMode
+
+    class Liar(TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), keywords=None):
+            return False
+
+    given = torch.tensor([1 + 2j]).conj()
+    with Liar(), pytest.raises(BufferError, match="resolve_conj"):
+        probe.borrow(given)

@@ -18,7 +18,7 @@ extern "C" {
 
 /* --------------------------------------------------------------------------------------------------------- borrow */
 
-#define TENON_PY_WRITE        (1u << 0) /* to be written: read-only memory, and tensors that require grad, are refused */
+#define TENON_PY_WRITE        (1u << 0) /* to be written: read-only is refused, and, in grad mode, what requires grad */
 #define TENON_PY_C_CONTIGUOUS (1u << 1) /* C order without gaps, or ValueError */
 #define TENON_PY_F_CONTIGUOUS (1u << 2)
 #define TENON_PY_ANY_DEVICE   (1u << 3) /* memory that the CPU cannot read is taken too */
@@ -90,7 +90,7 @@ tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags);
 
 typedef enum tenon_py_as {
     TENON_PY_AS_TENSOR, /* tenon.Tensor */
-    TENON_PY_AS_SAME,   /* the very object it was imported from; a tenon.Tensor where there is none */
+    TENON_PY_AS_SAME,   /* the very object it was imported from; a tenon.Tensor where there is none, or it is pinned */
     TENON_PY_AS_NUMPY,
     TENON_PY_AS_TORCH,
     TENON_PY_AS_JAX,
@@ -111,12 +111,13 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as);
 /* The type of TENON_PY_AS_TENSOR in this interpreter, borrowed; for modules that want to offer it. */
 PyTypeObject *tenon_py_type(void);
 
-/* Make an array of the framework and on the device of `like`, by its own allocator, and borrow it to be written; NULL
- * for `like` makes a tenon.Tensor. In C order, not filled. A JAX array is immutable once it is seen: fill it before it
- * is returned.
+/* Make an array of the framework and on the device of `like`, by its own allocator, and borrow it to be written: NumPy,
+ * torch and CuPy with their subclasses; JAX and TensorFlow on memory of ours (on the CPU's default device), which must be
+ * written before the array is looked at. For other producers on the CPU, and for NULL, it is a tenon.Tensor. In C order,
+ * not filled.
  *
  * Ownership: gives a new reference, and a borrow for tenon_py_unborrow.
- * Returns:   NULL with an exception. */
+ * Returns:   NULL with an exception: also where the framework has no such dtype (JAX without jax_enable_x64: 64 bits). */
 PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
 
 /* --------------------------------------------------------------------------------------------------------- errors */
