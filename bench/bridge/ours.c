@@ -1,5 +1,5 @@
 /* What is measured of Tenon: the safe functions, as an extension's author calls them. */
-#include <tenon/python.h>
+#include "tenon_python.h"
 
 #include <stdlib.h>
 

@@ -30,8 +30,10 @@ def compile_extension(name, sources, compiler, *options):
 
 def build():
     BUILD.mkdir(parents=True, exist_ok=True)
-    ours = [HERE / "ours.c", *sorted((ROOT / "python/src").glob("*.c")), *sorted((ROOT / "core/src").glob("*.c"))]
-    includes = [f"-I{ROOT}/python/include", f"-I{ROOT}/core/include"]
+    # Tenon as its users compile it: the bundle.
+    subprocess.run([sys.executable, ROOT / "tools/bundle", "--output", BUILD / "bundle"], check=True, capture_output=True)
+    ours = [HERE / "ours.c", BUILD / "bundle/tenon.c", BUILD / "bundle/tenon_python.c"]
+    includes = [f"-I{BUILD}/bundle", "-DTENON_HIDDEN"]
     problems = [
         compile_extension("ours", ours, ["cc", "-std=c11"], *includes),
         compile_extension("limit", [HERE / "limit.c"], ["cc", "-std=c11"]),

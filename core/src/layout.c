@@ -313,17 +313,18 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     tenon_extent extent = {0, 0};
     if (!view || view->numel == 0)
         return extent;
-    if (view->flags & TENON_VIEW_DENSE) {
-        extent.high = tenon_view_nbytes(view);
-        return extent;
-    }
-    reach(view->ndim, view->shape, view->strides, tenon_view_item_bits(view), &extent);
+    int64_t item_bits = tenon__item_bits(view->dtype, view->flags);
+    if (view->flags & TENON_VIEW_DENSE)
+        extent.high = bytes_of(view->numel, item_bits);
+    else
+        reach(view->ndim, view->shape, view->strides, item_bits, &extent);
     return extent;
 }
 
 uint64_t tenon__position(const tenon_view *view)
 {
-    return tenon_device_has_addresses(view->device) ? (uint64_t)(uintptr_t)view->data : view->byte_offset;
+    bool handle = tenon__device_in(view->device, TENON__HANDLE_DEVICES);
+    return handle ? view->byte_offset : (uint64_t)(uintptr_t)view->data;
 }
 
 size_t tenon_view_alignment(const tenon_view *view)

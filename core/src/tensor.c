@@ -165,12 +165,13 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     block->view.strides = block->dims + view->ndim;
     block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* a call's, not the memory's */
     for (int32_t i = 0; i < view->ndim; i++) {
-        block->view.shape[i] = view->shape[i];
-        block->view.strides[i] = view->strides[i];
+        block->dims[i] = view->shape[i];
+        block->dims[view->ndim + i] = view->strides[i];
     }
+    uint64_t position = tenon__position(view);
     tenon_extent extent = tenon_view_extent(view);
-    block->low = tenon__position(view) + (uint64_t)extent.low;
-    block->high = tenon__position(view) + (uint64_t)extent.high;
+    block->low = position + (uint64_t)extent.low;
+    block->high = position + (uint64_t)extent.high;
     block->owner = owner;
     block->release = release;
     tenon__tensor_start(block, NULL);

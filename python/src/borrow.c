@@ -79,6 +79,8 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
     if (result < 0 && why_no_buffer)
         tenon__py_add_context(why_no_buffer);
     Py_XDECREF(why_no_buffer);
+    if (result == 1 && PyType_Check(object)) /* it has the attributes of its instances */
+        result = tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
     if (result == 1)
         result = tenon__py_borrow_interface(object, stream, out);
     return result == 1 ? no_array(object) : result;
@@ -93,10 +95,6 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
                      object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
                             : "tenon_py_borrow(): argument 'object' is NULL",
                      (unsigned)flags);
-        return -1;
-    }
-    if (PyType_Check(object)) {
-        tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
         return -1;
     }
     tenon__py_drain_soon();

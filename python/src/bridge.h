@@ -136,7 +136,7 @@ PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *
 /* ----------------------------------------------------------------------------------------------------------- torch */
 
 /* The same for torch.Tensor itself, through its table. */
-extern PyTypeObject *tenon__py_torch_tensor;
+extern _Atomic(PyTypeObject *) tenon__py_torch_tensor;
 bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
 void tenon__py_remember_torch(const tenon__py_kind *kind);
 

@@ -85,13 +85,14 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
     return result;
 }
 
-PyTypeObject *tenon__py_torch_tensor;
-static const tenon_dl_exchange *torch_table;
+_Atomic(PyTypeObject *) tenon__py_torch_tensor;
+static const tenon_dl_exchange *torch_table; /* set before the type, and never again */
 
 void tenon__py_remember_torch(const tenon__py_kind *kind)
 {
     torch_table = kind->table;
-    tenon__py_torch_tensor = atomic_load_explicit(&kind->type, memory_order_relaxed);
+    atomic_store_explicit(&tenon__py_torch_tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
+                          memory_order_release);
 }
 
 /* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg
