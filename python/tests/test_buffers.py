@@ -189,7 +189,8 @@ def test_no_arrays():
         before = sys.getrefcount(given)
         with pytest.raises(TypeError, match=f"^{type(given).__name__}: expected an array: NumPy, PyTorch"):
             probe.borrow(given)
-        assert sys.getrefcount(given) == before
+        shared = given is None or isinstance(given, (int, float, str, tuple))  # by the whole process, before 3.12
+        assert shared or sys.getrefcount(given) == before
 
 
 def test_numpy_formats_by_the_buffer_protocol():

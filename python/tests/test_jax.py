@@ -230,5 +230,5 @@ def test_a_deleted_array_says_so():
     assert probe.export(handle, probe.NUMPY).tolist() == list(range(1000))  # what is held stays
     with pytest.raises(Exception) as caught:
         probe.borrow(array)
-    assert "deleted" in str(caught.value) + str(caught.value.__context__)
+    assert isinstance(caught.value, BufferError) or isinstance(caught.value.__context__, BufferError)
     del caught
