@@ -1,15 +1,14 @@
 #include "bridge.h"
 
-#include <string.h>
-
 /* ------------------------------------------------------------------------------------------------------------- same */
 
 static bool same_view(const tenon_view *a, const tenon_view *b)
 {
-    size_t size = (size_t)a->ndim * sizeof(int64_t);
-    return a->data == b->data && a->ndim == b->ndim && tenon_dtype_equal(a->dtype, b->dtype) &&
-           tenon_device_equal(a->device, b->device) && a->byte_offset == b->byte_offset &&
-           (a->ndim == 0 || (memcmp(a->shape, b->shape, size) == 0 && memcmp(a->strides, b->strides, size) == 0));
+    bool same = a->data == b->data && a->ndim == b->ndim && tenon_dtype_equal(a->dtype, b->dtype) &&
+                tenon_device_equal(a->device, b->device) && a->byte_offset == b->byte_offset;
+    for (int32_t i = 0; same && i < a->ndim; i++)
+        same = a->shape[i] == b->shape[i] && a->strides[i] == b->strides[i];
+    return same;
 }
 
 /* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
