@@ -94,7 +94,7 @@ static PyObject *export_torch(tenon_tensor *tensor)
     if (has_negative_stride(view))
         return PyErr_Format(PyExc_BufferError, "torch has no negative strides; pass a copy");
     PyObject *torch = tenon__py_loaded("torch");
-    if (!torch)
+    if (!torch && !PyErr_Occurred())
         torch = PyImport_ImportModule("torch");
     if (!torch)
         return NULL;
@@ -107,10 +107,13 @@ static PyObject *export_torch(tenon_tensor *tensor)
     void *object = NULL;
     if (tenon_tensor_export(tensor, &managed, &err))
         return tenon_py_raise(&err);
-    if (table->managed_tensor_to_py_object_no_sync(managed, &object) == 0 && object)
+    int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
+    if (status == 0 && object)
         return object;
-    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know). */
-    managed->deleter(managed);
+    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); who says
+     * yes has taken it, whatever came of it. */
+    if (status != 0)
+        managed->deleter(managed);
     if (PyErr_Occurred())
         tenon__py_not_taken("torch");
     else

@@ -9,6 +9,25 @@ READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
 VIEW_C, VIEW_F, VIEW_DENSE = 1 << 8, 1 << 9, 1 << 10
 CPU = (1, 0)
 
+# Our names for the dtypes that every framework calls alike.
+NAMES = {
+    "bool": "bool",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+
 
 def layout_flags(shape, strides):
     """The flags of a layout, by their definitions: sizes of 1 do not count, empty is contiguous in every order."""

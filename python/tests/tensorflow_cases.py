@@ -8,24 +8,11 @@ tf = pytest.importorskip("tensorflow")
 np = pytest.importorskip("numpy")
 
 import tenon_probe as probe  # noqa: E402
+from arrays import NAMES as COMMON  # noqa: E402
 from arrays import CPU, READ_ONLY, DLPack, check_counts, layout_flags, memory  # noqa: E402
 
 NAMES = {
-    "bool": "bool",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
+    **COMMON,
     "qint8": "i8",
     "quint8": "u8",
     "qint16": "i16",

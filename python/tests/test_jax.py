@@ -11,26 +11,13 @@ np = pytest.importorskip("numpy")
 import jax.numpy as jnp  # noqa: E402
 
 import tenon_probe as probe  # noqa: E402
+from arrays import NAMES as COMMON  # noqa: E402
 from arrays import CPU, READ_ONLY, check_counts, jax_knows_read_only, layout_flags, memory  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 
 NAMES = {
-    "bool": "bool",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
+    **COMMON,
     "float8_e3m4": "f8_e3m4",
     "float8_e4m3": "f8_e4m3",
     "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",

@@ -9,26 +9,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tenon_probe as probe  # noqa: E402
+from arrays import NAMES as COMMON  # noqa: E402
 from arrays import DLPack, check_counts, check_torch, memory  # noqa: E402
 
 # Our names for torch's. int1 to int7 and uint1 to uint7 are left out: torch stores and hands them out as bytes.
 NAMES = {
-    "bool": "bool",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
+    **COMMON,
     "complex32": "c32",
-    "complex64": "c64",
-    "complex128": "c128",
     "float8_e4m3fn": "f8_e4m3fn",
     "float8_e4m3fnuz": "f8_e4m3fnuz",
     "float8_e5m2": "f8_e5m2",

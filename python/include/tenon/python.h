@@ -122,8 +122,8 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 /* --------------------------------------------------------------------------------------------------------- errors */
 
-/* Raise what `err` says: MemoryError, TypeError (dtype), BufferError (version), OverflowError stays ValueError. Returns
- * NULL. */
+/* Raise what `err` says: MemoryError (TENON_ENOMEM), TypeError (TENON_EDTYPE), BufferError (TENON_EVERSION), else
+ * ValueError. Returns NULL. */
 void *tenon_py_raise(const tenon_error *err);
 
 /* What the bridge could not give back because its interpreter had ended: references, leaked on purpose. */
