@@ -13,7 +13,7 @@ const char *tenon_status_name(tenon_status status)
     static const char *const names[] = {
         "TENON_OK",       "TENON_EINVAL",  "TENON_ENOMEM",   "TENON_EOVERFLOW", "TENON_EDTYPE",
         "TENON_ESHAPE",   "TENON_ELAYOUT", "TENON_EBOUNDS",  "TENON_EDEVICE",   "TENON_EREADONLY",
-        "TENON_EVERSION", "TENON_EPARSE",  "TENON_EOVERLAP",
+        "TENON_EVERSION", "TENON_EPARSE",  "TENON_EOVERLAP", "TENON_EFAILED",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
         return "unknown status";

@@ -3,129 +3,6 @@
 #include <ctype.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------------------------------- reading */
-
-tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...)
-{
-    char what[200];
-    tenon__text text = {what, sizeof what, 0};
-    va_list arguments;
-    va_start(arguments, format);
-    tenon__text_add_va(&text, format, arguments);
-    va_end(arguments);
-    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of. */
-    char shown[121];
-    size_t first = at > 80 ? at - 60 : 0, length = 0;
-    for (; p->text[first + length] && length < sizeof shown - 1; length++)
-        shown[length] = (unsigned char)p->text[first + length] < ' ' ? ' ' : p->text[first + length];
-    shown[length] = '\0';
-    return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%s%s\n  %*s^", p->function, what, first ? "..." : "",
-                           shown, p->text[first + length] ? "..." : "", (int)(at - first) + (first ? 3 : 0), "");
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n';
-}
-
-static void skip_spaces(tenon__parser *p)
-{
-    while (is_space(p->text[p->at]))
-        p->at++;
-}
-
-/* Where the text before the parser ends, without spaces. */
-static size_t end_of_text(const tenon__parser *p)
-{
-    size_t at = p->at;
-    while (at > 0 && is_space(p->text[at - 1]))
-        at--;
-    return at;
-}
-
-/* Take the character if it is next. */
-static bool take(tenon__parser *p, char wanted)
-{
-    skip_spaces(p);
-    if (p->text[p->at] != wanted)
-        return false;
-    p->at++;
-    return true;
-}
-
-static tenon_status expect(tenon__parser *p, char wanted, const char *where)
-{
-    return take(p, wanted) ? TENON_OK : tenon__parse_fail(p, p->at, "expected '%c' %s", wanted, where);
-}
-
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-typedef struct word {
-    const char *start;
-    size_t length;
-    size_t at;
-} word;
-
-static word peek_word(tenon__parser *p)
-{
-    skip_spaces(p);
-    word w = {p->text + p->at, 0, p->at};
-    while (is_word(w.start[w.length]))
-        w.length++;
-    return w;
-}
-
-static word take_word(tenon__parser *p)
-{
-    word w = peek_word(p);
-    p->at += w.length;
-    return w;
-}
-
-static bool word_is(word w, const char *text)
-{
-    return strlen(text) == w.length && memcmp(w.start, text, w.length) == 0;
-}
-
-/* The slot of a name in one of the tables of names, added where it is new. */
-static tenon_status intern(const tenon__parser *p, word w, char (*table)[TENON_NAME_SIZE], int32_t *count, int32_t most,
-                           int32_t *slot)
-{
-    if (w.length >= TENON_NAME_SIZE)
-        return tenon__parse_fail(p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
-    for (int32_t i = 0; i < *count; i++) {
-        if (word_is(w, table[i])) {
-            *slot = i;
-            return TENON_OK;
-        }
-    }
-    if (*count == most)
-        return tenon__parse_fail(p, w.at, "more than %d names", most);
-    memcpy(table[*count], w.start, w.length);
-    table[*count][w.length] = '\0';
-    *slot = (*count)++;
-    return TENON_OK;
-}
-
-static tenon_status take_number(tenon__parser *p, int64_t *out)
-{
-    word w = take_word(p);
-    int64_t number = 0;
-    for (size_t i = 0; i < w.length; i++) {
-        if (w.start[i] < '0' || w.start[i] > '9')
-            return tenon__parse_fail(p, w.at + i, "a number has digits only, and a name starts with a letter");
-        if (tenon__mul_overflows(number, 10, &number) || tenon__add_overflows(number, w.start[i] - '0', &number))
-            return tenon__parse_fail(p, w.at, "a number larger than 64 bits can count");
-    }
-    if (w.length == 0)
-        return tenon__parse_fail(p, w.at, "expected a number");
-    *out = number;
-    return TENON_OK;
-}
-
 /* ----------------------------------------------------------------------------------------------------------- dtypes */
 
 bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
@@ -146,7 +23,7 @@ bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
 /* One name of a set of dtypes, or, where `variable` is given, a variable. */
 static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *variable)
 {
-    word w = take_word(p);
+    tenon__word w = tenon__take_word(p);
     tenon_dtype dtype;
     if (w.length == 0)
         return tenon__parse_fail(p, w.at, "expected a dtype such as f32");
@@ -155,16 +32,16 @@ static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *va
             return tenon__parse_fail(p, w.at, "a dtype variable stands alone; list its dtypes in a where clause");
         tenon_names *names = p->names;
         int32_t before = names->ntypes;
-        tenon_status status = intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
+        tenon_status status = tenon__intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
         if (!status && names->ntypes > before)
             names->allowed[*variable] = (tenon_dtypes){.kinds = TENON__KIND_ANY};
         return status;
     }
-    if (word_is(w, "real"))
+    if (tenon__word_is(w, "real"))
         set->kinds |= TENON__KIND_REAL;
-    else if (word_is(w, "integer"))
+    else if (tenon__word_is(w, "integer"))
         set->kinds |= TENON__KIND_INTEGER;
-    else if (word_is(w, "any"))
+    else if (tenon__word_is(w, "any"))
         set->kinds |= TENON__KIND_ANY;
     else if (!tenon__dtype_lookup(w.start, w.length, &dtype))
         return tenon__parse_fail(p, w.at, "no dtype is called '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
@@ -182,34 +59,34 @@ static tenon_status parse_dtypes(tenon__parser *p, tenon_dtypes *set, int32_t *v
         tenon_status status = parse_dtype(p, set, variable);
         if (status)
             return status;
-        if (variable && *variable >= 0 && take(p, '|'))
+        if (variable && *variable >= 0 && tenon__take(p, '|'))
             return tenon__parse_fail(p, p->at - 1, "a dtype variable stands alone; list its dtypes in a where clause");
-    } while (take(p, '|'));
+    } while (tenon__take(p, '|'));
     return TENON_OK;
 }
 
 tenon_status tenon__parse_where(tenon__parser *p)
 {
-    word w = peek_word(p);
-    if (!word_is(w, "where"))
+    tenon__word w = tenon__peek_word(p);
+    if (!tenon__word_is(w, "where"))
         return TENON_OK;
-    take_word(p);
+    tenon__take_word(p);
     do {
-        w = take_word(p);
+        w = tenon__take_word(p);
         int32_t slot = 0;
-        while (slot < p->names->ntypes && !word_is(w, p->names->types[slot]))
+        while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
             slot++;
         if (w.length == 0 || slot == p->names->ntypes)
             return tenon__parse_fail(p, w.at, "expected a dtype variable that is used before");
         if (p->names->defined >> slot & 1)
             return tenon__parse_fail(p, w.at, "'%s' is defined twice", p->names->types[slot]);
         p->names->defined |= 1u << slot;
-        tenon_status status = expect(p, '=', "after a dtype variable");
+        tenon_status status = tenon__expect(p, '=', "after a dtype variable");
         if (!status)
             status = parse_dtypes(p, &p->names->allowed[slot], NULL);
         if (status)
             return status;
-    } while (take(p, ','));
+    } while (tenon__take(p, ','));
     return TENON_OK;
 }
 
@@ -236,21 +113,21 @@ static tenon_status parse_atom(tensor_parser *t)
     tenon__parser *p = t->p;
     if (p->at - t->start >= TENON_SPEC_TEXT) /* here, so that parentheses nest no deeper than that */
         return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
-    if (take(p, '(')) {
+    if (tenon__take(p, '(')) {
         tenon_status status = parse_sum(t);
-        return status ? status : expect(p, ')', "to close the parenthesis");
+        return status ? status : tenon__expect(p, ')', "to close the parenthesis");
     }
-    word w = peek_word(p);
+    tenon__word w = tenon__peek_word(p);
     char first = w.length ? *w.start : '\0';
     if (first >= '0' && first <= '9') {
         int64_t number;
-        tenon_status status = take_number(p, &number);
+        tenon_status status = tenon__take_number(p, &number);
         return status ? status : emit(t, TENON__OP_NUMBER, number, w.at);
     }
     if (first >= 'a' && first <= 'z') {
         int32_t slot = 0;
-        take_word(p);
-        tenon_status status = intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &slot);
+        tenon__take_word(p);
+        tenon_status status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &slot);
         return status ? status : emit(t, TENON__OP_NAME, slot, w.at);
     }
     if (first >= 'A' && first <= 'Z')
@@ -263,7 +140,7 @@ static tenon_status parse_product(tensor_parser *t)
     tenon__parser *p = t->p;
     tenon_status status = parse_atom(t);
     while (!status) {
-        skip_spaces(p);
+        tenon__skip_spaces(p);
         size_t at = p->at;
         bool times = p->text[at] == '*', divided = p->text[at] == '/';
         if (!times && !divided)
@@ -272,6 +149,9 @@ static tenon_status parse_product(tensor_parser *t)
             return tenon__parse_fail(p, at, "expected '//', the division that rounds down");
         p->at += divided ? 2 : 1;
         status = parse_atom(t);
+        const tenon_spec_op *divisor = &t->spec->code[t->spec->ncode - 1];
+        if (!status && divided && divisor->kind == TENON__OP_NUMBER && divisor->value == 0)
+            return tenon__parse_fail(p, t->start + (size_t)divisor->at, "a division by 0");
         if (!status)
             status = emit(t, times ? TENON__OP_MUL : TENON__OP_DIV, 0, at);
     }
@@ -283,7 +163,7 @@ static tenon_status parse_sum(tensor_parser *t)
     tenon__parser *p = t->p;
     tenon_status status = parse_product(t);
     while (!status) {
-        skip_spaces(p);
+        tenon__skip_spaces(p);
         size_t at = p->at;
         bool plus = p->text[at] == '+';
         if (!plus && !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" is a signature's */
@@ -300,23 +180,25 @@ static tenon_status parse_dim(tensor_parser *t)
 {
     tenon__parser *p = t->p;
     tenon_spec *spec = t->spec;
-    skip_spaces(p);
+    tenon__skip_spaces(p);
     size_t at = p->at;
     if (spec->ndims == TENON_SPEC_DIMS)
         return tenon__parse_fail(p, at, "more than %d dimensions", TENON_SPEC_DIMS);
     tenon_spec_dim dim = {.at = (int32_t)(at - t->start), .first = spec->ncode};
     tenon_status status = TENON_OK;
-    if (take(p, '*')) {
-        word w = take_word(p);
+    if (tenon__take(p, '*')) {
+        tenon__word w = tenon__take_word(p);
         if (w.length == 0 || *w.start < 'a' || *w.start > 'z')
             return tenon__parse_fail(p, w.at, "expected a name after '*'");
         if (spec->star >= 0)
             return tenon__parse_fail(p, at, "a shape has at most one '*'");
         spec->star = spec->ndims;
         dim.kind = TENON__DIM_STAR;
-        status = intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
-    } else if (word_is(peek_word(p), "_")) {
-        take_word(p);
+        status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
+    } else if (p->in_result && tenon__take(p, '?')) {
+        dim.kind = TENON__DIM_UNKNOWN;
+    } else if (tenon__word_is(tenon__peek_word(p), "_")) {
+        tenon__take_word(p);
         dim.kind = TENON__DIM_ANY;
     } else {
         status = parse_sum(t);
@@ -331,14 +213,14 @@ static tenon_status parse_dim(tensor_parser *t)
             dim.number = op->value;
         }
     }
-    dim.length = (int32_t)(end_of_text(p) - at);
+    dim.length = (int32_t)(tenon__end_of_text(p) - at);
     spec->dims[spec->ndims++] = dim;
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------- attributes */
 
-static tenon_status add_flag(tenon__parser *p, tenon_spec *spec, word w, uint32_t flag)
+static tenon_status add_flag(tenon__parser *p, tenon_spec *spec, tenon__word w, uint32_t flag)
 {
     if (spec->flags & flag)
         return tenon__parse_fail(p, w.at, "'%.*s' stands here twice", (int)w.length, w.start);
@@ -350,15 +232,15 @@ static tenon_status add_flag(tenon__parser *p, tenon_spec *spec, word w, uint32_
     return TENON_OK;
 }
 
-static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, word w, int32_t type)
+static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, tenon__word w, int32_t type)
 {
     if (spec->devices)
         return tenon__parse_fail(p, w.at, "several devices are joined by '|'");
     if (spec->flags & TENON_SPEC_ANYWHERE)
         return tenon__parse_fail(p, w.at, "'anywhere' and a device exclude each other");
     spec->devices |= 1u << type;
-    while (take(p, '|')) {
-        w = take_word(p);
+    while (tenon__take(p, '|')) {
+        w = tenon__take_word(p);
         if (!tenon__device_lookup(w.start, w.length, &type))
             return tenon__parse_fail(p, w.at, "expected a device such as cuda");
         spec->devices |= 1u << type;
@@ -366,35 +248,35 @@ static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, word w, in
     return TENON_OK;
 }
 
-static tenon_status parse_aligned(tenon__parser *p, tenon_spec *spec, word w)
+static tenon_status parse_aligned(tenon__parser *p, tenon_spec *spec, tenon__word w)
 {
     if (spec->alignment)
         return tenon__parse_fail(p, w.at, "'aligned' stands here twice");
-    tenon_status status = expect(p, '(', "after 'aligned'");
+    tenon_status status = tenon__expect(p, '(', "after 'aligned'");
     if (status)
         return status;
-    skip_spaces(p);
+    tenon__skip_spaces(p);
     size_t at = p->at;
-    status = take_number(p, &spec->alignment);
+    status = tenon__take_number(p, &spec->alignment);
     if (!status && (spec->alignment < 1 || spec->alignment > 4096 || (spec->alignment & (spec->alignment - 1))))
         return tenon__parse_fail(p, at, "expected a power of two from 1 to 4096");
-    return status ? status : expect(p, ')', "after the number of bytes");
+    return status ? status : tenon__expect(p, ')', "after the number of bytes");
 }
 
-static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, word w)
+static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__word w)
 {
     tenon_status status = add_flag(p, spec, w, TENON_SPEC_INPLACE);
     if (!status)
-        status = expect(p, '(', "after 'inplace'");
+        status = tenon__expect(p, '(', "after 'inplace'");
     if (status)
         return status;
-    w = take_word(p);
+    w = tenon__take_word(p);
     if (w.length == 0 || (*w.start >= '0' && *w.start <= '9'))
         return tenon__parse_fail(p, w.at, "expected the name of an argument");
     if (w.length >= TENON_NAME_SIZE)
         return tenon__parse_fail(p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
     memcpy(spec->inplace, w.start, w.length);
-    return expect(p, ')', "after the name");
+    return tenon__expect(p, ')', "after the name");
 }
 
 /* One attribute, or none: *found is false and nothing was taken. */
@@ -405,18 +287,18 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
         uint32_t flag;
     } flags[] = {{"rw", TENON_SPEC_WRITE},    {"c", TENON_SPEC_C},         {"f", TENON_SPEC_F},
                  {"dense", TENON_SPEC_DENSE}, {"alias", TENON_SPEC_ALIAS}, {"anywhere", TENON_SPEC_ANYWHERE}};
-    word w = peek_word(p);
+    tenon__word w = tenon__peek_word(p);
     int32_t type = 0;
-    *found = w.length > 0 && !word_is(w, "where");
+    *found = w.length > 0 && !tenon__word_is(w, "where");
     if (!*found)
         return TENON_OK;
-    take_word(p);
+    tenon__take_word(p);
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (word_is(w, flags[i].name))
+        if (tenon__word_is(w, flags[i].name))
             return add_flag(p, spec, w, flags[i].flag);
-    if (word_is(w, "aligned"))
+    if (tenon__word_is(w, "aligned"))
         return parse_aligned(p, spec, w);
-    if (word_is(w, "inplace"))
+    if (tenon__word_is(w, "inplace"))
         return parse_inplace(p, spec, w);
     if (tenon__device_lookup(w.start, w.length, &type))
         return parse_devices(p, spec, w, type);
@@ -428,29 +310,29 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
 
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
 {
-    skip_spaces(p);
+    tenon__skip_spaces(p);
     tensor_parser t = {p, out, p->at};
     memset(out, 0, sizeof *out);
     out->variable = -1;
     out->star = -1;
     tenon_status status = parse_dtypes(p, &out->dtypes, &out->variable);
     if (!status)
-        status = expect(p, '[', "after the dtype");
+        status = tenon__expect(p, '[', "after the dtype");
     if (status)
         return status;
-    if (!take(p, ']')) {
+    if (!tenon__take(p, ']')) {
         do {
             status = parse_dim(&t);
-        } while (!status && take(p, ','));
+        } while (!status && tenon__take(p, ','));
         if (!status)
-            status = expect(p, ']', "or ',' after a dimension");
+            status = tenon__expect(p, ']', "or ',' after a dimension");
         if (status)
             return status;
     }
-    if (take(p, '?'))
+    if (tenon__take(p, '?'))
         out->flags |= TENON_SPEC_OPTIONAL;
-    size_t type_end = end_of_text(p), end = type_end;
-    for (bool found = true; found; end = found ? end_of_text(p) : end) {
+    size_t type_end = tenon__end_of_text(p), end = type_end;
+    for (bool found = true; found; end = found ? tenon__end_of_text(p) : end) {
         status = parse_attribute(p, out, &found);
         if (status)
             return status;
@@ -473,7 +355,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
                                        : "names");
     tenon_names known = *names;
     tenon_spec spec;
-    tenon__parser p = {function, text, 0, &known, err};
+    tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};
     tenon_status status = tenon__parse_tensor(&p, &spec);
     if (!status)
         status = tenon__parse_where(&p);
@@ -486,7 +368,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
                                  "\"where %s = f32|f64\"",
                                  name, name);
     }
-    skip_spaces(&p);
+    tenon__skip_spaces(&p);
     if (text[p.at])
         return tenon__parse_fail(&p, p.at, "expected the end of the spec");
     *names = known;

@@ -1,11 +1,18 @@
-/* The parser of specs, in pieces that the parser of whole signatures can use, and the codes it compiles to. */
+/* What a spec compiles to, and the pieces that signatures are made of. */
 #ifndef TENON_SPEC_INTERNAL_H
 #define TENON_SPEC_INTERNAL_H
 
-#include "internal.h"
+#include "parser.h"
 
 /* Kinds of dimensions and of operations. */
-enum { TENON__DIM_ANY, TENON__DIM_NUMBER, TENON__DIM_NAME, TENON__DIM_STAR, TENON__DIM_EXPRESSION };
+enum {
+    TENON__DIM_ANY,
+    TENON__DIM_NUMBER,
+    TENON__DIM_NAME,
+    TENON__DIM_STAR,
+    TENON__DIM_EXPRESSION,
+    TENON__DIM_UNKNOWN /* "?" of a result */
+};
 enum { TENON__OP_NUMBER, TENON__OP_NAME, TENON__OP_ADD, TENON__OP_SUB, TENON__OP_MUL, TENON__OP_DIV };
 
 /* Bits of tenon_dtypes.kinds. */
@@ -14,19 +21,24 @@ enum { TENON__KIND_REAL = 1, TENON__KIND_INTEGER = 2, TENON__KIND_ANY = 4 };
 /* Whether the set has the dtype. */
 bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype);
 
-typedef struct tenon__parser {
-    const char *function; /* whom errors name */
-    const char *text;
-    size_t at;
-    tenon_names *names;
-    tenon_error *err;
-} tenon__parser;
-
-/* An error with a caret under text[at]. */
-tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...) TENON_PRINTF(3, 4);
 /* Parse a tensor's type with its attributes; the parser stops behind it. */
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
 /* Parse an optional where clause. */
 tenon_status tenon__parse_where(tenon__parser *p);
+
+/* The value of a dimension's expression; false where it overflows, divides by 0 or needs a name without a value
+ * (*unbound). */
+bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,
+                       const char **unbound);
+/* "saxpy(): argument 'x'", as far as there are labels. */
+typedef struct tenon__message {
+    char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
+    tenon__text text;
+} tenon__message;
+void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
+tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);
+/* " (n = 3 from argument 'a', k = 4)": the names that the expression uses. */
+void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon_spec_dim *dim,
+                               const tenon_bindings *b);
 
 #endif

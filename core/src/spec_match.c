@@ -44,13 +44,7 @@ void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindi
 
 /* --------------------------------------------------------------------------------------------------------- messages */
 
-typedef struct message {
-    char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
-    tenon__text text;
-} message;
-
-/* "saxpy(): argument 'x'", as far as there are labels. */
-static void message_begin(message *m, const tenon_bindings *b)
+void tenon__message_begin(tenon__message *m, const tenon_bindings *b)
 {
     m->text = (tenon__text){m->buffer, sizeof m->buffer, 0};
     m->buffer[0] = '\0';
@@ -60,23 +54,23 @@ static void message_begin(message *m, const tenon_bindings *b)
         tenon__text_add(&m->text, "argument '%s'", b->argument);
 }
 
-static tenon_status message_end(const message *m, tenon_status status, tenon_error *err)
+tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err)
 {
     return tenon_error_set(err, status, "%s", m->buffer);
 }
 
 /* "…: " before a sentence that does not have the argument as its subject. */
-static void message_colon(message *m, const tenon_bindings *b)
+static void message_colon(tenon__message *m, const tenon_bindings *b)
 {
     if (b->argument)
         tenon__text_add(&m->text, ": ");
 }
 
 /* "…: expected f32[n], got f64[4] (numpy.ndarray)", and a line that says what differs. */
-static void message_expected(message *m, const tenon_spec *spec, int32_t length, const tenon_view *view,
+static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t length, const tenon_view *view,
                              const tenon_bindings *b)
 {
-    message_begin(m, b);
+    tenon__message_begin(m, b);
     message_colon(m, b);
     tenon__text_add(&m->text, "expected %.*s, got ", length, spec->text);
     if (view) {
@@ -90,13 +84,13 @@ static void message_expected(message *m, const tenon_spec *spec, int32_t length,
     tenon__text_add(&m->text, "\n  ");
 }
 
-static void add_from(message *m, const char *argument)
+static void add_from(tenon__message *m, const char *argument)
 {
     if (argument)
         tenon__text_add(&m->text, " from argument '%s'", argument);
 }
 
-static void add_dtypes(message *m, const tenon_dtypes *set)
+static void add_dtypes(tenon__message *m, const tenon_dtypes *set)
 {
     static const char *const kinds[] = {"real", "integer", "any"};
     const char *separator = "";
@@ -124,7 +118,7 @@ static tenon_status match_dtype(const tenon_spec *spec, const tenon_view *view, 
                 tenon_dtype_equal(b->types[spec->variable], view->dtype);
     if (allowed && same)
         return TENON_OK;
-    message m;
+    tenon__message m;
     message_expected(&m, spec, spec->type_length, view, b);
     tenon__text_add(&m.text, "dtype is ");
     tenon__text_add_dtype(&m.text, view->dtype);
@@ -139,7 +133,7 @@ static tenon_status match_dtype(const tenon_spec *spec, const tenon_view *view, 
         tenon__text_add_dtype(&m.text, b->types[spec->variable]);
         add_from(&m, b->types_from[spec->variable]);
     }
-    return message_end(&m, TENON_EDTYPE, err);
+    return tenon__message_end(&m, TENON_EDTYPE, err);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- shape */
@@ -153,9 +147,8 @@ static bool floor_divide(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-/* The value of an expression; false where it overflows, divides by 0 or needs a name without a value (*unbound). */
-static bool evaluate(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,
-                     const char **unbound)
+bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,
+                       const char **unbound)
 {
     int64_t stack[TENON_SPEC_CODE];
     int32_t top = 0;
@@ -190,8 +183,8 @@ static bool evaluate(const tenon_spec *spec, const tenon_spec_dim *dim, const te
     return true;
 }
 
-/* " (n = 3 from argument 'a', k = 4)": the names that the expression uses. */
-static void add_values(message *m, const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b)
+void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon_spec_dim *dim,
+                               const tenon_bindings *b)
 {
     const char *separator = " (";
     uint32_t told = 0;
@@ -213,25 +206,25 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon_spec_di
 {
     int64_t wanted = 0;
     const char *unbound = NULL;
-    bool known = evaluate(spec, dim, b, &wanted, &unbound);
+    bool known = tenon__spec_value(spec, dim, b, &wanted, &unbound);
     if (known && wanted == size)
         return TENON_OK;
-    message m;
-    message_begin(&m, b);
+    tenon__message m;
+    tenon__message_begin(&m, b);
     message_colon(&m, b);
     tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", at, size);
     if (unbound) {
         tenon__text_add(&m.text, "%s of %.*s has no value; no argument binds it", unbound, dim->length,
                         spec->text + dim->at);
-        return message_end(&m, TENON_EINVAL, err);
+        return tenon__message_end(&m, TENON_EINVAL, err);
     }
     tenon__text_add(&m.text, "%.*s ", dim->length, spec->text + dim->at);
     if (known)
         tenon__text_add(&m.text, "= %" PRId64, wanted);
     else
         tenon__text_add(&m.text, "has no value in 64 bits");
-    add_values(&m, spec, dim, b);
-    return message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+    tenon__message_add_values(&m, spec, dim, b);
+    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
 }
 
 static tenon_status match_star(const tenon_spec *spec, int32_t i, const tenon_view *view, const tenon_bindings *b,
@@ -243,27 +236,27 @@ static tenon_status match_star(const tenon_spec *spec, int32_t i, const tenon_vi
     if (ndim == b->star_ndims[slot] &&
         (ndim == 0 || memcmp(view->shape + i, b->stars[slot], (size_t)ndim * sizeof(int64_t)) == 0))
         return TENON_OK;
-    message m;
-    message_begin(&m, b);
+    tenon__message m;
+    tenon__message_begin(&m, b);
     message_colon(&m, b);
     tenon__text_add(&m.text, "*%s is ", b->names->stars[slot]);
     tenon__text_add_list(&m.text, ndim, ndim ? view->shape + i : NULL);
     tenon__text_add(&m.text, ", but *%s = ", b->names->stars[slot]);
     tenon__text_add_list(&m.text, b->star_ndims[slot], b->stars[slot]);
     add_from(&m, b->stars_from[slot]);
-    return message_end(&m, TENON_ESHAPE, err);
+    return tenon__message_end(&m, TENON_ESHAPE, err);
 }
 
 static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                 tenon_error *err)
 {
     if (!ndim_fits(spec, view->ndim)) {
-        message m;
+        tenon__message m;
         int32_t wanted = spec->ndims - (spec->star >= 0);
         message_expected(&m, spec, spec->type_length, view, b);
         tenon__text_add(&m.text, "%d dimension%s, not %s%d", view->ndim, view->ndim == 1 ? "" : "s",
                         spec->star >= 0 ? "at least " : "", wanted);
-        return message_end(&m, TENON_ESHAPE, err);
+        return tenon__message_end(&m, TENON_ESHAPE, err);
     }
     for (int32_t i = 0; i < spec->ndims; i++) {
         const tenon_spec_dim *dim = &spec->dims[i];
@@ -272,19 +265,19 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
         if (dim->kind == TENON__DIM_NAME) {
             if (!(b->dims_bound >> dim->slot & 1) || b->dims[dim->slot] == view->shape[at])
                 continue;
-            message m;
-            message_begin(&m, b);
+            tenon__message m;
+            tenon__message_begin(&m, b);
             message_colon(&m, b);
             tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but %s = %" PRId64, at, view->shape[at],
                             b->names->dims[dim->slot], b->dims[dim->slot]);
             add_from(&m, b->dims_from[dim->slot]);
-            return message_end(&m, TENON_ESHAPE, err);
+            return tenon__message_end(&m, TENON_ESHAPE, err);
         }
         if (dim->kind == TENON__DIM_NUMBER && view->shape[at] != dim->number) {
-            message m;
+            tenon__message m;
             message_expected(&m, spec, spec->type_length, view, b);
             tenon__text_add(&m.text, "dimension %d is %" PRId64 ", not %" PRId64, at, view->shape[at], dim->number);
-            return message_end(&m, TENON_ESHAPE, err);
+            return tenon__message_end(&m, TENON_ESHAPE, err);
         }
         if (dim->kind == TENON__DIM_EXPRESSION)
             status = match_expression(spec, dim, at, view->shape[at], b, err);
@@ -301,12 +294,12 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
 static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                const char *what, tenon_error *err)
 {
-    message m;
+    tenon__message m;
     message_expected(&m, spec, spec->text_length, view, b);
     tenon__text_add(&m.text, "strides ");
     tenon__text_add_list(&m.text, view->ndim, view->strides);
     tenon__text_add(&m.text, " are not %s; pass a copy that is", what);
-    return message_end(&m, TENON_ELAYOUT, err);
+    return tenon__message_end(&m, TENON_ELAYOUT, err);
 }
 
 static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
@@ -319,11 +312,11 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
     if ((spec->flags & TENON_SPEC_DENSE) && !(view->flags & TENON_VIEW_DENSE))
         return bad_layout(spec, view, b, "without gaps", err);
     if (spec->alignment > 1 && view->numel && (int64_t)tenon_view_alignment(view) < spec->alignment) {
-        message m;
+        tenon__message m;
         message_expected(&m, spec, spec->text_length, view, b);
         tenon__text_add(&m.text, "the memory is aligned to %zu bytes, not %" PRId64, tenon_view_alignment(view),
                         spec->alignment);
-        return message_end(&m, TENON_ELAYOUT, err);
+        return tenon__message_end(&m, TENON_ELAYOUT, err);
     }
     return TENON_OK;
 }
@@ -342,29 +335,29 @@ static bool device_fits(const tenon_spec *spec, tenon_device device)
 static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                  tenon_error *err)
 {
-    message m;
+    tenon__message m;
     if (!device_fits(spec, view->device)) {
         message_expected(&m, spec, spec->text_length, view, b);
         tenon__text_add(&m.text, "the memory is on ");
         tenon__text_add_device(&m.text, view->device);
         if (!spec->devices)
             tenon__text_add(&m.text, ", which the CPU cannot read");
-        return message_end(&m, TENON_EDEVICE, err);
+        return tenon__message_end(&m, TENON_EDEVICE, err);
     }
     if (!(spec->flags & TENON_SPEC_WRITE))
         return TENON_OK;
     const char *subject = b->argument ? "" : "the tensor";
     if (view->flags & TENON_READ_ONLY) {
-        message_begin(&m, b);
+        tenon__message_begin(&m, b);
         tenon__text_add(&m.text, "%s is read-only; it is written to: pass a copy", subject);
-        return message_end(&m, TENON_EREADONLY, err);
+        return tenon__message_end(&m, TENON_EREADONLY, err);
     }
     if (!(spec->flags & TENON_SPEC_ALIAS) && tenon_view_self_overlaps(view)) {
-        message_begin(&m, b);
+        tenon__message_begin(&m, b);
         tenon__text_add(&m.text, "%s overlaps itself (strides ", subject);
         tenon__text_add_list(&m.text, view->ndim, view->strides);
         tenon__text_add(&m.text, "); it is written to: pass a copy");
-        return message_end(&m, TENON_EOVERLAP, err);
+        return tenon__message_end(&m, TENON_EOVERLAP, err);
     }
     return TENON_OK;
 }
@@ -382,10 +375,10 @@ tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view, co
     if (!view) {
         if (spec->flags & TENON_SPEC_OPTIONAL)
             return TENON_OK;
-        message m;
+        tenon__message m;
         message_expected(&m, spec, spec->type_length, view, bindings);
         tenon__text_add(&m.text, "it cannot be left out");
-        return message_end(&m, TENON_EINVAL, err);
+        return tenon__message_end(&m, TENON_EINVAL, err);
     }
     tenon_status status = match_dtype(spec, view, bindings, err);
     if (!status)

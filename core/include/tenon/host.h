@@ -1,0 +1,134 @@
+/* For those who host functions: signatures, what matches them, and the checks before a library is trusted.
+ *
+ * A host looks at a file (tenon_library_check), opens it, checks its module (tenon_module_check), compiles each signature
+ * once (tenon_signature_alloc), and for each call turns its runtime's values into `tenon_value`s, matches them
+ * (tenon_signature_match), makes the results (tenon_signature_result), and calls.
+ *
+ * signature = name "(" [params] ")" ["->" results] ["where" Var "=" dtypes {"," Var "=" dtypes}]
+ * params    = param {"," param}     a bare "*": what follows is keyword-only
+ * param     = name ":" type ["=" literal]
+ * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle) ["?"] | tensor
+ * enum      = string {"|" string}   'mean'|'sum', in either kind of quote
+ * handle    = "handle(" string ")"
+ * results   = [name ":"] type {"," [name ":"] type}
+ * tensor    as in spec.h; in a result a dimension may be "?": the function says
+ *
+ * The literals are Python's: 1, -2.5e3, True, None, 'text', and (1, 2) for ints and floats. docs/signatures.md says what
+ * it all means. */
+#ifndef TENON_HOST_H
+#define TENON_HOST_H
+
+#include <tenon/spec.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
+
+/* Bits of tenon_parameter.flags. */
+#define TENON_PARAMETER_OPTIONAL     (1u << 0) /* None is allowed */
+#define TENON_PARAMETER_DEFAULT      (1u << 1) /* may be left out: `value` is used */
+#define TENON_PARAMETER_KEYWORD_ONLY (1u << 2)
+#define TENON_PARAMETER_OPEN         (1u << 3) /* a tensor result that only the function can make */
+
+/* A parameter or a result. */
+typedef struct tenon_parameter {
+    const char *name; /* NULL: a result without one */
+    uint32_t kind;    /* TENON_KIND_… */
+    uint32_t flags;
+    int32_t dim;                /* an int: the slot of the dimension that it binds, or -1 */
+    int32_t count;              /* ints[N], floats[N]: N, or -1; an enum: how many choices */
+    const char *const *choices; /* of an enum */
+    const char *handle;         /* its type */
+    const tenon_spec *spec;     /* a tensor's */
+    const char *type;           /* as it is written: "f32[n] c", "'mean'|'sum'" */
+    const char *literal;        /* the default as it is written, or NULL: None for what is optional */
+    tenon_value value;          /* the default */
+} tenon_parameter;
+
+/* A compiled signature; never changed after it is made, so any number of threads may use it. */
+typedef struct tenon_signature {
+    const char *text;
+    const char *name;
+    const tenon_parameter *params;
+    const tenon_parameter *results;
+    int32_t nparams;
+    int32_t npositional; /* those before the "*" */
+    int32_t nrequired;   /* positional ones without a default */
+    int32_t nresults;
+    int32_t ntensors;   /* tensor parameters */
+    int32_t nwritten;   /* of these, written */
+    bool named_results; /* all have a name, or none */
+    bool open_results;  /* some are TENON_PARAMETER_OPEN */
+    size_t size;        /* private: of the one block that it is */
+    tenon_names names;
+} tenon_signature;
+
+/* Compile a signature.
+ *
+ * Release:   tenon_signature_release(*out).
+ * Errors:    TENON_EPARSE, with a caret under the mistake; TENON_EINVAL (NULL), TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err);
+
+/* NULL does nothing. */
+TENON_API void tenon_signature_release(tenon_signature *signature);
+
+/* Match the arguments of a call, whose kinds are those of the parameters or TENON_KIND_NONE: bind all names, then check
+ * all arguments in their order, then that nothing written is used twice. On TENON_OK `bindings` has the values of
+ * tenon_call.dims and .types; what only arguments that were not given would bind is -1.
+ *
+ * `objects` (or NULL) has a word for messages for each argument, such as "numpy.ndarray". Without `err` a mismatch costs
+ * little more than a match: a host may ask again for the message. The views' shapes must live as long as the bindings.
+ *
+ * Errors: those of tenon_spec_check; TENON_EOVERLAP (two arguments share memory, and one is written). */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_match(const tenon_signature *signature, const tenon_value *args,
+                                                             const char *const *objects, tenon_bindings *bindings,
+                                                             tenon_error *err);
+
+/* The dtype and shape of a tensor result after a match. A dimension that only the function knows is -1.
+ *
+ * Errors: TENON_ESHAPE (a negative size, too many dimensions), TENON_EOVERFLOW, TENON_EINVAL (a name without a value). */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index,
+                                                              const tenon_bindings *bindings, tenon_dtype *dtype,
+                                                              int32_t *ndim, int64_t shape[TENON_MAX_NDIM],
+                                                              tenon_error *err);
+
+/* Whether the function may make the result `index` with this shape; *dtype is what it then has.
+ *
+ * Errors: TENON_ESHAPE, TENON_EINVAL (a result that is made already, or no tensor), those of tenon_signature_result. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_open_result(const tenon_signature *signature, int32_t index,
+                                                                   const tenon_bindings *bindings, int32_t ndim,
+                                                                   const int64_t *shape, tenon_dtype *dtype,
+                                                                   tenon_error *err);
+
+/* Whether the caller's own tensor can be the result `index`: dtype, shape, C order, writable, where the call runs, and
+ * not sharing memory with an argument but as "alias" and "inplace(x)" allow.
+ *
+ * Errors: as tenon_signature_match. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t index,
+                                                                 const tenon_view *out, const tenon_value *args,
+                                                                 tenon_device device, tenon_bindings *bindings,
+                                                                 tenon_error *err);
+
+/* --------------------------------------------------------------------------------------------------------- modules */
+
+/* Whether the bytes of a file can be a shared library of this machine, whole: opening one that is cut off kills the
+ * process. Looks at ELF files only; elsewhere it says yes to everything.
+ *
+ * Errors: TENON_EINVAL, with what is wrong. */
+TENON_API TENON_NODISCARD tenon_status tenon_library_check(const void *bytes, size_t size, tenon_error *err);
+
+/* Whether this library can host the module: magic, version, sizes, and that what must be there is there.
+ *
+ * Errors: TENON_EINVAL, TENON_EVERSION. */
+TENON_API TENON_NODISCARD tenon_status tenon_module_check(const tenon_module *module, tenon_error *err);
+
+/* An entry of a checked module's table, whatever the size of its entries: what they do not have is 0. */
+TENON_API void tenon_module_function(const tenon_module *module, int64_t index, tenon_function *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

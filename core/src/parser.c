@@ -1,0 +1,175 @@
+#include "parser.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...)
+{
+    char what[200];
+    tenon__text text = {what, sizeof what, 0};
+    va_list arguments;
+    va_start(arguments, format);
+    tenon__text_add_va(&text, format, arguments);
+    va_end(arguments);
+    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of. */
+    char shown[121];
+    size_t first = at > 80 ? at - 60 : 0, length = 0;
+    for (; p->text[first + length] && length < sizeof shown - 1; length++)
+        shown[length] = (unsigned char)p->text[first + length] < ' ' ? ' ' : p->text[first + length];
+    shown[length] = '\0';
+    return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%s%s\n  %*s^", p->function, what, first ? "..." : "",
+                           shown, p->text[first + length] ? "..." : "", (int)(at - first) + (first ? 3 : 0), "");
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+void tenon__skip_spaces(tenon__parser *p)
+{
+    while (is_space(p->text[p->at]))
+        p->at++;
+}
+
+/* Where the text before the parser ends, without spaces. */
+size_t tenon__end_of_text(const tenon__parser *p)
+{
+    size_t at = p->at;
+    while (at > 0 && is_space(p->text[at - 1]))
+        at--;
+    return at;
+}
+
+/* Take the character if it is next. */
+bool tenon__take(tenon__parser *p, char wanted)
+{
+    tenon__skip_spaces(p);
+    if (p->text[p->at] != wanted)
+        return false;
+    p->at++;
+    return true;
+}
+
+tenon_status tenon__expect(tenon__parser *p, char wanted, const char *where)
+{
+    return tenon__take(p, wanted) ? TENON_OK : tenon__parse_fail(p, p->at, "expected '%c' %s", wanted, where);
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+tenon__word tenon__peek_word(tenon__parser *p)
+{
+    tenon__skip_spaces(p);
+    tenon__word w = {p->text + p->at, 0, p->at};
+    while (is_word(w.start[w.length]))
+        w.length++;
+    return w;
+}
+
+tenon__word tenon__take_word(tenon__parser *p)
+{
+    tenon__word w = tenon__peek_word(p);
+    p->at += w.length;
+    return w;
+}
+
+bool tenon__word_is(tenon__word w, const char *text)
+{
+    return strlen(text) == w.length && memcmp(w.start, text, w.length) == 0;
+}
+
+/* The slot of a name in one of the tables of names, added where it is new. */
+tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
+                           int32_t most, int32_t *slot)
+{
+    if (w.length >= TENON_NAME_SIZE)
+        return tenon__parse_fail(p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
+    for (int32_t i = 0; i < *count; i++) {
+        if (tenon__word_is(w, table[i])) {
+            *slot = i;
+            return TENON_OK;
+        }
+    }
+    if (*count == most)
+        return tenon__parse_fail(p, w.at, "more than %d names", most);
+    memcpy(table[*count], w.start, w.length);
+    table[*count][w.length] = '\0';
+    *slot = (*count)++;
+    return TENON_OK;
+}
+
+tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
+{
+    tenon__word w = tenon__take_word(p);
+    int64_t number = 0;
+    for (size_t i = 0; i < w.length; i++) {
+        if (w.start[i] < '0' || w.start[i] > '9')
+            return tenon__parse_fail(p, w.at + i, "a number has digits only, and a name starts with a letter");
+        if (tenon__mul_overflows(number, 10, &number) || tenon__add_overflows(number, w.start[i] - '0', &number))
+            return tenon__parse_fail(p, w.at, "a number larger than 64 bits can count");
+    }
+    if (w.length == 0)
+        return tenon__parse_fail(p, w.at, "expected a number");
+    *out = number;
+    return TENON_OK;
+}
+
+/* strtod, whatever character the locale has for the point. */
+static bool read_double(const char *text, size_t length, double *out)
+{
+    char buffer[128];
+    const char *point = localeconv()->decimal_point;
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        const char *piece = text[i] == '.' ? point : text + i;
+        size_t size = text[i] == '.' ? strlen(point) : 1;
+        if (used + size >= sizeof buffer)
+            return false;
+        memcpy(buffer + used, piece, size);
+        used += size;
+    }
+    buffer[used] = '\0';
+    char *end;
+    *out = strtod(buffer, &end);
+    return end == buffer + used;
+}
+
+tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole, double *number)
+{
+    tenon__skip_spaces(p);
+    size_t at = p->at, end = at + (p->text[at] == '-'), first = end;
+    bool plain = true;
+    while (p->text[end] >= '0' && p->text[end] <= '9')
+        end++;
+    size_t digits = end - first;
+    if (p->text[end] == '.') {
+        plain = false;
+        for (end++; p->text[end] >= '0' && p->text[end] <= '9'; end++)
+            digits++;
+    }
+    if (digits && (p->text[end] == 'e' || p->text[end] == 'E')) {
+        plain = false;
+        end += 1u + (p->text[end + 1] == '-' || p->text[end + 1] == '+');
+        while (p->text[end] >= '0' && p->text[end] <= '9')
+            end++;
+    }
+    p->at = end;
+    if (!digits || tenon__peek_word(p).length || !read_double(p->text + at, end - at, number))
+        return tenon__parse_fail(p, at, integer ? "expected an integer" : "expected a number");
+    if (!integer)
+        return TENON_OK;
+    if (!plain || (digits > 1 && p->text[first] == '0'))
+        return tenon__parse_fail(p, at, "expected an integer");
+    *whole = 0;
+    for (size_t i = first; i < end; i++) /* downwards, since there is one more negative number than positive ones */
+        if (tenon__mul_overflows(*whole, 10, whole) || tenon__add_overflows(*whole, -(p->text[i] - '0'), whole))
+            return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+    if (first == at && (*whole == INT64_MIN || (*whole = -*whole, false)))
+        return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+    return TENON_OK;
+}

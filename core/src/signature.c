@@ -1,0 +1,591 @@
+/* The compiler of signatures: text to one block that holds no pointer outside itself. */
+#include "spec.h"
+
+#include <string.h>
+
+/* The block of a signature, filled from the front. What the parts can need at most follows from the text's characters:
+ * a tensor has a "[", a parameter or result a "," or parenthesis before or behind it, a string has two quotes. */
+typedef struct block {
+    tenon_signature *signature;
+    tenon_parameter *params;
+    tenon_parameter *results;
+    tenon_spec *specs;
+    const char **strings;
+    double *numbers; /* lists of doubles or of int64_t */
+    char *text;      /* pieces of the text, each ended by 0 */
+} block;
+
+typedef struct compiler {
+    tenon__parser p;
+    block room;                                              /* what is left of it */
+    tenon_signature *out;                                    /* being filled */
+    tenon_parameter *item;                                   /* the parameter or result at hand */
+    const tenon_names *prior;                                /* the names of the first reading, or NULL */
+    size_t starts[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* where each type begins in the text */
+    bool keyword_only;
+} compiler;
+
+/* ---------------------------------------------------------------------------------------------------------- pieces */
+
+/* A copy of part of the text. */
+static const char *keep(compiler *c, size_t from, size_t to)
+{
+    char *copy = c->room.text;
+    memcpy(copy, c->p.text + from, to - from);
+    copy[to - from] = '\0';
+    c->room.text += to - from + 1;
+    return copy;
+}
+
+static bool starts_name(char letter)
+{
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
+}
+
+/* Words that one of the languages that call functions keeps for itself, and those that every function understands. */
+static bool is_reserved(tenon__word w)
+{
+    static const char *const words[] = {
+        "False",  "None",    "True",     "and",      "as",    "assert", "async", "await",  "break", "case",
+        "catch",  "class",   "continue", "def",      "del",   "do",     "elif",  "else",   "end",   "except",
+        "false",  "finally", "fn",       "for",      "from",  "global", "if",    "import", "in",    "is",
+        "lambda", "like",    "nil",      "nonlocal", "not",   "or",     "out",   "pass",   "raise", "rescue",
+        "return", "true",    "try",      "when",     "while", "with",   "yield"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (tenon__word_is(w, words[i]))
+            return true;
+    return false;
+}
+
+static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out)
+{
+    tenon__word w = tenon__take_word(&c->p);
+    if (w.length == 0 || !starts_name(*w.start))
+        return tenon__parse_fail(&c->p, w.at, "expected the name of a %s", of_what);
+    if (w.length >= TENON_NAME_SIZE)
+        return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
+    if (is_reserved(w))
+        return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
+    *out = w;
+    return TENON_OK;
+}
+
+/* 'text' or "text"; without escapes, so that what is written is what it is. */
+static tenon_status take_string(compiler *c, const char **out)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    char quote = p->text[at];
+    if (quote != '\'' && quote != '"')
+        return tenon__parse_fail(p, at, "expected a string in quotes");
+    size_t end = at + 1;
+    while (p->text[end] && p->text[end] != quote && p->text[end] != '\\' && (unsigned char)p->text[end] >= ' ')
+        end++;
+    if (p->text[end] == '\\')
+        return tenon__parse_fail(p, end, "a string has no escapes");
+    if (p->text[end] != quote)
+        return tenon__parse_fail(p, at, "a string without an end");
+    p->at = end + 1;
+    *out = keep(c, at + 1, end);
+    return TENON_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------------- literals */
+
+static tenon_status take_list(compiler *c, bool integers, tenon_value *value)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    char close = p->text[at] == '(' ? ')' : ']';
+    if (!tenon__take(p, '(') && !tenon__take(p, '['))
+        return tenon__parse_fail(p, at, "expected a list such as (1, 2)");
+    double *list = c->room.numbers;
+    int64_t length = 0;
+    while (!tenon__take(p, close)) {
+        int64_t whole = 0;
+        double number = 0;
+        tenon_status status = tenon__take_literal(p, integers, &whole, &number);
+        if (!status && !tenon__take(p, ',')) {
+            tenon__skip_spaces(p);
+            if (p->text[p->at] != close)
+                status = tenon__expect(p, close, "after a list");
+            else if (close == ')' && length == 0) /* in Python (1) is a number */
+                status = tenon__parse_fail(p, p->at, "a list of one is written (1,) or [1]");
+        }
+        if (status)
+            return status;
+        if (integers)
+            memcpy(&list[length++], &whole, sizeof whole);
+        else
+            list[length++] = number;
+    }
+    if (c->item->count >= 0 && length != c->item->count)
+        return tenon__parse_fail(p, at, "expected %d numbers", c->item->count);
+    c->room.numbers += length;
+    value->as.list.data = list;
+    value->as.list.length = length;
+    return TENON_OK;
+}
+
+static tenon_status take_choice(compiler *c, tenon_value *value)
+{
+    const char *text = NULL;
+    size_t at = (tenon__skip_spaces(&c->p), c->p.at);
+    tenon_status status = take_string(c, &text);
+    for (int32_t i = 0; !status && i < c->item->count; i++) {
+        if (strcmp(c->item->choices[i], text) == 0) {
+            value->as.integer = i;
+            return TENON_OK;
+        }
+    }
+    return status ? status : tenon__parse_fail(&c->p, at, "'%s' is not one of %s", text, c->item->type);
+}
+
+/* What stands behind the "=" of a parameter. */
+static tenon_status take_default(compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    tenon_value *value = &item->value;
+    tenon__word w = tenon__peek_word(p);
+    tenon_status status = TENON_OK;
+    value->kind = item->kind;
+    if (tenon__word_is(w, "None")) {
+        tenon__take_word(p);
+        value->kind = TENON_KIND_NONE;
+        if (!(item->flags & TENON_PARAMETER_OPTIONAL))
+            return tenon__parse_fail(p, w.at, "None is allowed where the type has a '?'");
+    } else if (item->kind == TENON_KIND_INT) {
+        double ignored;
+        status = tenon__take_literal(p, true, &value->as.integer, &ignored);
+    } else if (item->kind == TENON_KIND_FLOAT) {
+        int64_t ignored;
+        status = tenon__take_literal(p, false, &ignored, &value->as.number);
+    } else if (item->kind == TENON_KIND_BOOL) {
+        tenon__take_word(p);
+        value->as.integer = tenon__word_is(w, "True");
+        if (!value->as.integer && !tenon__word_is(w, "False"))
+            return tenon__parse_fail(p, w.at, "expected True or False");
+    } else if (item->kind == TENON_KIND_STR) {
+        const char *text = NULL;
+        status = take_string(c, &text);
+        value->as.list.data = text;
+        value->as.list.length = text ? (int64_t)strlen(text) : 0;
+    } else if (item->kind == TENON_KIND_ENUM) {
+        status = take_choice(c, value);
+    } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
+        status = take_list(c, item->kind == TENON_KIND_INTS, value);
+    } else {
+        return tenon__parse_fail(p, w.at, "the only default of %s is None",
+                                 item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
+    }
+    if (status)
+        return status;
+    item->literal = keep(c, w.at, tenon__end_of_text(p));
+    item->flags |= TENON_PARAMETER_DEFAULT;
+    return TENON_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- types */
+
+static tenon_status take_enum(compiler *c)
+{
+    tenon_parameter *item = c->item;
+    item->kind = TENON_KIND_ENUM;
+    item->choices = c->room.strings;
+    item->count = 0;
+    do {
+        tenon_status status = take_string(c, c->room.strings);
+        if (status)
+            return status;
+        for (int32_t i = 0; i < item->count; i++)
+            if (strcmp(item->choices[i], *c->room.strings) == 0)
+                return tenon__parse_fail(&c->p, c->p.at - 1, "'%s' stands here twice", item->choices[i]);
+        item->count++;
+        c->room.strings++;
+    } while (tenon__take(&c->p, '|'));
+    return TENON_OK;
+}
+
+static tenon_status take_handle(compiler *c)
+{
+    c->item->kind = TENON_KIND_HANDLE;
+    tenon_status status = tenon__expect(&c->p, '(', "after 'handle'");
+    if (!status)
+        status = take_string(c, &c->item->handle);
+    if (!status && !*c->item->handle)
+        return tenon__parse_fail(&c->p, c->p.at - 1, "a handle has a name");
+    return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
+}
+
+static tenon_status take_tensor(compiler *c)
+{
+    tenon_parameter *item = c->item;
+    tenon_spec *spec = c->room.specs;
+    item->kind = TENON_KIND_TENSOR;
+    item->spec = spec;
+    tenon_status status = tenon__parse_tensor(&c->p, spec);
+    if (status)
+        return status;
+    c->room.specs++;
+    if (spec->flags & TENON_SPEC_OPTIONAL)
+        item->flags |= TENON_PARAMETER_OPTIONAL;
+    return TENON_OK;
+}
+
+static tenon_status take_type(compiler *c)
+{
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } scalars[] = {{"int", TENON_KIND_INT},      {"float", TENON_KIND_FLOAT}, {"bool", TENON_KIND_BOOL},
+                   {"str", TENON_KIND_STR},      {"ints", TENON_KIND_INTS},   {"floats", TENON_KIND_FLOATS},
+                   {"handle", TENON_KIND_HANDLE}};
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    tenon_status status = TENON_OK;
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    item->kind = TENON_KIND_NONE;
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        if (tenon__word_is(w, scalars[i].name))
+            item->kind = scalars[i].kind;
+    /* bool[n] and bool|u8[n] are tensors. */
+    bool listed = item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS;
+    if (!listed && (p->text[after] == '[' || (p->text[after] == '|' && item->kind != TENON_KIND_NONE)))
+        item->kind = TENON_KIND_NONE;
+    if (item->kind != TENON_KIND_NONE)
+        tenon__take_word(p);
+    if (item->kind == TENON_KIND_HANDLE) {
+        status = take_handle(c);
+    } else if (listed && tenon__take(p, '[')) {
+        int64_t count = 0;
+        status = tenon__take_number(p, &count);
+        if (!status && (count < 1 || count > 1024))
+            return tenon__parse_fail(p, p->at - 1, "expected a number from 1 to 1024");
+        item->count = (int32_t)count;
+        status = status ? status : tenon__expect(p, ']', "after the number");
+    } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
+        status = take_enum(c);
+    } else if (item->kind == TENON_KIND_NONE) {
+        status = take_tensor(c);
+    }
+    if (!status && item->kind != TENON_KIND_TENSOR && tenon__take(p, '?'))
+        item->flags |= TENON_PARAMETER_OPTIONAL;
+    if (!status)
+        item->type = keep(c, w.at, tenon__end_of_text(p));
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------ parameters and results */
+
+static tenon_status check_new_name(compiler *c, tenon__word w, const tenon_parameter *items, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (items[i].name && tenon__word_is(w, items[i].name))
+            return tenon__parse_fail(&c->p, w.at, "'%s' stands here twice", items[i].name);
+    return TENON_OK;
+}
+
+static tenon_status take_parameter(compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = {0};
+    tenon_status status = take_name(c, "parameter", &w);
+    if (!status)
+        status = check_new_name(c, w, out->params, out->nparams);
+    if (!status && out->nparams == TENON_MAX_PARAMETERS)
+        status = tenon__parse_fail(p, w.at, "more than %d parameters", TENON_MAX_PARAMETERS);
+    if (!status)
+        status = tenon__expect(p, ':', "after the name of a parameter");
+    if (status)
+        return status;
+    tenon_parameter *item = c->item = &c->room.params[out->nparams];
+    *item = (tenon_parameter){.name = keep(c, w.at, w.at + w.length), .dim = -1, .count = -1};
+    item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
+    /* An int that is used as a dimension appears here for the first time, if it has not before. */
+    for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
+        if (tenon__word_is(w, c->prior->dims[i]) && tenon__word_is(tenon__peek_word(p), "int"))
+            status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &item->dim);
+    tenon__skip_spaces(p);
+    c->starts[out->nparams] = p->at;
+    if (!status)
+        status = take_type(c);
+    if (!status && tenon__take(p, '='))
+        status = take_default(c);
+    if (status)
+        return status;
+    if (item->flags & TENON_PARAMETER_OPTIONAL)
+        item->flags |= TENON_PARAMETER_DEFAULT; /* None, where nothing else is said */
+    item->value.flags = TENON_VALUE_DEFAULT;
+    bool required = !(item->flags & TENON_PARAMETER_DEFAULT);
+    if (!c->keyword_only) {
+        if (required && out->nrequired < out->npositional)
+            return tenon__parse_fail(p, w.at, "'%s' needs a default: one before it has one", item->name);
+        out->nrequired += required;
+        out->npositional++;
+    }
+    out->ntensors += item->kind == TENON_KIND_TENSOR;
+    out->nwritten += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+    out->nparams++;
+    return TENON_OK;
+}
+
+static tenon_status take_parameters(compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_status status = tenon__expect(p, '(', "after the name of a function");
+    if (status || tenon__take(p, ')'))
+        return status;
+    do {
+        tenon__skip_spaces(p);
+        size_t at = p->at;
+        if (tenon__take(p, '*')) {
+            if (c->keyword_only)
+                return tenon__parse_fail(p, at, "a second '*'");
+            c->keyword_only = true;
+            status = tenon__expect(p, ',', "after '*', and parameters behind it");
+        }
+        if (!status)
+            status = take_parameter(c);
+    } while (!status && tenon__take(p, ','));
+    return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
+}
+
+/* What a result cannot be. */
+static tenon_status check_result(compiler *c, size_t at)
+{
+    const tenon_parameter *item = c->item;
+    const tenon_spec *spec = item->spec;
+    if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
+        return tenon__parse_fail(&c->p, at, "a result cannot be a list; give a tensor");
+    if (!spec)
+        return TENON_OK;
+    if (spec->variable < 0 && (spec->dtypes.count != 1 || spec->dtypes.kinds))
+        return tenon__parse_fail(&c->p, at, "a result has one dtype, or a variable that an argument binds");
+    if ((spec->flags & (TENON_SPEC_WRITE | TENON_SPEC_F | TENON_SPEC_ANYWHERE)) || spec->alignment)
+        return tenon__parse_fail(&c->p, at,
+                                 "a result is in C order, written, and where the call runs: "
+                                 "'rw', 'f', 'aligned' and 'anywhere' say nothing here");
+    for (int32_t i = 0; i < spec->ndims; i++)
+        if (spec->dims[i].kind == TENON__DIM_ANY)
+            return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at,
+                                     "a size that only the function knows is '?'");
+    return TENON_OK;
+}
+
+static tenon_status take_result(compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    bool named = w.length && p->text[after] == ':';
+    tenon_status status = TENON_OK;
+    if (out->nresults == TENON_MAX_RESULTS)
+        return tenon__parse_fail(p, w.at, "more than %d results", TENON_MAX_RESULTS);
+    if (out->nresults && named != out->named_results)
+        return tenon__parse_fail(p, w.at, "either all results have a name, or none");
+    tenon_parameter *item = c->item = &c->room.results[out->nresults];
+    *item = (tenon_parameter){.dim = -1, .count = -1};
+    if (named) {
+        status = take_name(c, "result", &w);
+        if (!status && *w.start == '_')
+            status = tenon__parse_fail(p, w.at, "the name of a result starts with a letter");
+        if (!status)
+            status = check_new_name(c, w, out->results, out->nresults);
+        if (!status)
+            status = tenon__expect(p, ':', "after the name of a result");
+        item->name = status ? NULL : keep(c, w.at, w.at + w.length);
+    }
+    tenon__skip_spaces(p);
+    size_t at = c->starts[TENON_MAX_PARAMETERS + out->nresults] = p->at;
+    if (!status)
+        status = take_type(c);
+    if (!status)
+        status = check_result(c, at);
+    if (status)
+        return status;
+    tenon_spec *spec = item->spec ? c->room.specs - 1 : NULL;
+    if (spec) {
+        bool open = spec->flags & TENON_SPEC_OPTIONAL;
+        for (int32_t i = 0; i < spec->ndims; i++)
+            open |= spec->dims[i].kind == TENON__DIM_UNKNOWN;
+        /* As a constraint on the caller's own tensor. Where it must be is for the call to say. */
+        spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
+        item->flags |= open ? TENON_PARAMETER_OPEN : 0;
+        out->open_results |= open;
+    }
+    out->named_results = named;
+    out->nresults++;
+    return TENON_OK;
+}
+
+static tenon_status take_results(compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    if (p->text[p->at] != '-' || p->text[p->at + 1] != '>')
+        return TENON_OK;
+    p->at += 2;
+    p->in_result = true;
+    tenon_status status;
+    do {
+        status = take_result(c);
+    } while (!status && tenon__take(p, ','));
+    p->in_result = false;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- what holds for all together */
+
+/* The names that stand alone in an argument, and so get a value. */
+typedef struct bound_names {
+    uint32_t dims, stars, types;
+} bound_names;
+
+static bound_names names_bound(const tenon_signature *s)
+{
+    bound_names bound = {0};
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_spec *spec = s->params[i].spec;
+        if (s->params[i].dim >= 0)
+            bound.dims |= 1u << s->params[i].dim;
+        if (spec && spec->variable >= 0)
+            bound.types |= 1u << spec->variable;
+        for (int32_t k = 0; spec && k < spec->ndims; k++) {
+            if (spec->dims[k].kind == TENON__DIM_NAME)
+                bound.dims |= 1u << spec->dims[k].slot;
+            else if (spec->dims[k].kind == TENON__DIM_STAR)
+                bound.stars |= 1u << spec->dims[k].slot;
+        }
+    }
+    return bound;
+}
+
+static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_t at, bound_names bound)
+{
+    const tenon_spec *spec = item->spec;
+    const tenon_names *names = &c->out->names;
+    if (spec->variable >= 0 && !(names->defined >> spec->variable & 1))
+        return tenon__parse_fail(&c->p, at,
+                                 "'%s' is no dtype; a variable needs a where clause, such as \"where %s = f32|f64\"",
+                                 names->types[spec->variable], names->types[spec->variable]);
+    if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
+        return tenon__parse_fail(&c->p, at, "no argument says what '%s' is", names->types[spec->variable]);
+    for (int32_t i = 0; i < spec->ncode; i++)
+        if (spec->code[i].kind == TENON__OP_NAME && !(bound.dims >> spec->code[i].value & 1))
+            return tenon__parse_fail(&c->p, at + (size_t)spec->code[i].at,
+                                     "no argument says what '%s' is: it stands alone nowhere",
+                                     names->dims[spec->code[i].value]);
+    for (int32_t i = 0; i < spec->ndims; i++)
+        if (spec->dims[i].kind == TENON__DIM_STAR && !(bound.stars >> spec->dims[i].slot & 1))
+            return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at, "no argument says what '*%s' is",
+                                     names->stars[spec->dims[i].slot]);
+    if (!(spec->flags & TENON_SPEC_INPLACE))
+        return TENON_OK;
+    for (int32_t i = 0; i < c->out->nparams; i++) {
+        const tenon_parameter *other = &c->out->params[i];
+        if (other != item && other->spec && strcmp(other->name, spec->inplace) == 0)
+            return TENON_OK;
+    }
+    return tenon__parse_fail(&c->p, at, "inplace(%s) names no other tensor argument", spec->inplace);
+}
+
+static tenon_status check_whole(compiler *c)
+{
+    const tenon_signature *s = c->out;
+    bound_names bound = names_bound(s);
+    tenon_status status = TENON_OK;
+    for (int32_t i = 0; !status && i < s->nparams; i++)
+        if (s->params[i].spec)
+            status = check_tensor(c, &s->params[i], c->starts[i], bound);
+    for (int32_t i = 0; !status && i < s->nresults; i++)
+        if (s->results[i].spec)
+            status = check_tensor(c, &s->results[i], c->starts[TENON_MAX_PARAMETERS + i], bound);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the whole */
+
+static tenon_status read_all(const char *text, block room, const tenon_names *prior, tenon_error *err)
+{
+    tenon_signature *out = room.signature;
+    compiler c = {.room = room, .out = out, .prior = prior};
+    c.p = (tenon__parser){.function = "tenon_signature_alloc", .text = text, .names = &out->names, .err = err};
+    memset(out, 0, sizeof *out);
+    out->params = room.params;
+    out->results = room.results;
+    tenon__word w = {0};
+    tenon_status status = take_name(&c, "function", &w);
+    if (!status)
+        status = take_parameters(&c);
+    if (!status)
+        status = take_results(&c);
+    if (!status)
+        status = tenon__parse_where(&c.p);
+    tenon__skip_spaces(&c.p);
+    if (!status && text[c.p.at])
+        status =
+            tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s", out->nresults ? "" : " or '->'");
+    if (status)
+        return status;
+    out->name = keep(&c, w.at, w.at + w.length);
+    out->text = keep(&c, w.at, tenon__end_of_text(&c.p));
+    /* An int parameter counts as a dimension only where it is used as one: after the first reading that is known. */
+    return prior ? check_whole(&c) : TENON_OK;
+}
+
+static size_t count_of(const char *text, const char *characters)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += strchr(characters, *text) != NULL;
+    return count;
+}
+
+tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)
+{
+    const char *function = "tenon_signature_alloc";
+    enum { LONGEST = 8191 };
+    if (!text || !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, text ? "out" : "text");
+    size_t length = strlen(text);
+    if (length > LONGEST)
+        return tenon_error_set(err, TENON_EPARSE, "%s(): a signature has at most %d characters, this one has %zu",
+                               function, LONGEST, length);
+    size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
+    size_t nnumbers = count_of(text, ",)]") + 1;
+    size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
+    size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
+    size_t numbers = strings + nstrings * sizeof(char *), pieces = numbers + nnumbers * sizeof(double);
+    /* Each character is kept at most four times (a type, a string in it, a default, the whole), with an end each. */
+    size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
+    char *memory = tenon__alloc(size, false);
+    if (!memory)
+        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+    block room = {(void *)memory,           (void *)(memory + params),  (void *)(memory + results),
+                  (void *)(memory + specs), (void *)(memory + strings), (void *)(memory + numbers),
+                  memory + pieces};
+    tenon_status status = read_all(text, room, NULL, err);
+    if (!status) {
+        tenon_names names = room.signature->names;
+        status = read_all(text, room, &names, err);
+    }
+    if (status) {
+        tenon__free(memory, size);
+        return status;
+    }
+    room.signature->size = size;
+    *out = room.signature;
+    return TENON_OK;
+}
+
+void tenon_signature_release(tenon_signature *signature)
+{
+    if (signature)
+        tenon__free(signature, signature->size);
+}

@@ -1,0 +1,355 @@
+/* One call's arguments and results against a compiled signature. */
+#include "spec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------------------------------------- the quick yes */
+
+/* Whether an ordinary view plainly fits, binding what it tells. False says nothing: binding and checking decide. */
+static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const char *name, tenon_bindings *b)
+{
+    int32_t variable = spec->variable;
+    if (variable < 0) {
+        if (!tenon_dtype_equal(spec->dtypes.items[0], view->dtype) && !tenon__dtypes_has(&spec->dtypes, view->dtype))
+            return false;
+    } else if (b->types_bound >> variable & 1) {
+        if (!tenon_dtype_equal(b->types[variable], view->dtype))
+            return false;
+    } else {
+        if (!tenon__dtypes_has(&b->names->allowed[variable], view->dtype))
+            return false;
+        b->types_bound |= 1u << variable;
+        b->types[variable] = view->dtype;
+        b->types_from[variable] = name;
+    }
+    if (spec->star >= 0 || view->ndim != spec->ndims)
+        return false;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon_spec_dim *dim = &spec->dims[i];
+        int64_t size = view->shape[i], value;
+        const char *unbound;
+        if (dim->kind == TENON__DIM_NAME) {
+            if (b->dims_bound >> dim->slot & 1) {
+                if (b->dims[dim->slot] != size)
+                    return false;
+            } else {
+                b->dims_bound |= 1u << dim->slot;
+                b->dims[dim->slot] = size;
+                b->dims_from[dim->slot] = name;
+            }
+        } else if (dim->kind == TENON__DIM_NUMBER) {
+            if (dim->number != size)
+                return false;
+        } else if (dim->kind != TENON__DIM_ANY &&
+                   (!tenon__spec_value(spec, dim, b, &value, &unbound) || value != size)) {
+            return false;
+        }
+    }
+    uint64_t layout = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
+                      (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
+                      (spec->flags & (TENON_SPEC_DENSE | TENON_SPEC_WRITE) ? TENON_VIEW_DENSE : 0);
+    if ((view->flags & layout) != layout || ((spec->flags & TENON_SPEC_WRITE) && (view->flags & TENON_READ_ONLY)))
+        return false;
+    return view->device.device_type == TENON_CPU && (!spec->devices || (spec->devices >> TENON_CPU & 1)) &&
+           (spec->alignment <= 1 || ((uintptr_t)view->data & (uint64_t)(spec->alignment - 1)) == 0);
+}
+
+static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bindings *b)
+{
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        const tenon_value *arg = &args[i];
+        if (param->spec) {
+            if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
+                                             : !tensor_fits(param->spec, arg->as.view, param->name, b))
+                return false;
+        } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
+            if (b->dims_bound >> param->dim & 1) {
+                if (b->dims[param->dim] != arg->as.integer)
+                    return false;
+            } else {
+                b->dims_bound |= 1u << param->dim;
+                b->dims[param->dim] = arg->as.integer;
+                b->dims_from[param->dim] = param->name;
+            }
+        }
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------- two phases */
+
+static const tenon_view *view_of(const tenon_value *arg)
+{
+    return arg->kind == TENON_KIND_TENSOR ? arg->as.view : NULL;
+}
+
+static tenon_status check_int(const tenon_parameter *param, const tenon_value *arg, const tenon_bindings *b,
+                              tenon_error *err)
+{
+    if (b->dims[param->dim] == arg->as.integer)
+        return TENON_OK;
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, " is %" PRId64 ", but %s = %" PRId64, arg->as.integer, b->names->dims[param->dim],
+                    b->dims[param->dim]);
+    if (b->dims_from[param->dim])
+        tenon__text_add(&m.text, " from argument '%s'", b->dims_from[param->dim]);
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
+
+static tenon_status bind_and_check(const tenon_signature *s, const tenon_value *args, const char *const *objects,
+                                   tenon_bindings *b, tenon_error *err)
+{
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        b->argument = param->name;
+        if (param->spec) {
+            tenon_spec_bind(param->spec, view_of(&args[i]), b);
+        } else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT && !(b->dims_bound >> param->dim & 1)) {
+            b->dims_bound |= 1u << param->dim;
+            b->dims[param->dim] = args[i].as.integer;
+            b->dims_from[param->dim] = param->name;
+        }
+    }
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        tenon_status status = TENON_OK;
+        b->argument = param->name;
+        b->object = objects ? objects[i] : NULL;
+        if (param->spec)
+            status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
+        else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
+            status = check_int(param, &args[i], b, err);
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- overlap */
+
+static bool same_view(const tenon_view *a, const tenon_view *b)
+{
+    size_t bytes = (size_t)a->ndim * sizeof(int64_t);
+    return a->data == b->data && a->byte_offset == b->byte_offset && tenon_dtype_equal(a->dtype, b->dtype) &&
+           a->ndim == b->ndim &&
+           (bytes == 0 || (memcmp(a->shape, b->shape, bytes) == 0 && memcmp(a->strides, b->strides, bytes) == 0));
+}
+
+/* Whether what is written under `spec` may share memory with the argument `name`. */
+static bool may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
+{
+    return (spec->flags & TENON_SPEC_ALIAS) ||
+           ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && same_view(view, other));
+}
+
+static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EOVERLAP,
+                           "%s(): argument '%s' shares memory with argument '%s'; it is written to: pass a copy of one",
+                           b->function, first, second);
+}
+
+static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, const tenon_bindings *b,
+                                   tenon_error *err)
+{
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *one = &s->params[i];
+        const tenon_view *view = view_of(&args[i]);
+        if (!view || !(one->spec->flags & TENON_SPEC_WRITE))
+            continue;
+        for (int32_t k = 0; k < s->nparams; k++) {
+            const tenon_parameter *other = &s->params[k];
+            const tenon_view *second = view_of(&args[k]);
+            if (k == i || !second || may_share(one->spec, view, other->name, second))
+                continue;
+            /* Of two that are written it is enough that the other may be the same as this one. */
+            if ((other->spec->flags & TENON_SPEC_WRITE) && may_share(other->spec, second, one->name, view))
+                continue;
+            if (tenon_view_overlaps(view, second))
+                return shared(b, one->name, other->name, err);
+        }
+    }
+    return TENON_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the whole */
+
+static void begin(tenon_bindings *bindings, const tenon_signature *signature)
+{
+    tenon_bindings_reset(bindings, &signature->names);
+    bindings->function = signature->name;
+}
+
+tenon_status tenon_signature_match(const tenon_signature *signature, const tenon_value *args,
+                                   const char *const *objects, tenon_bindings *bindings, tenon_error *err)
+{
+    if (!signature || !bindings || (!args && signature->nparams))
+        return tenon_error_set(err, TENON_EINVAL, "tenon_signature_match(): argument '%s' is NULL",
+                               !signature ? "signature"
+                               : bindings ? "args"
+                                          : "bindings");
+    begin(bindings, signature);
+    if (!all_fit(signature, args, bindings)) {
+        begin(bindings, signature);
+        tenon_status status = bind_and_check(signature, args, objects, bindings, err);
+        if (status)
+            return status;
+    }
+    bindings->argument = bindings->object = NULL;
+    for (int32_t i = 0; i < signature->names.ndims; i++) {
+        if (!(bindings->dims_bound >> i & 1))
+            bindings->dims[i] = -1;
+    }
+    for (int32_t i = 0; i < signature->names.ntypes; i++) {
+        if (!(bindings->types_bound >> i & 1))
+            bindings->types[i] = tenon_dtype_of(0, 0, 0);
+    }
+    return signature->nwritten && signature->ntensors > 1 ? check_overlaps(signature, args, bindings, err) : TENON_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- results */
+
+/* "saxpy(): result 0: ", or with its name. */
+static void begin_result(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
+{
+    tenon__message_begin(m, b);
+    if (s->results[index].name)
+        tenon__text_add(&m->text, "result '%s': ", s->results[index].name);
+    else
+        tenon__text_add(&m->text, "result %d: ", index);
+}
+
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon_spec_dim *dim,
+                                const tenon_bindings *b, int64_t *size, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    const char *unbound = NULL;
+    bool known = tenon__spec_value(spec, dim, b, size, &unbound);
+    if (known && *size >= 0)
+        return TENON_OK;
+    tenon__message m;
+    begin_result(&m, s, index, b);
+    tenon__text_add(&m.text, "dimension %d, %.*s, ", (int)(dim - spec->dims), dim->length, spec->text + dim->at);
+    if (unbound) {
+        tenon__text_add(&m.text, "has no value: no argument that was given says what %s is", unbound);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    if (known)
+        tenon__text_add(&m.text, "is %" PRId64, *size);
+    else
+        tenon__text_add(&m.text, "has no value in 64 bits");
+    tenon__message_add_values(&m, spec, dim, b);
+    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+}
+
+/* The dimensions that "*name" stands for. */
+static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
+                                int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    int32_t more = b->stars_bound >> slot & 1 ? b->star_ndims[slot] : -1;
+    if (more >= 0 && *ndim + more <= TENON_MAX_NDIM) {
+        for (int32_t i = 0; i < more; i++)
+            shape[(*ndim)++] = b->stars[slot][i];
+        return TENON_OK;
+    }
+    tenon__message m;
+    begin_result(&m, s, index, b);
+    tenon__text_add(&m.text,
+                    more < 0 ? "no argument that was given says what *%s is" : "with *%s more than 64 dimensions",
+                    b->names->stars[slot]);
+    return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
+}
+
+tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    const char *function = "tenon_signature_result";
+    if (!signature || !bindings || !dtype || !ndim || !shape)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): an argument is NULL", function);
+    const tenon_spec *spec = index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
+    if (!spec)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
+                               signature->name, index);
+    if (spec->variable >= 0 && !(bindings->types_bound >> spec->variable & 1)) {
+        tenon__message m;
+        begin_result(&m, signature, index, bindings);
+        tenon__text_add(&m.text, "no argument that was given says what %s is", bindings->names->types[spec->variable]);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    *dtype = spec->variable >= 0 ? bindings->types[spec->variable] : spec->dtypes.items[0];
+    *ndim = 0;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon_spec_dim *dim = &spec->dims[i];
+        tenon_status status = TENON_OK;
+        if (dim->kind == TENON__DIM_STAR)
+            status = result_star(signature, index, dim->slot, bindings, ndim, shape, err);
+        else if (*ndim == TENON_MAX_NDIM)
+            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", signature->name,
+                                     index);
+        else if (dim->kind == TENON__DIM_UNKNOWN)
+            shape[(*ndim)++] = -1;
+        else
+            status = result_size(signature, index, dim, bindings, &shape[(*ndim)++], err);
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_open_result(const tenon_signature *signature, int32_t index,
+                                         const tenon_bindings *bindings, int32_t ndim, const int64_t *shape,
+                                         tenon_dtype *dtype, tenon_error *err)
+{
+    int32_t wanted_ndim;
+    int64_t wanted[TENON_MAX_NDIM];
+    tenon_status status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
+    if (status)
+        return status;
+    if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
+        return tenon_error_set(err, TENON_EINVAL, "%s(): result %d has a known size and is made already",
+                               signature->name, index);
+    bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
+    for (int32_t i = 0; fits && i < ndim; i++)
+        fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
+    if (fits)
+        return TENON_OK;
+    tenon__message m;
+    begin_result(&m, signature, index, bindings);
+    tenon__text_add(&m.text, "expected %.*s, and the function makes it ", signature->results[index].spec->type_length,
+                    signature->results[index].spec->text);
+    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape))
+        tenon__text_add_list(&m.text, ndim, shape);
+    else
+        tenon__text_add(&m.text, "with %d dimensions", ndim);
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
+
+tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t index, const tenon_view *out,
+                                       const tenon_value *args, tenon_device device, tenon_bindings *bindings,
+                                       tenon_error *err)
+{
+    const tenon_spec *spec =
+        signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
+    if (!spec || !out || !bindings)
+        return tenon_error_set(err, TENON_EINVAL,
+                               "tenon_signature_match_out(): an argument is NULL, or result %d no tensor", index);
+    bindings->argument = "out";
+    tenon_status status = tenon_spec_check(spec, out, bindings, err);
+    bindings->argument = NULL;
+    if (status)
+        return status;
+    bool on_cpu = tenon_device_on_host(device);
+    if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
+        return tenon_error_set(err, TENON_EDEVICE, "%s(): argument 'out' is on %s, and the call runs on %s",
+                               signature->name, tenon__device_phrase(out->device).text,
+                               tenon__device_phrase(device).text);
+    for (int32_t i = 0; i < signature->nparams; i++) {
+        const tenon_view *view = view_of(&args[i]);
+        if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
+            return shared(bindings, "out", signature->params[i].name, err);
+    }
+    return TENON_OK;
+}
