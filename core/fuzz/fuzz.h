@@ -74,6 +74,28 @@ static inline tenon_dtype fuzz_dtype(fuzz_input *in)
     return tenon_dtype_of(known[i][0], known[i][1], tag >= 180 ? 2 + tag % 3 : 1);
 }
 
+/* Any view of up to 8 dimensions; `dims` has room for 16 numbers. False where the input describes none. */
+static inline bool fuzz_view(fuzz_input *in, tenon_view *view, int64_t *dims)
+{
+    int kind = fuzz_byte(in);
+    int64_t shape[8], strides[8];
+    int32_t ndim = kind % 9;
+    for (int32_t i = 0; i < ndim; i++) {
+        shape[i] = fuzz_number(in);
+        strides[i] = kind >= 128 ? fuzz_number(in) : 0;
+    }
+    int device = fuzz_byte(in);
+    tenon_dl_tensor source = {
+        .data = (void *)(uintptr_t)(4096 + (uintptr_t)(fuzz_byte(in) * 8)),
+        .device = tenon_device_of(device < 160 ? TENON_CPU : device % 19, device % 3),
+        .ndim = ndim,
+        .dtype = fuzz_dtype(in),
+        .shape = shape,
+        .strides = kind >= 128 ? strides : NULL,
+    };
+    return tenon_view_init(view, &source, (uint64_t)(fuzz_byte(in) & 1), dims, NULL) == TENON_OK;
+}
+
 /* No tensor, struct or byte is left. */
 static inline void fuzz_nothing_left(void)
 {

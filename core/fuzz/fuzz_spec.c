@@ -4,27 +4,6 @@
 
 enum { MAX_SPECS = 3 };
 
-static bool any_view(fuzz_input *in, tenon_view *view, int64_t *dims)
-{
-    int kind = fuzz_byte(in);
-    int64_t shape[8], strides[8];
-    int32_t ndim = kind % 9;
-    for (int32_t i = 0; i < ndim; i++) {
-        shape[i] = fuzz_number(in);
-        strides[i] = kind >= 128 ? fuzz_number(in) : 0;
-    }
-    int device = fuzz_byte(in);
-    tenon_dl_tensor source = {
-        .data = (void *)(uintptr_t)(4096 + (uintptr_t)(fuzz_byte(in) * 8)),
-        .device = tenon_device_of(device < 160 ? TENON_CPU : device % 19, device % 3),
-        .ndim = ndim,
-        .dtype = fuzz_dtype(in),
-        .shape = shape,
-        .strides = kind >= 128 ? strides : NULL,
-    };
-    return tenon_view_init(view, &source, (uint64_t)(fuzz_byte(in) & 1), dims, NULL) == TENON_OK;
-}
-
 /* Whether the two can be told apart by what spec.h shows. */
 static bool same_spec(const tenon_spec *a, const tenon_spec *b)
 {
@@ -90,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool made[MAX_SPECS];
     for (int i = 0; i < count; i++) {
         tenon_error err = {0};
-        made[i] = any_view(&in, &views[i], dims[i]);
+        made[i] = fuzz_view(&in, &views[i], dims[i]);
         tenon_status status = tenon_spec_match(&specs[i], made[i] ? &views[i] : NULL, &bindings, &err);
         fuzz_check_error(status, &err);
     }

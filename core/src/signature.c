@@ -12,7 +12,8 @@ typedef struct block {
     tenon_spec *specs;
     const char **strings;
     double *numbers; /* lists of doubles or of int64_t */
-    char *text;      /* pieces of the text, each ended by 0 */
+    tenon__quick *quick;
+    char *text; /* pieces of the text, each ended by 0 */
 } block;
 
 typedef struct compiler {
@@ -330,6 +331,7 @@ static tenon_status take_parameter(compiler *c)
     }
     out->ntensors += item->kind == TENON_KIND_TENSOR;
     out->nwritten += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+    out->binds_ints |= item->dim >= 0;
     out->nparams++;
     return TENON_OK;
 }
@@ -561,15 +563,21 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     size_t nnumbers = count_of(text, ",)]") + 1;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
-    size_t numbers = strings + nstrings * sizeof(char *), pieces = numbers + nnumbers * sizeof(double);
+    size_t numbers = strings + nstrings * sizeof(char *), quick = numbers + nnumbers * sizeof(double);
+    size_t pieces = quick + 2 * nitems * sizeof(tenon__quick);
     /* Each character is kept at most four times (a type, a string in it, a default, the whole), with an end each. */
     size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
     char *memory = tenon__alloc(size, false);
     if (!memory)
         return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
-    block room = {(void *)memory,           (void *)(memory + params),  (void *)(memory + results),
-                  (void *)(memory + specs), (void *)(memory + strings), (void *)(memory + numbers),
-                  memory + pieces};
+    block room = {.signature = (void *)memory,
+                  .params = (void *)(memory + params),
+                  .results = (void *)(memory + results),
+                  .specs = (void *)(memory + specs),
+                  .strings = (void *)(memory + strings),
+                  .numbers = (void *)(memory + numbers),
+                  .quick = (void *)(memory + quick),
+                  .text = memory + pieces};
     tenon_status status = read_all(text, room, NULL, err);
     if (!status) {
         tenon_names names = room.signature->names;
@@ -579,8 +587,14 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
         tenon__free(memory, size);
         return status;
     }
-    room.signature->size = size;
-    *out = room.signature;
+    tenon_signature *made = room.signature;
+    for (int32_t i = 0; i < made->nparams + made->nresults; i++) {
+        const tenon_spec *spec = i < made->nparams ? made->params[i].spec : made->results[i - made->nparams].spec;
+        room.quick[i] = spec ? tenon__quick_of(spec) : (tenon__quick){.ndim = -1};
+    }
+    made->quick = room.quick;
+    made->size = size;
+    *out = made;
     return TENON_OK;
 }
 

@@ -6,7 +6,28 @@
 
 /* --------------------------------------------------------------------------------------------------- the quick yes */
 
-/* Whether an ordinary view plainly fits, binding what it tells. False says nothing: binding and checking decide. */
+tenon__quick tenon__quick_of(const tenon_spec *spec)
+{
+    tenon__quick quick = {.ndim = -1};
+    bool on_cpu = !spec->devices || (spec->devices >> TENON_CPU & 1);
+    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || spec->star >= 0 || !on_cpu ||
+        spec->alignment > 1 || spec->ndims > TENON__QUICK_DIMS)
+        return quick;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        if (spec->dims[i].kind != TENON__DIM_NAME && spec->dims[i].kind != TENON__DIM_ANY)
+            return quick;
+        quick.slots[i] = (int8_t)(spec->dims[i].kind == TENON__DIM_NAME ? spec->dims[i].slot : -1);
+    }
+    bool written = spec->flags & TENON_SPEC_WRITE; /* what is dense does not overlap itself */
+    quick.wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) | (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
+                   (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
+    quick.looked_at = quick.wanted | (written ? TENON_READ_ONLY : 0);
+    quick.dtype = spec->dtypes.items[0];
+    quick.ndim = spec->ndims;
+    return quick;
+}
+
+/* Whether a view plainly fits, binding what it tells. False says nothing: binding and checking decide. */
 static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const char *name, tenon_bindings *b)
 {
     int32_t variable = spec->variable;
@@ -61,8 +82,10 @@ static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bin
         const tenon_parameter *param = &s->params[i];
         const tenon_value *arg = &args[i];
         if (param->spec) {
+            const tenon_view *view = arg->as.view;
             if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
-                                             : !tensor_fits(param->spec, arg->as.view, param->name, b))
+                : s->quick[i].ndim >= 0      ? !tenon_signature_fits(s, i, view, b)
+                                             : !tensor_fits(param->spec, view, param->name, b))
                 return false;
         } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
             if (b->dims_bound >> param->dim & 1) {
@@ -177,12 +200,6 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-static void begin(tenon_bindings *bindings, const tenon_signature *signature)
-{
-    tenon_bindings_reset(bindings, &signature->names);
-    bindings->function = signature->name;
-}
-
 tenon_status tenon_signature_match(const tenon_signature *signature, const tenon_value *args,
                                    const char *const *objects, tenon_bindings *bindings, tenon_error *err)
 {
@@ -191,13 +208,19 @@ tenon_status tenon_signature_match(const tenon_signature *signature, const tenon
                                !signature ? "signature"
                                : bindings ? "args"
                                           : "bindings");
-    begin(bindings, signature);
+    tenon_signature_begin(signature, bindings);
     if (!all_fit(signature, args, bindings)) {
-        begin(bindings, signature);
+        tenon_signature_begin(signature, bindings);
         tenon_status status = bind_and_check(signature, args, objects, bindings, err);
         if (status)
             return status;
     }
+    return tenon_signature_end(signature, args, bindings, err);
+}
+
+tenon_status tenon_signature_end(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
+                                 tenon_error *err)
+{
     bindings->argument = bindings->object = NULL;
     for (int32_t i = 0; i < signature->names.ndims; i++) {
         if (!(bindings->dims_bound >> i & 1))
@@ -273,6 +296,18 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
     if (!spec)
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
                                signature->name, index);
+    const tenon__quick *quick = &signature->quick[signature->nparams + index];
+    if (quick->ndim >= 0) {
+        bool known = true;
+        for (int32_t i = 0; i < quick->ndim; i++) {
+            shape[i] = bindings->dims[quick->slots[i]];
+            known &= (bindings->dims_bound >> quick->slots[i] & 1) && shape[i] >= 0;
+        }
+        *dtype = quick->dtype;
+        *ndim = quick->ndim;
+        if (known)
+            return TENON_OK;
+    }
     if (spec->variable >= 0 && !(bindings->types_bound >> spec->variable & 1)) {
         tenon__message m;
         begin_result(&m, signature, index, bindings);

@@ -26,6 +26,7 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
 /* Parse an optional where clause. */
 tenon_status tenon__parse_where(tenon__parser *p);
 
+tenon__quick tenon__quick_of(const tenon_spec *spec);
 /* The value of a dimension's expression; false where it overflows, divides by 0 or needs a name without a value
  * (*unbound). */
 bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,

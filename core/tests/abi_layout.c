@@ -78,6 +78,7 @@ VALUE(TENON_EREADONLY, 9);
 VALUE(TENON_EVERSION, 10);
 VALUE(TENON_EPARSE, 11);
 VALUE(TENON_EOVERLAP, 12);
+VALUE(TENON_EFAILED, 13);
 
 VALUE(TENON_CODE_INT, 0);
 VALUE(TENON_CODE_UINT, 1);
@@ -123,6 +124,33 @@ VALUE(TENON_VIEW_F, 0x200);
 VALUE(TENON_VIEW_DENSE, 0x400);
 VALUE(TENON_VIEW_WRITTEN, 0x800);
 VALUE(TENON_VIEW_FRESH, 0x1000);
+
+VALUE(TENON_ABI_MAJOR, 1);
+VALUE(TENON_ABI_MINOR, 0);
+VALUE(TENON_TARGET, 0);
+VALUE(TENON_MAGIC, 0x444f4d4e4f4e4554);
+
+VALUE(TENON_KIND_NONE, 0);
+VALUE(TENON_KIND_TENSOR, 1);
+VALUE(TENON_KIND_INT, 2);
+VALUE(TENON_KIND_FLOAT, 3);
+VALUE(TENON_KIND_BOOL, 4);
+VALUE(TENON_KIND_STR, 5);
+VALUE(TENON_KIND_ENUM, 6);
+VALUE(TENON_KIND_INTS, 7);
+VALUE(TENON_KIND_FLOATS, 8);
+VALUE(TENON_KIND_TENSORS, 9);
+VALUE(TENON_KIND_HANDLE, 10);
+VALUE(TENON_KIND_COMPLEX, 11);
+
+VALUE(TENON_VALUE_DEFAULT, 1);
+VALUE(TENON_VALUE_UNSET, 2);
+VALUE(TENON_CALL_FAILED, 1);
+VALUE(TENON_CALL_UNLOCKED, 2);
+VALUE(TENON_CALL_SHAPE_ONLY, 4);
+VALUE(TENON_RELEASE_LOCK, 1);
+VALUE(TENON_KEEP_LOCK, 2);
+VALUE(TENON_NO_GRAD_CHECK, 4);
 
 /* ------------------------------------------------------------------------------------------- with 64-bit pointers */
 
@@ -194,6 +222,77 @@ FIELD(tenon_deferred_node, next, 0, 8);
 FIELD(tenon_deferred_node, release, 8, 8);
 FIELD(tenon_deferred_node, owner, 16, 8);
 SIZE(tenon_deferred, 8);
+
+SIZE(tenon_value, 32);
+FIELD(tenon_value, kind, 0, 4);
+FIELD(tenon_value, flags, 4, 4);
+FIELD(tenon_value, as, 8, 16);
+FIELD(tenon_value, as.view, 8, 8);
+FIELD(tenon_value, as.integer, 8, 8);
+FIELD(tenon_value, as.number, 8, 8);
+FIELD(tenon_value, as.parts, 8, 16);
+FIELD(tenon_value, as.list.data, 8, 8);
+FIELD(tenon_value, as.list.length, 16, 8);
+FIELD(tenon_value, as.handle.object, 8, 8);
+FIELD(tenon_value, as.handle.type, 16, 8);
+FIELD(tenon_value, reserved, 24, 8);
+
+SIZE(tenon_call, 112);
+FIELD(tenon_call, size, 0, 4);
+FIELD(tenon_call, minor, 4, 4);
+FIELD(tenon_call, host, 8, 8);
+FIELD(tenon_call, function, 16, 8);
+FIELD(tenon_call, state, 24, 8);
+FIELD(tenon_call, args, 32, 8);
+FIELD(tenon_call, results, 40, 8);
+FIELD(tenon_call, nargs, 48, 4);
+FIELD(tenon_call, nresults, 52, 4);
+FIELD(tenon_call, dims, 56, 8);
+FIELD(tenon_call, types, 64, 8);
+FIELD(tenon_call, ndims, 72, 4);
+FIELD(tenon_call, ntypes, 76, 4);
+FIELD(tenon_call, device, 80, 8);
+FIELD(tenon_call, stream, 88, 8);
+FIELD(tenon_call, flags, 96, 4);
+FIELD(tenon_call, reserved, 100, 4);
+FIELD(tenon_call, host_private, 104, 8);
+
+SIZE(tenon_host, 80);
+FIELD(tenon_host, size, 0, 4);
+FIELD(tenon_host, minor, 4, 4);
+FIELD(tenon_host, name, 8, 8);
+FIELD(tenon_host, fail, 16, 8);
+FIELD(tenon_host, result_alloc, 24, 8);
+FIELD(tenon_host, result_handle, 32, 8);
+FIELD(tenon_host, result_str, 40, 8);
+FIELD(tenon_host, scratch, 48, 8);
+FIELD(tenon_host, parallel_for, 56, 8);
+FIELD(tenon_host, cancelled, 64, 8);
+FIELD(tenon_host, extension, 72, 8);
+
+SIZE(tenon_function, 64);
+FIELD(tenon_function, signature, 0, 8);
+FIELD(tenon_function, doc, 8, 8);
+FIELD(tenon_function, call, 16, 8);
+FIELD(tenon_function, shape, 24, 8);
+FIELD(tenon_function, data, 32, 8);
+FIELD(tenon_function, flags, 40, 8);
+FIELD(tenon_function, reserved, 48, 16);
+
+SIZE(tenon_module, 88);
+FIELD(tenon_module, magic, 0, 8);
+FIELD(tenon_module, major, 8, 4);
+FIELD(tenon_module, minor_needed, 12, 4);
+FIELD(tenon_module, size, 16, 4);
+FIELD(tenon_module, function_size, 20, 4);
+FIELD(tenon_module, nfunctions, 24, 8);
+FIELD(tenon_module, functions, 32, 8);
+FIELD(tenon_module, name, 40, 8);
+FIELD(tenon_module, doc, 48, 8);
+FIELD(tenon_module, version, 56, 8);
+FIELD(tenon_module, load, 64, 8);
+FIELD(tenon_module, unload, 72, 8);
+FIELD(tenon_module, flags, 80, 8);
 #endif
 
 /* -------------------------------------------------------------------------------------------- the official header */

@@ -2,6 +2,8 @@
 #ifndef TENON_TESTS_CHECK_H
 #define TENON_TESTS_CHECK_H
 
+#include <tenon/tenon.h> /* before cmocka.h, which makes a macro of the word "fail" */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <tenon/tenon.h>
 
 /* Every test passes &err. */
 static tenon_error err;

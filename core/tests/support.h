@@ -2,6 +2,8 @@
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
+#include <tenon/tenon.h> /* before cmocka.h, which makes a macro of the word "fail" */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#include <tenon/tenon.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

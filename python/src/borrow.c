@@ -65,20 +65,23 @@ static int no_array(PyObject *object)
                               "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
 }
 
-static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+/* `why_no_buffer` is what the buffer function said where it was asked already, else NULL. */
+static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, PyObject *why_no_buffer,
+                    tenon_py_borrowed *out)
 {
     int result = 1;
     uint32_t ways = kind->ways;
     if (ways & TENON__PY_TABLE)
         result = tenon__py_borrow_table(object, kind, stream, out);
-    PyObject *why_no_buffer = NULL;
-    if (result == 1 && (ways & TENON__PY_BUFFER))
+    bool asked = why_no_buffer;
+    if (result == 1 && (ways & TENON__PY_BUFFER) && !asked)
         result = tenon__py_borrow_buffer(object, ways & TENON__PY_DLPACK ? &why_no_buffer : NULL, out);
     if (result == 1 && (ways & TENON__PY_DLPACK))
-        result = tenon__py_borrow_dlpack(object, stream, out);
+        result = tenon__py_borrow_dlpack(object, kind, stream, out);
     if (result < 0 && why_no_buffer)
         tenon__py_add_context(why_no_buffer);
-    Py_XDECREF(why_no_buffer);
+    if (!asked)
+        Py_XDECREF(why_no_buffer);
     if (result == 1 && PyType_Check(object)) /* it has the attributes of its instances */
         result = tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
     if (result == 1)
@@ -86,7 +89,7 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
     return result == 1 ? no_array(object) : result;
 }
 
-static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+static int borrow(PyObject *object, uint32_t flags, intptr_t stream, PyObject *why_no_buffer, tenon_py_borrowed *out)
 {
     enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
     out->object = NULL;
@@ -111,8 +114,8 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
     } else if (kind->ways & TENON__PY_REFUSED) {
         result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
     } else {
-        result =
-            kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, out) : try_ways(object, kind, stream, out);
+        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, out)
+                                             : try_ways(object, kind, stream, why_no_buffer, out);
         if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
             out->view.flags |= TENON_READ_ONLY;
     }
@@ -128,17 +131,31 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_bo
     return 0;
 }
 
+/* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
+bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == tenon__py_ndarray)
+        return tenon__py_borrow_numpy_quick(object, out);
+    return type == tenon__py_torch_tensor && tenon__py_borrow_torch_quick(object, out);
+}
+
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    /* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
-    bool plain = object && !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE)), quick = false;
-    PyTypeObject *type = plain ? Py_TYPE(object) : NULL;
-    if (plain && type == tenon__py_ndarray)
-        quick = tenon__py_borrow_numpy_quick(object, out);
-    else if (plain && type == tenon__py_torch_tensor)
-        quick = tenon__py_borrow_torch_quick(object, out);
-    if (!quick)
-        return borrow(object, flags, TENON__PY_NO_STREAM, out);
+    PyObject *why_no_buffer = NULL;
+    bool plain = object && !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
+    int result = 1;
+    if (plain && tenon__py_peek(object, out))
+        result = 0;
+    else if (plain && Py_TYPE(object) == tenon__py_jax_array)
+        result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
+    if (result != 0) {
+        out->object = NULL;
+        if (result == 1)
+            result = borrow(object, flags, TENON__PY_NO_STREAM, why_no_buffer, out);
+        Py_XDECREF(why_no_buffer);
+        return result;
+    }
     out->flags = flags;
     out->dims = out->inline_dims;
     out->object = object;
@@ -149,13 +166,14 @@ int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
-    return borrow(object, flags, stream, out);
+    return borrow(object, flags, stream, NULL, out);
 }
 
 static void release_held(tenon_py_borrowed *borrowed)
 {
     switch (borrowed->way) {
     case TENON__PY_BUFFER:
+    case TENON__PY_JAX:
         PyBuffer_Release(&borrowed->held.buffer);
         break;
     case TENON__PY_DLPACK:
@@ -197,7 +215,9 @@ void tenon_py_unborrow(tenon_py_borrowed *borrowed)
     PyObject *object = borrowed->object;
     if (!object)
         return;
-    if (borrowed->way != TENON__PY_NUMPY && borrowed->way != TENON__PY_TABLE)
+    if (borrowed->way == TENON__PY_JAX)
+        PyBuffer_Release(&borrowed->held.buffer);
+    else if (borrowed->way != TENON__PY_NUMPY && borrowed->way != TENON__PY_TABLE)
         tenon__py_give_back(borrowed, object);
     tenon__py_free_dims(borrowed);
     borrowed->object = NULL;

@@ -19,11 +19,20 @@ typedef struct tenon__py_interp {
     PyInterpreterState *state;
     tenon_deferred pending;
     _Atomic bool hooked;                 /* its atexit hook is registered */
-    _Atomic(PyTypeObject *) tensor_type; /* made when first wanted */
+    _Atomic(PyTypeObject *) tensor_type; /* these are made when first wanted */
+    _Atomic(PyTypeObject *) function_type;
+    _Atomic(PyTypeObject *) handle_type;
+    struct tenon__py_holder *spare; /* the last holder that was given back, for the next import */
 } tenon__py_interp;
+
+/* The type in one of those places, made where it is new; borrowed. NULL with an exception. */
+PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec);
 
 /* The record of this thread's interpreter, made where it is new; NULL with an exception. */
 tenon__py_interp *tenon__py_here(void);
+
+/* Whether this thread may touch objects of the interpreter now; it may be attached to another one, or to none. */
+bool tenon__py_attached_to(const tenon__py_interp *interp);
 
 /* Give back what other threads could not, where there is anything. Keeps a pending exception. */
 extern _Atomic int64_t tenon__py_waiting;
@@ -45,6 +54,11 @@ typedef struct tenon__py_holder {
 /* Drop a count where an exception may be pending: what runs now must not meet it. */
 void tenon__py_release(tenon_tensor *tensor);
 
+/* A holder of this interpreter's with nothing in it, or NULL with an exception; and its end, where it has nothing any
+ * more. */
+tenon__py_holder *tenon__py_holder_new(void);
+void tenon__py_holder_free(tenon__py_holder *holder);
+
 /* Unborrow and free, at once on a thread that may, else when the interpreter has time. The release function of imports.
  */
 void tenon__py_holder_release(void *holder);
@@ -61,16 +75,30 @@ enum {
     TENON__PY_DLPACK = 1 << 4,
     TENON__PY_INTERFACE = 1 << 5,
     TENON__PY_DLPACK_LEGACY = 1 << 6, /* as what is held says; no way of its own */
+    TENON__PY_JAX = 1 << 7,           /* the same: a buffer of JAX's, which may be given back at any time */
     /* and a few facts */
     TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
     TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
     TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
 };
 
+/* Whose array it is: who makes another one like it. */
+enum {
+    TENON__PY_IN_NONE, /* nobody's: bytes, memoryview, a plain producer of DLPack */
+    TENON__PY_IN_OURS,
+    TENON__PY_IN_NUMPY,
+    TENON__PY_IN_TORCH,
+    TENON__PY_IN_JAX,
+    TENON__PY_IN_TENSORFLOW,
+    TENON__PY_IN_CUPY,
+    TENON__PY_IN_NAMESPACE /* its __array_namespace__'s, by the array API standard */
+};
+
 /* What is known of a type. */
 typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
     uint32_t ways;
+    int framework;
     const tenon_dl_exchange *table;
     const char *reason;
 } tenon__py_kind;
@@ -78,6 +106,9 @@ typedef struct tenon__py_kind {
 /* What is known of the type of `object`, from memory or found out now; `room` is used where memory is full. NULL with
  * an exception. */
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
+
+/* Whether anything says that the object is an array: its type, or an attribute of its own. */
+bool tenon__py_is_arraylike(PyObject *object);
 
 /* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
@@ -96,12 +127,20 @@ int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_
 /* `why_not` is where a refusal goes (a new reference) so that the next way can be tried; NULL: this is the last way,
  * and a refusal is the producer's answer. */
 int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
+/* The same for an ordinary array of JAX's own type, once a borrow has met that. JAX's functions leave no exception
+ * behind and do not look at one that is pending. 1 without a *why_not: not so ordinary, the other function finds out. */
+extern _Atomic(PyTypeObject *) tenon__py_jax_array;
+int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
 /* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
-int tenon__py_borrow_dlpack(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
+int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
 int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out);
 
 #define TENON__PY_NO_STREAM INTPTR_MIN
+
+/* The view of a plain array of one of the commonest types, in C order on the CPU, while the caller holds the object:
+ * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
+bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
 
 /* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
 int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
@@ -142,8 +181,26 @@ void tenon__py_remember_torch(const tenon__py_kind *kind);
 
 /* What to do about a tensor that torch refuses to hand out, or NULL. */
 const char *tenon__py_torch_advice(PyObject *object);
+/* What to ask for __dlpack__ instead of the tensor: a new reference, or NULL with an exception. */
+PyObject *tenon__py_torch_alias(PyObject *object);
 /* Refuse what torch hands out but is no plain memory: conj, neg, and requires_grad where it is written. */
 int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
+
+/* A new tensor on the CPU or a CUDA device, borrowed: a new reference, or NULL without an exception where this torch has
+ * no C functions for it, or they failed: torch.empty knows. */
+PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                tenon_py_borrowed *out);
+
+/* ------------------------------------------------------------------------------------------------------ new arrays */
+
+/* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
+void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
+/* The framework of the object's type; -1 with an exception. */
+int tenon__py_framework(PyObject *object);
+/* As tenon_py_empty, for the result of a function that runs on `device`: `like` may also be the name of a framework, or
+ * its module; NULL stands for NumPy where it has been imported, else for tenon.Tensor. */
+PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out);
 
 /* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
 
@@ -160,6 +217,8 @@ const char *tenon__py_format(tenon_dtype dtype);
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
+/* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
+PyObject *tenon__py_type_name(PyObject *object);
 /* Clear the pending exception where it says that something is not there or does not work; MemoryError, and what is no
  * Exception at all (KeyboardInterrupt), stays: whoever calls this looks at PyErr_Occurred afterwards. */
 void tenon__py_forgive(void);

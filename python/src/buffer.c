@@ -56,9 +56,10 @@ static const char *why_no_dtype(const char *format)
     return "has no DLPack dtype";
 }
 
-/* The dtype of a format; false with *why where it has none. */
-static bool parse_format(const char *format, Py_ssize_t item, tenon_dtype *out, const char **why)
+/* The dtype of a format; one of 0 bits, with *why, where it has none (NULL: it is not for items of this size). By value: it stays in a register. */
+static inline tenon_dtype parse_format(const char *format, Py_ssize_t item, const char **why)
 {
+    const tenon_dtype none = tenon_dtype_of(0, 0, 1);
     const int little = 1;
     bool big_endian = !*(const char *)&little;
     char sign = format && (*format == '@' || *format == '!' || (*format >= '<' && *format <= '>')) ? *format++ : '@';
@@ -69,35 +70,42 @@ static bool parse_format(const char *format, Py_ssize_t item, tenon_dtype *out, 
     const letter *found = &letters[*last & 0x7f];
     if (!found->native || (*last & 0x80) || last[1] != '\0') {
         *why = why_no_dtype(format);
-        return false;
+        return none;
     }
     int size = (sign == '@' ? found->native : found->standard) << pair;
     if (size == 0 || size != item) {
-        *why = "does not agree with its item size";
-        return false;
+        *why = NULL;
+        return none;
     }
     if (size > 1 && (big_endian ? sign == '<' : sign == '>' || sign == '!')) {
         *why = "has swapped bytes; convert it to this machine's order";
-        return false;
+        return none;
     }
-    *out = tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
-    return true;
+    return tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
 }
 
-/* The item sizes of all formats are powers of two. */
-static int shift_of(Py_ssize_t item)
+/* An ordinary buffer: few dimensions, in C order. The item sizes of all formats are powers of two. */
+static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64_t flags, tenon_py_borrowed *out)
 {
-    int shift = 0;
-    while ((Py_ssize_t)1 << shift < item)
-        shift++;
-    return shift;
+    return (unsigned)buffer->ndim <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape &&
+           buffer->strides &&
+           tenon_view_init_quick(&out->view, buffer->buf, dtype, buffer->itemsize, buffer->ndim,
+                                 (const int64_t *)(const void *)buffer->shape,
+                                 (const int64_t *)(const void *)buffer->strides,
+                                 __builtin_ctz((unsigned)buffer->itemsize), flags, out->inline_dims);
 }
 
 static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
     const char *why;
-    if (!parse_format(buffer->format, buffer->itemsize, &source.dtype, &why))
+    source.dtype = parse_format(buffer->format, buffer->itemsize, &why);
+    if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
+                                  "of its members",
+                                  buffer->format ? buffer->format : "B", buffer->itemsize);
+    if (source.dtype.bits == 0)
         return tenon__py_complain(PyExc_TypeError, object, "its buffer's format '%s' %s",
                                   buffer->format ? buffer->format : "B", why);
     for (int i = 0; buffer->suboffsets && i < buffer->ndim; i++)
@@ -108,11 +116,7 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
     if (!buffer->shape && nd > 1)
         return tenon__py_complain(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
     out->dims = out->inline_dims;
-    bool small = nd >= 0 && nd <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape && buffer->strides;
-    if (small && tenon_view_init_quick(&out->view, buffer->buf, source.dtype, buffer->itemsize, nd,
-                                       (const int64_t *)(const void *)buffer->shape,
-                                       (const int64_t *)(const void *)buffer->strides, shift_of(buffer->itemsize),
-                                       buffer->readonly ? TENON_READ_ONLY : 0, out->dims))
+    if (fill_quick(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
         return 0;
     if (tenon__py_dims(out, nd) < 0)
         return -1;
@@ -136,25 +140,45 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
     return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
 }
 
+/* After PyObject_GetBuffer said no. */
+static int no_buffer(PyObject *object, PyObject **why_not)
+{
+    if (!PyErr_Occurred())
+        return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
+    /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says TypeError. */
+    bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+              (why_not && PyErr_ExceptionMatches(PyExc_TypeError));
+    if (!no)
+        return -1;
+    if (!why_not) {
+        tenon__py_refused(object, NULL);
+        return -1;
+    }
+    *why_not = tenon__py_take_exception(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
+    return 1;
+}
+
+_Atomic(PyTypeObject *) tenon__py_jax_array;
+
+int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
+{
+    Py_buffer *buffer = &out->held.buffer;
+    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
+        return no_buffer(object, why_not);
+    const char *why;
+    tenon_dtype dtype = parse_format(buffer->format, buffer->itemsize, &why);
+    out->way = TENON__PY_JAX;
+    if (dtype.bits && !buffer->suboffsets && fill_quick(buffer, dtype, TENON_READ_ONLY, out))
+        return 0;
+    PyBuffer_Release(buffer);
+    return 1;
+}
+
 int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
 {
     Py_buffer *buffer = &out->held.buffer;
-    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0) {
-        if (!PyErr_Occurred())
-            return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
-        /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says
-         * TypeError. */
-        bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
-                  (why_not && PyErr_ExceptionMatches(PyExc_TypeError));
-        if (!no)
-            return -1;
-        if (!why_not) {
-            tenon__py_refused(object, NULL);
-            return -1;
-        }
-        *why_not = tenon__py_take_exception(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
-        return 1;
-    }
+    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
+        return no_buffer(object, why_not);
     out->way = TENON__PY_BUFFER;
     if (!PyErr_Occurred() && fill(object, buffer, out) == 0)
         return 0;

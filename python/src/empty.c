@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* The name that torch and CuPy have for a dtype: "float32", "bfloat16", "bool", "float4_e2m1fn_x2". */
-static void framework_name(tenon_dtype dtype, char *buffer, size_t size)
+void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size)
 {
     char ours[64], lanes[16] = "";
     tenon_dtype_format(tenon_dtype_of(dtype.code, dtype.bits, 1), ours, sizeof ours);
@@ -34,24 +33,22 @@ static PyObject *shape_tuple(int32_t ndim, const int64_t *shape)
     return tuple;
 }
 
-/* torch.empty(shape, dtype=…, device=like.device) */
-static PyObject *empty_torch(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* module.empty(shape, dtype=module.float32, device=…), as torch and the array API standard have it; without a device
+ * where that is NULL. */
+static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     char name[64];
-    framework_name(dtype, name, sizeof name);
-    PyObject *torch = PyImport_ImportModule("torch");
-    PyObject *kind = torch ? PyObject_GetAttrString(torch, name) : NULL;
-    if (torch && !kind && PyErr_ExceptionMatches(PyExc_AttributeError))
-        PyErr_Format(PyExc_ValueError, "torch has no dtype torch.%s", name);
-    PyObject *device = kind ? PyObject_GetAttrString(like, "device") : NULL;
-    PyObject *sizes = device ? shape_tuple(ndim, shape) : NULL;
+    tenon__py_framework_dtype(dtype, name, sizeof name);
+    PyObject *kind = PyObject_GetAttrString(module, name);
+    if (!kind && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Format(PyExc_ValueError, "%R has no dtype %s", module, name);
+    PyObject *sizes = kind ? shape_tuple(ndim, shape) : NULL;
     PyObject *arguments = sizes ? PyTuple_Pack(1, sizes) : NULL;
-    PyObject *keywords = arguments ? Py_BuildValue("{sOsO}", "dtype", kind, "device", device) : NULL;
-    PyObject *function = keywords ? PyObject_GetAttrString(torch, "empty") : NULL;
+    PyObject *keywords = arguments ? Py_BuildValue("{sO}", "dtype", kind) : NULL;
+    int status = keywords && device ? PyDict_SetItemString(keywords, "device", device) : 0;
+    PyObject *function = keywords && status == 0 ? PyObject_GetAttrString(module, "empty") : NULL;
     PyObject *result = function ? PyObject_Call(function, arguments, keywords) : NULL;
-    Py_XDECREF(torch);
     Py_XDECREF(kind);
-    Py_XDECREF(device);
     Py_XDECREF(sizes);
     Py_XDECREF(arguments);
     Py_XDECREF(keywords);
@@ -59,15 +56,36 @@ static PyObject *empty_torch(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     return result;
 }
 
-/* cupy.empty(shape, dtype) on the device of `like`. */
+static PyObject *empty_torch(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    PyObject *torch = PyImport_ImportModule("torch");
+    PyObject *device = torch && like ? PyObject_GetAttrString(like, "device") : NULL;
+    PyObject *result = torch && (device || !like) ? call_empty(torch, device, dtype, ndim, shape) : NULL;
+    Py_XDECREF(torch);
+    Py_XDECREF(device);
+    return result;
+}
+
+/* By the namespace that an array of the array API standard names itself. */
+static PyObject *empty_namespace(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    PyObject *module = PyObject_CallMethod(like, "__array_namespace__", NULL);
+    PyObject *device = module ? PyObject_GetAttrString(like, "device") : NULL;
+    PyObject *result = device ? call_empty(module, device, dtype, ndim, shape) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(device);
+    return result;
+}
+
+/* cupy.empty(shape, dtype) on the device of `like`, or on the current one. */
 static PyObject *empty_cupy(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     char name[64];
-    framework_name(dtype, name, sizeof name);
+    tenon__py_framework_dtype(dtype, name, sizeof name);
     PyObject *cupy = PyImport_ImportModule("cupy");
-    PyObject *device = cupy ? PyObject_GetAttrString(like, "device") : NULL;
+    PyObject *device = cupy && like ? PyObject_GetAttrString(like, "device") : NULL;
     PyObject *entered = device ? PyObject_CallMethod(device, "__enter__", NULL) : NULL;
-    PyObject *sizes = entered ? shape_tuple(ndim, shape) : NULL;
+    PyObject *sizes = entered || (cupy && !like) ? shape_tuple(ndim, shape) : NULL;
     PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
     if (entered) {
         PyObject *type, *value, *traceback;
@@ -107,6 +125,9 @@ static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, con
 static int device_of_like(PyObject *like, tenon_device *out)
 {
     tenon_py_borrowed borrowed;
+    *out = tenon_device_of(TENON_CPU, 0);
+    if (!like)
+        return 0;
     if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
         return -1;
     *out = borrowed.view.device;
@@ -132,8 +153,8 @@ static PyObject *empty_immutable(PyObject *like, bool is_jax, tenon_dtype dtype,
 static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                              tenon_py_borrowed *out)
 {
-    tenon_device device = tenon_device_of(TENON_CPU, 0);
-    if (like && device_of_like(like, &device) < 0)
+    tenon_device device;
+    if (device_of_like(like, &device) < 0)
         return NULL;
     if (!tenon_device_on_host(device)) {
         tenon__py_complain(PyExc_ValueError, like, "tenon does not know how to allocate on its device");
@@ -142,32 +163,9 @@ static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);
 }
 
-PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
+/* Borrow what a framework made, to be written, and see that it made what was asked for. */
+static PyObject *borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out)
 {
-    tenon_error err;
-    int64_t numel;
-    if (!out)
-        return PyErr_Format(PyExc_ValueError, "tenon_py_empty(): argument 'out' is NULL");
-    if (tenon_shape_numel(ndim, shape, &numel, &err))
-        return tenon_py_raise(&err);
-    tenon__py_kind room;
-    const tenon__py_kind *kind = like ? tenon__py_kind_of(like, &room) : NULL;
-    char package[32] = "";
-    if (like && (!kind || (tenon__py_package(Py_TYPE(like), package, sizeof package), PyErr_Occurred())))
-        return NULL;
-    uint32_t ways = kind ? kind->ways : 0;
-    bool is_jax = strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0;
-    PyObject *array;
-    if (ways & TENON__PY_NUMPY)
-        array = tenon__py_empty_numpy(dtype, ndim, shape);
-    else if (ways & TENON__PY_TORCH)
-        array = empty_torch(like, dtype, ndim, shape);
-    else if (is_jax || strcmp(package, "tensorflow") == 0)
-        return empty_immutable(like, is_jax, dtype, ndim, shape, out);
-    else if (strcmp(package, "cupy") == 0 && (ways & TENON__PY_DLPACK))
-        array = empty_cupy(like, dtype, ndim, shape);
-    else
-        return empty_other(like, dtype, ndim, shape, out);
     if (array && tenon_py_borrow(array, TENON_PY_WRITE | TENON_PY_ANY_DEVICE, out) < 0) {
         Py_DECREF(array);
         return NULL;
@@ -177,8 +175,142 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
         tenon_dtype_format(dtype, asked, sizeof asked);
         tenon_dtype_format(out->view.dtype, got, sizeof got);
         tenon_py_unborrow(out);
+        tenon__py_complain(PyExc_ValueError, array, "its framework has no memory of dtype %s; it made %s", asked, got);
         Py_DECREF(array);
-        return PyErr_Format(PyExc_ValueError, "%s has no memory of dtype %s; it made %s", package, asked, got);
+        return NULL;
     }
     return array;
+}
+
+/* A new array of a framework; on the device of `like`, one of its own, or NULL. */
+static PyObject *empty_in(int framework, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                          tenon_py_borrowed *out)
+{
+    PyObject *array;
+    switch (framework) {
+    case TENON__PY_IN_NUMPY:
+        return borrow_made(tenon__py_empty_numpy(dtype, ndim, shape), dtype, out);
+    case TENON__PY_IN_TORCH: {
+        tenon_device device;
+        if (device_of_like(like, &device) < 0)
+            return NULL;
+        array = tenon__py_torch_empty(device, dtype, ndim, shape, out);
+        return array ? array : borrow_made(empty_torch(like, dtype, ndim, shape), dtype, out);
+    }
+    case TENON__PY_IN_CUPY:
+        return borrow_made(empty_cupy(like, dtype, ndim, shape), dtype, out);
+    case TENON__PY_IN_JAX:
+    case TENON__PY_IN_TENSORFLOW:
+        return empty_immutable(like, framework == TENON__PY_IN_JAX, dtype, ndim, shape, out);
+    case TENON__PY_IN_NAMESPACE:
+        array = borrow_made(empty_namespace(like, dtype, ndim, shape), dtype, out);
+        if (array || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+            return array;
+        PyErr_Clear(); /* what its arrays cannot be, or may not be written: ours can */
+        return empty_other(like, dtype, ndim, shape, out);
+    default:
+        return empty_other(like, dtype, ndim, shape, out);
+    }
+}
+
+/* Before any framework is asked: each would say it in its own way. */
+static int check_shape(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    tenon_error err;
+    int64_t numel, item = ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
+    tenon_status status = tenon_shape_numel(ndim, shape, &numel, &err);
+    if (status && status != TENON_EOVERFLOW)
+        return tenon_py_raise(&err), -1;
+    if (!status && (item == 0 || numel <= INT64_MAX / item))
+        return 0;
+    char name[64];
+    tenon_dtype_format(dtype, name, sizeof name);
+    PyObject *sizes = shape_tuple(ndim, shape);
+    if (sizes)
+        PyErr_Format(PyExc_ValueError,
+                     "tenon_py_empty(): argument 'shape': expected less than 2**63 bytes of %s, got %R", name, sizes);
+    Py_XDECREF(sizes);
+    return -1;
+}
+
+PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
+{
+    if (!out)
+        return PyErr_Format(PyExc_ValueError, "tenon_py_empty(): argument 'out' is NULL");
+    if (check_shape(dtype, ndim, shape) < 0)
+        return NULL;
+    if (!like)
+        return empty_in(TENON__PY_IN_NONE, NULL, dtype, ndim, shape, out);
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(like, &room);
+    return kind ? empty_in(kind->framework, like, dtype, ndim, shape, out) : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------- results of functions */
+
+int tenon__py_framework(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == tenon__py_ndarray || type == tenon__py_torch_tensor)
+        return type == tenon__py_ndarray ? TENON__PY_IN_NUMPY : TENON__PY_IN_TORCH;
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    return kind ? kind->framework : -1;
+}
+
+/* The framework that a name or a module stands for, or -1 with an exception. */
+static int framework_by_name(PyObject *like)
+{
+    static const char *const names[] = {"tenon", "numpy", "torch", "jax", "tensorflow", "cupy"};
+    static const int frameworks[] = {TENON__PY_IN_OURS, TENON__PY_IN_NUMPY,      TENON__PY_IN_TORCH,
+                                     TENON__PY_IN_JAX,  TENON__PY_IN_TENSORFLOW, TENON__PY_IN_CUPY};
+    PyObject *name = like;
+    if (PyModule_Check(like) && !(name = PyModule_GetNameObject(like)))
+        return -1;
+    int found = -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
+            found = frameworks[i];
+    if (found < 0)
+        tenon__py_complain(
+            PyExc_ValueError, like,
+            "expected an array, or one of 'numpy', 'torch', 'jax', 'tensorflow', 'cupy', 'tenon', got %R", name);
+    if (name != like)
+        Py_DECREF(name);
+    return found;
+}
+
+PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out)
+{
+    if (like && Py_TYPE(like) == tenon__py_ndarray) {
+        PyObject *array = tenon__py_empty_numpy(dtype, ndim, shape);
+        /* What has just been made is plain; nobody else has it yet. */
+        if (array && tenon__py_peek(array, out)) {
+            out->object = NULL;
+            return array;
+        }
+        return borrow_made(array, dtype, out);
+    }
+    if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
+        PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
+        if (array)
+            return array;
+    }
+    if (like && !PyUnicode_Check(like) && !PyModule_Check(like))
+        return tenon_py_empty(like, dtype, ndim, shape, out);
+    int framework = TENON__PY_IN_NONE;
+    if (like) {
+        framework = framework_by_name(like);
+        if (framework < 0)
+            return NULL;
+    } else {
+        PyObject *numpy = tenon__py_loaded("numpy");
+        if (numpy)
+            framework = TENON__PY_IN_NUMPY;
+        else if (PyErr_Occurred())
+            return NULL;
+        Py_XDECREF(numpy);
+    }
+    return empty_in(framework, NULL, dtype, ndim, shape, out);
 }

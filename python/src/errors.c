@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
-static PyObject *type_name(PyObject *object)
+PyObject *tenon__py_type_name(PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
     PyObject *module = PyObject_GetAttrString(type, "__module__");
@@ -70,7 +69,7 @@ int tenon__py_complain(PyObject *exception, PyObject *object, const char *format
     va_start(arguments, format);
     PyObject *what = PyUnicode_FromFormatV(format, arguments);
     va_end(arguments);
-    PyObject *name = what ? type_name(object) : NULL;
+    PyObject *name = what ? tenon__py_type_name(object) : NULL;
     if (name)
         PyErr_Format(exception, "%U: %U", name, what);
     Py_XDECREF(name);

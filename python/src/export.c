@@ -15,25 +15,25 @@ static bool same_view(const tenon_view *a, const tenon_view *b)
 static PyObject *export_same(tenon_tensor *tensor)
 {
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
-    if (!holder || holder->is_alias || holder->interp != tenon__py_here()) {
-        PyErr_Clear();
+    if (!holder || holder->is_alias || !tenon__py_attached_to(holder->interp))
         return tenon__py_tensor_new(tensor);
-    }
     tenon_py_borrowed now;
     PyObject *object = holder->borrowed.object;
-    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0) {
+    bool same = false;
+    if (tenon__py_peek(object, &now)) {
+        same = same_view(&now.view, tenon_tensor_view(tensor));
+    } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
+        same = same_view(&now.view, tenon_tensor_view(tensor));
+        tenon_py_unborrow(&now);
+    } else {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */
             return NULL;
         PyErr_Clear();
-    } else {
-        bool same = same_view(&now.view, tenon_tensor_view(tensor));
-        tenon_py_unborrow(&now);
-        if (same) {
-            Py_INCREF(object);
-            return object;
-        }
     }
-    return tenon__py_tensor_new(tensor);
+    if (!same)
+        return tenon__py_tensor_new(tensor);
+    Py_INCREF(object);
+    return object;
 }
 
 /* ------------------------------------------------------------------------------------------------------- frameworks */
@@ -65,13 +65,23 @@ static bool has_negative_stride(const tenon_view *view)
     return false;
 }
 
-/* torch's table, where this torch has one; NULL without an exception where not. */
-static const tenon_dl_exchange *table_of_torch(PyObject *torch)
+/* torch's table, importing torch where need be: 1; 0: this torch has none; -1 with an exception. */
+static int wanted_torch(const tenon_dl_exchange **out)
 {
+    /* torch loads in the main interpreter only, once. */
     static _Atomic(const tenon_dl_exchange *) known;
-    const tenon_dl_exchange *table = atomic_load_explicit(&known, memory_order_acquire);
-    if (table)
-        return table;
+    const tenon__py_interp *interp = tenon__py_here();
+    if (!interp)
+        return -1;
+    *out = interp->is_main ? atomic_load_explicit(&known, memory_order_acquire) : NULL;
+    if (*out)
+        return 1;
+    PyObject *torch = tenon__py_loaded("torch");
+    if (!torch && !PyErr_Occurred())
+        torch = PyImport_ImportModule("torch");
+    if (!torch)
+        return -1;
+    const tenon_dl_exchange *table = NULL;
     PyObject *type = PyObject_GetAttrString(torch, "Tensor");
     PyObject *capsule = type ? PyObject_GetAttrString(type, TENON_DL_EXCHANGE_ATTRIBUTE) : NULL;
     if (capsule && PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE)) {
@@ -79,11 +89,14 @@ static const tenon_dl_exchange *table_of_torch(PyObject *torch)
         if (table->header.version.major != TENON_DL_MAJOR || !table->managed_tensor_to_py_object_no_sync)
             table = NULL;
     }
+    Py_DECREF(torch);
     Py_XDECREF(type);
     Py_XDECREF(capsule);
     PyErr_Clear();
-    atomic_store_explicit(&known, table, memory_order_release);
-    return table;
+    if (interp->is_main)
+        atomic_store_explicit(&known, table, memory_order_release);
+    *out = table;
+    return table != NULL;
 }
 
 static PyObject *export_torch(tenon_tensor *tensor)
@@ -93,15 +106,12 @@ static PyObject *export_torch(tenon_tensor *tensor)
         return PyErr_Format(PyExc_BufferError, "torch has no read-only tensors; pass a copy");
     if (has_negative_stride(view))
         return PyErr_Format(PyExc_BufferError, "torch has no negative strides; pass a copy");
-    PyObject *torch = tenon__py_loaded("torch");
-    if (!torch && !PyErr_Occurred())
-        torch = PyImport_ImportModule("torch");
-    if (!torch)
+    const tenon_dl_exchange *table;
+    int found = wanted_torch(&table);
+    if (found < 0)
         return NULL;
-    const tenon_dl_exchange *table = table_of_torch(torch);
-    Py_DECREF(torch);
-    if (!table)
-        return call_with("torch.utils.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), false);
+    if (!found)
+        return call_with("torch", "from_dlpack", tenon__py_tensor_new(tensor), false);
     tenon_error err;
     tenon_dl_managed *managed = NULL;
     void *object = NULL;

@@ -2,28 +2,26 @@
 
 static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
 {
-    tenon__py_holder *holder = PyMem_Malloc(sizeof *holder);
+    tenon__py_holder *holder = tenon__py_holder_new();
     if (!holder)
-        return PyErr_NoMemory(), NULL;
+        return NULL;
     if (tenon_py_borrow(object, flags, &holder->borrowed) < 0) {
-        PyMem_Free(holder);
+        tenon__py_holder_free(holder);
         return NULL;
     }
     tenon_tensor *tensor = NULL;
     if (holder->borrowed.way == TENON__PY_OURS) {
         tensor = tenon_tensor_retain(holder->borrowed.held.tensor);
         tenon_py_unborrow(&holder->borrowed);
-        PyMem_Free(holder);
+        tenon__py_holder_free(holder);
         return tensor;
     }
     holder->is_alias = is_alias;
-    holder->interp = tenon__py_here();
     tenon_error err;
-    if (!holder->interp ||
-        tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
+    if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
         tenon_py_unborrow(&holder->borrowed);
-        PyMem_Free(holder);
-        return PyErr_Occurred() ? NULL : tenon_py_raise(&err);
+        tenon__py_holder_free(holder);
+        return tenon_py_raise(&err);
     }
     return tensor;
 }

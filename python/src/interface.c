@@ -37,6 +37,27 @@ static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
     return tenon__py_complain(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
 }
 
+/* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
+static int read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
+{
+    if (!PyIndex_Check(number))
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "the '%s' of its array interface: expected a whole number, got %R", what,
+                                  (PyObject *)Py_TYPE(number));
+    PyObject *index = PyNumber_Index(number);
+    if (!index)
+        return -1;
+    *out = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    if (*out != -1 || !PyErr_Occurred())
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+        return -1;
+    PyErr_Clear();
+    return tenon__py_complain(PyExc_BufferError, object,
+                              "the '%s' of its array interface: expected a number of 64 bits, got a larger one", what);
+}
+
 /* Whole numbers of a tuple into `values`; their count, or -1 with an exception. */
 static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
 {
@@ -45,11 +66,9 @@ static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64
                                   "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
                                   TENON_MAX_NDIM);
     int count = (int)PyTuple_Size(tuple);
-    for (int i = 0; i < count; i++) {
-        values[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-        if (values[i] == -1 && PyErr_Occurred())
+    for (int i = 0; i < count; i++)
+        if (read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
             return -1;
-    }
     return count;
 }
 
@@ -100,11 +119,11 @@ typedef struct pointed_to {
 } pointed_to;
 
 /* 'data' as an object with a buffer; the object itself where there is none. */
-static int read_buffer(PyObject *exporter, PyObject *offset, pointed_to *out)
+static int read_buffer(PyObject *object, PyObject *exporter, PyObject *offset, pointed_to *out)
 {
     Py_buffer buffer;
-    Py_ssize_t skip = offset ? PyLong_AsSsize_t(offset) : 0;
-    if (skip == -1 && PyErr_Occurred())
+    int64_t skip = 0;
+    if (offset && read_number(object, offset, "offset", &skip) < 0)
         return -1;
     PyObject *view = PyMemoryView_FromObject(exporter);
     if (!view || PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE) < 0) {
@@ -124,14 +143,29 @@ static int read_data(PyObject *object, const interface_fields *fields, bool on_h
 {
     PyObject *data = fields->data;
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
-        out->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
-        int read_only = PyErr_Occurred() ? -1 : PyObject_IsTrue(PyTuple_GetItem(data, 1));
+        PyObject *address = PyTuple_GetItem(data, 0);
+        if (!PyLong_Check(address))
+            return tenon__py_complain(PyExc_TypeError, object,
+                                      "the 'data' of its array interface: expected an address first, got %R",
+                                      (PyObject *)Py_TYPE(address));
+        out->data = PyLong_AsVoidPtr(address);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return tenon__py_complain(PyExc_BufferError, object,
+                                      "the 'data' of its array interface: expected an address, got a number that has "
+                                      "more than 64 bits");
+        }
+        int read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1));
         out->flags = read_only > 0 ? TENON_READ_ONLY : 0;
         return read_only < 0 ? -1 : 0;
     }
-    if (!on_host)
-        return tenon__py_complain(PyExc_TypeError, object, "the 'data' of its array interface is no pair");
-    return read_buffer(data && data != Py_None ? data : object, fields->offset, out);
+    PyObject *exporter = data && data != Py_None ? data : object;
+    if (!on_host || !PyObject_CheckBuffer(exporter))
+        return tenon__py_complain(
+            PyExc_TypeError, object,
+            "the 'data' of its array interface: expected a pair of address and read-only%s, got %R",
+            on_host ? ", or an object with a buffer" : "", data ? (PyObject *)Py_TYPE(data) : Py_None);
+    return read_buffer(object, exporter, fields->offset, out);
 }
 
 /* Whether all elements are in the bytes of the buffer, where there is one. */
@@ -241,8 +275,8 @@ static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
 {
     if (!own || own == Py_None || stream == -1)
         return 0;
-    long long number = PyLong_AsLongLong(own);
-    if (number == -1 && PyErr_Occurred())
+    int64_t number;
+    if (read_number(object, own, "stream", &number) < 0)
         return -1;
     if (number == 0)
         return tenon__py_complain(PyExc_BufferError, object,
@@ -251,7 +285,7 @@ static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
         return 0;
     return tenon__py_complain(PyExc_BufferError, object,
                               "its memory is ready on stream %lld, not on the one asked for; synchronise it first",
-                              number);
+                              (long long)number);
 }
 
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out)

@@ -16,42 +16,77 @@ int64_t tenon_py_leaked(void)
     return atomic_load_explicit(&leaked, memory_order_relaxed);
 }
 
-/* Whether this thread may touch objects of the interpreter now. */
-static bool attached_to(const tenon__py_interp *interp)
+/* The interpreter that this thread is attached to, or NULL. */
+static PyInterpreterState *attached_state(void)
 {
-    if (atomic_load_explicit(&interp->gone, memory_order_acquire))
-        return false;
 #if defined(Py_LIMITED_API)
-    if (!PyThreadState_GetDict())
-        return false;
-#elif PY_VERSION_HEX >= 0x030d0000
-    if (!PyThreadState_GetUnchecked())
-        return false;
-#elif PY_VERSION_HEX >= 0x030c0000
-    if (!_PyThreadState_UncheckedGet())
-        return false;
+    return PyThreadState_GetDict() ? PyInterpreterState_Get() : NULL;
 #else
-    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
-    PyThreadState *own = PyGILState_GetThisThreadState();
-    if (!own || own != _PyThreadState_UncheckedGet())
-        return false;
+#if PY_VERSION_HEX >= 0x030d0000
+    const PyThreadState *thread = PyThreadState_GetUnchecked();
+#else
+    const PyThreadState *thread = _PyThreadState_UncheckedGet();
 #endif
-    return PyInterpreterState_Get() == interp->state;
+#if PY_VERSION_HEX < 0x030c0000
+    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
+    if (thread != PyGILState_GetThisThreadState())
+        return NULL;
+#endif
+    return thread ? thread->interp : NULL;
+#endif
+}
+
+bool tenon__py_attached_to(const tenon__py_interp *interp)
+{
+    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && attached_state() == interp->state;
 }
 
 /* ------------------------------------------------------------------------------------------------------- releasing */
 
-static void holder_free(void *pointer)
+/* One spare holder saves most imports an allocation. The interpreter's lock guards it; where there is none it would
+ * take another. */
+#ifdef Py_GIL_DISABLED
+enum { KEEPS_SPARE = 0 };
+#else
+enum { KEEPS_SPARE = 1 };
+#endif
+
+tenon__py_holder *tenon__py_holder_new(void)
+{
+    tenon__py_interp *interp = tenon__py_here();
+    if (!interp)
+        return NULL;
+    tenon__py_holder *holder = KEEPS_SPARE ? interp->spare : NULL;
+    if (holder)
+        interp->spare = NULL;
+    else
+        holder = PyMem_Malloc(sizeof *holder);
+    if (!holder)
+        return PyErr_NoMemory(), NULL;
+    holder->interp = interp;
+    return holder;
+}
+
+void tenon__py_holder_free(tenon__py_holder *holder)
+{
+    tenon__py_interp *interp = holder->interp;
+    if (!KEEPS_SPARE || interp->spare || atomic_load_explicit(&interp->dead, memory_order_relaxed))
+        PyMem_Free(holder);
+    else
+        interp->spare = holder;
+}
+
+static void give_up(void *pointer)
 {
     tenon__py_holder *holder = pointer;
     tenon_py_unborrow(&holder->borrowed);
-    PyMem_Free(holder);
+    tenon__py_holder_free(holder);
 }
 
-static void holder_free_waiting(void *pointer)
+static void give_up_waiting(void *pointer)
 {
     atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
-    holder_free(pointer);
+    give_up(pointer);
 }
 
 static int drain_pending(void *pointer)
@@ -65,8 +100,8 @@ void tenon__py_holder_release(void *pointer)
 {
     tenon__py_holder *holder = pointer;
     tenon__py_interp *interp = holder->interp;
-    if (attached_to(interp)) {
-        holder_free(holder);
+    if (tenon__py_attached_to(interp)) {
+        give_up(holder);
         return;
     }
     /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
@@ -75,7 +110,7 @@ void tenon__py_holder_release(void *pointer)
         atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
-        bool first = tenon_deferred_push(&interp->pending, &holder->node, holder_free_waiting, holder);
+        bool first = tenon_deferred_push(&interp->pending, &holder->node, give_up_waiting, holder);
         /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
         if (first && interp->is_main)
             Py_AddPendingCall(drain_pending, NULL);
@@ -118,6 +153,8 @@ static void close_record(tenon__py_interp *interp)
     for (int turns = 0; turns < LONG_ENOUGH && atomic_load(&interp->pushing); turns++) {
     }
     tenon_deferred_drain(&interp->pending);
+    PyMem_Free(interp->spare);
+    interp->spare = NULL;
 }
 
 static void capsule_free(PyObject *capsule)
@@ -129,6 +166,8 @@ static void capsule_free(PyObject *capsule)
         close_record(interp);
         atomic_store_explicit(&interp->gone, true, memory_order_release);
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
     }
 }
 
@@ -215,4 +254,16 @@ tenon__py_interp *tenon__py_here(void)
             atomic_store_explicit(&main_record, interp, memory_order_release);
     }
     return interp;
+}
+
+PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec)
+{
+    PyTypeObject *made = atomic_load_explicit(place, memory_order_acquire);
+    PyObject *type = made ? NULL : PyType_FromSpec(spec);
+    /* Another thread may have been quicker. */
+    if (type && !atomic_compare_exchange_strong(place, &made, (PyTypeObject *)type))
+        Py_DECREF(type);
+    else if (type)
+        made = (PyTypeObject *)type;
+    return made;
 }

@@ -29,18 +29,10 @@ enum { WRITEABLE = 0x400 };
 /* Writable, and without NumPy's mark (the sign bit) on arrays whose writing it warns of: broadcast ones. */
 #define IS_WRITABLE(flags) (((flags)&WRITEABLE) && (flags) >= 0)
 enum { OLDEST_FEATURES = 0x10 /* 1.23 */, ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
-enum {
-    API_ABI_VERSION = 0,
-    API_NDARRAY = 2,
-    API_DESCR_FROM_TYPE = 45,
-    API_NEW_FROM_DESCR = 94,
-    API_FEATURES = 211,
-    API_SET_BASE = 282
-};
+enum { API_ABI_VERSION = 0, API_NDARRAY = 2, API_DESCR_FROM_TYPE = 45, API_NEW_FROM_DESCR = 94, API_FEATURES = 211 };
 
 typedef PyObject *(*new_from_descr)(PyTypeObject *subtype, PyObject *descr, int nd, const Py_ssize_t *dims,
                                     const Py_ssize_t *strides, void *data, int flags, PyObject *object);
-typedef int (*set_base)(PyObject *array, PyObject *base);
 typedef PyObject *(*descr_from_type)(int type_num);
 
 /* By type number: our dtype and the shift that divides by its size; bits 0 where there is none. */
@@ -336,17 +328,21 @@ PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *
     return make(api->ndarray, descr, ndim, dims, NULL, NULL, 0, NULL); /* takes descr */
 }
 
-/* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. */
-#define BASE_NAME "tenon.tensor"
+static array_fields *fields_of(PyObject *array)
+{
+    return (array_fields *)(void *)((char *)array + loaded_numpy.head);
+}
 
+/* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. It has no
+ * name: nobody is meant to open it, and names are compared at each end of an array. */
 static void base_destroy(PyObject *capsule)
 {
-    tenon__py_release(PyCapsule_GetPointer(capsule, BASE_NAME));
+    tenon__py_release(PyCapsule_GetPointer(capsule, NULL));
 }
 
 static PyObject *base_new(tenon_tensor *tensor)
 {
-    PyObject *capsule = PyCapsule_New(tensor, BASE_NAME, base_destroy);
+    PyObject *capsule = PyCapsule_New(tensor, NULL, base_destroy);
     if (capsule)
         tenon_tensor_retain(tensor);
     return capsule;
@@ -367,10 +363,13 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     if (!descr)
         return NULL;
     int64_t item = tenon_view_item_bits(view) / 8;
-    Py_ssize_t dims[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
-    for (int32_t i = 0; i < view->ndim; i++) {
+    Py_ssize_t dims[TENON_MAX_NDIM], strides[TENON_MAX_NDIM], next = item;
+    bool usual = true; /* the strides that NumPy would choose: it need not look whether they are contiguous */
+    for (int32_t i = view->ndim - 1; i >= 0; i--) {
         dims[i] = (Py_ssize_t)view->shape[i];
         strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
+        usual &= strides[i] == next;
+        next *= dims[i] ? dims[i] : 1;
     }
     PyObject *base = base_new(tensor);
     if (!base) {
@@ -381,14 +380,11 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
     new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
     int flags = view->flags & TENON_READ_ONLY ? 0 : WRITEABLE;
-    PyObject *array = make(api->ndarray, descr, view->ndim, dims, strides, data, flags, NULL);
+    PyObject *array = make(api->ndarray, descr, view->ndim, dims, usual ? NULL : strides, data, flags, NULL);
     if (!array) {
         Py_DECREF(base);
         return NULL;
     }
-    if (((set_base)(uintptr_t)api->api[API_SET_BASE])(array, base) < 0) { /* takes base, also when it fails */
-        Py_DECREF(array);
-        return NULL;
-    }
+    fields_of(array)->base = base; /* a new array of ours alone: PyArray_SetBaseObject has nothing to look at */
     return array;
 }

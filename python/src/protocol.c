@@ -232,25 +232,40 @@ static PyObject *stream_argument(tenon_device device, intptr_t stream)
     return NULL;
 }
 
-int tenon__py_borrow_dlpack(PyObject *object, intptr_t stream, tenon_py_borrowed *out)
+/* After one of the producer's methods raised. Returns -1. */
+static int not_given(PyObject *object, bool is_torch)
+{
+    if (tenon__py_is_refusal())
+        tenon__py_refused(object, is_torch ? tenon__py_torch_advice(object) : NULL);
+    return -1;
+}
+
+static int ask_capsule(PyObject *object, bool is_torch, intptr_t stream, tenon_py_borrowed *out)
 {
     tenon_device device = tenon_device_of(TENON_CPU, 0);
     if (device_of(object, &device) < 0)
-        return -1;
+        return is_torch ? not_given(object, true) : -1;
     PyObject *argument = stream_argument(device, stream);
     if (!argument && PyErr_Occurred())
         return -1;
     PyObject *capsule = call(object, argument);
     Py_XDECREF(argument);
-    if (!capsule) {
-        if (tenon__py_is_refusal())
-            tenon__py_refused(object, NULL);
-        return -1;
-    }
+    if (!capsule)
+        return not_given(object, is_torch);
     int result = consume(object, capsule, out);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
+    return result;
+}
+
+int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    if (!(kind->ways & TENON__PY_TORCH))
+        return ask_capsule(object, false, stream, out);
+    PyObject *alias = tenon__py_torch_alias(object);
+    int result = alias ? ask_capsule(alias, true, stream, out) : -1;
+    Py_XDECREF(alias); /* what came out of it holds the memory */
     return result;
 }

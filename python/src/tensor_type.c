@@ -46,7 +46,7 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
     if (holder && tenon_tensor_refcount(tensor) == 1) {
         Py_VISIT(holder->borrowed.object);
-        if (holder->borrowed.way == TENON__PY_BUFFER)
+        if (holder->borrowed.way == TENON__PY_BUFFER || holder->borrowed.way == TENON__PY_JAX)
             Py_VISIT(holder->borrowed.held.buffer.obj);
         else if (holder->borrowed.way == TENON__PY_INTERFACE)
             Py_VISIT(holder->borrowed.held.object);

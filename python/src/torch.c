@@ -52,6 +52,19 @@ static bool is_functorch(PyObject *object)
     return found;
 }
 
+/* Before 2.10 torch has no table, and its __dlpack__ refuses what requires grad. An alias does not, and is the same
+ * memory; that a write would be lost is found out afterwards, from the tensor itself. */
+PyObject *tenon__py_torch_alias(PyObject *object)
+{
+    int recorded = is_true(object, "requires_grad", false);
+    if (recorded > 0)
+        return PyObject_CallMethod(object, "detach", NULL);
+    if (recorded < 0)
+        return NULL;
+    Py_INCREF(object);
+    return object;
+}
+
 const char *tenon__py_torch_advice(PyObject *object)
 {
     PyObject *type, *value, *traceback;
@@ -69,6 +82,9 @@ const char *tenon__py_torch_advice(PyObject *object)
         advice = "pass x.int_repr() or x.dequantize()";
     else if (is_functorch(object))
         advice = "inside torch.vmap and torch.func a tensor has no memory of its own: call it outside of them";
+    else if (is_true(object, "is_conj", true) == 1)
+        advice = "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()";
+    PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     return advice;
 }
@@ -93,6 +109,26 @@ static int grad_mode(void)
     return on;
 }
 
+/* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. There is none outside of
+ * torch.autograd.forward_ad.dual_level(). */
+static int has_tangent(PyObject *object)
+{
+    PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
+    if (!module)
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *level = NULL, *pair = NULL, *tangent = NULL;
+    int found = tenon__py_attribute(module, "_current_level", &level);
+    bool inside = found == 1 && PyLong_Check(level) && PyLong_AsLong(level) >= 0;
+    if (inside && (pair = PyObject_CallMethod(module, "unpack_dual", "O", object)))
+        tangent = PySequence_GetItem(pair, 1);
+    found = found < 0 || (inside && !tangent) ? -1 : inside && tangent != Py_None;
+    Py_DECREF(module);
+    Py_XDECREF(level);
+    Py_XDECREF(pair);
+    Py_XDECREF(tangent);
+    return found;
+}
+
 static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     const tenon_view *view = &borrowed->view;
@@ -113,7 +149,12 @@ static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
         tenon__py_complain(PyExc_RuntimeError, object,
                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
                            "torch.no_grad()");
-    return recorded ? -1 : 0;
+    int tangent = recorded || !(borrowed->flags & TENON_PY_WRITE) ? 0 : has_tangent(object);
+    if (tangent > 0)
+        tenon__py_complain(PyExc_RuntimeError, object,
+                           "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
+                           "unpack_dual(x).primal");
+    return recorded || tangent ? -1 : 0;
 }
 
 int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)

@@ -36,6 +36,7 @@ static void remember(const tenon__py_kind *kind)
         while (atomic_load_explicit(&table[i].type, memory_order_relaxed))
             i = (i + 1) % TABLE_SIZE;
         table[i].ways = kind->ways;
+        table[i].framework = kind->framework;
         table[i].table = kind->table;
         table[i].reason = kind->reason;
         Py_INCREF((PyObject *)type);
@@ -176,8 +177,15 @@ static int look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
         kind->reason = "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no "
                        "memory; pass the tensor inside it";
     }
+    PyTypeObject *later = overridden ? NULL : loaded_class("torch.nn.parameter", "UninitializedTensorMixin");
+    if (later && PyType_IsSubtype(type, later)) {
+        kind->ways |= TENON__PY_REFUSED;
+        kind->reason = "a lazy module's parameter has neither shape nor memory yet; run the module once, or call "
+                       "x.materialize(shape)";
+    }
+    Py_XDECREF((PyObject *)later);
     Py_DECREF((PyObject *)tensor);
-    return overridden < 0 ? -1 : type == tensor;
+    return overridden < 0 || PyErr_Occurred() ? -1 : type == tensor;
 }
 
 /* Arrow's arrays have no buffer protocol; its buffers and tensors have, and say themselves what they are. */
@@ -187,6 +195,30 @@ static bool is_immutable(PyTypeObject *type, uint32_t ways)
     tenon__py_package(type, package, sizeof package);
     return strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0 || strcmp(package, "tensorflow") == 0 ||
            (strcmp(package, "pyarrow") == 0 && !(ways & TENON__PY_BUFFER));
+}
+
+/* The framework of a type whose ways are known; -1 with an exception. */
+static int framework_of(PyTypeObject *type, uint32_t ways)
+{
+    if (ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TORCH))
+        return ways & TENON__PY_OURS    ? TENON__PY_IN_OURS
+               : ways & TENON__PY_NUMPY ? TENON__PY_IN_NUMPY
+                                        : TENON__PY_IN_TORCH;
+    char package[32];
+    tenon__py_package(type, package, sizeof package);
+    if (PyErr_Occurred())
+        return -1;
+    if (strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0)
+        return TENON__PY_IN_JAX;
+    if (strcmp(package, "tensorflow") == 0)
+        return TENON__PY_IN_TENSORFLOW;
+    if (strcmp(package, "cupy") == 0)
+        return ways & TENON__PY_DLPACK ? TENON__PY_IN_CUPY : TENON__PY_IN_NONE;
+    PyObject *method;
+    int found = tenon__py_attribute((PyObject *)type, "__array_namespace__", &method);
+    if (found == 1)
+        Py_DECREF(method);
+    return found < 0 ? -1 : found ? TENON__PY_IN_NAMESPACE : TENON__PY_IN_NONE;
 }
 
 static int find_out(PyObject *object, tenon__py_kind *kind)
@@ -226,6 +258,8 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         return -1;
     if (PyObject_CheckBuffer(object) && !on_devices) /* CuPy's has an exception for each array on the GPU */
         kind->ways |= TENON__PY_BUFFER;
+    if ((kind->ways & TENON__PY_BUFFER) && strcmp(package, "jaxlib") == 0)
+        atomic_store_explicit(&tenon__py_jax_array, type, memory_order_release);
     PyObject *method;
     int found = tenon__py_attribute((PyObject *)type, "__dlpack__", &method);
     if (found < 0)
@@ -249,9 +283,22 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     tenon__py_interp *interp = tenon__py_here();
     if (!interp || find_out(object, room) < 0)
         return NULL;
+    room->framework = framework_of(Py_TYPE(object), room->ways);
+    if (room->framework < 0)
+        return NULL;
     /* Types without a quick way would only fill the table. */
     if (interp->is_main &&
         (room->ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER | TENON__PY_DLPACK)))
         remember(room);
     return room;
+}
+
+bool tenon__py_is_arraylike(PyObject *object)
+{
+    static const char *const attributes[] = {"__dlpack__", "__cuda_array_interface__", "__array_interface__",
+                                             "__array_struct__", "__array__"};
+    bool found = PyObject_CheckBuffer(object);
+    for (size_t i = 0; !found && i < sizeof attributes / sizeof *attributes; i++)
+        found = PyObject_HasAttrString(object, attributes[i]);
+    return found;
 }

@@ -95,7 +95,11 @@ def check_torch(view, tensor, dtype):
     """A borrowed view says what torch says of the tensor, which has no flags."""
     assert view["data"] == tensor.data_ptr()
     assert view["shape"] == tuple(tensor.shape)
-    assert view["strides"] == tuple(tensor.stride())
+    if hasattr(type(tensor), "__dlpack_c_exchange_api__"):
+        assert view["strides"] == tuple(tensor.stride())
+    else:  # before 2.10 torch's capsules have a stride of 1 where it does not matter
+        pairs = zip(view["shape"], view["strides"], tensor.stride())
+        assert tensor.numel() == 0 or all(ours == theirs for size, ours, theirs in pairs if size > 1)
     assert view["dtype"] == dtype
     assert view["device"] == CPU
     assert view["byte_offset"] == 0

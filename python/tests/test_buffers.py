@@ -168,9 +168,15 @@ def test_ctypes_refused():
     class Pair(ctypes.Structure):
         _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_float)]
 
+    class Either(ctypes.Union):
+        _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_float)]
+
     swapped = ctypes.c_int.__ctype_be__ if sys.byteorder == "little" else ctypes.c_int.__ctype_le__
     with pytest.raises(TypeError, match="is a structure.*pass one of its fields"):
         probe.borrow((Pair * 2)())
+    for union in (Either(), (Either * 2)()):
+        with pytest.raises(TypeError, match="not for items of 4 bytes; of a ctypes union pass one of its members"):
+            probe.borrow(union)
     with pytest.raises(TypeError, match="swapped bytes"):
         probe.borrow((swapped * 2)())
     if ctypes.sizeof(ctypes.c_longdouble) > 8:

@@ -219,3 +219,15 @@ def test_a_deleted_array_says_so():
         probe.borrow(array)
     assert isinstance(caught.value, BufferError) or isinstance(caught.value.__context__, BufferError)
     del caught
+
+
+def test_giving_back_with_an_exception_on_its_way():
+    """JAX's buffers are given back without a look at what is pending: it stays."""
+    given = jnp.arange(6.0).reshape(2, 3)
+    before = sys.getrefcount(given)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="integer"):
+            probe.parse(given, given, "x")
+        with pytest.raises(ValueError, match="read-only"):
+            probe.borrow(given, probe.WRITE)
+    assert sys.getrefcount(given) == before

@@ -108,8 +108,9 @@ def test_swapped_bfloat16():
 def test_to_torch(name):
     torch = pytest.importorskip("torch")
     array = some(name)
-    if name in SMALL or not hasattr(torch, name):
-        with pytest.raises(BufferError, match="torch did not take the tensor"):
+    has_table = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")  # older ones have no float8 in DLPack, nor flags
+    if name in SMALL or not hasattr(torch, name) or (not has_table and name.startswith("float8")):
+        with pytest.raises(BufferError, match="torch did not take the tensor|a legacy struct cannot say"):
             probe.through(array, probe.TORCH)
     else:
         out = probe.through(array, probe.TORCH)

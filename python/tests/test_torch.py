@@ -24,6 +24,8 @@ NAMES = {
     "float4_e2m1fn_x2": "f4_e2m1fnx2",
 }
 PRESENT = [name for name in NAMES if hasattr(torch, name)]
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):  # before 2.10 there is no float8 in torch's DLPack
+    PRESENT = [name for name in PRESENT if not name.startswith("float8")]
 UNNAMED = [name for name in ("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "bcomplex32") if hasattr(torch, name)]
 
 LAYOUTS = {
@@ -57,7 +59,8 @@ def test_layout_in_and_out(name):
     check_torch(probe.describe(handle), given, dtype)
     out = probe.export(handle, probe.TORCH)
     assert out is not given and type(out) is torch.Tensor
-    assert (out.shape, out.stride(), out.dtype, out.device) == (given.shape, given.stride(), given.dtype, given.device)
+    assert (out.shape, out.dtype, out.device) == (given.shape, given.dtype, given.device)
+    check_torch(probe.describe(handle), out, dtype)
     assert out.data_ptr() == given.data_ptr()
     assert torch.equal(out, given)
 

@@ -9,6 +9,9 @@ torch = pytest.importorskip("torch")
 import tenon_probe as probe  # noqa: E402
 from arrays import DLPack, check_torch  # noqa: E402
 
+# Before 2.10 torch has no table: its own __dlpack__ runs, sees subclasses and modes, and refuses in its own words.
+needs_table = pytest.mark.skipif(not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="this torch has no table")
+
 
 def refuse(given, kind, message):
     before = sys.getrefcount(given)
@@ -61,6 +64,7 @@ def test_meta():
     refuse(torch.ones(3, device="meta"), BufferError, "meta tensor has no memory")
 
 
+@needs_table
 def test_fake():
     fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
     real = torch.ones(3)
@@ -121,11 +125,13 @@ def test_functorch(name):
     assert "inside torch.vmap and torch.func" in text and "call it outside" in text
 
 
+@needs_table
 def test_functionalized():
     kind, text = seen_inside(torch.func.functionalize)
     assert kind is BufferError and "no memory" in text and "pass a real tensor" in text
 
 
+@needs_table
 def test_storage_freed():
     given = torch.ones(3)
     given.untyped_storage().resize_(0)
@@ -135,6 +141,30 @@ def test_storage_freed():
     refuse(parameter, BufferError, "elements but no memory")
 
 
+def test_uninitialized():
+    for kind in (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer):
+        given = kind()
+        refuse(given, TypeError, r"neither shape nor memory yet.*x.materialize\(shape\)")
+        given.materialize((2, 3))
+        assert probe.borrow(given)["shape"] == (2, 3)
+
+
+def test_forward_ad():
+    """As requires_grad: a tensor with a tangent may be read, but not written."""
+    forward_ad = pytest.importorskip("torch.autograd.forward_ad")
+    given, plain = torch.ones(3), torch.ones(3)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(given, torch.ones(3))
+        assert probe.borrow(dual)["data"] == given.data_ptr()
+        for borrow in (probe.borrow, probe.import_):
+            with pytest.raises(RuntimeError, match=r"carries a tangent.*unpack_dual\(x\).primal"):
+                borrow(dual, probe.WRITE)
+        probe.borrow(forward_ad.unpack_dual(dual).primal, probe.WRITE)
+        probe.borrow(plain, probe.WRITE)
+    probe.borrow(given, probe.WRITE)
+
+
+@needs_table
 def test_zero_tensor():
     refuse(torch._efficientzerotensor(3), BufferError, "elements but no memory")
 
@@ -181,6 +211,7 @@ def test_no_storage_of_torch():
         probe.borrow(torch.ones(3).untyped_storage())
 
 
+@needs_table
 def test_dispatch_modes_see_nothing():
     """Borrowing runs none of torch's operators."""
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -196,6 +227,7 @@ def test_dispatch_modes_see_nothing():
             probe.import_release(tensor)
 
 
+@needs_table
 def test_dlpack_of_torch_keeps_its_own_refusal():
     """Through __dlpack__ it is torch that refuses; its words are kept as the cause."""
     with pytest.raises(BufferError, match="the producer refused") as caught:
@@ -211,6 +243,7 @@ class Unwilling(torch.Tensor):
         return NotImplemented
 
 
+@needs_table
 def test_subclasses_cannot_hide_what_they_are():
     numbers = torch.tensor([1 + 2j, 3 + 4j])
     with pytest.raises(BufferError, match="resolve_conj"):
@@ -222,6 +255,7 @@ def test_subclasses_cannot_hide_what_they_are():
     assert probe.borrow(numbers.as_subclass(Unwilling), probe.WRITE)["dtype"] == "c64"
 
 
+@needs_table
 def test_modes_cannot_hide_what_a_tensor_is():
     from torch.overrides import TorchFunctionMode
 

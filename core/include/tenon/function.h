@@ -390,11 +390,11 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
                                               uint32_t kind, const char *accessor)
 {
     if (index < 0 || index >= count) {
-        tenon_fail(call, TENON_EINVAL, "its code calls %s for index %d, and there are %d", accessor, index, count);
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, and there are %d", accessor, index, count);
         return NULL;
     }
     if (values[index].kind != kind) {
-        tenon_fail(call, TENON_EINVAL, "its code calls %s for index %d, which is %s", accessor, index,
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, which is %s", accessor, index,
                    tenon__kind_name(values[index].kind));
         return NULL;
     }
@@ -403,7 +403,7 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
 
 /* ------------------------------------------------------------------------------------------------------- arguments
  *
- * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call, and gives NULL or 0;
+ * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and gives NULL or 0;
  * from then on tenon_dim gives 0 too, so that loops end at once. */
 
 /* Whether an optional argument was given (or has a default). */
@@ -429,7 +429,7 @@ static inline void *tenon__typed_data(tenon_call *call, const tenon_view *view, 
     if (!view)
         return NULL;
     if (size != (bits % 8 ? 1 : bits / 8)) {
-        tenon_fail(call, TENON_EINVAL,
+        tenon_fail(call, TENON_EFAILED,
                    "its code calls %s for index %d with a type of %d bytes, and the elements have %d bits", accessor,
                    index, (int)size, (int)bits);
         return NULL;
@@ -446,7 +446,7 @@ static inline void *tenon__rw_data(tenon_call *call, int index, size_t size)
 {
     const tenon_view *view = tenon_arg(call, index);
     if (view && !(view->flags & TENON_VIEW_WRITTEN)) {
-        tenon_fail(call, TENON_EREADONLY,
+        tenon_fail(call, TENON_EFAILED,
                    "its code calls tenon_rw_data() for index %d, which is not 'rw' in its signature", index);
         return NULL;
     }
@@ -528,8 +528,8 @@ static inline int64_t tenon_dim(tenon_call *call, int index)
     if (call->flags & TENON_CALL_FAILED)
         return 0;
     if (index < 0 || index >= call->ndims) {
-        tenon_fail(call, TENON_EINVAL, "its code calls tenon_dim() for index %d, and its signature has %d names", index,
-                   call->ndims);
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, and its signature has %d names",
+                   index, call->ndims);
         return 0;
     }
     return call->dims[index];
@@ -539,7 +539,7 @@ static inline int64_t tenon_dim(tenon_call *call, int index)
 static inline tenon_dtype tenon_type(tenon_call *call, int index)
 {
     if (index < 0 || index >= call->ntypes) {
-        tenon_fail(call, TENON_EINVAL, "its code calls tenon_type() for index %d, and its signature has %d variables",
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_type() for index %d, and its signature has %d variables",
                    index, call->ntypes);
         return tenon_dtype_of(0, 0, 0);
     }
@@ -560,7 +560,7 @@ static inline const tenon_view *tenon_result(tenon_call *call, int index)
     const tenon_value *value = tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR,
                                             "tenon_result() or tenon_result_data()");
     if (value && !value->as.view)
-        tenon_fail(call, TENON_EINVAL, "its code asks for result %d before tenon_result_alloc()", index);
+        tenon_fail(call, TENON_EFAILED, "its code asks for result %d before tenon_result_alloc()", index);
     return value ? value->as.view : NULL;
 }
 
@@ -621,7 +621,7 @@ static inline void tenon_return_str(tenon_call *call, int index, const char *tex
 static inline tenon_status tenon_return_handle(tenon_call *call, int index, void *object, void (*destroy)(void *object))
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()"))
-        return TENON_EINVAL;
+        return TENON_EFAILED;
     return call->host->result_handle(call, index, object, destroy);
 }
 

@@ -35,14 +35,16 @@ static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dty
     int64_t product = 1;
     int32_t long_dims = 0;
     for (int32_t i = ndim - 1; i >= 0; i--) {
-        int64_t size = shape[i], stride = strides ? strides[i] : product << stride_shift;
-        if (size < 1 || (size > 1 && stride != product << stride_shift) || size > INT32_MAX)
+        int64_t size = shape[i], expected = product << stride_shift, stride = strides ? strides[i] : expected;
+        bool is_long = size != 1;
+        if (is_long && stride != expected)
             return false;
         dims[i] = size;
         dims[ndim + i] = stride >> stride_shift;
-        long_dims += size > 1;
+        long_dims += is_long;
         product *= size;
-        if (product > INT32_MAX) /* so that nothing above can overflow; larger ones do not notice the longer way */
+        /* Neither 0, negative nor large, so that nothing above can overflow; large ones do not notice the longer way. */
+        if ((uint64_t)(size - 1) >= INT32_MAX || product > INT32_MAX)
             return false;
     }
     if (!data || (uintptr_t)data + (uint64_t)(product * item) < (uintptr_t)data)

@@ -50,6 +50,9 @@ typedef struct tenon_py_borrowed {
  * TypeError (no array, or a dtype without a DLPack name), ValueError (layout, device, read-only), BufferError (the
  * producer refused, or gave what cannot be), or the producer's own.
  *
+ * What comes in a legacy capsule (DLPack before 1.0, which has no flag for it) counts as writable, unless its framework
+ * is known to be immutable.
+ *
  * Ownership: holds a reference to `object` until tenon_py_unborrow.
  * Threads:   what other threads do to the object's shape and strides does not reach the view; what they do to its
  * memory (resizing it, torch's `.data =`) while this one is detached is a race of the caller's. */
@@ -112,13 +115,59 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as);
 PyTypeObject *tenon_py_type(void);
 
 /* Make an array of the framework and on the device of `like`, by its own allocator, and borrow it to be written: NumPy,
- * torch and CuPy with their subclasses; JAX and TensorFlow on memory of ours (on the CPU's default device), which must be
- * written before the array is looked at. For other producers on the CPU, and for NULL, it is a tenon.Tensor. In C order,
- * not filled.
+ * torch and CuPy with their subclasses, arrays of the array API standard by their own namespace; JAX and TensorFlow on
+ * memory of ours (on the CPU's default device), which must be written before the array is looked at. For other producers
+ * on the CPU, and for NULL, it is a tenon.Tensor. In C order, not filled.
  *
  * Ownership: gives a new reference, and a borrow for tenon_py_unborrow.
  * Returns:   NULL with an exception: also where the framework has no such dtype (JAX without jax_enable_x64: 64 bits). */
 PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
+
+/* ------------------------------------------------------------------------------------------------------ functions */
+
+/* A module object with the functions of a module of function.h; `name` is its __name__, or NULL for the module's own.
+ *
+ * Returns:   a new reference, or NULL with an ImportError that says what is wrong, or what its `load` failed with. */
+PyObject *tenon_py_module(const tenon_module *module, const char *name);
+
+/* Open a shared library and make a module object of it. The file must be one that the loader survives
+ * (tenon_library_check), and is never closed; messages and __file__ name `origin`.
+ *
+ * Returns:   as tenon_py_module. */
+PyObject *tenon_py_open(const char *path, const char *origin);
+
+/* Behind TENON_MODULE(name, …), in an extension that is compiled with the bridge: makes `import name` work. */
+#define TENON_PY_MODULE(name)                                                                                          \
+    static PyObject *tenon__py_create_##name(PyObject *spec, PyModuleDef *def)                                         \
+    {                                                                                                                  \
+        (void)spec;                                                                                                    \
+        (void)def;                                                                                                     \
+        return tenon_py_module(&tenon__module_##name, NULL);                                                           \
+    }                                                                                                                  \
+    static PyModuleDef_Slot tenon__py_slots_##name[] = {{Py_mod_create, TENON__PY_SLOT(tenon__py_create_##name)},      \
+                                                        TENON__PY_FREE_SLOTS{0, NULL}};                                \
+    static PyModuleDef tenon__py_def_##name = {PyModuleDef_HEAD_INIT,  #name, NULL, 0,   NULL,                         \
+                                               tenon__py_slots_##name, NULL,  NULL, NULL};                             \
+    PyMODINIT_FUNC PyInit_##name(void)                                                                                 \
+    {                                                                                                                  \
+        return PyModuleDef_Init(&tenon__py_def_##name);                                                                \
+    }
+
+/* CPython keeps functions in void pointers, which ISO C knows nothing of. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+#define TENON__PY_SLOT(function) __extension__((void *)(function))
+#else
+#define TENON__PY_SLOT(function) ((void *)(function))
+#endif
+/* The bridge runs in every interpreter, with a lock of its own or without any. */
+#if defined(Py_mod_gil)
+#define TENON__PY_FREE_SLOTS                                                                                           \
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED}, {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#elif defined(Py_mod_multiple_interpreters)
+#define TENON__PY_FREE_SLOTS {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#else
+#define TENON__PY_FREE_SLOTS
+#endif
 
 /* --------------------------------------------------------------------------------------------------------- errors */
 

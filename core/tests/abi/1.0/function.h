@@ -1,0 +1,753 @@
+/* Write a C function once, call it from every runtime.
+ *
+ * A shared library that includes only this file, and links nothing, becomes a set of functions for Python, Elixir and
+ * whoever else hosts them. This file can be copied alone. It is also where the values live that all of Tenon is made of:
+ * status, dtype, device and view.
+ *
+ *   static tenon_status saxpy(tenon_call *call)
+ *   {
+ *       float a        = (float)tenon_arg_double(call, 0);
+ *       const float *x = tenon_data(call, 1, float);
+ *       const float *y = tenon_data(call, 2, float);
+ *       float *z       = tenon_result_data(call, 0, float);
+ *       int64_t n      = tenon_dim(call, 0);
+ *       for (int64_t i = 0; i < n; i++)
+ *           z[i] = a * x[i] + y[i];
+ *       return TENON_OK;
+ *   }
+ *   TENON_MODULE(kernels, "Kernels written once.",
+ *       TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
+ *
+ * The signature's grammar is in docs/signatures.md. Compiles as C99, C11, C++17 and CUDA. What is an array element here
+ * is frozen; what is reached by a pointer starts with its size, and grows only at its end. */
+#ifndef TENON_FUNCTION_H
+#define TENON_FUNCTION_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+#include <exception>
+extern "C" {
+#endif
+
+/* The ABI that this file describes, and the minor of it that a library needs: what is newer than TENON_TARGET is left
+ * out below, so that the library loads in every host that has that much. */
+#define TENON_ABI_MAJOR 1
+#define TENON_ABI_MINOR 0
+#ifndef TENON_TARGET
+#define TENON_TARGET 0
+#endif
+#if TENON_TARGET > TENON_ABI_MINOR
+#error "TENON_TARGET is newer than this header"
+#endif
+
+#if defined(__GNUC__)
+#define TENON_NODISCARD           __attribute__((__warn_unused_result__))
+#define TENON_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
+#else
+#define TENON_NODISCARD
+#define TENON_PRINTF(text, first)
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- status */
+
+/* What a function that can fail returns. An integer and not an enum: its size is part of the ABI. */
+typedef int32_t tenon_status;
+
+enum {
+    TENON_OK = 0,
+    TENON_EINVAL = 1,    /* an argument is NULL or out of its range */
+    TENON_ENOMEM = 2,    /* no memory */
+    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit 64 bits */
+    TENON_EDTYPE = 4,    /* a dtype that is unknown, or not the one needed */
+    TENON_ESHAPE = 5,    /* a number of dimensions or a shape that cannot be, or is not the one needed */
+    TENON_ELAYOUT = 6,   /* strides or alignment that cannot serve without a copy */
+    TENON_EBOUNDS = 7,   /* an index or a byte outside the memory */
+    TENON_EDEVICE = 8,   /* a device that is unknown, or not the one needed */
+    TENON_EREADONLY = 9, /* memory that may not be written */
+    TENON_EVERSION = 10, /* a DLPack version that cannot be read or written */
+    TENON_EPARSE = 11,   /* a text that is no dtype, device or spec */
+    TENON_EOVERLAP = 12, /* memory that would be written and is used twice */
+    TENON_EFAILED = 13,  /* a function failed for reasons of its own */
+};
+
+/* ---------------------------------------------------------------------------------------------------------- dtype */
+
+/* DLDataType: `bits` is the size of one lane (of the whole number where complex), an element has `lanes` of them. */
+typedef struct tenon_dtype {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} tenon_dtype;
+
+enum {
+    TENON_CODE_INT = 0,
+    TENON_CODE_UINT = 1,
+    TENON_CODE_FLOAT = 2,
+    TENON_CODE_OPAQUE = 3,
+    TENON_CODE_BFLOAT = 4,
+    TENON_CODE_COMPLEX = 5,
+    TENON_CODE_BOOL = 6,
+    TENON_CODE_F8_E3M4 = 7,
+    TENON_CODE_F8_E4M3 = 8,
+    TENON_CODE_F8_E4M3B11FNUZ = 9,
+    TENON_CODE_F8_E4M3FN = 10,
+    TENON_CODE_F8_E4M3FNUZ = 11,
+    TENON_CODE_F8_E5M2 = 12,
+    TENON_CODE_F8_E5M2FNUZ = 13,
+    TENON_CODE_F8_E8M0FNU = 14,
+    TENON_CODE_F6_E2M3FN = 15,
+    TENON_CODE_F6_E3M2FN = 16,
+    TENON_CODE_F4_E2M1FN = 17,
+};
+
+static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
+{
+    tenon_dtype dtype;
+    dtype.code = (uint8_t)code;
+    dtype.bits = (uint8_t)bits;
+    dtype.lanes = (uint16_t)lanes;
+    return dtype;
+}
+
+#define TENON_BOOL tenon_dtype_of(TENON_CODE_BOOL, 8, 1)
+#define TENON_I8   tenon_dtype_of(TENON_CODE_INT, 8, 1)
+#define TENON_I16  tenon_dtype_of(TENON_CODE_INT, 16, 1)
+#define TENON_I32  tenon_dtype_of(TENON_CODE_INT, 32, 1)
+#define TENON_I64  tenon_dtype_of(TENON_CODE_INT, 64, 1)
+#define TENON_U8   tenon_dtype_of(TENON_CODE_UINT, 8, 1)
+#define TENON_U16  tenon_dtype_of(TENON_CODE_UINT, 16, 1)
+#define TENON_U32  tenon_dtype_of(TENON_CODE_UINT, 32, 1)
+#define TENON_U64  tenon_dtype_of(TENON_CODE_UINT, 64, 1)
+#define TENON_F16  tenon_dtype_of(TENON_CODE_FLOAT, 16, 1)
+#define TENON_F32  tenon_dtype_of(TENON_CODE_FLOAT, 32, 1)
+#define TENON_F64  tenon_dtype_of(TENON_CODE_FLOAT, 64, 1)
+#define TENON_BF16 tenon_dtype_of(TENON_CODE_BFLOAT, 16, 1)
+#define TENON_C64  tenon_dtype_of(TENON_CODE_COMPLEX, 64, 1)
+#define TENON_C128 tenon_dtype_of(TENON_CODE_COMPLEX, 128, 1)
+
+static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
+{
+    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+/* --------------------------------------------------------------------------------------------------------- device */
+
+/* DLDevice. */
+typedef struct tenon_device {
+    int32_t device_type;
+    int32_t device_id;
+} tenon_device;
+
+enum {
+    TENON_CPU = 1,
+    TENON_CUDA = 2,
+    TENON_CUDA_HOST = 3,
+    TENON_OPENCL = 4,
+    TENON_VULKAN = 7,
+    TENON_METAL = 8,
+    TENON_VPI = 9,
+    TENON_ROCM = 10,
+    TENON_ROCM_HOST = 11,
+    TENON_EXT_DEV = 12,
+    TENON_CUDA_MANAGED = 13,
+    TENON_ONEAPI = 14,
+    TENON_WEBGPU = 15,
+    TENON_HEXAGON = 16,
+    TENON_MAIA = 17,
+    TENON_TRAINIUM = 18,
+};
+
+static inline tenon_device tenon_device_of(int type, int id)
+{
+    tenon_device device;
+    device.device_type = type;
+    device.device_id = id;
+    return device;
+}
+
+static inline bool tenon_device_equal(tenon_device a, tenon_device b)
+{
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- view */
+
+/* Bits of tenon_view.flags. The first three are DLPack's and the only ones a caller may pass in. */
+#define TENON_READ_ONLY      ((uint64_t)1 << 0)
+#define TENON_IS_COPIED      ((uint64_t)1 << 1)
+#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value stands in a byte of its own */
+#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* C order without gaps */
+#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* Fortran order without gaps */
+#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* without gaps in some order of the dimensions, strides positive */
+#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* a function may write it */
+#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a function's result, not yet written */
+
+#define TENON_MAX_NDIM 64
+
+/* A checked description of somebody's memory; owns nothing. The first 48 bytes are a DLTensor.
+ *
+ * `strides` is never NULL where ndim > 0. `byte_offset` is already added to `data`, and 0, where the device has
+ * addresses; elsewhere both are the producer's. Made by tenon_view_init and
+ * the functions of tensor.h: any other view may not be passed to Tenon. */
+typedef struct tenon_view {
+    void *data;
+    tenon_device device;
+    int32_t ndim;
+    tenon_dtype dtype;
+    int64_t *shape;
+    int64_t *strides;
+    uint64_t byte_offset;
+    uint64_t flags;
+    int64_t numel;
+} tenon_view;
+
+struct tenon_dl_tensor;
+
+/* The view as a DLTensor, for any library that takes one. Valid as long as the view is. */
+static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *view)
+{
+    return (const struct tenon_dl_tensor *)(const void *)view;
+}
+
+/* --------------------------------------------------------------------------------------------------------- values */
+
+/* What an argument or a result is. */
+enum {
+    TENON_KIND_NONE = 0, /* optional, and not given */
+    TENON_KIND_TENSOR = 1,
+    TENON_KIND_INT = 2,
+    TENON_KIND_FLOAT = 3,
+    TENON_KIND_BOOL = 4, /* 0 or 1 in `integer` */
+    TENON_KIND_STR = 5,  /* UTF-8 in `list`; `length` counts bytes, and a 0 follows them */
+    TENON_KIND_ENUM = 6, /* the index of the string in `integer` */
+    TENON_KIND_INTS = 7,
+    TENON_KIND_FLOATS = 8,
+    TENON_KIND_TENSORS = 9, /* reserved */
+    TENON_KIND_HANDLE = 10,
+    TENON_KIND_COMPLEX = 11 /* reserved */
+};
+
+/* Bits of tenon_value.flags. */
+#define TENON_VALUE_DEFAULT 1u /* an argument that was left out */
+#define TENON_VALUE_UNSET   2u /* a result that the function has not given yet */
+
+typedef struct tenon_value {
+    uint32_t kind;
+    uint32_t flags;
+    union {
+        const tenon_view *view;
+        int64_t integer;
+        double number;
+        double parts[2];
+        struct {
+            const void *data;
+            int64_t length;
+        } list;
+        struct {
+            void *object;
+            const char *type;
+        } handle;
+    } as;
+    uint64_t reserved;
+} tenon_value;
+
+/* ------------------------------------------------------------------------------------------------- calls and hosts */
+
+typedef struct tenon_call tenon_call;
+typedef struct tenon_host tenon_host;
+typedef struct tenon_function tenon_function;
+typedef struct tenon_module tenon_module;
+
+/* Bits of tenon_call.flags. */
+#define TENON_CALL_FAILED     1u /* fail() was called: what the function returns no longer matters */
+#define TENON_CALL_UNLOCKED   2u /* the runtime's lock was let go */
+#define TENON_CALL_SHAPE_ONLY 4u /* `shape` is being called: the data may not be looked at */
+
+/* One call. Made by the host, valid until the function returns; read through the accessors below, or, from another
+ * language, as it lies here. */
+struct tenon_call {
+    uint32_t size;
+    uint32_t minor;
+    const tenon_host *host;
+    const tenon_function *function;
+    void *state; /* what the module's `load` made */
+    const tenon_value *args;
+    tenon_value *results;
+    int32_t nargs;
+    int32_t nresults;
+    const int64_t *dims; /* the signature's names, in the order in which they first appear */
+    const tenon_dtype *types;
+    int32_t ndims;
+    int32_t ntypes;
+    tenon_device device; /* of the device tensors, else the CPU; it is not made the current one */
+    void *stream;        /* where work for that device goes, by its runtime's type: cudaStream_t, … */
+    uint32_t flags;
+    uint32_t reserved;
+    void *host_private;
+};
+
+/* What a host can do for a function. A slot may be NULL where the host has no such service: use the accessors. Every
+ * slot may be called only by the thread that runs the function. */
+struct tenon_host {
+    uint32_t size;
+    uint32_t minor;
+    const char *name; /* "python", "elixir" */
+    /* Fail the call; the first message stays. Returns `status`, or TENON_EFAILED where that is TENON_OK. */
+    tenon_status (*fail)(tenon_call *call, tenon_status status, const char *message, size_t length);
+    /* Make a result whose size the signature leaves open. A dtype of all zeros: the signature's. NULL: it failed. */
+    const tenon_view *(*result_alloc)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                      const int64_t *shape);
+    /* Give a handle. The host takes `object` on TENON_OK, and calls destroy(object) once. */
+    tenon_status (*result_handle)(tenon_call *call, int32_t index, void *object, void (*destroy)(void *object));
+    /* Give a text, which is copied. */
+    tenon_status (*result_str)(tenon_call *call, int32_t index, const char *text, size_t length);
+    /* Memory until the function returns; not filled. NULL: it failed. */
+    void *(*scratch)(tenon_call *call, size_t bytes, size_t align, tenon_device device);
+    tenon_status (*parallel_for)(tenon_call *call, int64_t count, int64_t grain,
+                                 void (*body)(void *context, int64_t begin, int64_t end), void *context);
+    /* Whether the caller has given up: return as soon as possible, with any status. */
+    int32_t (*cancelled)(tenon_call *call);
+    /* A table of further services, by name; NULL where there is none. */
+    const void *(*extension)(tenon_call *call, const char *name, uint32_t version);
+};
+
+/* ------------------------------------------------------------------------------------------ functions and modules */
+
+typedef tenon_status (*tenon_call_fn)(tenon_call *call);
+
+/* Bits of tenon_function.flags. Without the first two the host decides by the size of the arguments. */
+#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* let other threads of the runtime go on during the call */
+#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never */
+#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* tensors that require gradients are taken: theirs end here */
+
+struct tenon_function {
+    const char *signature;
+    const char *doc;
+    tenon_call_fn call;
+    /* Or NULL: called before `call` where results are of unknown size, and makes them by tenon_result_alloc. */
+    tenon_call_fn shape;
+    void *data; /* for the function's own use */
+    uint64_t flags;
+    uint64_t reserved[2];
+};
+
+#define TENON_MAGIC ((uint64_t)0x444f4d4e4f4e4554u) /* "TENONMOD" */
+
+struct tenon_module {
+    uint64_t magic;
+    uint32_t major;
+    uint32_t minor_needed;
+    uint32_t size;
+    uint32_t function_size;
+    int64_t nfunctions;
+    const tenon_function *functions;
+    const char *name;
+    const char *doc;
+    const char *version;
+    /* Make what all functions of one load share, in call->state; and give it up. Both may be NULL. A `load` that fails
+     * (tenon_fail) keeps nothing. The call has no arguments. */
+    tenon_status (*load)(tenon_call *call, void **state);
+    void (*unload)(void *state);
+    uint64_t flags;
+};
+
+/* The one symbol of a library. */
+typedef const tenon_module *(*tenon_module_fn)(void);
+#define TENON_MODULE_SYMBOL "tenon_module_v1"
+
+/* -------------------------------------------------------------------------------------------------------- failing */
+
+/* Fail the call as printf would: an exception in Python, {:error, …} in Elixir. Use it as the return value. */
+static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
+    TENON_PRINTF(3, 4);
+
+static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
+{
+    char message[800];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 1;
+    return call->host->fail(call, status, message, shown);
+}
+
+static inline const char *tenon__kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        "not given", "a tensor",       "an int",           "a float",           "a bool",   "a str",
+        "an enum",   "a list of ints", "a list of floats", "a list of tensors", "a handle", "a complex number"};
+    return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
+}
+
+/* The argument or result, or NULL after failing the call where it is not there or of another kind. */
+static inline const tenon_value *tenon__value(tenon_call *call, const tenon_value *values, int count, int index,
+                                              uint32_t kind, const char *accessor)
+{
+    if (index < 0 || index >= count) {
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, and there are %d", accessor, index, count);
+        return NULL;
+    }
+    if (values[index].kind != kind) {
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, which is %s", accessor, index,
+                   tenon__kind_name(values[index].kind));
+        return NULL;
+    }
+    return &values[index];
+}
+
+/* ------------------------------------------------------------------------------------------------------- arguments
+ *
+ * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and gives NULL or 0;
+ * from then on tenon_dim gives 0 too, so that loops end at once. */
+
+/* Whether an optional argument was given (or has a default). */
+static inline bool tenon_given(const tenon_call *call, int index)
+{
+    return index >= 0 && index < call->nargs && call->args[index].kind != TENON_KIND_NONE;
+}
+
+/* The tensor, or NULL where an optional one was not given. */
+static inline const tenon_view *tenon_arg(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_TENSOR, "tenon_arg() or tenon_data()");
+    return value ? value->as.view : NULL;
+}
+
+static inline void *tenon__typed_data(tenon_call *call, const tenon_view *view, int index, size_t size,
+                                      const char *accessor)
+{
+    size_t bits = view ? (size_t)view->dtype.bits * view->dtype.lanes : 0;
+    if (!view)
+        return NULL;
+    if (size != (bits % 8 ? 1 : bits / 8)) {
+        tenon_fail(call, TENON_EFAILED,
+                   "its code calls %s for index %d with a type of %d bytes, and the elements have %d bits", accessor,
+                   index, (int)size, (int)bits);
+        return NULL;
+    }
+    return view->data;
+}
+
+static inline const void *tenon__arg_data(tenon_call *call, int index, size_t size)
+{
+    return tenon__typed_data(call, tenon_arg(call, index), index, size, "tenon_data()");
+}
+
+static inline void *tenon__rw_data(tenon_call *call, int index, size_t size)
+{
+    const tenon_view *view = tenon_arg(call, index);
+    if (view && !(view->flags & TENON_VIEW_WRITTEN)) {
+        tenon_fail(call, TENON_EFAILED,
+                   "its code calls tenon_rw_data() for index %d, which is not 'rw' in its signature", index);
+        return NULL;
+    }
+    return tenon__typed_data(call, view, index, size, "tenon_rw_data()");
+}
+
+/* The first element of a tensor argument: `const T *`, or `T *` where the signature says rw. The size of T must be that
+ * of an element (1 byte for packed sub-byte values). NULL where an optional argument was not given. */
+#define tenon_data(call, index, T)    ((const T *)tenon__arg_data(call, index, sizeof(T)))
+#define tenon_rw_data(call, index, T) ((T *)tenon__rw_data(call, index, sizeof(T)))
+
+static inline int64_t tenon_arg_int(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_INT, "tenon_arg_int()");
+    return value ? value->as.integer : 0;
+}
+
+static inline double tenon_arg_double(tenon_call *call, int index)
+{
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_FLOAT, "tenon_arg_double()");
+    return value ? value->as.number : 0;
+}
+
+static inline bool tenon_arg_bool(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_BOOL, "tenon_arg_bool()");
+    return value && value->as.integer;
+}
+
+/* The index of the string that was given. */
+static inline int tenon_arg_enum(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_ENUM, "tenon_arg_enum()");
+    return value ? (int)value->as.integer : 0;
+}
+
+static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t kind, int64_t *length,
+                                          const char *accessor)
+{
+    bool left_out = index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE;
+    const tenon_value *value = left_out ? NULL : tenon__value(call, call->args, call->nargs, index, kind, accessor);
+    if (length)
+        *length = value ? value->as.list.length : 0;
+    return value ? value->as.list.data : NULL;
+}
+
+/* UTF-8, ended by 0; `length` (or NULL) gets its bytes. This and the two below: NULL where it was not given. */
+static inline const char *tenon_arg_str(tenon_call *call, int index, int64_t *length)
+{
+    return (const char *)tenon__arg_list(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
+}
+
+static inline const int64_t *tenon_arg_ints(tenon_call *call, int index, int64_t *length)
+{
+    return (const int64_t *)tenon__arg_list(call, index, TENON_KIND_INTS, length, "tenon_arg_ints()");
+}
+
+static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_t *length)
+{
+    return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
+}
+
+/* The object of a handle("type"); NULL where it was not given. */
+static inline void *tenon_arg_handle(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_HANDLE, "tenon_arg_handle()");
+    return value ? value->as.handle.object : NULL;
+}
+
+/* The value of the signature's i-th dimension name, in the order of their first appearance (an int parameter that is
+ * used as a dimension appears where it stands; `*b` is not counted). -1 where only arguments that were not given have
+ * it; 0 once the call has failed. */
+static inline int64_t tenon_dim(tenon_call *call, int index)
+{
+    if (call->flags & TENON_CALL_FAILED)
+        return 0;
+    if (index < 0 || index >= call->ndims) {
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, and its signature has %d names",
+                   index, call->ndims);
+        return 0;
+    }
+    return call->dims[index];
+}
+
+/* What the signature's i-th dtype variable stands for. */
+static inline tenon_dtype tenon_type(tenon_call *call, int index)
+{
+    if (index < 0 || index >= call->ntypes) {
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_type() for index %d, and its signature has %d variables",
+                   index, call->ntypes);
+        return tenon_dtype_of(0, 0, 0);
+    }
+    return call->types[index];
+}
+
+/* Where work for call->device goes: a cudaStream_t on CUDA; NULL on the CPU. */
+static inline void *tenon_stream(const tenon_call *call)
+{
+    return call->stream;
+}
+
+/* --------------------------------------------------------------------------------------------------------- results */
+
+/* A result that has been made: all of them from the start, but those of unknown size. */
+static inline const tenon_view *tenon_result(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR,
+                                            "tenon_result() or tenon_result_data()");
+    if (value && !value->as.view)
+        tenon_fail(call, TENON_EFAILED, "its code asks for result %d before tenon_result_alloc()", index);
+    return value ? value->as.view : NULL;
+}
+
+static inline void *tenon__result_data(tenon_call *call, int index, size_t size)
+{
+    return tenon__typed_data(call, tenon_result(call, index), index, size, "tenon_result_data()");
+}
+
+/* `T *`: the first element of a result, in C order without gaps. */
+#define tenon_result_data(call, index, T) ((T *)tenon__result_data(call, index, sizeof(T)))
+
+/* Make a result of unknown size: one with "?" among its dimensions, or that may be None. NULL: the call has failed. */
+static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, int ndim, const int64_t *shape)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, "tenon_result_alloc()"))
+        return NULL;
+    return call->host->result_alloc(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
+}
+
+static inline void tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,
+                                 const char *accessor)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, kind, accessor))
+        return;
+    tenon_value *result = &call->results[index];
+    result->flags &= ~TENON_VALUE_UNSET;
+    if (kind == TENON_KIND_FLOAT)
+        result->as.number = number;
+    else
+        result->as.integer = integer;
+}
+
+/* Give a result that is no tensor. An enum is given as the index of its string, by tenon_return_int. */
+static inline void tenon_return_int(tenon_call *call, int index, int64_t value)
+{
+    bool is_enum = index >= 0 && index < call->nresults && call->results[index].kind == TENON_KIND_ENUM;
+    tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
+}
+
+static inline void tenon_return_double(tenon_call *call, int index, double value)
+{
+    tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
+}
+
+static inline void tenon_return_bool(tenon_call *call, int index, bool value)
+{
+    tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
+}
+
+/* `length` bytes of UTF-8, which are copied. */
+static inline void tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
+{
+    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()"))
+        (void)call->host->result_str(call, index, text, length);
+}
+
+/* Ownership: the host takes `object` on TENON_OK, and destroys it once, when nobody holds the handle any more. */
+static inline tenon_status tenon_return_handle(tenon_call *call, int index, void *object, void (*destroy)(void *object))
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()"))
+        return TENON_EFAILED;
+    return call->host->result_handle(call, index, object, destroy);
+}
+
+/* -------------------------------------------------------------------------------------------------------- services */
+
+/* `bytes` of memory on call->device until the function returns, aligned to 64, not filled. NULL: the call has failed. */
+static inline void *tenon_scratch(tenon_call *call, size_t bytes)
+{
+    if (!call->host->scratch) {
+        tenon_fail(call, TENON_EFAILED, "this host (%s) has no scratch memory", call->host->name);
+        return NULL;
+    }
+    return call->host->scratch(call, bytes, 64, call->device);
+}
+
+/* Whether the caller has given up; false where the host cannot know. */
+static inline bool tenon_cancelled(tenon_call *call)
+{
+    return call->host->cancelled && call->host->cancelled(call);
+}
+
+/* -------------------------------------------------------------------------------------------------- strided access */
+
+static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
+{
+    int64_t offset = 0;
+    for (size_t i = 0; i < count; i++)
+        offset += index[i] * view->strides[i];
+    return (char *)view->data + offset * (int64_t)size;
+}
+
+/* The element of a view at these indices, by its strides: `tenon_at(view, const float, i, j)`. Nothing is checked. For
+ * inner loops over dense data take the pointer: a compiler cannot vectorise this. */
+#ifndef __cplusplus
+#define tenon_at(view, T, ...)                                                                                         \
+    (*(T *)tenon__at(view, sizeof(T), (const int64_t[]){__VA_ARGS__},                                                  \
+                     sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- modules */
+
+#if defined(_WIN32)
+#define TENON__EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define TENON__EXPORT __attribute__((__visibility__("default")))
+#else
+#define TENON__EXPORT
+#endif
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+template <typename... Index> static inline void *tenon__at_cpp(const tenon_view *view, size_t size, Index... index)
+{
+    const int64_t indices[] = {static_cast<int64_t>(index)...};
+    return tenon__at(view, size, indices, sizeof...(index));
+}
+#define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
+
+/* No exception crosses C. */
+template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
+{
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
+    try {
+        return function(call);
+    } catch (const std::exception &error) {
+        return tenon_fail(call, TENON_EFAILED, "%s", error.what());
+    } catch (...) {
+        return tenon_fail(call, TENON_EFAILED, "it threw what is no std::exception");
+    }
+#else
+    return function(call);
+#endif
+}
+#define TENON__GUARDED(function) tenon__guarded<function>
+#define TENON__EXTERN_C          extern "C"
+#else
+#define TENON__GUARDED(function) function
+#define TENON__EXTERN_C
+#endif
+
+/* An entry of a module's table: signature, the C function, what it does. */
+#define TENON_FUNCTION(signature, function, doc) TENON_FUNCTION_FLAGS(signature, function, doc, 0)
+#define TENON_FUNCTION_FLAGS(signature, function, doc, flags)                                                          \
+    {                                                                                                                  \
+        signature, doc, TENON__GUARDED(function), NULL, NULL, flags,                                                   \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+/* With a function that makes the results of unknown size first. */
+#define TENON_FUNCTION_SHAPED(signature, function, shape, doc, flags)                                                  \
+    {                                                                                                                  \
+        signature, doc, TENON__GUARDED(function), TENON__GUARDED(shape), NULL, flags,                                  \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* The module of a library, once in it, with its functions; the second form has `load` and `unload`. */
+#define TENON_MODULE(name, doc, ...) TENON_MODULE_STATE(name, doc, NULL, NULL, __VA_ARGS__)
+#define TENON_MODULE_STATE(name, doc, load, unload, ...)                                                               \
+    static const tenon_function tenon__functions_##name[] = {__VA_ARGS__};                                             \
+    static const tenon_module tenon__module_##name = {                                                                 \
+        TENON_MAGIC,                                                                                                   \
+        TENON_ABI_MAJOR,                                                                                               \
+        TENON_TARGET,                                                                                                  \
+        (uint32_t)sizeof(tenon_module),                                                                                \
+        (uint32_t)sizeof(tenon_function),                                                                              \
+        (int64_t)(sizeof tenon__functions_##name / sizeof(tenon_function)),                                            \
+        tenon__functions_##name,                                                                                       \
+        #name,                                                                                                         \
+        doc,                                                                                                           \
+        TENON_MODULE_VERSION,                                                                                          \
+        load,                                                                                                          \
+        unload,                                                                                                        \
+        0};                                                                                                            \
+    TENON__EXTERN_C TENON__EXPORT const tenon_module *tenon_module_v1(void);                                           \
+    const tenon_module *tenon_module_v1(void)                                                                          \
+    {                                                                                                                  \
+        return &tenon__module_##name;                                                                                  \
+    }
+
+/* The version of the library itself: may be defined before TENON_MODULE. */
+#ifndef TENON_MODULE_VERSION
+#define TENON_MODULE_VERSION NULL
+#endif
+
+#endif

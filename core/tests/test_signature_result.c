@@ -1,0 +1,289 @@
+/* Results after a match: their dtype and shape, those that the function makes, and the caller's own (out=). */
+#include "signature_call.h"
+
+static char memory[4096] __attribute__((aligned(4096)));
+static roomy_view rooms[4];
+
+static tenon_value f32(int i, int64_t n)
+{
+    return tensor_value(view_of(&rooms[i], memory + 1024 * i, TENON_F32, 1, &n, NULL));
+}
+
+static tenon_value shaped(int i, int32_t ndim, int64_t *shape)
+{
+    return tensor_value(view_of(&rooms[i], memory + 1024 * i, TENON_F32, ndim, shape, NULL));
+}
+
+/* The shape of the first result. */
+static void gives(const char *text, const tenon_value *args, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    call c;
+    tenon_dtype got = tenon_dtype_of(0, 0, 0);
+    int32_t got_ndim = -1;
+    int64_t got_shape[TENON_MAX_NDIM];
+    fits(&c, text, args);
+    OK(tenon_signature_result(c.signature, 0, &c.bindings, &got, &got_ndim, got_shape, &err));
+    assert_true(tenon_dtype_equal(got, dtype));
+    assert_int_equal(got_ndim, ndim);
+    for (int32_t i = 0; i < ndim; i++)
+        assert_int_equal(got_shape[i], shape[i]);
+    done(&c);
+}
+
+static void gives_none(const char *text, const tenon_value *args, tenon_status status, const char *message)
+{
+    call c;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    fits(&c, text, args);
+    FAILS_SAYING(status, message, tenon_signature_result(c.signature, 0, &c.bindings, &dtype, &ndim, shape, &err));
+    assert_int_equal(tenon_signature_result(c.signature, 0, &c.bindings, &dtype, &ndim, shape, NULL), status);
+    done(&c);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    gives("f(x: f32[n]) -> f64[]", ARGS(f32(0, 5)), TENON_F64, 0, NULL);
+    gives("f(x: f32[n]) -> u8[n + 1, 2 * n // 3, 7, 0]", ARGS(f32(0, 5)), TENON_U8, 4, DIMS(6, 3, 7, 0));
+    gives("f(n: int) -> f32[n]", ARGS(INT(0)), TENON_F32, 1, DIMS(0));
+    gives("f(x: f32[n], k: int) -> f32[k, n]", ARGS(f32(0, 5), INT(2)), TENON_F32, 2, DIMS(2, 5));
+    gives("f(x: f32[*b, n]) -> f32[n, *b, 2]", ARGS(shaped(0, 3, DIMS(2, 3, 4))), TENON_F32, 4, DIMS(4, 2, 3, 2));
+    gives("f(x: f32[*b, n]) -> f32[n, *b]", ARGS(f32(0, 4)), TENON_F32, 1, DIMS(4));
+    gives("f(x: f32[*b]) -> f32[*b]", ARGS(shaped(0, 0, NULL)), TENON_F32, 0, NULL);
+    gives("f(x: f32[n]) -> f32[?, n]", ARGS(f32(0, 4)), TENON_F32, 2, DIMS(-1, 4));
+    gives("f(x: T[n]) -> T[n] where T = any", ARGS(f32(0, 4)), TENON_F32, 1, DIMS(4));
+    gives("f(x: f32[n]) -> f32[n]?", ARGS(f32(0, 4)), TENON_F32, 1, DIMS(4));
+}
+
+static void test_shapes_that_cannot_be(void **state)
+{
+    (void)state;
+    gives_none("f(x: f32[n]) -> f32[n, n - 5]", ARGS(f32(0, 2)), TENON_ESHAPE,
+               "f(): result 0: dimension 1, n - 5, is -3 (n = 2 from argument 'x')");
+    gives_none("f(n: int) -> y: f32[n]", ARGS(INT(-1)), TENON_ESHAPE,
+               "f(): result 'y': dimension 0, n, is -1 (n = -1 from argument 'n')");
+    gives_none("f(n: int) -> f32[n * n]", ARGS(INT(INT64_MAX)), TENON_EOVERFLOW,
+               "f(): result 0: dimension 0, n * n, has no value in 64 bits (n = 9223372036854775807 from argument "
+               "'n')");
+    gives_none("f(n: int, k: int) -> f32[n // k]", ARGS(INT(4), INT(0)), TENON_EOVERFLOW,
+               "f(): result 0: dimension 0, n // k, has no value in 64 bits (n = 4 from argument 'n', k = 0 from "
+               "argument 'k')");
+    gives_none("f(n: int, k: int) -> f32[n // k]", ARGS(INT(INT64_MIN), INT(-1)), TENON_EOVERFLOW,
+               "f(): result 0: dimension 0, n // k, has no value in 64 bits (n = -9223372036854775808 from argument "
+               "'n', k = -1 from argument 'k')");
+    gives_none("f(x: f32[n]?) -> f32[n + 1]", ARGS(NONE), TENON_EINVAL,
+               "f(): result 0: dimension 0, n + 1, has no value: no argument that was given says what n is");
+    gives_none("f(x: f32[*b]?) -> f32[*b]", ARGS(NONE), TENON_EINVAL,
+               "f(): result 0: no argument that was given says what *b is");
+    gives_none("f(x: T[2]?) -> y: T[2] where T = any", ARGS(NONE), TENON_EINVAL,
+               "f(): result 'y': no argument that was given says what T is");
+    int64_t ones[TENON_MAX_NDIM];
+    for (int i = 0; i < TENON_MAX_NDIM; i++)
+        ones[i] = 1;
+    tenon_value wide = shaped(0, TENON_MAX_NDIM, ones);
+    gives("f(x: f32[*b]) -> f32[*b]", &wide, TENON_F32, TENON_MAX_NDIM, ones);
+    gives_none("f(x: f32[*b]) -> f32[2, *b]", &wide, TENON_ESHAPE, "f(): result 0: with *b more than 64 dimensions");
+    gives_none("f(x: f32[*b]) -> f32[*b, 2]", &wide, TENON_ESHAPE, "f(): result 0 has more than 64 dimensions");
+}
+
+static void test_what_is_no_tensor_result(void **state)
+{
+    (void)state;
+    call c;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    fits(&c, "f(x: f32[n]) -> int, f32[n]", ARGS(f32(0, 2)));
+    static const int32_t wrong[] = {0, 2, -1};
+    for (size_t i = 0; i < 3; i++) {
+        char message[128];
+        snprintf(message, sizeof message, "tenon_signature_result(): argument 'index': f() has no tensor result %d",
+                 wrong[i]);
+        FAILS_SAYING(TENON_EINVAL, message,
+                     tenon_signature_result(c.signature, wrong[i], &c.bindings, &dtype, &ndim, shape, &err));
+    }
+    const char *null = "tenon_signature_result(): an argument is NULL";
+    FAILS_SAYING(TENON_EINVAL, null, tenon_signature_result(NULL, 1, &c.bindings, &dtype, &ndim, shape, &err));
+    FAILS_SAYING(TENON_EINVAL, null, tenon_signature_result(c.signature, 1, NULL, &dtype, &ndim, shape, &err));
+    FAILS_SAYING(TENON_EINVAL, null, tenon_signature_result(c.signature, 1, &c.bindings, NULL, &ndim, shape, &err));
+    FAILS_SAYING(TENON_EINVAL, null, tenon_signature_result(c.signature, 1, &c.bindings, &dtype, NULL, shape, &err));
+    FAILS_SAYING(TENON_EINVAL, null, tenon_signature_result(c.signature, 1, &c.bindings, &dtype, &ndim, NULL, &err));
+    done(&c);
+}
+
+/* ------------------------------------------------------------------------------------ those that the function makes */
+
+static void test_open_results(void **state)
+{
+    (void)state;
+    call c;
+    tenon_dtype dtype = tenon_dtype_of(0, 0, 0);
+    fits(&c, "f(x: T[n]) -> T[?, n], f32[n], f32[?]?, int where T = any", ARGS(f32(0, 3)));
+    OK(tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(0, 3), &dtype, &err));
+    assert_true(tenon_dtype_equal(dtype, TENON_F32));
+    OK(tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(INT64_MAX, 3), &dtype, &err));
+    OK(tenon_signature_open_result(c.signature, 2, &c.bindings, 1, DIMS(9), &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [4, 2]",
+                 tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(4, 2), &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [-1, 3]",
+                 tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(-1, 3), &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [3]",
+                 tenon_signature_open_result(c.signature, 0, &c.bindings, 1, DIMS(3), &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it with 2 dimensions",
+                 tenon_signature_open_result(c.signature, 0, &c.bindings, 2, NULL, &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, and the function makes it with -1 dimensions",
+                 tenon_signature_open_result(c.signature, 2, &c.bindings, -1, DIMS(3), &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, and the function makes it with 65 dimensions",
+                 tenon_signature_open_result(c.signature, 2, &c.bindings, 65, DIMS(3), &dtype, &err));
+    FAILS_SAYING(TENON_EINVAL, "f(): result 1 has a known size and is made already",
+                 tenon_signature_open_result(c.signature, 1, &c.bindings, 1, DIMS(3), &dtype, &err));
+    FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 3, &c.bindings, 1, DIMS(3), &dtype, &err));
+    FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 4, &c.bindings, 1, DIMS(3), &dtype, &err));
+    done(&c);
+    fits(&c, "f() -> f32[]?", NULL);
+    OK(tenon_signature_open_result(c.signature, 0, &c.bindings, 0, NULL, &dtype, &err));
+    done(&c);
+}
+
+/* ---------------------------------------------------------------------------------------------- the caller's tensor */
+
+static roomy_view out_room;
+static const tenon_device cpu = {TENON_CPU, 0};
+
+/* Whether `out` can be the first result of a call with these arguments; `message` NULL: it can. */
+static void out_is(const char *text, const tenon_value *args, tenon_device device, tenon_status status,
+                   const char *message)
+{
+    call c;
+    fits(&c, text, args);
+    if (message)
+        FAILS_SAYING(status, message,
+                     tenon_signature_match_out(c.signature, 0, &out_room.view, args, device, &c.bindings, &err));
+    else
+        OK(tenon_signature_match_out(c.signature, 0, &out_room.view, args, device, &c.bindings, &err));
+    assert_null(c.bindings.argument);
+    assert_int_equal(tenon_signature_match_out(c.signature, 0, &out_room.view, args, device, &c.bindings, NULL),
+                     status);
+    done(&c);
+}
+
+static void out_f32(void *data, int32_t ndim, int64_t *shape, int64_t *strides)
+{
+    view_of(&out_room, data, TENON_F32, ndim, shape, strides);
+}
+
+static void test_out_fits(void **state)
+{
+    (void)state;
+    out_f32(memory + 2048, 1, DIMS(4), NULL);
+    out_is("f(x: f32[n]) -> f32[n]", ARGS(f32(0, 4)), cpu, TENON_OK, NULL);
+    out_is("f(x: f32[n]) -> f32[n + 1]", ARGS(f32(0, 3)), cpu, TENON_OK, NULL);
+    out_is("f(x: T[*b]) -> T[*b] where T = any", ARGS(f32(0, 4)), cpu, TENON_OK, NULL);
+    out_is("f() -> f32[?]", NULL, cpu, TENON_OK, NULL);
+    view_on(&out_room, TENON_CUDA_HOST, memory + 2048, TENON_F32, 1, DIMS(4), NULL, 0);
+    out_is("f(x: f32[n]) -> f32[n]", ARGS(f32(0, 4)), cpu, TENON_OK, NULL); /* what the CPU can write */
+}
+
+static void test_out_does_not_fit(void **state)
+{
+    (void)state;
+    const char *text = "f(x: f32[n]) -> f32[n]";
+    tenon_value x = f32(0, 4);
+    view_of(&out_room, memory + 2048, TENON_F64, 1, DIMS(4), NULL);
+    out_is(text, &x, cpu, TENON_EDTYPE, "f(): argument 'out': expected f32[n], got f64[4]\n  dtype is f64, not f32");
+    out_is("f(x: T[n]) -> T[n] where T = any", &x, cpu, TENON_EDTYPE,
+           "f(): argument 'out': expected T[n], got f64[4]\n  dtype is f64, but T = f32 from argument 'x'");
+    out_f32(memory + 2048, 1, DIMS(5), NULL);
+    out_is(text, &x, cpu, TENON_ESHAPE, "f(): argument 'out': dimension 0 is 5, but n = 4 from argument 'x'");
+    out_is("f(x: f32[n]) -> f32[n, ?]", &x, cpu, TENON_ESHAPE,
+           "f(): argument 'out': expected f32[n, ?], got f32[5]\n  1 dimension, not 2");
+    out_f32(memory + 2048, 1, DIMS(4), DIMS(2));
+    out_is(text, &x, cpu, TENON_ELAYOUT,
+           "f(): argument 'out': expected f32[n], got f32[4]\n  strides [2] are not in C order without gaps; pass a "
+           "copy that is");
+    out_f32(memory + 2048, 2, DIMS(4, 2), DIMS(1, 4));
+    out_is("f(x: f32[n]) -> f32[n, 2]", &x, cpu, TENON_ELAYOUT,
+           "f(): argument 'out': expected f32[n, 2], got f32[4, 2]\n  strides [1, 4] are not in C order without gaps; "
+           "pass a copy that is");
+    view_on(&out_room, TENON_CPU, memory + 2048, TENON_F32, 1, DIMS(4), NULL, TENON_READ_ONLY);
+    out_is(text, &x, cpu, TENON_EREADONLY, "f(): argument 'out' is read-only; it is written to: pass a copy");
+}
+
+static void test_out_is_elsewhere(void **state)
+{
+    (void)state;
+    tenon_device cuda = tenon_device_of(TENON_CUDA, 0);
+    tenon_value x = f32(0, 4);
+    view_on(&out_room, TENON_CUDA, memory + 2048, TENON_F32, 1, DIMS(4), NULL, 0);
+    out_is("f(x: f32[n]) -> f32[n]", &x, cpu, TENON_EDEVICE,
+           "f(): argument 'out' is on cuda:0, and the call runs on cpu");
+    out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_OK, NULL);
+    out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_OK, NULL);
+    out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, tenon_device_of(TENON_CUDA, 1), TENON_EDEVICE,
+           "f(): argument 'out' is on cuda:0, and the call runs on cuda:1");
+    out_f32(memory + 2048, 1, DIMS(4), NULL);
+    out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_EDEVICE,
+           "f(): argument 'out' is on cpu, and the call runs on cuda:0");
+    out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_EDEVICE,
+           "f(): argument 'out': expected f32[n] cuda, got f32[4]\n  the memory is on cpu");
+}
+
+static void test_out_shares_memory(void **state)
+{
+    (void)state;
+    tenon_value x = f32(0, 4), y = f32(1, 4);
+    const char *told = "f(): argument 'out' shares memory with argument 'x'; it is written to: pass a copy of one";
+    out_f32(memory, 1, DIMS(4), NULL); /* x itself */
+    out_is("f(x: f32[n]) -> f32[n]", &x, cpu, TENON_EOVERLAP, told);
+    out_is("f(x: f32[n]?) -> f32[4]", ARGS(NONE), cpu, TENON_OK, NULL);
+    out_is("f(x: f32[n]) -> f32[n] alias", &x, cpu, TENON_OK, NULL);
+    out_is("f(x: f32[n]) -> f32[n] inplace(x)", &x, cpu, TENON_OK, NULL);
+    out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(y)", ARGS(x, y), cpu, TENON_EOVERLAP, told);
+    out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(x)", ARGS(x, y), cpu, TENON_OK, NULL);
+    out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(x)", ARGS(x, x), cpu, TENON_EOVERLAP,
+           "f(): argument 'out' shares memory with argument 'y'; it is written to: pass a copy of one");
+    out_f32(memory + 4, 1, DIMS(4), NULL); /* a part of x */
+    out_is("f(x: f32[n]) -> f32[n] inplace(x)", &x, cpu, TENON_EOVERLAP, told);
+    out_is("f(x: f32[n]) -> f32[n] alias", &x, cpu, TENON_OK, NULL);
+    out_f32(memory + 1024 - 16, 1, DIMS(4), NULL); /* up to where y begins */
+    out_is("f(x: f32[n], y: f32[n]) -> f32[n]", ARGS(x, y), cpu, TENON_OK, NULL);
+}
+
+static void test_out_for_what_is_no_tensor(void **state)
+{
+    (void)state;
+    call c;
+    tenon_value x = f32(0, 4);
+    fits(&c, "f(x: f32[n]) -> int, f32[n]", &x);
+    out_f32(memory + 2048, 1, DIMS(4), NULL);
+    const tenon_view *out = &out_room.view;
+    const char *zeroth = "tenon_signature_match_out(): an argument is NULL, or result 0 no tensor";
+    const char *first = "tenon_signature_match_out(): an argument is NULL, or result 1 no tensor";
+    FAILS_SAYING(TENON_EINVAL, zeroth, tenon_signature_match_out(c.signature, 0, out, &x, cpu, &c.bindings, &err));
+    FAILS_SAYING(TENON_EINVAL, first, tenon_signature_match_out(NULL, 1, out, &x, cpu, &c.bindings, &err));
+    FAILS_SAYING(TENON_EINVAL, first, tenon_signature_match_out(c.signature, 1, NULL, &x, cpu, &c.bindings, &err));
+    FAILS_SAYING(TENON_EINVAL, first, tenon_signature_match_out(c.signature, 1, out, &x, cpu, NULL, &err));
+    FAILS(TENON_EINVAL, tenon_signature_match_out(c.signature, 2, out, &x, cpu, &c.bindings, &err));
+    FAILS(TENON_EINVAL, tenon_signature_match_out(c.signature, -1, out, &x, cpu, &c.bindings, &err));
+    OK(tenon_signature_match_out(c.signature, 1, out, &x, cpu, &c.bindings, &err));
+    done(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_shapes_that_cannot_be),
+        cmocka_unit_test(test_what_is_no_tensor_result),
+        cmocka_unit_test(test_open_results),
+        cmocka_unit_test(test_out_fits),
+        cmocka_unit_test(test_out_does_not_fit),
+        cmocka_unit_test(test_out_is_elsewhere),
+        cmocka_unit_test(test_out_shares_memory),
+        cmocka_unit_test(test_out_for_what_is_no_tensor),
+        cmocka_unit_test(test_nothing_is_alive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

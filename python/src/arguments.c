@@ -1,0 +1,361 @@
+/* From Python's arguments to values of a signature's kinds. */
+#include "host.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------------------------- blocks */
+
+void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align)
+{
+    if (align < 16)
+        align = 16;
+    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon__py_block))
+        return NULL;
+    tenon__py_block *block = PyMem_RawMalloc(sizeof *block + align + size);
+    if (!block)
+        return NULL;
+    block->next = *list;
+    *list = block;
+    uintptr_t start = (uintptr_t)(block + 1);
+    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
+}
+
+void tenon__py_blocks_free(tenon__py_block *list)
+{
+    while (list) {
+        tenon__py_block *next = list->next;
+        PyMem_RawFree(list);
+        list = next;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- errors */
+
+int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
+                             const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    PyObject *what = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    if (what)
+        PyErr_Format(exception, "%s(): argument '%s': %U", function->signature->name, argument, what);
+    Py_XDECREF(what);
+    return -1;
+}
+
+static int wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
+{
+    PyObject *name = tenon__py_type_name(object);
+    if (name)
+        tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got %U", param->type, name);
+    Py_XDECREF(name);
+    return -1;
+}
+
+/* Whether the message is one of the bridge's own, which begin with the name of the object's type. */
+static bool is_ours(PyObject *error, PyObject *object)
+{
+    PyObject *message = PyObject_Str(error), *name = tenon__py_type_name(object);
+    const char *text = message ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
+    const char *start = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    size_t length = start ? strlen(start) : 0;
+    bool ours = text && start && strncmp(text, start, length) == 0 && strncmp(text + length, ": ", 2) == 0;
+    Py_XDECREF(message);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return ours;
+}
+
+void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    PyObject *error = tenon__py_take_exception();
+    if (!error)
+        return;
+    PyObject *type = (PyObject *)Py_TYPE(error);
+    bool plain =
+        type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError || type == PyExc_RuntimeError;
+    PyObject *words = PyUnicode_FromFormat("%s(): argument '%s': %S", function->signature->name, argument, error);
+    if (words && plain && is_ours(error, object)) {
+        PyObject *arguments = PyTuple_Pack(1, words);
+        if (arguments)
+            PyObject_SetAttrString(error, "args", arguments);
+        Py_XDECREF(arguments);
+    } else if (words) { /* somebody else's: theirs it stays, with a note where Python has such (3.11) */
+        PyObject *note = PyUnicode_FromFormat("%s(): argument '%s'", function->signature->name, argument);
+        PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
+        Py_XDECREF(note);
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(words);
+    PyErr_Clear();
+    PyErr_SetObject(type, error);
+    Py_DECREF(error);
+}
+
+/* ---------------------------------------------------------------------------------------- which argument is which */
+
+/* The parameter that a keyword names, or -1; out and like follow the parameters. */
+static int32_t keyword_index(const tenon__py_function *function, PyObject *keyword)
+{
+    int32_t count = function->signature->nparams;
+    for (int32_t i = 0; i < count + 2; i++)
+        if (function->names[i] == keyword) /* both are interned, as a rule */
+            return i;
+    for (int32_t i = 0; i < count; i++)
+        if (PyUnicode_CompareWithASCIIString(keyword, function->signature->params[i].name) == 0)
+            return i;
+    if (PyUnicode_CompareWithASCIIString(keyword, "out") == 0)
+        return count;
+    return PyUnicode_CompareWithASCIIString(keyword, "like") == 0 ? count + 1 : -1;
+}
+
+static int too_many(const tenon__py_function *function, Py_ssize_t nargs)
+{
+    const tenon_signature *s = function->signature;
+    char takes[48];
+    if (s->nrequired == s->npositional)
+        PyOS_snprintf(takes, sizeof takes, "%d", s->npositional);
+    else
+        PyOS_snprintf(takes, sizeof takes, "from %d to %d", s->nrequired, s->npositional);
+    PyErr_Format(PyExc_TypeError, "%s() takes %s positional argument%s but %zd %s given", s->name, takes,
+                 s->npositional == 1 ? "" : "s", nargs, nargs == 1 ? "was" : "were");
+    return -1;
+}
+
+/* The names that are missing, as Python lists them: 'a', 'b' and 'c'. */
+static int missing(const tenon__py_function *function, PyObject *const *given, bool keyword_only)
+{
+    const tenon_signature *s = function->signature;
+    int32_t from = keyword_only ? s->npositional : 0, to = keyword_only ? s->nparams : s->npositional;
+    int32_t count = 0, told = 0;
+    for (int32_t i = from; i < to; i++)
+        count += !given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT);
+    PyObject *list = PyUnicode_FromString("");
+    for (int32_t i = from; list && i < to; i++) {
+        if (given[i] || (s->params[i].flags & TENON_PARAMETER_DEFAULT))
+            continue;
+        const char *between = told == 0 ? "" : told < count - 1 ? ", " : count == 2 ? " and " : ", and ";
+        PyObject *longer = PyUnicode_FromFormat("%U%s'%s'", list, between, s->params[i].name);
+        Py_DECREF(list);
+        list = longer;
+        told++;
+    }
+    if (list)
+        PyErr_Format(PyExc_TypeError, "%s() missing %d required %s argument%s: %U", s->name, count,
+                     keyword_only ? "keyword-only" : "positional", count == 1 ? "" : "s", list);
+    Py_XDECREF(list);
+    return -1;
+}
+
+int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                         PyObject **given)
+{
+    const tenon_signature *s = function->signature;
+    if (nargs > s->npositional)
+        return too_many(function, nargs);
+    for (int32_t i = 0; i < s->nparams + 2; i++)
+        given[i] = i < nargs ? args[i] : NULL;
+    Py_ssize_t nkeywords = kwnames ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t k = 0; k < nkeywords; k++) {
+        PyObject *keyword = PyTuple_GetItem(kwnames, k);
+        int32_t i = keyword_index(function, keyword);
+        bool known = i >= 0 && (i < s->nparams || (i == s->nparams ? function->takes_out : function->takes_like));
+        if (!known) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", s->name, keyword);
+            return -1;
+        }
+        if (given[i]) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", s->name, keyword);
+            return -1;
+        }
+        given[i] = args[nargs + k];
+    }
+    for (int32_t i = (int32_t)nargs; i < s->nparams; i++)
+        if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
+            return missing(function, given, i >= s->npositional);
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- numbers */
+
+/* A number in a tensor on a device would have to be waited for and copied: the caller says when. */
+static int refuse_device(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    PyObject *method, *answer = NULL;
+    int found = tenon__py_attribute(object, "__dlpack_device__", &method);
+    if (found < 1)
+        return found;
+    answer = PyObject_CallObject(method, NULL);
+    Py_DECREF(method);
+    int type = 0, id = 0;
+    int result = answer && PyTuple_Check(answer) && PyArg_ParseTuple(answer, "ii", &type, &id) ? 0 : -1;
+    Py_XDECREF(answer);
+    if (result < 0)
+        return PyErr_Occurred() ? -1 : 0;
+    tenon_device device = tenon_device_of(type, id);
+    if (tenon_device_on_host(device))
+        return 0;
+    char name[64];
+    tenon_device_format(device, name, sizeof name);
+    return tenon__py_argument_error(function, argument, PyExc_TypeError,
+                                    "expected a number, got a tensor on %s; fetch it with x.item()", name);
+}
+
+/* For what is no plain number: whether it may be asked for one at all. 1, 0, or -1 with an exception. */
+static int may_be_number(const tenon__py_function *function, const char *argument, PyObject *object, bool integer)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object), *found;
+    int has = tenon__py_attribute(type, "__index__", &found);
+    if (has == 0 && !integer)
+        has = tenon__py_attribute(type, "__float__", &found);
+    if (has < 1)
+        return has;
+    Py_DECREF(found);
+    if (refuse_device(function, argument, object) < 0 || tenon__py_check_gradient(function, argument, object) < 0)
+        return -1;
+    return 1;
+}
+
+static int to_int(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
+{
+    PyObject *index = NULL;
+    if (!PyLong_Check(object)) {
+        int may = may_be_number(function, param->name, object, true);
+        if (may < 1)
+            return may < 0 ? -1 : wrong_type(function, param, object);
+        object = index = PyNumber_Index(object);
+        if (!index)
+            return -1;
+    }
+    int overflow = 0;
+    *out = PyLong_AsLongLongAndOverflow(object, &overflow);
+    Py_XDECREF(index);
+    if (overflow)
+        return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer does not fit 64 bits");
+    return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int to_double(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, double *out)
+{
+    if (!PyFloat_Check(object) && !PyLong_Check(object)) {
+        int may = may_be_number(function, param->name, object, false);
+        if (may < 1)
+            return may < 0 ? -1 : wrong_type(function, param, object);
+    }
+    *out = PyFloat_AsDouble(object);
+    if (*out != -1 || !PyErr_Occurred())
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError) || !PyLong_Check(object))
+        return -1;
+    PyErr_Clear();
+    return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer is too large for a float");
+}
+
+/* True, False and NumPy's. Numbers are not taken: 2 is neither. */
+static int to_bool(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
+{
+    if (!PyBool_Check(object)) {
+        PyObject *name = tenon__py_type_name(object);
+        bool numpy = name && (PyUnicode_CompareWithASCIIString(name, "numpy.bool") == 0 ||
+                              PyUnicode_CompareWithASCIIString(name, "numpy.bool_") == 0);
+        Py_XDECREF(name);
+        if (!name)
+            return -1;
+        if (!numpy)
+            return wrong_type(function, param, object);
+    }
+    int truth = PyObject_IsTrue(object);
+    *out = truth;
+    return truth < 0 ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- text and lists */
+
+static int to_choice(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
+{
+    if (!PyUnicode_Check(object))
+        return wrong_type(function, param, object);
+    for (int32_t i = 0; i < param->count; i++) {
+        if (PyUnicode_CompareWithASCIIString(object, param->choices[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    /* A choice beyond ASCII compares as UTF-8. */
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(object, &length);
+    if (!text)
+        return -1;
+    for (int32_t i = 0; i < param->count; i++) {
+        if ((size_t)length == strlen(param->choices[i]) && memcmp(text, param->choices[i], (size_t)length) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %R", param->type,
+                                    object);
+}
+
+static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                   tenon__py_block **blocks, tenon_value *value)
+{
+    bool integers = param->kind == TENON_KIND_INTS;
+    if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object) ||
+        !PySequence_Check(object))
+        return wrong_type(function, param, object);
+    PyObject *items = PySequence_Tuple(object);
+    if (!items)
+        return -1;
+    Py_ssize_t length = PyTuple_Size(items);
+    int result = 0;
+    if (param->count >= 0 && length != param->count) {
+        result = tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %zd numbers",
+                                          param->type, length);
+    } else {
+        void *list = tenon__py_block_new(blocks, (size_t)length * sizeof(int64_t), 0);
+        if (!list)
+            result = (PyErr_NoMemory(), -1);
+        for (Py_ssize_t i = 0; result == 0 && i < length; i++) {
+            PyObject *item = PyTuple_GetItem(items, i);
+            result = integers ? to_int(function, param, item, (int64_t *)list + i)
+                              : to_double(function, param, item, (double *)list + i);
+        }
+        value->as.list.data = list;
+        value->as.list.length = length;
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       tenon__py_block **blocks, tenon_value *value)
+{
+    value->kind = param->kind;
+    value->flags = 0;
+    switch (param->kind) {
+    case TENON_KIND_INT:
+        return to_int(function, param, object, &value->as.integer);
+    case TENON_KIND_FLOAT:
+        return to_double(function, param, object, &value->as.number);
+    case TENON_KIND_BOOL:
+        return to_bool(function, param, object, &value->as.integer);
+    case TENON_KIND_ENUM:
+        return to_choice(function, param, object, &value->as.integer);
+    case TENON_KIND_INTS:
+    case TENON_KIND_FLOATS:
+        return to_list(function, param, object, blocks, value);
+    case TENON_KIND_STR: {
+        if (!PyUnicode_Check(object))
+            return wrong_type(function, param, object);
+        Py_ssize_t length;
+        value->as.list.data = PyUnicode_AsUTF8AndSize(object, &length);
+        value->as.list.length = length;
+        return value->as.list.data ? 0 : -1;
+    }
+    default:
+        value->as.handle.object = tenon__py_handle_object(function, param, object);
+        value->as.handle.type = param->handle;
+        return value->as.handle.object ? 0 : -1;
+    }
+}

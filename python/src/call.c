@@ -1,0 +1,445 @@
+/* One call: borrow the arguments, match them, make the results, run the function, and give back. */
+#include "host.h"
+
+#include <stdio.h>
+
+/* ------------------------------------------------------------------------------------------------------ arguments */
+
+/* DLPack's number for a stream of the device: CUDA's default has a number of its own. */
+static intptr_t stream_number(const tenon__py_frame *f)
+{
+    intptr_t stream = (intptr_t)f->call.stream;
+    return stream == 0 && f->device.device_type == TENON_CUDA ? 1 : stream;
+}
+
+/* The first tensor on a device says where and on which stream the call runs. */
+static int meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed)
+{
+    tenon_device device = borrowed->view.device;
+    if (tenon_device_on_host(f->device)) {
+        f->device = device;
+        f->like = borrowed->object; /* the results are there too */
+        return tenon_py_stream(borrowed, &f->call.stream);
+    }
+    if (tenon_device_equal(f->device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
+        return 0;
+    char here[64], there[64];
+    tenon_device_format(device, here, sizeof here);
+    tenon_device_format(f->device, there, sizeof there);
+    return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
+                                    "it is on %s, and an earlier argument on %s; move one of them", here, there);
+}
+
+/* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
+static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
+{
+    if (PyErr_ExceptionMatches(PyExc_TypeError) && !tenon__py_is_arraylike(object)) {
+        PyErr_Clear();
+        PyObject *name = tenon__py_type_name(object);
+        if (name)
+            tenon__py_argument_error(f->function, param->name, PyExc_TypeError, "expected %s, got %U", param->type,
+                                     name);
+        Py_XDECREF(name);
+        return -1;
+    }
+    tenon__py_name_argument(f->function, param->name, object);
+    return -1;
+}
+
+static inline void take_view(const tenon_parameter *param, tenon_py_borrowed *borrowed, tenon_value *value)
+{
+    value->kind = TENON_KIND_TENSOR;
+    value->flags = 0;
+    value->as.view = &borrowed->view;
+    if (param->spec->flags & TENON_SPEC_WRITE)
+        borrowed->view.flags |= TENON_VIEW_WRITTEN;
+}
+
+static int borrow_tensor(tenon__py_frame *f, const tenon_parameter *param, PyObject *object, tenon_value *value)
+{
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    if (tenon__py_peek(object, borrowed)) {
+        borrowed->object = NULL; /* the caller holds it */
+    } else {
+        bool follow = !tenon_device_on_host(f->device);
+        int status = follow ? tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed)
+                            : tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed);
+        if (status < 0)
+            return not_borrowed(f, param, object);
+    }
+    f->nborrowed++;
+    f->held |= borrowed->object != NULL;
+    take_view(param, borrowed, value);
+    int32_t index = (int32_t)(param - f->function->signature->params);
+    f->fits = f->fits && tenon_signature_fits(f->function->signature, index, &borrowed->view, &f->bindings);
+    uint8_t code = borrowed->view.dtype.code;
+    bool whole = code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL;
+    if (!whole && Py_TYPE(object) != tenon__py_ndarray &&
+        tenon__py_check_gradient(f->function, param->name, object) < 0)
+        return -1;
+    if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device))
+        return meet_device(f, param, borrowed);
+    return 0;
+}
+
+static int take_arguments(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        PyObject *object = f->given[i];
+        int status = 0;
+        if (object && param->kind == TENON_KIND_TENSOR && Py_TYPE(object) == tenon__py_ndarray &&
+            tenon__py_borrow_numpy_quick(object, &f->borrowed[f->nborrowed])) {
+            /* The commonest case: nothing to ask, nothing to hold, since the caller does. */
+            tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed++];
+            borrowed->object = NULL;
+            take_view(param, borrowed, &f->args[i]);
+            f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
+            f->like = f->like ? f->like : object;
+        } else if (!object) {
+            f->args[i] = param->value;
+        } else if (object == Py_None && (param->flags & TENON_PARAMETER_OPTIONAL)) {
+            f->args[i].kind = TENON_KIND_NONE;
+            f->args[i].flags = 0;
+        } else if (param->kind == TENON_KIND_TENSOR) {
+            status = borrow_tensor(f, param, object, &f->args[i]);
+            if (!f->like && status == 0) {
+                int framework = tenon__py_framework(object);
+                status = framework < 0 ? -1 : 0;
+                f->like = framework > TENON__PY_IN_NONE ? object : NULL;
+            }
+        } else {
+            status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+        }
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What a user of that framework writes to get the dtype that is wanted; "" where nothing is sure. */
+static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
+{
+    char name[64];
+    buffer[0] = '\0';
+    int framework = tenon__py_framework(object);
+    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1)
+        return;
+    tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
+    if (framework == TENON__PY_IN_TORCH)
+        snprintf(buffer, size, "; try %s.to(torch.%s)", param->name, name);
+    else if (framework == TENON__PY_IN_NUMPY || framework == TENON__PY_IN_JAX || framework == TENON__PY_IN_CUPY)
+        snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
+}
+
+/* Raise what a match said of the parameter that it stopped at, with a word of advice. */
+static void raise_for(tenon__py_frame *f, const tenon_error *err)
+{
+    const tenon_signature *s = f->function->signature;
+    int32_t i = 0;
+    while (i < s->nparams && s->params[i].name != f->bindings.argument)
+        i++;
+    PyObject *object = i < s->nparams ? f->given[i] : NULL;
+    char advice[160] = "";
+    if (object && err->status == TENON_EDTYPE)
+        dtype_advice(&s->params[i], object, advice, sizeof advice);
+    int framework = object ? tenon__py_framework(object) : TENON__PY_IN_NONE;
+    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
+                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
+                                                               : NULL;
+    if (err->status == TENON_EREADONLY && whose) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: pass a copy",
+                     s->name, s->params[i].name, whose);
+        return;
+    }
+    tenon_error with_advice;
+    tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
+    tenon_py_raise(&with_advice);
+}
+
+/* What matched is what the message is about: the same again, with the names of the types. */
+static int raise_mismatch(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    PyObject *names[TENON_MAX_PARAMETERS];
+    const char *objects[TENON_MAX_PARAMETERS];
+    for (int32_t i = 0; i < s->nparams; i++) {
+        names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
+        objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
+        PyErr_Clear();
+    }
+    tenon_error err;
+    if (tenon_signature_match(s, f->args, objects, &f->bindings, &err))
+        raise_for(f, &err);
+    for (int32_t i = 0; i < s->nparams; i++)
+        Py_XDECREF(names[i]);
+    return -1;
+}
+
+/* -------------------------------------------------------------------------------------------------------- results */
+
+/* The caller's own tensor as the result. */
+static int take_out(tenon__py_frame *f, PyObject *object)
+{
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    tenon_error err;
+    int status = tenon_device_on_host(f->device)
+                     ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
+                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
+    if (status < 0) {
+        tenon__py_name_argument(f->function, "out", object);
+        return -1;
+    }
+    f->nborrowed++;
+    f->held = true;
+    if (tenon__py_check_gradient(f->function, "out", object) < 0)
+        return -1;
+    PyObject *name = tenon__py_type_name(object);
+    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyErr_Clear();
+    tenon_status match =
+        tenon_signature_match_out(f->function->signature, 0, &borrowed->view, f->args, f->device, &f->bindings, &err);
+    f->bindings.object = NULL;
+    Py_XDECREF(name);
+    if (match) {
+        tenon_py_raise(&err);
+        return -1;
+    }
+    Py_INCREF(object);
+    tenon__py_place_result(f, 0, object, borrowed, TENON_VIEW_WRITTEN);
+    return 0;
+}
+
+static int prepare_results(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (f->wanted_like)
+        f->like = f->wanted_like;
+    if (f->out)
+        return take_out(f, f->out);
+    for (int32_t i = 0; i < s->nresults; i++) {
+        const tenon_parameter *result = &s->results[i];
+        if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN))
+            continue;
+        tenon_error err;
+        tenon_dtype dtype;
+        int32_t ndim;
+        int64_t shape[TENON_MAX_NDIM];
+        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, &err)) {
+            tenon_py_raise(&err);
+            return -1;
+        }
+        if (tenon__py_make_result(f, i, dtype, ndim, shape) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *result_missing(const tenon__py_frame *f, int32_t index)
+{
+    PyErr_Format(PyExc_RuntimeError, "%s(): its code returned without giving result %d", f->function->signature->name,
+                 (int)index);
+    return NULL;
+}
+
+/* A result as an object: a new reference. */
+static PyObject *result_object(tenon__py_frame *f, int32_t index)
+{
+    const tenon_parameter *param = &f->function->signature->results[index];
+    const tenon_value *value = &f->results[index];
+    if (f->made[index]) {
+        Py_INCREF(f->made[index]);
+        return f->made[index];
+    }
+    if (value->flags & TENON_VALUE_UNSET) {
+        if (!(param->flags & TENON_PARAMETER_OPTIONAL))
+            return result_missing(f, index);
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    switch (param->kind) {
+    case TENON_KIND_INT:
+        return PyLong_FromLongLong(value->as.integer);
+    case TENON_KIND_FLOAT:
+        return PyFloat_FromDouble(value->as.number);
+    case TENON_KIND_BOOL:
+        return PyBool_FromLong(value->as.integer != 0);
+    case TENON_KIND_ENUM:
+        if (value->as.integer >= 0 && value->as.integer < param->count)
+            return PyUnicode_FromString(param->choices[value->as.integer]);
+        return PyErr_Format(PyExc_RuntimeError, "%s(): its code gave result %d the choice %lld of %d",
+                            f->function->signature->name, (int)index, (long long)value->as.integer, (int)param->count);
+    case TENON_KIND_STR:
+        return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+    default:
+        return result_missing(f, index);
+    }
+}
+
+static PyObject *all_results(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->nresults == 0) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    if (s->nresults == 1 && !s->named_results)
+        return result_object(f, 0);
+    PyObject *tuple = PyTuple_New(s->nresults);
+    for (int32_t i = 0; tuple && i < s->nresults; i++) {
+        PyObject *object = result_object(f, i);
+        if (!object) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, object);
+    }
+    if (!tuple || !f->function->result_type)
+        return tuple;
+    PyObject *named = PyObject_CallObject(f->function->result_type, tuple);
+    Py_DECREF(tuple);
+    return named;
+}
+
+/* -------------------------------------------------------------------------------------------------------- the call */
+
+/* Whether other threads should go on meanwhile. Letting the lock go costs little, but getting it back from a busy
+ * thread takes 5 ms: it pays from about a millisecond of work on, which takes about this much memory. */
+static bool lets_go(const tenon__py_frame *f)
+{
+    enum { MANY_BYTES = 8 << 20 };
+    uint64_t flags = f->function->function.flags;
+    if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
+        return flags & TENON_RELEASE_LOCK;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < f->nborrowed; i++) {
+        const tenon_view *view = &f->borrowed[i].view;
+        bytes += view->numel < MANY_BYTES ? view->numel * view->dtype.bits / 8 * view->dtype.lanes : MANY_BYTES;
+        if (bytes >= MANY_BYTES)
+            return true;
+    }
+    return false;
+}
+
+static void fill_call(tenon__py_frame *f)
+{
+    const tenon__py_function *function = f->function;
+    const tenon_signature *s = function->signature;
+    tenon_call *call = &f->call;
+    call->function = &function->function;
+    call->state = function->library->state;
+    call->args = f->args;
+    call->results = f->results;
+    call->nargs = s->nparams;
+    call->nresults = s->nresults;
+    call->dims = f->bindings.dims;
+    call->types = f->bindings.types;
+    call->ndims = s->names.ndims;
+    call->ntypes = s->names.ntypes;
+    call->device = f->device;
+    call->reserved = 0;
+    f->looked = 0;
+    f->thread = NULL;
+}
+
+/* Run the C code. -1 with an exception. */
+static int run(tenon__py_frame *f)
+{
+    const tenon_function *function = &f->function->function;
+    tenon_status status = TENON_OK;
+    if (function->shape && f->function->signature->open_results) {
+        f->call.flags |= TENON_CALL_SHAPE_ONLY;
+        status = function->shape(&f->call);
+        f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
+    }
+    if (!status && !(f->call.flags & TENON_CALL_FAILED)) {
+        if (lets_go(f)) {
+            f->call.flags |= TENON_CALL_UNLOCKED;
+            f->thread = PyEval_SaveThread();
+            status = function->call(&f->call);
+            PyEval_RestoreThread(f->thread);
+            f->thread = NULL;
+        } else {
+            status = function->call(&f->call);
+        }
+    }
+    if (!status && !(f->call.flags & TENON_CALL_FAILED))
+        return 0;
+    tenon__py_raise_failure(f, f->function->signature->name, status);
+    return -1;
+}
+
+static PyObject *call_in(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (take_arguments(f) < 0)
+        return NULL;
+    tenon_status status = f->fits ? tenon_signature_end(s, f->args, &f->bindings, NULL)
+                                  : tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
+    if (status) {
+        raise_mismatch(f);
+        return NULL;
+    }
+    for (int32_t i = 0; i < s->nresults; i++) {
+        f->results[i].kind = s->results[i].kind;
+        f->results[i].flags = TENON_VALUE_UNSET;
+        f->results[i].as.view = NULL;
+    }
+    fill_call(f);
+    if (prepare_results(f) < 0 || run(f) < 0)
+        return NULL;
+    return all_results(f);
+}
+
+PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    tenon__py_frame f;
+    f.function = (const tenon__py_function *)self;
+    const tenon_signature *s = f.function->signature;
+    f.out = f.wanted_like = NULL;
+    f.given = args;
+    if (kwnames || nargs != s->nparams) {
+        if (tenon__py_distribute(f.function, args, nargs, kwnames, f.sorted) < 0)
+            return NULL;
+        PyObject *out = f.sorted[s->nparams], *like = f.sorted[s->nparams + 1];
+        f.given = f.sorted;
+        f.out = out == Py_None ? NULL : out;
+        f.wanted_like = like == Py_None ? NULL : like;
+    }
+    int32_t borrows = s->ntensors + s->nresults;
+    f.borrowed = borrows <= TENON__PY_INLINE_BORROWS ? f.room : PyMem_Malloc((size_t)borrows * sizeof *f.borrowed);
+    if (!f.borrowed)
+        return PyErr_NoMemory();
+    f.call.size = sizeof f.call;
+    f.call.minor = TENON_ABI_MINOR;
+    f.call.host = &tenon__py_host;
+    f.call.host_private = &f;
+    f.call.stream = NULL;
+    f.call.flags = 0;
+    f.device = tenon_device_of(TENON_CPU, 0);
+    f.nborrowed = 0;
+    f.like = f.exception = NULL;
+    f.blocks = NULL;
+    for (int32_t i = 0; i < s->nresults; i++)
+        f.made[i] = NULL;
+    f.fits = !s->binds_ints;
+    f.held = false;
+    tenon_signature_begin(s, &f.bindings);
+    PyObject *result = call_in(&f);
+    if (f.held)
+        tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    if (!result) /* what is given up now must not meet the exception */
+        PyErr_Fetch(&type, &value, &traceback);
+    for (int32_t i = 0; i < s->nresults; i++)
+        Py_XDECREF(f.made[i]);
+    Py_XDECREF(f.exception);
+    if (!result)
+        PyErr_Restore(type, value, traceback);
+    tenon__py_blocks_free(f.blocks);
+    if (f.borrowed != f.room)
+        PyMem_Free(f.borrowed);
+    return result;
+}

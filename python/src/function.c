@@ -1,0 +1,308 @@
+/* A function of a library as an object in Python: a builtin, whose __self__ knows the signature. */
+#include "host.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------ the text signature */
+
+/* "(a, x, mode='mean', *, out=None, like=None)", which inspect.signature reads: a new reference. */
+static PyObject *text_signature(const tenon__py_function *self)
+{
+    const tenon_signature *s = self->signature;
+    PyObject *parts = PyList_New(0);
+    int status = parts ? 0 : -1;
+    bool star = false;
+    for (int32_t i = 0; status == 0 && i < s->nparams + 2; i++) {
+        if (i >= s->nparams && !(i == s->nparams ? self->takes_out : self->takes_like))
+            continue;
+        PyObject *part = NULL;
+        if (!star && i >= s->npositional) {
+            star = true;
+            part = PyUnicode_FromString("*");
+            status = part ? PyList_Append(parts, part) : -1;
+            Py_XDECREF(part);
+        }
+        if (i >= s->nparams) {
+            part = PyUnicode_FromString(i == s->nparams ? "out=None" : "like=None");
+        } else {
+            const tenon_parameter *param = &s->params[i];
+            bool has_default = param->flags & TENON_PARAMETER_DEFAULT;
+            part = PyUnicode_FromFormat("%s%s%s", param->name, has_default ? "=" : "",
+                                        !has_default     ? ""
+                                        : param->literal ? param->literal
+                                                         : "None");
+        }
+        if (status == 0)
+            status = part ? PyList_Append(parts, part) : -1;
+        Py_XDECREF(part);
+    }
+    PyObject *comma = status == 0 ? PyUnicode_FromString(", ") : NULL;
+    PyObject *joined = comma ? PyUnicode_Join(comma, parts) : NULL;
+    Py_XDECREF(comma);
+    Py_XDECREF(parts);
+    return joined;
+}
+
+/* What the builtin has as its doc: Python cuts the text signature off. */
+static int fill_doc(tenon__py_function *self)
+{
+    const tenon_signature *s = self->signature;
+    const char *words = self->function.doc ? self->function.doc : "";
+    PyObject *shown = text_signature(self);
+    PyObject *doc =
+        shown ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, shown, words, *words ? "\n\n" : "", s->text)
+              : NULL;
+    Py_ssize_t length;
+    const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
+    self->doc = text ? PyMem_Malloc((size_t)length + 1) : NULL;
+    if (self->doc)
+        memcpy(self->doc, text, (size_t)length + 1);
+    else if (text)
+        PyErr_NoMemory();
+    Py_XDECREF(shown);
+    Py_XDECREF(doc);
+    return self->doc ? 0 : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------------ attributes */
+
+static PyObject *text_or_none(const char *text)
+{
+    if (text)
+        return PyUnicode_FromFormat("%s", text); /* which replaces what is no UTF-8 */
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static PyObject *choices_tuple(const tenon_parameter *item)
+{
+    int32_t count = item->kind == TENON_KIND_ENUM ? item->count : 0;
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *choice = PyUnicode_FromString(item->choices[i]);
+        if (!choice) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, choice);
+    }
+    return tuple;
+}
+
+static PyObject *item_dict(const tenon_parameter *item, bool is_result)
+{
+    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",   "str",
+                                        "enum", "ints",   "floats", "tensors", "handle", "complex"};
+    const char *fallback = item->flags & TENON_PARAMETER_DEFAULT ? "None" : NULL;
+    PyObject *count = (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) && item->count >= 0
+                          ? PyLong_FromLong(item->count)
+                          : text_or_none(NULL);
+    PyObject *written = PyBool_FromLong(!is_result && item->spec && (item->spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
+    return Py_BuildValue("{sNsssssNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind], "type",
+                         item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
+                         "keyword_only", PyBool_FromLong(item->flags & TENON_PARAMETER_KEYWORD_ONLY), "default",
+                         text_or_none(is_result       ? NULL
+                                      : item->literal ? item->literal
+                                                      : fallback),
+                         "choices", choices_tuple(item), "handle", text_or_none(item->handle), "count", count,
+                         "written", written);
+}
+
+static PyObject *item_dicts(const tenon_parameter *items, int32_t count, bool are_results)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *dict = item_dict(&items[i], are_results);
+        if (!dict) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, dict);
+    }
+    return tuple;
+}
+
+static PyObject *get_parameters(PyObject *self, void *unused)
+{
+    const tenon_signature *s = ((tenon__py_function *)self)->signature;
+    (void)unused;
+    return item_dicts(s->params, s->nparams, false);
+}
+
+static PyObject *get_results(PyObject *self, void *unused)
+{
+    const tenon_signature *s = ((tenon__py_function *)self)->signature;
+    (void)unused;
+    return item_dicts(s->results, s->nresults, true);
+}
+
+static PyObject *get_name(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(((tenon__py_function *)self)->signature->name);
+}
+
+static PyObject *get_signature(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(((tenon__py_function *)self)->signature->text);
+}
+
+static PyObject *get_doc(PyObject *self, void *unused)
+{
+    (void)unused;
+    return text_or_none(((tenon__py_function *)self)->function.doc);
+}
+
+static PyObject *get_module(PyObject *self, void *unused)
+{
+    PyObject *name = ((tenon__py_function *)self)->module_name;
+    (void)unused;
+    Py_INCREF(name);
+    return name;
+}
+
+static PyGetSetDef function_attributes[] = {
+    {"name", get_name, NULL, "The name in the signature.", NULL},
+    {"signature", get_signature, NULL, "The signature as it is written.", NULL},
+    {"doc", get_doc, NULL, "What the library says of it, or None.", NULL},
+    {"module", get_module, NULL, "The name of its module.", NULL},
+    {"parameters", get_parameters, NULL, "A dict for each parameter.", NULL},
+    {"results", get_results, NULL, "A dict for each result.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* ------------------------------------------------------------------------------------------------------------ type */
+
+static void function_dealloc(PyObject *object)
+{
+    tenon__py_function *self = (tenon__py_function *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); i++)
+        Py_XDECREF(self->names[i]);
+    Py_XDECREF(self->module_name);
+    Py_XDECREF(self->result_type);
+    Py_XDECREF(self->requires_grad);
+    PyMem_Free(self->doc);
+    tenon_signature_release(self->signature);
+    tenon__py_library_release(self->library);
+    PyObject_Free(object);
+    Py_DECREF((PyObject *)type);
+}
+
+static PyObject *function_repr(PyObject *object)
+{
+    const tenon__py_function *self = (const tenon__py_function *)object;
+    return PyUnicode_FromFormat("<function %U.%s>", self->module_name, self->signature->text);
+}
+
+static PyObject *function_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)type;
+    (void)args;
+    (void)kwargs;
+    PyErr_SetString(PyExc_TypeError, "tenon.Function: only a library makes them");
+    return NULL;
+}
+
+#define FUNCTION_SLOT(function) __extension__((void *)(function))
+
+static PyType_Slot function_slots[] = {
+    {Py_tp_new, FUNCTION_SLOT(function_refuse_new)},
+    {Py_tp_dealloc, FUNCTION_SLOT(function_dealloc)},
+    {Py_tp_repr, FUNCTION_SLOT(function_repr)},
+    {Py_tp_getset, function_attributes},
+    {Py_tp_doc, "What is known of a function: the __self__ of what is called."},
+    {0, NULL},
+};
+
+static PyType_Spec function_spec = {
+    .name = "tenon.Function",
+    .basicsize = sizeof(tenon__py_function),
+    .itemsize = sizeof(PyObject *),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = function_slots,
+};
+
+/* collections.namedtuple(name, names of the results) */
+static PyObject *named_results(const tenon_signature *s, PyObject *module_name)
+{
+    PyObject *names = PyTuple_New(s->nresults);
+    for (int32_t i = 0; names && i < s->nresults; i++) {
+        PyObject *name = PyUnicode_FromString(s->results[i].name);
+        if (!name) {
+            Py_DECREF(names);
+            return NULL;
+        }
+        PyTuple_SetItem(names, i, name);
+    }
+    PyObject *collections = names ? PyImport_ImportModule("collections") : NULL;
+    PyObject *make = collections ? PyObject_GetAttrString(collections, "namedtuple") : NULL;
+    PyObject *arguments = make ? Py_BuildValue("(sO)", s->name, names) : NULL;
+    PyObject *keywords = arguments ? Py_BuildValue("{sO}", "module", module_name) : NULL;
+    PyObject *type = keywords ? PyObject_Call(make, arguments, keywords) : NULL;
+    Py_XDECREF(names);
+    Py_XDECREF(collections);
+    Py_XDECREF(make);
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    return type;
+}
+
+static int fill_function(tenon__py_function *self)
+{
+    const tenon_signature *s = self->signature;
+    int32_t tensors = 0;
+    for (int32_t i = 0; i < s->nresults; i++)
+        tensors += s->results[i].kind == TENON_KIND_TENSOR;
+    self->takes_like = tensors > 0;
+    self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
+    for (int32_t i = 0; i < s->nparams + 2; i++) {
+        const char *name = i < s->nparams ? s->params[i].name : i == s->nparams ? "out" : "like";
+        if (!(self->names[i] = PyUnicode_InternFromString(name)))
+            return -1;
+    }
+    if (!(self->requires_grad = PyUnicode_InternFromString("requires_grad")))
+        return -1;
+    if (s->named_results && !(self->result_type = named_results(s, self->module_name)))
+        return -1;
+    if (fill_doc(self) < 0)
+        return -1;
+    self->method =
+        (PyMethodDef){s->name, (PyCFunction)(void (*)(void))tenon__py_call, METH_FASTCALL | METH_KEYWORDS, self->doc};
+    return 0;
+}
+
+PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name)
+{
+    tenon_error err;
+    tenon_function function;
+    tenon_signature *signature = NULL;
+    tenon_module_function(library->module, index, &function);
+    if (tenon_signature_alloc(function.signature, &signature, &err)) {
+        const char *what = strstr(err.message, "(): ");
+        return err.status == TENON_ENOMEM ? PyErr_NoMemory()
+                                          : PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s",
+                                                         (long long)index, what ? what + strlen("(): ") : err.message);
+    }
+    tenon__py_interp *interp = tenon__py_here();
+    PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
+    Py_ssize_t names = (Py_ssize_t)signature->nparams + 2;
+    tenon__py_function *self = type ? PyObject_NewVar(tenon__py_function, type, names) : NULL;
+    if (!self) {
+        tenon_signature_release(signature);
+        return NULL;
+    }
+    self->library = tenon__py_library_retain(library);
+    self->function = function;
+    self->signature = signature;
+    self->doc = NULL;
+    self->result_type = self->requires_grad = NULL;
+    self->module_name = module_name;
+    Py_INCREF(module_name);
+    memset(self->names, 0, (size_t)names * sizeof *self->names);
+    PyObject *builtin =
+        fill_function(self) < 0 ? NULL : PyCFunction_NewEx(&self->method, (PyObject *)self, self->module_name);
+    Py_DECREF((PyObject *)self);
+    return builtin;
+}

@@ -1,0 +1,100 @@
+/* Objects of a library's own, in the hands of Python. */
+#include "host.h"
+
+#include <string.h>
+
+typedef struct handle_object {
+    PyObject_VAR_HEAD tenon__py_library *library;
+    void *object;
+    void (*destroy)(void *);
+    char type[]; /* its name */
+} handle_object;
+
+static void handle_dealloc(PyObject *self)
+{
+    handle_object *handle = (handle_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject *error_type, *value, *traceback;
+    PyErr_Fetch(&error_type, &value, &traceback);
+    if (handle->object && handle->destroy)
+        handle->destroy(handle->object);
+    tenon__py_library_release(handle->library);
+    PyErr_Restore(error_type, value, traceback);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
+}
+
+static PyObject *handle_repr(PyObject *self)
+{
+    const handle_object *handle = (const handle_object *)self;
+    return PyUnicode_FromFormat("<handle '%s' of %s>", handle->type, handle->library->module->name);
+}
+
+static PyObject *handle_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)type;
+    (void)args;
+    (void)kwargs;
+    PyErr_SetString(PyExc_TypeError, "tenon.Handle: only functions of a library make them");
+    return NULL;
+}
+
+#define HANDLE_SLOT(function) __extension__((void *)(function))
+
+static PyType_Slot handle_slots[] = {
+    {Py_tp_new, HANDLE_SLOT(handle_refuse_new)},
+    {Py_tp_dealloc, HANDLE_SLOT(handle_dealloc)},
+    {Py_tp_repr, HANDLE_SLOT(handle_repr)},
+    {Py_tp_doc, "An object of a library's, for its functions. Destroyed with the last reference."},
+    {0, NULL},
+};
+
+static PyType_Spec handle_spec = {
+    .name = "tenon.Handle",
+    .basicsize = sizeof(handle_object),
+    .itemsize = 1,
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = handle_slots,
+};
+
+static PyTypeObject *handle_type(void)
+{
+    tenon__py_interp *interp = tenon__py_here();
+    return interp ? tenon__py_make_type(&interp->handle_type, &handle_spec) : NULL;
+}
+
+PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *))
+{
+    PyTypeObject *made = handle_type();
+    size_t length = strlen(type);
+    handle_object *handle = made ? PyObject_NewVar(handle_object, made, (Py_ssize_t)length + 1) : NULL;
+    if (!handle)
+        return NULL;
+    handle->library = tenon__py_library_retain(library);
+    handle->object = object;
+    handle->destroy = destroy;
+    memcpy(handle->type, type, length + 1);
+    return (PyObject *)handle;
+}
+
+void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
+{
+    PyTypeObject *type = handle_type();
+    if (!type)
+        return NULL;
+    if (Py_TYPE(object) != type) {
+        PyObject *name = tenon__py_type_name(object);
+        if (name)
+            tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got %U", param->type, name);
+        Py_XDECREF(name);
+        return NULL;
+    }
+    handle_object *handle = (handle_object *)object;
+    if (handle->library != function->library || strcmp(handle->type, param->handle) != 0) {
+        tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got a handle '%s' of %s%s",
+                                 param->type, handle->type, handle->library->module->name,
+                                 handle->library == function->library ? "" : ", which was loaded apart from this one");
+        return NULL;
+    }
+    return handle->object;
+}

@@ -1,0 +1,125 @@
+/* What the sources of the function host share. */
+#ifndef TENON_PY_HOST_H
+#define TENON_PY_HOST_H
+
+#include "bridge.h"
+
+#include <tenon/host.h>
+
+/* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
+typedef struct tenon__py_library {
+    _Atomic int64_t count;
+    const tenon_module *module;
+    void *state;
+} tenon__py_library;
+
+tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
+void tenon__py_library_release(tenon__py_library *library);
+
+/* What stands behind a function in Python: the `__self__` of the builtin that is called. */
+typedef struct tenon__py_function {
+    PyObject_VAR_HEAD tenon__py_library *library;
+    tenon_function function;
+    tenon_signature *signature;
+    PyMethodDef method;
+    char *doc; /* of the method: its text signature, the words, the signature */
+    PyObject *module_name;
+    PyObject *result_type;   /* of named results, or NULL */
+    PyObject *requires_grad; /* the name, interned: it is asked of every torch tensor */
+    bool takes_out;          /* one result, a tensor */
+    bool takes_like;         /* a tensor among the results */
+    PyObject *names[];       /* of the parameters, interned, then "out" and "like" */
+} tenon__py_function;
+
+/* Whether the function checks the gradients of what it is given. */
+static inline bool tenon__py_checks_gradients(const tenon__py_function *function)
+{
+    return !(function->function.flags & TENON_NO_GRAD_CHECK);
+}
+
+/* A builtin function object of a module's entry. */
+PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
+
+/* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
+PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* Call a module's `load`. 0, or -1 with an exception. */
+int tenon__py_call_load(const tenon_module *module, void **state);
+
+/* ------------------------------------------------------------------------------------------------------- arguments */
+
+/* Memory that lives as long as a call. */
+typedef struct tenon__py_block {
+    struct tenon__py_block *next;
+    size_t padding; /* so that what follows is aligned to 16 */
+} tenon__py_block;
+
+/* `size` bytes, aligned; without the interpreter's lock too. NULL where there is no memory. */
+void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align);
+void tenon__py_blocks_free(tenon__py_block *list);
+
+/* Sort the arguments into `given` (NULL: left out), then out and like. As Python does, or -1 with its TypeError. */
+int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                         PyObject **given);
+
+/* Turn an object into a value of the parameter's kind, which is no tensor. -1 with an exception. */
+int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       tenon__py_block **blocks, tenon_value *value);
+
+/* Raise "saxpy(): argument 'x': …". Returns -1. */
+int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
+                             const char *format, ...);
+/* Say which argument the pending exception is about: in its message where it is ours, else in a note. */
+void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
+
+/* Refuse a tensor of torch's whose gradients would end here. `name` is "requires_grad". 0, or -1 with an exception. */
+int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object);
+
+/* ------------------------------------------------------------------------------------------------------- the frame */
+
+enum { TENON__PY_INLINE_BORROWS = 6 };
+
+/* Everything of one call, on the stack; nobody fills it with zeros. */
+typedef struct tenon__py_frame {
+    tenon_call call;
+    const tenon__py_function *function;
+    tenon_device device; /* of the first device tensor, else the CPU */
+    int32_t nborrowed;
+    bool fits;             /* all tensors so far plainly fit */
+    bool held;             /* some borrow holds something */
+    PyObject *like;        /* whose framework the results follow, or NULL */
+    PyObject *exception;   /* one of Python's that came up during the call */
+    PyThreadState *thread; /* where the lock was let go */
+    int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
+    tenon__py_block *blocks;
+    tenon_py_borrowed *borrowed;
+    PyObject *const *given; /* the arguments by parameter; NULL: left out */
+    PyObject *out;          /* these two are NULL where they are not given, or None */
+    PyObject *wanted_like;
+    PyObject *sorted[TENON_MAX_PARAMETERS + 2]; /* what `given` points to where the caller's order will not do */
+    tenon_value args[TENON_MAX_PARAMETERS];
+    tenon_value results[TENON_MAX_RESULTS];
+    PyObject *made[TENON_MAX_RESULTS];
+    tenon_bindings bindings;
+    tenon_error error;
+    tenon_py_borrowed room[TENON__PY_INLINE_BORROWS];
+} tenon__py_frame;
+
+/* What the host does for the function. */
+extern const tenon_host tenon__py_host;
+/* Make a tensor result in the caller's framework. -1 with an exception. */
+int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* Put it, or the caller's own, in its place; takes `object`. */
+void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
+                            uint64_t flags);
+/* Raise what the function `name` said, or what its status means. */
+void tenon__py_raise_failure(const tenon__py_frame *f, const char *name, tenon_status status);
+
+/* --------------------------------------------------------------------------------------------------------- handles */
+
+/* An object of a library's, destroyed once. Takes `object` on success. */
+PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
+/* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
+void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
+
+#endif

@@ -1,0 +1,121 @@
+/* From a library's table to a module object. */
+#include "host.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+tenon__py_library *tenon__py_library_retain(tenon__py_library *library)
+{
+    atomic_fetch_add_explicit(&library->count, 1, memory_order_relaxed);
+    return library;
+}
+
+void tenon__py_library_release(tenon__py_library *library)
+{
+    if (atomic_fetch_sub_explicit(&library->count, 1, memory_order_acq_rel) != 1)
+        return;
+    if (library->module->unload)
+        library->module->unload(library->state);
+    PyMem_RawFree(library);
+}
+
+/* Call the module's `load`. NULL with an exception. */
+static tenon__py_library *library_new(const tenon_module *module)
+{
+    tenon__py_library *library = PyMem_RawMalloc(sizeof *library);
+    if (!library)
+        return (void *)PyErr_NoMemory();
+    atomic_init(&library->count, 1);
+    library->module = module;
+    library->state = NULL;
+    if (!module->load || tenon__py_call_load(module, &library->state) == 0)
+        return library;
+    PyMem_RawFree(library);
+    return NULL;
+}
+
+static int add_text(PyObject *object, const char *name, const char *text)
+{
+    PyObject *value = text ? PyUnicode_FromFormat("%s", text) : NULL; /* which replaces what is no UTF-8 */
+    int status = !text ? 0 : value ? PyObject_SetAttrString(object, name, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+static int add_functions(PyObject *object, tenon__py_library *library, PyObject *name)
+{
+    for (int64_t i = 0; i < library->module->nfunctions; i++) {
+        PyObject *function = tenon__py_function_new(library, i, name);
+        PyObject *function_name = function ? PyObject_GetAttrString(function, "__name__") : NULL;
+        int status = -1;
+        if (function_name && PyObject_HasAttr(object, function_name))
+            PyErr_Format(PyExc_ImportError, "there are two functions '%U'", function_name);
+        else if (function_name)
+            status = PyObject_SetAttr(object, function_name, function);
+        Py_XDECREF(function);
+        Py_XDECREF(function_name);
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *tenon_py_module(const tenon_module *module, const char *name)
+{
+    tenon_error err;
+    if (tenon_module_check(module, &err))
+        return PyErr_Format(PyExc_ImportError, "%s", err.message);
+    PyObject *own_name = PyUnicode_FromString(name ? name : module->name);
+    PyObject *object = own_name ? PyModule_NewObject(own_name) : NULL;
+    tenon__py_library *library = object ? library_new(module) : NULL;
+    int status = library ? add_text(object, "__doc__", module->doc) : -1;
+    if (status == 0)
+        status = add_text(object, "__version__", module->version);
+    if (status == 0)
+        status = add_functions(object, library, own_name);
+    if (library)
+        tenon__py_library_release(library);
+    Py_XDECREF(own_name);
+    if (status < 0) {
+        Py_XDECREF(object);
+        return NULL;
+    }
+    return object;
+}
+
+/* -------------------------------------------------------------------------------------------------------- opening */
+
+/* Put "kernels.so: " before the pending ImportError, and tell which file. */
+static void name_file(const char *origin)
+{
+    if (!PyErr_ExceptionMatches(PyExc_ImportError))
+        return;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *message = PyUnicode_FromFormat("%s: %S", origin, error), *path = PyUnicode_DecodeFSDefault(origin);
+    if (message && path)
+        PyErr_SetImportError(message, NULL, path);
+    Py_XDECREF(message);
+    Py_XDECREF(path);
+    Py_XDECREF(error);
+}
+
+PyObject *tenon_py_open(const char *path, const char *origin)
+{
+    tenon_module_fn get = NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        PyErr_Format(PyExc_ImportError, "%s", dlerror());
+    void *symbol = library ? dlsym(library, TENON_MODULE_SYMBOL) : NULL;
+    if (library && !symbol)
+        PyErr_SetString(PyExc_ImportError, "it has no " TENON_MODULE_SYMBOL
+                                           "(): it is no library of Tenon functions, which TENON_MODULE makes");
+    memcpy(&get, &symbol, sizeof get);
+    PyObject *module = symbol ? tenon_py_module(get(), NULL) : NULL;
+    PyObject *file = module ? PyUnicode_DecodeFSDefault(origin) : NULL;
+    if (file && PyObject_SetAttrString(module, "__file__", file) < 0)
+        Py_CLEAR(module);
+    Py_XDECREF(file);
+    if (!module)
+        name_file(origin);
+    return module;
+}

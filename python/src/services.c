@@ -1,0 +1,240 @@
+/* What the host does for a function while it runs, and what a failure becomes. */
+#include "host.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static tenon__py_frame *frame_of(tenon_call *call)
+{
+    return call->host_private;
+}
+
+/* ---------------------------------------------------------------------------------------------------- the lock */
+
+static void attach(tenon__py_frame *f)
+{
+    if (f->thread)
+        PyEval_RestoreThread(f->thread);
+}
+
+static void detach(tenon__py_frame *f)
+{
+    if (f->thread)
+        f->thread = PyEval_SaveThread();
+}
+
+/* Keep the pending exception until the function has returned; the first one stays. */
+static void keep_exception(tenon__py_frame *f)
+{
+    f->call.flags |= TENON_CALL_FAILED;
+    PyObject *exception = tenon__py_take_exception();
+    if (f->exception)
+        Py_XDECREF(exception);
+    else
+        f->exception = exception;
+}
+
+/* -------------------------------------------------------------------------------------------------- the services */
+
+static tenon_status host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
+{
+    tenon__py_frame *f = frame_of(call);
+    status = status == TENON_OK ? TENON_EFAILED : status;
+    if (call->flags & TENON_CALL_FAILED)
+        return status;
+    call->flags |= TENON_CALL_FAILED;
+    f->error.status = status;
+    size_t room = sizeof f->error.message - 1;
+    length = message ? length < room ? length : room : 0;
+    if (length)
+        memcpy(f->error.message, message, length);
+    f->error.message[length] = '\0';
+    return status;
+}
+
+void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
+                            uint64_t flags)
+{
+    tenon_value *result = &f->results[index];
+    f->made[index] = object;
+    borrowed->view.flags |= flags;
+    result->as.view = &borrowed->view;
+    result->flags = 0;
+}
+
+int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
+    if (!object) {
+        if (f->wanted_like)
+            tenon__py_name_argument(f->function, "like", f->like);
+        return -1;
+    }
+    f->nborrowed++;
+    f->held |= borrowed->object != NULL;
+    tenon__py_place_result(f, index, object, borrowed, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
+    return 0;
+}
+
+static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                           const int64_t *shape)
+{
+    tenon__py_frame *f = frame_of(call);
+    tenon_error err;
+    tenon_dtype known;
+    if (call->flags & TENON_CALL_FAILED)
+        return NULL;
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_TENSOR || f->made[index]) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
+        return NULL;
+    }
+    if (tenon_signature_open_result(f->function->signature, index, &f->bindings, ndim, shape, &known, &err)) {
+        const char *what = strstr(err.message, "(): ");
+        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
+        return NULL;
+    }
+    if (dtype.bits && !tenon_dtype_equal(dtype, known)) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
+        return NULL;
+    }
+    attach(f);
+    int status = tenon__py_make_result(f, index, known, ndim, shape);
+    if (status < 0)
+        keep_exception(f);
+    detach(f);
+    return status < 0 ? NULL : call->results[index].as.view;
+}
+
+static tenon_status host_result_handle(tenon_call *call, int32_t index, void *object, void (*destroy)(void *))
+{
+    tenon__py_frame *f = frame_of(call);
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_HANDLE || f->made[index] ||
+        !object)
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a handle that cannot be taken", index);
+    attach(f);
+    const char *type = f->function->signature->results[index].handle;
+    f->made[index] = tenon__py_handle_new(f->function->library, type, object, destroy);
+    if (f->made[index])
+        call->results[index].flags &= ~TENON_VALUE_UNSET;
+    else
+        keep_exception(f);
+    detach(f);
+    return f->made[index] ? TENON_OK : TENON_ENOMEM;
+}
+
+static tenon_status host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
+{
+    tenon__py_frame *f = frame_of(call);
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_STR || (!text && length) ||
+        length > PTRDIFF_MAX)
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
+    char *copy = tenon__py_block_new(&f->blocks, length + 1, 0);
+    if (!copy)
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
+    if (length)
+        memcpy(copy, text, length);
+    call->results[index].as.list.data = copy;
+    call->results[index].as.list.length = (int64_t)length;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    return TENON_OK;
+}
+
+static void *host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
+{
+    tenon__py_frame *f = frame_of(call);
+    char name[64];
+    if (!tenon_device_on_host(device)) {
+        tenon_device_format(device, name, sizeof name);
+        tenon_fail(call, TENON_EFAILED, "this host (python) has no scratch memory on %s", name);
+        return NULL;
+    }
+    void *memory = tenon__py_block_new(&f->blocks, bytes, align);
+    if (!memory)
+        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
+    return memory;
+}
+
+/* Ctrl-C. Taking the lock back takes time: at most every 20 ms. */
+static int32_t host_cancelled(tenon_call *call)
+{
+    tenon__py_frame *f = frame_of(call);
+    if (f->exception)
+        return 1;
+    struct timespec clock;
+    timespec_get(&clock, TIME_UTC);
+    int64_t now = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec, passed = now - f->looked;
+    if (passed >= 0 && passed < 20000000)
+        return 0;
+    f->looked = now;
+    attach(f);
+    if (PyErr_CheckSignals() < 0)
+        keep_exception(f);
+    detach(f);
+    return f->exception != NULL;
+}
+
+const tenon_host tenon__py_host = {
+    .size = sizeof(tenon_host),
+    .minor = TENON_ABI_MINOR,
+    .name = "python",
+    .fail = host_fail,
+    .result_alloc = host_result_alloc,
+    .result_handle = host_result_handle,
+    .result_str = host_result_str,
+    .scratch = host_scratch,
+    .cancelled = host_cancelled,
+};
+
+/* ------------------------------------------------------------------------------------------------------- failures */
+
+void tenon__py_raise_failure(const tenon__py_frame *f, const char *name, tenon_status status)
+{
+    if (f->exception) {
+        PyErr_SetObject((PyObject *)Py_TYPE(f->exception), f->exception);
+        return;
+    }
+    char silent[96];
+    const char *message = f->error.message;
+    if (f->call.flags & TENON_CALL_FAILED) {
+        status = f->error.status;
+    } else {
+        const char *meaning = tenon_status_name(status);
+        bool known = status > TENON_OK && status <= TENON_EFAILED;
+        if (known)
+            snprintf(silent, sizeof silent, "it failed with %s and gave no reason", meaning);
+        else
+            snprintf(silent, sizeof silent, "it returned status %d, which means nothing", (int)status);
+        message = silent;
+    }
+    PyObject *exception = status == TENON_ENOMEM   ? PyExc_MemoryError
+                          : status == TENON_EDTYPE ? PyExc_TypeError
+                          : status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK
+                              ? PyExc_RuntimeError
+                              : PyExc_ValueError;
+    PyErr_Format(exception, "%s(): %s", name, message);
+}
+
+int tenon__py_call_load(const tenon_module *module, void **state)
+{
+    tenon__py_frame f;
+    memset(&f.call, 0, sizeof f.call);
+    f.exception = NULL;
+    f.thread = NULL;
+    f.blocks = NULL;
+    f.looked = 0;
+    f.call.size = sizeof f.call;
+    f.call.minor = TENON_ABI_MINOR;
+    f.call.host = &tenon__py_host;
+    f.call.device = tenon_device_of(TENON_CPU, 0);
+    f.call.host_private = &f;
+    tenon_status status = module->load(&f.call, state);
+    int result = status || (f.call.flags & TENON_CALL_FAILED) ? -1 : 0;
+    if (result < 0) {
+        tenon__py_raise_failure(&f, "load", status);
+        Py_XDECREF(f.exception);
+    }
+    tenon__py_blocks_free(f.blocks);
+    return result;
+}

@@ -1,0 +1,11 @@
+"""One C function, every tensor in the process.
+
+    kernels = tenon.load("kernels.so")
+    kernels.saxpy(2.0, x, y)        # arrays of NumPy, PyTorch, JAX, … in; the same kind out
+"""
+
+from tenon._load import load
+from tenon._native import Tensor, to
+from tenon._native import version as __version__
+
+__all__ = ["Tensor", "load", "to", "__version__"]

@@ -1,0 +1,79 @@
+"""python -m tenon: what a compiler and a type checker want to know."""
+
+import argparse
+import io
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+import tenon
+from tenon import _new, _text
+
+
+def _folder(name: str) -> str:
+    # An editable install has the .py files in one folder and these in another.
+    for folder in tenon.__path__:
+        found = os.path.join(folder, name)
+        if os.path.isdir(found):
+            return found
+    raise FileNotFoundError(f"this installation of tenon has no folder '{name}'")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tenon", description="Write a C function once, call it everywhere.")
+    parser.add_argument("--version", action="version", version=f"tenon {tenon.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("cflags", help="print the options for a compiler: cc -shared -fPIC $(python -m tenon cflags) …")
+    commands.add_parser("include", help="print the folder of the headers")
+    commands.add_parser("sources", help="print the C files that an extension with TENON_PY_MODULE is compiled with")
+    stubs = commands.add_parser("stubs", help="write the types of a library's functions, as a .pyi")
+    stubs.add_argument("library", help="the shared library")
+    stubs.add_argument("-o", "--output", metavar="FILE", help="where to; without it, to the standard output")
+    describe = commands.add_parser("describe", help="print the signatures of a library's functions")
+    describe.add_argument("library", help="the shared library")
+    new = commands.add_parser("new", help="make a folder with a small project, ready to build and test")
+    new.add_argument("name", metavar="NAME", help="of the folder and of its Python package")
+    return parser
+
+
+def _answer(options: argparse.Namespace) -> str:
+    if options.command == "cflags":
+        return shlex.quote("-I" + _folder("include")) + "\n"
+    if options.command == "include":
+        return _folder("include") + "\n"
+    if options.command == "sources":
+        source = _folder("src")
+        return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
+    if options.command == "describe":
+        return _text.describe(tenon.load(options.library))
+    if options.command == "new":
+        return _new.new(options.name, _folder("include"))
+    text = _text.stub(tenon.load(options.library), os.path.basename(options.library))
+    if not options.output:
+        return text
+    with open(options.output, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return ""
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # a stub is, wherever it is written
+    try:
+        sys.stdout.write(_answer(options))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Python would try once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (OSError, ImportError, ValueError) as error:
+        print(f"python -m tenon: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

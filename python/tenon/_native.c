@@ -1,0 +1,88 @@
+/* The extension module behind the package: what its Python files call. */
+#include <tenon/python.h>
+
+#include <string.h>
+
+static PyObject *check_library(PyObject *self, PyObject *data)
+{
+    (void)self;
+    Py_buffer buffer;
+    tenon_error err;
+    if (PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE) < 0)
+        return NULL;
+    tenon_status status = tenon_library_check(buffer.buf, (size_t)buffer.len, &err);
+    PyBuffer_Release(&buffer);
+    if (status)
+        return PyErr_Format(PyExc_ImportError, "%s", err.message);
+    Py_RETURN_NONE;
+}
+
+static PyObject *open_library(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *path = NULL, *origin = NULL, *module = NULL;
+    if (PyArg_ParseTuple(args, "O&O&:open_library", PyUnicode_FSConverter, &path, PyUnicode_FSConverter, &origin))
+        module = tenon_py_open(PyBytes_AsString(path), PyBytes_AsString(origin));
+    Py_XDECREF(path);
+    Py_XDECREF(origin);
+    return module;
+}
+
+static PyObject *to(PyObject *self, PyObject *args)
+{
+    static const struct {
+        const char *name;
+        tenon_py_as as;
+    } frameworks[] = {
+        {"numpy", TENON_PY_AS_NUMPY}, {"torch", TENON_PY_AS_TORCH},           {"jax", TENON_PY_AS_JAX},
+        {"cupy", TENON_PY_AS_CUPY},   {"tensorflow", TENON_PY_AS_TENSORFLOW}, {"memoryview", TENON_PY_AS_MEMORYVIEW},
+        {"tenon", TENON_PY_AS_TENSOR}};
+    (void)self;
+    PyObject *object;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "Os:to", &object, &name))
+        return NULL;
+    for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
+        if (strcmp(frameworks[i].name, name) != 0)
+            continue;
+        tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+        PyObject *array = tensor ? tenon_py_export(tensor, frameworks[i].as) : NULL;
+        tenon_tensor_release(tensor);
+        return array;
+    }
+    return PyErr_Format(
+        PyExc_ValueError,
+        "tenon.to(): argument 'framework': expected one of 'numpy', 'torch', 'jax', 'cupy', 'tensorflow', "
+        "'memoryview', 'tenon', got '%s'",
+        name);
+}
+
+static PyMethodDef methods[] = {
+    {"check_library", check_library, METH_O, "check_library(data)\n--\n\nRaise ImportError where it cannot be loaded."},
+    {"open_library", open_library, METH_VARARGS,
+     "open_library(path, origin, /)\n--\n\nThe module of a shared library."},
+    {"to", to, METH_VARARGS, "to(x, framework, /)\n--\n\nThe same memory as an array of that framework."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int fill(PyObject *module)
+{
+    PyTypeObject *type = tenon_py_type();
+    if (!type)
+        return -1;
+    Py_INCREF((PyObject *)type);
+    if (PyModule_AddObject(module, "Tensor", (PyObject *)type) < 0) {
+        Py_DECREF((PyObject *)type);
+        return -1;
+    }
+    return PyModule_AddStringConstant(module, "version", tenon_version());
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(fill)}, TENON__PY_FREE_SLOTS{0, NULL}};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tenon._native", NULL, 0, methods, slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,72 @@
+"""Libraries of functions for the tests of the package: compiled as a user would, against the installed headers."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
+COMPILER = os.environ.get("CC", "cc")
+if not shutil.which(COMPILER):
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+# `answer` is a constant of the build, `next` counts the calls of all modules of one open library, `mine` those of one.
+COUNTING = """
+#include <stdlib.h>
+#include <tenon/function.h>
+static int calls;
+static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, ANSWER); return TENON_OK; }
+static tenon_status next(tenon_call *call) { tenon_return_int(call, 0, ++calls); return TENON_OK; }
+static tenon_status mine(tenon_call *call) { tenon_return_int(call, 0, ++*(int *)call->state); return TENON_OK; }
+static tenon_status load(tenon_call *call, void **state) { (void)call; *state = calloc(1, sizeof(int)); return TENON_OK; }
+TENON_MODULE_STATE(counting, "Counts.", load, free,
+    TENON_FUNCTION("answer() -> int", answer, "Of this build."),
+    TENON_FUNCTION("next() -> int", next, NULL),
+    TENON_FUNCTION("mine() -> int", mine, NULL))
+"""
+
+# Nothing of this is called; it has one of everything that a signature can say.
+WIDE = r"""
+#define TENON_MODULE_VERSION "1.2"
+#include <tenon/function.h>
+static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+TENON_MODULE(wide, "Wide \\ and \"quoted\".\n\nWith \"\"\" in it, ends \"so\"",
+    TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", none, "Returns a*x + y."),
+    TENON_FUNCTION("pool(x: T[n, k],\n  mode: 'mean'|'s  um' = 'mean', *, size: ints[2] = (1, 2), w: floats?, m: f32[n]?,"
+        " b: bool = True, s: str = 'x', i: int) -> y: T[n], count: int, int: float, kind: 'a'|'b'? where T = f32|f64",
+        none, "Two\n  lines."),
+    TENON_FUNCTION("open(path: str, like_this: handle('my index')?) -> handle('my index')", none, "Opens."),
+    TENON_FUNCTION("close(index: handle('my index'), other: handle('Any'))", none, ""),
+    TENON_FUNCTION("int(x: int) -> int, float, bool, str", none, NULL),
+    TENON_FUNCTION("Literal(x: f32[n] rw, __y: int)", none, NULL),
+    TENON_FUNCTION("nonzero(x: f32[n]) -> i64[?]", none, "Caf\u00e9."),
+    TENON_FUNCTION("total(x: f32[n]) -> total: float", none, NULL))
+"""
+
+
+def build(file, code, *options):
+    """Compile the code into the file, and return the file."""
+    source = file.with_suffix(".c")
+    source.write_text(code)
+    command = [COMPILER, "-shared", "-fPIC", *command_line("cflags"), str(source), "-o", str(file), *options]
+    subprocess.run(command, check=True)
+    return file
+
+
+def counting(file, answer):
+    return build(file, COUNTING, f"-DANSWER={answer}")
+
+
+def run(*arguments, **options):
+    """python -m tenon, in a process of its own."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8", **options}
+    return subprocess.run([sys.executable, "-m", "tenon", *map(str, arguments)], **options)
+
+
+def command_line(*arguments):
+    """The words that a command prints."""
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()

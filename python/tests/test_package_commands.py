@@ -1,0 +1,108 @@
+"""python -m tenon: cflags, include, sources, and how it fails."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+from libraries import COMPILER, WIDE, build, command_line, counting, run, tenon
+
+
+def test_headers():
+    (include,) = command_line("include")
+    assert command_line("cflags") == [f"-I{include}"]
+    root = pathlib.Path(__file__).parents[2]
+    wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h")]
+    assert {header.name for header in pathlib.Path(include, "tenon").iterdir()} == {header.name for header in wanted}
+
+
+def test_function_header_is_enough(tmp_path):
+    file = counting(tmp_path / "alone.so", 1)
+    undefined = subprocess.run(["nm", "-u", file], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "tenon" not in undefined
+    assert tenon.load(file).answer() == 1
+
+
+@pytest.mark.skipif(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), reason="no Python.h")
+def test_sources_make_an_extension(tmp_path):
+    code = """
+    #include <tenon/python.h>
+    static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, 42); return TENON_OK; }
+    TENON_MODULE(extended, "Extended.", TENON_FUNCTION("answer() -> int", answer, NULL))
+    TENON_PY_MODULE(extended)"""
+    headers = "-I" + sysconfig.get_path("include")
+    file = build(tmp_path / "extended.so", code, headers, *command_line("sources"), "-fvisibility=hidden", "-pthread")
+    spec = importlib.util.spec_from_file_location("extended", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (module.answer(), module.__doc__) == (42, "Extended.")
+
+
+def test_version():
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"tenon {tenon.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["stubs"], ["describe"], ["new"], ["cflags", "more"]], ids=str)
+def test_usage(arguments):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: python -m tenon")
+
+
+@pytest.mark.parametrize("command", ["stubs", "describe"])
+def test_no_library(tmp_path, command):
+    (tmp_path / "text.so").write_text("text")
+    for name, reason in (("missing.so", "No such file"), ("text.so", "it is no shared library"), (".", "Is a directory")):
+        done = run(command, name, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("python -m tenon: ") and reason in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_output_that_cannot_be_written(tmp_path):
+    done = run("stubs", counting(tmp_path / "fine.so", 1), "-o", tmp_path / "missing" / "fine.pyi")
+    assert done.returncode == 1 and "missing" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_reader_that_has_seen_enough(tmp_path):
+    # More than a pipe holds, so that the writer is still there when the reader goes.
+    functions = ",".join(f'TENON_FUNCTION("f{i}()", f, "{"long " * 100}")' for i in range(400))
+    code = f"""
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call) {{ (void)call; return TENON_OK; }}
+    TENON_MODULE(long_one, NULL, {functions})"""
+    file = build(tmp_path / "long.so", code)
+    command = [sys.executable, "-m", "tenon", "describe", file]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
+        assert process.stdout.readline() == "# long_one\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["stubs", "describe"])
+def test_output_is_utf8(tmp_path, command):
+    file = build(tmp_path / "wide.so", WIDE)
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    assert "Café" in run(command, file, env=environment).stdout
+
+
+def test_paths_with_spaces_are_quoted(tmp_path):
+    """The words are the shell's."""
+    copy = tmp_path / "with space"
+    copy.mkdir()
+    for folder in tenon.__path__:
+        for item in pathlib.Path(folder).iterdir():
+            (copy / "tenon").mkdir(exist_ok=True)
+            if item.name != "__pycache__" and not (copy / "tenon" / item.name).exists():
+                (copy / "tenon" / item.name).symlink_to(item)
+    (tmp_path / "empty.c").write_text("#include <tenon/function.h>\n")
+    command = f'eval {COMPILER} -c empty.c "$({sys.executable} -S -m tenon cflags)"'
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "empty.o").exists()

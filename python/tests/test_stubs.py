@@ -1,0 +1,148 @@
+"""python -m tenon stubs: a .pyi that type checkers accept, and that says what the functions take."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from libraries import WIDE, build, run, tenon
+
+PYRIGHT = os.path.join(os.path.dirname(sys.executable), "pyright")
+
+# A line with "# error" is one that a checker must complain about; no other line is.
+USE = """\
+from array import array
+from fractions import Fraction
+from typing import Any
+
+import wide
+
+x = array("f", [1, 2, 3])
+wide.saxpy(2.0, x, x)
+wide.saxpy(a=2, x=x, y=x)
+wide.saxpy(Fraction(1, 2), x, x, out=x)
+wide.saxpy(2.0, x, x, out=None, like="numpy")
+wide.saxpy("2", x, x)  # error
+wide.saxpy(2.0, x)  # error
+wide.saxpy(2.0, x, x, nonsense=1)  # error
+
+result = wide.pool(x, "mean", i=1)
+wide.pool(x, "s  um", size=(1, 2), w=[1, 2.5], m=None, b=False, s="", i=2)
+wide.pool(x, "max", i=1)  # error
+wide.pool(x, "mean", (1, 2), i=1)  # error
+wide.pool(x)  # error
+wide.pool(x, size=(1.5, 2), i=1)  # error
+wide.pool(x, i=1, out=x)  # error
+y, count, number, kind = result
+total: int = result.count + count
+if result.kind == "a":
+    pass
+wrong: str = result.int  # error
+
+index = wide.open("path")
+wide.open("path", index)
+wide.open("path", None)
+wide.close(index, index)  # error
+wide.open(3)  # error
+
+whole, part, truth, text = wide.int(3)
+fine: tuple[int, float, bool, str] = (whole, part, truth, text)
+wide.int(3.5)  # error
+wide.nonzero(x, like=x)
+wide.nonzero(x, out=x)  # error
+only: float = wide.total(x).total
+version: str = wide.__version__
+"""
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory):
+    """A folder with wide.pyi."""
+    folder = tmp_path_factory.mktemp("stub")
+    done = run("stubs", build(folder / "wide.so", WIDE), "-o", folder / "wide.pyi")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (folder / "use.py").write_text(USE)
+    return folder
+
+
+def wrong_lines():
+    return [number for number, line in enumerate(USE.splitlines(), 1) if line.endswith("# error")]
+
+
+def complaints(output):
+    """The lines of use.py that a checker has named."""
+    return sorted({int(line) for line in re.findall(r"use\.py:(\d+).*error", output)})
+
+
+def mypy(folder, *arguments):
+    if not importlib.util.find_spec("mypy"):
+        pytest.skip("mypy is not installed")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--config-file", "", *arguments]
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def pyright(folder, *arguments):
+    # What PyPI has fetches the checker itself when it runs for the first time.
+    if not os.path.exists(PYRIGHT) or subprocess.run([PYRIGHT, "--version"], stdout=subprocess.PIPE).returncode:
+        pytest.skip("pyright is not installed")
+    return subprocess.run([PYRIGHT, *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
+
+
+def test_mypy(stub):
+    accepted = mypy(stub, "wide.pyi")
+    assert accepted.returncode == 0, accepted.stdout
+    used = mypy(stub, "use.py")
+    assert complaints(used.stdout) == wrong_lines(), used.stdout
+
+
+def test_pyright(stub):
+    # Strict, but for what every array is.
+    rules = "\n".join(f'report{rule} = "error"' for rule in ("IncompatibleMethodOverride", "UnusedImport", "MissingTypeArgument"))
+    (stub / "pyproject.toml").write_text(f'[tool.pyright]\ntypeCheckingMode = "strict"\n{rules}\ninclude = ["wide.pyi"]\n')
+    accepted = pyright(stub)
+    (stub / "pyproject.toml").unlink()
+    assert accepted.returncode == 0, accepted.stdout
+    used = pyright(stub, "--pythonversion", "3.9", "use.py")
+    assert complaints(used.stdout) == wrong_lines(), used.stdout
+
+
+def test_package_itself():
+    checked = mypy(os.path.dirname(__file__), "--follow-imports", "normal", "-p", "tenon")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_python_3_9_reads_it(stub):
+    ast.parse((stub / "wide.pyi").read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+def test_documentation_is_kept(stub):
+    module = tenon.load(stub / "wide.so")
+    tree = ast.parse((stub / "wide.pyi").read_text(encoding="utf-8"))
+    docs = {node.name: ast.get_docstring(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert ast.get_docstring(tree) == module.__doc__
+    assert docs["saxpy"] == "saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]\n\nReturns a*x + y."
+    assert docs["pool"].endswith("where T = f32|f64\n\nTwo\n  lines.") and docs["pool"].count("\n") == 3
+    assert docs["int"] == "int(x: int) -> int, float, bool, str"
+    assert "Café" in docs["nonzero"]
+    assert list(docs) == [name for name in vars(module) if not name.startswith("__")]
+
+
+def test_printed_and_written_are_the_same(stub):
+    printed = run("stubs", stub / "wide.so").stdout
+    assert printed == (stub / "wide.pyi").read_text(encoding="utf-8")
+    assert str(stub) not in printed  # the path of one machine is nobody else's
+
+
+def test_library_without_functions_of_note(tmp_path):
+    code = """
+    #include <tenon/function.h>
+    static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+    TENON_MODULE(plain, NULL, TENON_FUNCTION("f()", none, NULL))"""
+    text = run("stubs", build(tmp_path / "plain.so", code), "-o", tmp_path / "plain.pyi").stderr
+    assert text == ""
+    assert "__version__" not in (tmp_path / "plain.pyi").read_text()
+    accepted = mypy(tmp_path, "plain.pyi")
+    assert accepted.returncode == 0, accepted.stdout
