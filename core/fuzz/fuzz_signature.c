@@ -41,7 +41,7 @@ static void check_item(const tenon_signature *s, const tenon_parameter *item, bo
 static void check_signature(const tenon_signature *s)
 {
     int32_t positional = 0, required = 0, tensors = 0, written = 0;
-    bool open = false;
+    bool open = false, binds = false;
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *item = &s->params[i];
         check_item(s, item, false);
@@ -49,6 +49,7 @@ static void check_signature(const tenon_signature *s)
         required += !(item->flags & (TENON_PARAMETER_KEYWORD_ONLY | TENON_PARAMETER_DEFAULT));
         tensors += item->spec != NULL;
         written += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+        binds |= item->dim >= 0;
     }
     for (int32_t i = 0; i < s->nresults; i++) {
         check_item(s, &s->results[i], true);
@@ -56,7 +57,7 @@ static void check_signature(const tenon_signature *s)
     }
     FUZZ_CHECK(s->nparams <= TENON_MAX_PARAMETERS && s->nresults <= TENON_MAX_RESULTS);
     FUZZ_CHECK(s->npositional == positional && s->nrequired == required);
-    FUZZ_CHECK(s->ntensors == tensors && s->nwritten == written && s->open_results == open);
+    FUZZ_CHECK(s->ntensors == tensors && s->nwritten == written && s->open_results == open && s->binds_ints == binds);
     FUZZ_CHECK(s->names.ndims <= TENON_MAX_NAMES && s->names.nstars <= TENON_MAX_VARIABLES &&
                s->names.ntypes <= TENON_MAX_VARIABLES);
     /* Its own text means the same again. */

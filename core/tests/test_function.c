@@ -89,7 +89,7 @@ static tenon_dtype types[1];
 
 enum { NONE, TENSOR, INTEGER, FLOAT, BOOL, STR, ENUM, INTS, FLOATS, TENSORS, HANDLE, COMPLEX, WRITTEN, UNKNOWN, NARGS };
 
-static tenon_value args[NARGS];
+static tenon_value args[NARGS + 1]; /* one more, which no accessor may reach */
 static tenon_value results[NARGS];
 
 static tenon_call call_of(const tenon_host *host)
@@ -116,6 +116,7 @@ static tenon_call call_of(const tenon_host *host)
     args[WRITTEN].kind = TENON_KIND_TENSOR;
     args[WRITTEN].as.view = &written_room.view;
     args[UNKNOWN].kind = 77;
+    args[NARGS].kind = TENON_KIND_INT;
     memcpy(results, args, sizeof results);
     for (int i = 0; i < NARGS; i++)
         results[i].flags = TENON_VALUE_UNSET;

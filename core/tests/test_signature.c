@@ -292,6 +292,10 @@ static void test_ints_that_bind(void **state)
     assert_int_equal(s->params[1].dim, -1);
     assert_int_equal(s->params[2].dim, 2);
     assert_int_equal(s->params[3].dim, -1);
+    assert_true(s->binds_ints);
+    tenon_signature_release(s);
+    s = compiled("f(k: int, x: f32[n])");
+    assert_false(s->binds_ints);
     tenon_signature_release(s);
 }
 

@@ -420,7 +420,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.call.flags = 0;
     f.device = tenon_device_of(TENON_CPU, 0);
     f.nborrowed = 0;
-    f.like = f.exception = NULL;
+    f.like = f.exception = f.kept = NULL;
     f.blocks = NULL;
     for (int32_t i = 0; i < s->nresults; i++)
         f.made[i] = NULL;
@@ -436,6 +436,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     for (int32_t i = 0; i < s->nresults; i++)
         Py_XDECREF(f.made[i]);
     Py_XDECREF(f.exception);
+    Py_XDECREF(f.kept);
     if (!result)
         PyErr_Restore(type, value, traceback);
     tenon__py_blocks_free(f.blocks);

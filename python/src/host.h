@@ -89,6 +89,7 @@ typedef struct tenon__py_frame {
     bool held;             /* some borrow holds something */
     PyObject *like;        /* whose framework the results follow, or NULL */
     PyObject *exception;   /* one of Python's that came up during the call */
+    PyObject *kept;        /* a list of what must live until the end, or NULL */
     PyThreadState *thread; /* where the lock was let go */
     int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
     tenon__py_block *blocks;

@@ -141,15 +141,37 @@ static tenon_status host_result_str(tenon_call *call, int32_t index, const char 
     return TENON_OK;
 }
 
+/* On a device: an array of the caller's framework, which knows when the memory can be used again. */
+static void *device_scratch(tenon__py_frame *f, size_t bytes, tenon_device device)
+{
+    tenon_py_borrowed borrowed;
+    void *memory = NULL;
+    if (!f->like || !tenon_device_equal(device, f->device) || bytes > INT64_MAX) {
+        tenon_fail(&f->call, TENON_EFAILED, "there is scratch memory on the device of the call only");
+        return NULL;
+    }
+    int64_t size = bytes ? (int64_t)bytes : 1;
+    attach(f);
+    if (!f->kept)
+        f->kept = PyList_New(0);
+    PyObject *array = f->kept ? tenon__py_empty_like(f->like, device, TENON_U8, 1, &size, &borrowed) : NULL;
+    if (array) {
+        if (PyList_Append(f->kept, array) == 0)
+            memory = borrowed.view.data;
+        tenon_py_unborrow(&borrowed);
+        Py_DECREF(array);
+    }
+    if (!memory)
+        keep_exception(f);
+    detach(f);
+    return memory;
+}
+
 static void *host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
 {
     tenon__py_frame *f = frame_of(call);
-    char name[64];
-    if (!tenon_device_on_host(device)) {
-        tenon_device_format(device, name, sizeof name);
-        tenon_fail(call, TENON_EFAILED, "this host (python) has no scratch memory on %s", name);
-        return NULL;
-    }
+    if (!tenon_device_on_host(device))
+        return device_scratch(f, bytes, device);
     void *memory = tenon__py_block_new(&f->blocks, bytes, align);
     if (!memory)
         tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
@@ -220,7 +242,8 @@ int tenon__py_call_load(const tenon_module *module, void **state)
 {
     tenon__py_frame f;
     memset(&f.call, 0, sizeof f.call);
-    f.exception = NULL;
+    f.exception = f.kept = f.like = NULL;
+    f.device = tenon_device_of(TENON_CPU, 0);
     f.thread = NULL;
     f.blocks = NULL;
     f.looked = 0;

@@ -38,10 +38,11 @@ TENON_MODULE(wide, "Wide \\ and \"quoted\".\n\nWith \"\"\" in it, ends \"so\"",
         " b: bool = True, s: str = 'x', i: int) -> y: T[n], count: int, int: float, kind: 'a'|'b'? where T = f32|f64",
         none, "Two\n  lines."),
     TENON_FUNCTION("open(path: str, like_this: handle('my index')?) -> handle('my index')", none, "Opens."),
-    TENON_FUNCTION("close(index: handle('my index'), other: handle('Any'))", none, ""),
+    TENON_FUNCTION("close(index: handle('my index'), other: handle('Any'), third: handle('2d'))", none, ""),
     TENON_FUNCTION("int(x: int) -> int, float, bool, str", none, NULL),
     TENON_FUNCTION("Literal(x: f32[n] rw, __y: int)", none, NULL),
     TENON_FUNCTION("nonzero(x: f32[n]) -> i64[?]", none, "Caf\u00e9."),
+    TENON_FUNCTION("mode() -> 'a'|\"b\"", none, NULL),
     TENON_FUNCTION("total(x: f32[n]) -> total: float", none, NULL))
 """
 

@@ -1,5 +1,7 @@
 """python -m tenon describe: what another runtime's reader of signatures gets."""
 
+import json
+
 from libraries import WIDE, build, run
 
 EXPECTED = r"""# wide 1.2
@@ -17,7 +19,7 @@ pool(x: T[n, k], mode: 'mean'|'s  um' = 'mean', *, size: ints[2] = (1, 2), w: fl
 # Opens.
 open(path: str, like_this: handle('my index')?) -> handle('my index')
 
-close(index: handle('my index'), other: handle('Any'))
+close(index: handle('my index'), other: handle('Any'), third: handle('2d'))
 
 int(x: int) -> int, float, bool, str
 
@@ -25,6 +27,8 @@ Literal(x: f32[n] rw, __y: int)
 
 # Café.
 nonzero(x: f32[n]) -> i64[?]
+
+mode() -> 'a'|"b"
 
 total(x: f32[n]) -> total: float
 """.replace(r"\"", '"')  # noqa: E501
@@ -39,7 +43,7 @@ def test_describe(tmp_path):
 def test_signatures_survive(tmp_path):
     """Who compiles the signatures of the text has the same library again."""
     signatures = [line for line in EXPECTED.splitlines() if line and not line.startswith("#")]
-    table = ",".join(f'TENON_FUNCTION("{signature}", none, NULL)' for signature in signatures)
+    table = ",".join(f"TENON_FUNCTION({json.dumps(signature)}, none, NULL)" for signature in signatures)
     code = f"""
     #include <tenon/function.h>
     static tenon_status none(tenon_call *call) {{ (void)call; return TENON_OK; }}

@@ -227,7 +227,7 @@ def test_giving_back_with_an_exception_on_its_way():
     before = sys.getrefcount(given)
     for _ in range(3):
         with pytest.raises(TypeError, match="integer"):
-            probe.parse(given, given, "x")
+            probe.parse(given, bytearray(8), "x")
         with pytest.raises(ValueError, match="read-only"):
             probe.borrow(given, probe.WRITE)
     assert sys.getrefcount(given) == before

@@ -46,7 +46,8 @@ def test_builds_and_passes(project, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         assert "Requires-Dist: libtenon" in archive.read("demo_kernels-0.1.0.dist-info/METADATA").decode()
         archive.extractall(tmp_path / "site")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    paths = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     tested = subprocess.run(command, cwd=project, env=environment, stdout=subprocess.PIPE, text=True)
     assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 
 import pytest
@@ -122,8 +123,15 @@ def test_same_content_is_opened_once(tmp_path, temporary):
     assert second.__file__ == str(tmp_path / "two.so")
 
 
-def test_threads_open_once(tmp_path, temporary):
+def test_threads_open_once(tmp_path, temporary, monkeypatch):
     file = counting(tmp_path / "threads.so", 4)
+    make = tempfile.mkdtemp
+
+    def slowly(**options):
+        time.sleep(0.2)  # long enough for the others to come here too
+        return make(**options)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", slowly)
     modules, start = [], threading.Barrier(8)
 
     def work():
@@ -182,10 +190,11 @@ def test_same_reason_is_said_once(tmp_path):
     assert str(caught.value) == f"{file}: libaway.so: cannot open shared object file: No such file or directory"
 
 
-def test_without_a_temporary_folder(tmp_path, temporary):
+def test_without_a_temporary_folder(tmp_path, temporary, monkeypatch):
     file = counting(tmp_path / "in_place.so", 8)
     temporary.rmdir()
-    old = tenon.load(file)
+    monkeypatch.chdir(tmp_path)
+    old = tenon.load("in_place.so")
     assert (old.answer(), tenon.load(file).answer()) == (8, 8)
     assert (old.next(), tenon.load(file).next()) == (1, 2)
 

@@ -31,6 +31,7 @@ wide.saxpy(2.0, x, x, nonsense=1)  # error
 
 result = wide.pool(x, "mean", i=1)
 wide.pool(x, "s  um", size=(1, 2), w=[1, 2.5], m=None, b=False, s="", i=2)
+wide.pool(x, i=1, like="numpy")
 wide.pool(x, "max", i=1)  # error
 wide.pool(x, "mean", (1, 2), i=1)  # error
 wide.pool(x)  # error
@@ -45,7 +46,7 @@ wrong: str = result.int  # error
 index = wide.open("path")
 wide.open("path", index)
 wide.open("path", None)
-wide.close(index, index)  # error
+wide.close(index, index, index)  # error
 wide.open(3)  # error
 
 whole, part, truth, text = wide.int(3)
