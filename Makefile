@@ -58,7 +58,7 @@ demo: bundle
 	done
 
 format:
-	@find core python examples -name '*.[ch]' -not -path '*/corpus/*' 2>/dev/null | xargs clang-format -i
+	@find core python examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' 2>/dev/null | xargs clang-format -i
 
 clean:
 	rm -rf $(BUILD)

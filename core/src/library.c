@@ -2,6 +2,8 @@
  * earlier. Only offsets and numbers are read, each checked against the size. */
 #include "internal.h"
 
+#ifdef __ELF__
+
 #include <string.h>
 
 static uint64_t number_at(const unsigned char *bytes, size_t at, size_t width)
@@ -50,7 +52,6 @@ static tenon_status check_segments(const unsigned char *bytes, size_t size, uint
 tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *err)
 {
     enum { HEADER = 64, PROGRAM_HEADER = 56, SHARED = 3, CLASS_64 = 2, LITTLE = 1 };
-#ifdef __ELF__
     const unsigned char *bytes = memory;
     if (!memory || size == 0)
         return not_a_library(err, "the file is empty");
@@ -68,10 +69,16 @@ tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *e
     if (width != PROGRAM_HEADER || count == 0 || at > size || count * width > size - at)
         return not_a_library(err, "the file is cut off; build it again");
     return check_segments(bytes, size, at, width, count, err);
+}
+
 #else
+
+tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *err)
+{
     (void)memory;
     (void)size;
     (void)err;
     return TENON_OK;
-#endif
 }
+
+#endif

@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether the byte goes on with a character of UTF-8. */
+static bool is_inside(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
 tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...)
 {
     char what[200];
@@ -12,14 +18,22 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     va_start(arguments, format);
     tenon__text_add_va(&text, format, arguments);
     va_end(arguments);
-    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of. */
+    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of; characters of
+     * several bytes stay whole, and take one column. */
     char shown[121];
-    size_t first = at > 80 ? at - 60 : 0, length = 0;
-    for (; p->text[first + length] && length < sizeof shown - 1; length++)
-        shown[length] = (unsigned char)p->text[first + length] < ' ' ? ' ' : p->text[first + length];
+    size_t first = at > 80 ? at - 60 : 0, length = 0, column = first ? 3 : 0;
+    while (is_inside(p->text[first]))
+        first++;
+    for (; p->text[first + length] && length < sizeof shown - 1; length++) {
+        char c = p->text[first + length];
+        shown[length] = (unsigned char)c < ' ' ? ' ' : c;
+        column += first + length < at && !is_inside(c);
+    }
+    while (length > 0 && is_inside(p->text[first + length]))
+        length--;
     shown[length] = '\0';
     return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%s%s\n  %*s^", p->function, what, first ? "..." : "",
-                           shown, p->text[first + length] ? "..." : "", (int)(at - first) + (first ? 3 : 0), "");
+                           shown, p->text[first + length] ? "..." : "", (int)column, "");
 }
 
 static bool is_space(char c)
@@ -159,7 +173,8 @@ tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole,
             end++;
     }
     p->at = end;
-    if (!digits || tenon__peek_word(p).length || !read_double(p->text + at, end - at, number))
+    bool runs_on = is_word(p->text[end]);
+    if (!digits || runs_on || !read_double(p->text + at, end - at, number))
         return tenon__parse_fail(p, at, integer ? "expected an integer" : "expected a number");
     if (!integer)
         return TENON_OK;

@@ -16,7 +16,7 @@ tenon__quick tenon__quick_of(const tenon_spec *spec)
     for (int32_t i = 0; i < spec->ndims; i++) {
         if (spec->dims[i].kind != TENON__DIM_NAME && spec->dims[i].kind != TENON__DIM_ANY)
             return quick;
-        quick.slots[i] = (int8_t)(spec->dims[i].kind == TENON__DIM_NAME ? spec->dims[i].slot : -1);
+        quick.slots[i] = (int16_t)(spec->dims[i].kind == TENON__DIM_NAME ? spec->dims[i].slot : -1);
     }
     bool written = spec->flags & TENON_SPEC_WRITE; /* what is dense does not overlap itself */
     quick.wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) | (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
@@ -368,11 +368,17 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
 {
     const tenon_spec *spec =
         signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
-    if (!spec || !out || !bindings)
+    if (!spec || !out || !bindings || (!args && signature->nparams))
         return tenon_error_set(err, TENON_EINVAL,
                                "tenon_signature_match_out(): an argument is NULL, or result %d no tensor", index);
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_status status = tenon_signature_result(signature, index, bindings, &dtype, &ndim, shape, err);
+    if (status) /* a name without a value would let everything pass */
+        return status;
     bindings->argument = "out";
-    tenon_status status = tenon_spec_check(spec, out, bindings, err);
+    status = tenon_spec_check(spec, out, bindings, err);
     bindings->argument = NULL;
     if (status)
         return status;

@@ -55,7 +55,10 @@ void tenon_tensor_release(tenon_tensor *tensor)
     if (!tensor)
         return;
     bool debug = tenon__debug();
-    int64_t before = atomic_fetch_sub_explicit(&tensor->count, 1, memory_order_release);
+    /* Who sees one count holds it: nobody else can add any. That spares most tensors the costlier instruction. */
+    int64_t before = atomic_load_explicit(&tensor->count, memory_order_acquire);
+    if (before != 1 || debug)
+        before = atomic_fetch_sub_explicit(&tensor->count, 1, memory_order_release);
     if (debug)
         tenon__debug_check(tensor, before, "tenon_tensor_release");
     if (before != 1)
@@ -92,6 +95,22 @@ void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release)
 
 /* ---------------------------------------------------------------------------------------------------------- making */
 
+/* The positions that the view's elements take. */
+static void set_bounds(tenon_tensor *block)
+{
+    const tenon_view *view = &block->view;
+    uint64_t position = tenon__position(view);
+    block->low = position;
+    block->high = position;
+    if ((view->flags & TENON_VIEW_C) && view->dtype.bits % 8 == 0) {
+        block->high += (uint64_t)(view->numel * (view->dtype.bits / 8 * view->dtype.lanes));
+        return;
+    }
+    tenon_extent extent = tenon_view_extent(view);
+    block->low += (uint64_t)extent.low;
+    block->high += (uint64_t)extent.high;
+}
+
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
                                 tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err)
 {
@@ -105,13 +124,11 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
         tenon__tensor_discard(block);
         return status;
     }
-    uint64_t position = tenon__position(&block->view);
-    tenon_extent extent = tenon_view_extent(&block->view);
-    block->low = position + (uint64_t)extent.low;
-    block->high = position + (uint64_t)extent.high;
+    set_bounds(block);
     if (block_size) {
         uint64_t start = tenon_device_has_addresses(source->device) ? (uint64_t)(uintptr_t)source->data : 0, end;
         bool wraps = tenon__add_overflows(start, block_size, &end);
+        tenon_extent extent = tenon_view_extent(&block->view);
         if (wraps || source->byte_offset > block_size || block->low < start || block->high > end) {
             tenon__tensor_discard(block);
             if (wraps)
@@ -168,10 +185,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
         block->dims[i] = view->shape[i];
         block->dims[view->ndim + i] = view->strides[i];
     }
-    uint64_t position = tenon__position(view);
-    tenon_extent extent = tenon_view_extent(view);
-    block->low = position + (uint64_t)extent.low;
-    block->high = position + (uint64_t)extent.high;
+    set_bounds(block);
     block->owner = owner;
     block->release = release;
     tenon__tensor_start(block, NULL);

@@ -1,6 +1,7 @@
 /* From Python's arguments to values of a signature's kinds. */
 #include "host.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------------------------- blocks */
@@ -11,7 +12,7 @@ void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align)
         align = 16;
     if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon__py_block))
         return NULL;
-    tenon__py_block *block = PyMem_RawMalloc(sizeof *block + align + size);
+    tenon__py_block *block = malloc(sizeof *block + align + size);
     if (!block)
         return NULL;
     block->next = *list;
@@ -24,7 +25,7 @@ void tenon__py_blocks_free(tenon__py_block *list)
 {
     while (list) {
         tenon__py_block *next = list->next;
-        PyMem_RawFree(list);
+        free(list);
         list = next;
     }
 }

@@ -98,7 +98,7 @@ static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64
 static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
-    const char *why;
+    const char *why = NULL;
     source.dtype = parse_format(buffer->format, buffer->itemsize, &why);
     if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
         return tenon__py_complain(PyExc_TypeError, object,

@@ -309,7 +309,7 @@ static PyObject *all_results(tenon__py_frame *f)
  * thread takes 5 ms: it pays from about a millisecond of work on, which takes about this much memory. */
 static bool lets_go(const tenon__py_frame *f)
 {
-    enum { MANY_BYTES = 8 << 20 };
+    enum { MANY_BYTES = 32 << 20 };
     uint64_t flags = f->function->function.flags;
     if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
         return flags & TENON_RELEASE_LOCK;

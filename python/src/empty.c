@@ -40,8 +40,13 @@ static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtyp
     char name[64];
     tenon__py_framework_dtype(dtype, name, sizeof name);
     PyObject *kind = PyObject_GetAttrString(module, name);
-    if (!kind && PyErr_ExceptionMatches(PyExc_AttributeError))
-        PyErr_Format(PyExc_ValueError, "%R has no dtype %s", module, name);
+    if (!kind && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        PyObject *whose = PyObject_GetAttrString(module, "__name__");
+        if (whose)
+            PyErr_Format(PyExc_ValueError, "%S has no dtype %S.%s", whose, whose, name);
+        Py_XDECREF(whose);
+    }
     PyObject *sizes = kind ? shape_tuple(ndim, shape) : NULL;
     PyObject *arguments = sizes ? PyTuple_Pack(1, sizes) : NULL;
     PyObject *keywords = arguments ? Py_BuildValue("{sO}", "dtype", kind) : NULL;

@@ -300,7 +300,8 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->result_type = self->requires_grad = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);
-    memset(self->names, 0, (size_t)names * sizeof *self->names);
+    for (Py_ssize_t i = 0; i < names; i++)
+        self->names[i] = NULL;
     PyObject *builtin =
         fill_function(self) < 0 ? NULL : PyCFunction_NewEx(&self->method, (PyObject *)self, self->module_name);
     Py_DECREF((PyObject *)self);

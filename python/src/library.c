@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 tenon__py_library *tenon__py_library_retain(tenon__py_library *library)
@@ -16,13 +17,13 @@ void tenon__py_library_release(tenon__py_library *library)
         return;
     if (library->module->unload)
         library->module->unload(library->state);
-    PyMem_RawFree(library);
+    free(library);
 }
 
 /* Call the module's `load`. NULL with an exception. */
 static tenon__py_library *library_new(const tenon_module *module)
 {
-    tenon__py_library *library = PyMem_RawMalloc(sizeof *library);
+    tenon__py_library *library = malloc(sizeof *library);
     if (!library)
         return (void *)PyErr_NoMemory();
     atomic_init(&library->count, 1);
@@ -30,7 +31,7 @@ static tenon__py_library *library_new(const tenon_module *module)
     library->state = NULL;
     if (!module->load || tenon__py_call_load(module, &library->state) == 0)
         return library;
-    PyMem_RawFree(library);
+    free(library);
     return NULL;
 }
 

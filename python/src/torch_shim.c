@@ -25,7 +25,7 @@ typedef struct torch_functions {
 
 static torch_functions functions;
 static atomic_flag finding = ATOMIC_FLAG_INIT;
-static _Atomic int found; /* 0: not looked for yet; 1: there; -1: not there */
+static _Atomic int search; /* 0: not looked for yet; 1: there; -1: not there */
 
 /* A function of the library, whose address C keeps apart from those of objects. */
 static bool find(void *library, const char *name, void *place)
@@ -100,7 +100,7 @@ static void *torch_library(void)
 
 static const torch_functions *find_functions(void)
 {
-    int known = atomic_load_explicit(&found, memory_order_acquire);
+    int known = atomic_load_explicit(&search, memory_order_acquire);
     if (known)
         return known > 0 ? &functions : NULL;
     torch_functions all = {.ndtypes = 0};
@@ -108,9 +108,9 @@ static const torch_functions *find_functions(void)
     int there = library && find_all(library, &all) ? 1 : -1;
     while (atomic_flag_test_and_set_explicit(&finding, memory_order_acquire)) {
     }
-    if (!atomic_load_explicit(&found, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&search, memory_order_relaxed)) {
         functions = all;
-        atomic_store_explicit(&found, there, memory_order_release);
+        atomic_store_explicit(&search, there, memory_order_release);
     }
     atomic_flag_clear_explicit(&finding, memory_order_release);
     return there > 0 ? &functions : NULL;

@@ -22,10 +22,10 @@ def _folder(name: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tenon", description="Write a C function once, call it everywhere.")
+    parser = argparse.ArgumentParser(prog="python -m tenon", description="Tools for libraries of functions.")
     parser.add_argument("--version", action="version", version=f"tenon {tenon.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    commands.add_parser("cflags", help="print the options for a compiler: cc -shared -fPIC $(python -m tenon cflags) …")
+    commands.add_parser("cflags", help="print the options that a C compiler needs to find the headers")
     commands.add_parser("include", help="print the folder of the headers")
     commands.add_parser("sources", help="print the C files that an extension with TENON_PY_MODULE is compiled with")
     stubs = commands.add_parser("stubs", help="write the types of a library's functions, as a .pyi")
@@ -69,7 +69,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         # The reader has seen enough. Python would try once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (OSError, ImportError, ValueError) as error:
+    except (OSError, ImportError, ValueError, RuntimeError) as error:  # the last are what a library's `load` raises
         print(f"python -m tenon: {error}", file=sys.stderr)
         return 1
     return 0

@@ -14,7 +14,8 @@ static PyObject *check_library(PyObject *self, PyObject *data)
     PyBuffer_Release(&buffer);
     if (status)
         return PyErr_Format(PyExc_ImportError, "%s", err.message);
-    Py_RETURN_NONE;
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static PyObject *open_library(PyObject *self, PyObject *args)

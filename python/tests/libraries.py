@@ -20,7 +20,12 @@ static int calls;
 static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, ANSWER); return TENON_OK; }
 static tenon_status next(tenon_call *call) { tenon_return_int(call, 0, ++calls); return TENON_OK; }
 static tenon_status mine(tenon_call *call) { tenon_return_int(call, 0, ++*(int *)call->state); return TENON_OK; }
-static tenon_status load(tenon_call *call, void **state) { (void)call; *state = calloc(1, sizeof(int)); return TENON_OK; }
+static tenon_status load(tenon_call *call, void **state)
+{
+    (void)call;
+    *state = calloc(1, sizeof(int));
+    return TENON_OK;
+}
 TENON_MODULE_STATE(counting, "Counts.", load, free,
     TENON_FUNCTION("answer() -> int", answer, "Of this build."),
     TENON_FUNCTION("next() -> int", next, NULL),
@@ -34,8 +39,9 @@ WIDE = r"""
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 TENON_MODULE(wide, "Wide \\ and \"quoted\".\n\nWith \"\"\" in it, ends \"so\"",
     TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", none, "Returns a*x + y."),
-    TENON_FUNCTION("pool(x: T[n, k],\n  mode: 'mean'|'s  um' = 'mean', *, size: ints[2] = (1, 2), w: floats?, m: f32[n]?,"
-        " b: bool = True, s: str = 'x', i: int) -> y: T[n], count: int, int: float, kind: 'a'|'b'? where T = f32|f64",
+    TENON_FUNCTION("pool(x: T[n, k],\n  mode: 'mean'|'s  um' = 'mean', *, size: ints[2] = (1, 2), w: floats?,"
+        " m: f32[n]?, b: bool = True, s: str = 'x', i: int) -> y: T[n], count: int, int: float, kind: 'a'|'b'?"
+        " where T = f32|f64",
         none, "Two\n  lines."),
     TENON_FUNCTION("open(path: str, like_this: handle('my index')?) -> handle('my index')", none, "Opens."),
     TENON_FUNCTION("close(index: handle('my index'), other: handle('Any'), third: handle('2d'))", none, ""),

@@ -184,7 +184,8 @@ def test_origin_of_the_library(tmp_path, temporary):
 
 def test_same_reason_is_said_once(tmp_path):
     build(tmp_path / "libaway.so", "int away(void) { return 7; }")
-    file = build(tmp_path / "lost.so", "extern int away(void); int lost(void) { return away(); }", f"-L{tmp_path}", "-laway")
+    code = "extern int away(void); int lost(void) { return away(); }"
+    file = build(tmp_path / "lost.so", code, f"-L{tmp_path}", "-laway")
     with pytest.raises(ImportError) as caught:
         tenon.load(file)
     assert str(caught.value) == f"{file}: libaway.so: cannot open shared object file: No such file or directory"
@@ -214,7 +215,8 @@ def test_both_reasons(tmp_path, temporary):
     file = build(tmp_path / "both.so", code, f"-L{tmp_path}", "-lgone")
     helper.unlink()
     temporary.rmdir()
-    with pytest.raises(ImportError, match=r"both\.so: libgone\.so: cannot open .*; and of a copy: .*temporary") as caught:
+    reasons = r"both\.so: libgone\.so: cannot open .*; and of a copy: .*temporary"
+    with pytest.raises(ImportError, match=reasons) as caught:
         tenon.load(file)
     assert (caught.value.name, caught.value.path) == ("both", str(file))
 
@@ -278,5 +280,6 @@ def test_signature_that_does_not_parse(tmp_path, temporary):
         with pytest.raises(ImportError) as caught:
             tenon.load(build(file, code))
         message = str(caught.value)
-        assert message.startswith(f"{file}: ") and mistake in message and message.endswith("^") and "copy" not in message
+        assert message.startswith(f"{file}: ") and mistake in message and message.endswith("^")
+        assert "copy" not in message
     assert not mapped(file.parent) - mapped(temporary)

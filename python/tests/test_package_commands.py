@@ -56,10 +56,25 @@ def test_usage(arguments):
 @pytest.mark.parametrize("command", ["stubs", "describe"])
 def test_no_library(tmp_path, command):
     (tmp_path / "text.so").write_text("text")
-    for name, reason in (("missing.so", "No such file"), ("text.so", "it is no shared library"), (".", "Is a directory")):
+    wrong = {"missing.so": "No such file", "text.so": "it is no shared library", ".": "Is a directory"}
+    for name, reason in wrong.items():
         done = run(command, name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("python -m tenon: ") and reason in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_library_that_does_not_load(tmp_path):
+    code = """
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+    static tenon_status load(tenon_call *call, void **state)
+    {
+        (void)state;
+        return tenon_fail(call, TENON_EFAILED, "no licence");
+    }
+    TENON_MODULE_STATE(closed, NULL, load, NULL, TENON_FUNCTION("f()", f, NULL))"""
+    done = run("describe", build(tmp_path / "closed.so", code))
+    assert done.returncode == 1 and "no licence" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_output_that_cannot_be_written(tmp_path):

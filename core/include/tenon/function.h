@@ -1,8 +1,8 @@
 /* Write a C function once, call it from every runtime.
  *
  * A shared library that includes only this file, and links nothing, becomes a set of functions for Python, Elixir and
- * whoever else hosts them. This file can be copied alone. It is also where the values live that all of Tenon is made of:
- * status, dtype, device and view.
+ * whoever else hosts them. This file can be copied alone. The values that all of Tenon is made of live here too: status,
+ * dtype, device and view.
  *
  *   static tenon_status saxpy(tenon_call *call)
  *   {
@@ -374,7 +374,7 @@ static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, con
     int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 1;
-    return call->host->fail(call, status, message, shown);
+    return (call->host->fail)(call, status, message, shown);
 }
 
 static inline const char *tenon__kind_name(uint32_t kind)
@@ -401,10 +401,18 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
     return &values[index];
 }
 
+/* Fail the call where the host has no such service. */
+static inline bool tenon__served(tenon_call *call, bool there, const char *what)
+{
+    if (!there)
+        tenon_fail(call, TENON_EFAILED, "this host (%s) has no %s", call->host->name, what);
+    return there;
+}
+
 /* ------------------------------------------------------------------------------------------------------- arguments
  *
- * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and gives NULL or 0;
- * from then on tenon_dim gives 0 too, so that loops end at once. */
+ * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and
+ * gives NULL or 0; from then on tenon_dim gives 0 too, so that loops end at once. */
 
 /* Whether an optional argument was given (or has a default). */
 static inline bool tenon_given(const tenon_call *call, int index)
@@ -425,9 +433,10 @@ static inline const tenon_view *tenon_arg(tenon_call *call, int index)
 static inline void *tenon__typed_data(tenon_call *call, const tenon_view *view, int index, size_t size,
                                       const char *accessor)
 {
-    size_t bits = view ? (size_t)view->dtype.bits * view->dtype.lanes : 0;
     if (!view)
         return NULL;
+    bool padded = view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
+    size_t bits = (size_t)(padded ? 8 : view->dtype.bits) * view->dtype.lanes;
     if (size != (bits % 8 ? 1 : bits / 8)) {
         tenon_fail(call, TENON_EFAILED,
                    "its code calls %s for index %d with a type of %d bytes, and the elements have %d bits", accessor,
@@ -575,7 +584,8 @@ static inline void *tenon__result_data(tenon_call *call, int index, size_t size)
 /* Make a result of unknown size: one with "?" among its dimensions, or that may be None. NULL: the call has failed. */
 static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, int ndim, const int64_t *shape)
 {
-    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, "tenon_result_alloc()"))
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, "tenon_result_alloc()") ||
+        !tenon__served(call, call->host->result_alloc != NULL, "results of unknown size"))
         return NULL;
     return call->host->result_alloc(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
 }
@@ -613,27 +623,27 @@ static inline void tenon_return_bool(tenon_call *call, int index, bool value)
 /* `length` bytes of UTF-8, which are copied. */
 static inline void tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
 {
-    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()"))
+    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") &&
+        tenon__served(call, call->host->result_str != NULL, "texts"))
         (void)call->host->result_str(call, index, text, length);
 }
 
 /* Ownership: the host takes `object` on TENON_OK, and destroys it once, when nobody holds the handle any more. */
 static inline tenon_status tenon_return_handle(tenon_call *call, int index, void *object, void (*destroy)(void *object))
 {
-    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()"))
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()") ||
+        !tenon__served(call, call->host->result_handle != NULL, "handles"))
         return TENON_EFAILED;
     return call->host->result_handle(call, index, object, destroy);
 }
 
 /* -------------------------------------------------------------------------------------------------------- services */
 
-/* `bytes` of memory on call->device until the function returns, aligned to 64, not filled. NULL: the call has failed. */
+/* `bytes` of memory on call->device until the function returns, aligned to 64, not filled. NULL: the call failed. */
 static inline void *tenon_scratch(tenon_call *call, size_t bytes)
 {
-    if (!call->host->scratch) {
-        tenon_fail(call, TENON_EFAILED, "this host (%s) has no scratch memory", call->host->name);
+    if (!tenon__served(call, call->host->scratch != NULL, "scratch memory"))
         return NULL;
-    }
     return call->host->scratch(call, bytes, 64, call->device);
 }
 

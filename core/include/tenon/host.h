@@ -55,7 +55,7 @@ typedef struct tenon__quick {
     int32_t ndim;    /* -1: it is not so simple */
     uint64_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
     uint64_t looked_at;
-    int8_t slots[TENON__QUICK_DIMS]; /* of the names; -1: anything */
+    int16_t slots[TENON__QUICK_DIMS]; /* of the names; -1: anything */
 } tenon__quick;
 
 /* A compiled signature; never changed after it is made, so any number of threads may use it. */

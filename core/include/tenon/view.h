@@ -39,13 +39,12 @@ static inline bool tenon_view_init_quick(tenon_view *view, void *data, tenon_dty
         bool is_long = size != 1;
         if (is_long && stride != expected)
             return false;
+        /* Neither 0, negative nor large, so that nothing can overflow; large ones do not notice the longer way. */
+        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
+            return false;
         dims[i] = size;
         dims[ndim + i] = stride >> stride_shift;
         long_dims += is_long;
-        product *= size;
-        /* Neither 0, negative nor large, so that nothing above can overflow; large ones do not notice the longer way. */
-        if ((uint64_t)(size - 1) >= INT32_MAX || product > INT32_MAX)
-            return false;
     }
     if (!data || (uintptr_t)data + (uint64_t)(product * item) < (uintptr_t)data)
         return false;

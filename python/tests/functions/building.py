@@ -1,0 +1,71 @@
+"""What the tests of functions share: where the package is, and libraries, compiled once for a session.
+
+The package is an installed `tenon`, or the one in the folder that TENON_PACKAGE names."""
+
+import atexit
+import contextlib
+import gc
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+if os.environ.get("TENON_PACKAGE"):
+    sys.path.insert(0, os.environ["TENON_PACKAGE"])
+for name in os.environ.get("TENON_WITHOUT", "").split():
+    sys.modules[name] = None
+
+tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
+PACKAGE = pathlib.Path(tenon.__file__).resolve().parents[1]
+COMPILER = shlex.split(os.environ.get("CC", "cc"))
+if not shutil.which(COMPILER[0]):
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="tenon-functions-"))
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+_built = {}
+
+
+def build(source, *options, name=None, compiler=None, standard="c11"):
+    """The library of a source file beside this one, or of a text; the same arguments give the same file."""
+    key = (str(source), options, name, standard)
+    if key not in _built:
+        folder = FOLDER / str(len(_built))
+        folder.mkdir()
+        if "\n" in str(source):
+            text, source = source, folder / ("source.cpp" if standard.startswith("c++") else "source.c")
+            source.write_text(textwrap.dedent(text), encoding="utf-8")
+        file = folder / (name or f"{pathlib.Path(source).stem}.so")
+        flags = [f"-std={standard}", "-O1", "-g", "-shared", "-fPIC", "-I", str(ROOT / "core/include")]
+        command = [*(compiler or COMPILER), *flags, *shlex.split(os.environ.get("CFLAGS", "")), *options]
+        subprocess.run([*command, str(HERE / source), "-o", str(file)], check=True)
+        _built[key] = file
+    return _built[key]
+
+
+def run_python(code, *arguments, check=True, **options):
+    """The code in a process of its own, with the package and this folder to import from: what it printed."""
+    paths = [str(PACKAGE), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    options.setdefault("env", {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"})
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", **options)
+    if check:
+        assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@contextlib.contextmanager
+def same_counts(*objects):
+    """The reference counts of the objects are afterwards what they were."""
+    before = [sys.getrefcount(obj) for obj in objects]
+    yield
+    gc.collect()
+    assert [sys.getrefcount(obj) for obj in objects] == before
