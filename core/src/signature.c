@@ -593,6 +593,7 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
         room.quick[i] = spec ? tenon__quick_of(spec) : (tenon__quick){.ndim = -1};
     }
     made->quick = room.quick;
+    made->plain = made->names.ntypes == 0 && made->nwritten == 0;
     made->size = size;
     *out = made;
     return TENON_OK;

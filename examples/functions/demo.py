@@ -41,7 +41,7 @@ LIMIT = r"""
 #include <stdint.h>
 
 typedef struct { PyObject_HEAD float *data; int nd; Py_ssize_t *shape; } array_struct;       /* numpy.ndarray */
-typedef struct { float *data; int32_t device[2], ndim; uint8_t dtype[4]; int64_t *shape, *strides; uint64_t offset; } dl_tensor;
+typedef struct { float *data; int32_t device[2], ndim; uint8_t dtype[4]; int64_t *shape, *strides, offset; } dl_tensor;
 typedef struct { uint32_t version[2]; void *before[4]; int (*borrow)(void *, dl_tensor *); } exchange_table;
 
 static PyObject *dot(const float *x, const float *y, Py_ssize_t n)
@@ -210,7 +210,11 @@ def frameworks(limit):
             "numpy.ndarray",
         ),
         Framework(
-            "tenon.Tensor", tenon.Tensor, lambda count: tenon.to(ones(count), "tenon"), address_of_buffer, limit.by_buffer
+            "tenon.Tensor",
+            tenon.Tensor,
+            lambda count: tenon.to(ones(count), "tenon"),
+            address_of_buffer,
+            limit.by_buffer,
         ),
     ]
     if not torch and not jax:
@@ -335,9 +339,8 @@ def main(folder):
         cells.append(f"+{growth(kernels, framework) / 1e6:.1f} MB" if memory_is_free(1e9) else "too little memory")
 
     print("\nOne compiled file, kernels.so. It links nothing, and knows none of these:\n")
-    print_table(
-        ["x and y", "saxpy(2, x, y) is", "scale(x, 3) writes", "references", "dot, ns", "by hand", "peak of 400 MB"], rows
-    )
+    head = ["x and y", "saxpy(2, x, y) is", "scale(x, 3) writes", "references", "dot, ns", "by hand", "peak of 400 MB"]
+    print_table(head, rows)
     print(coloured("\n  by hand: dot in C for that one kind of argument, nothing checked; six elements\n", DIM))
 
     print("Two mistakes:\n")

@@ -32,7 +32,7 @@ static tenon_status dot(tenon_call *call)
     return TENON_OK;
 }
 
-/* `rw`: the caller's own memory is written. `dense`: without gaps, so the order of the elements does not matter here. */
+/* `rw`: the caller's own memory is written. `dense`: without gaps, in any order, so that one loop reaches it all. */
 static tenon_status scale(tenon_call *call)
 {
     float *x = tenon_rw_data(call, 0, float);

@@ -1,4 +1,4 @@
-// The same in C++17: containers and exceptions as usual. What is thrown becomes the caller's exception, with its what().
+// The same in C++17: containers and exceptions as usual. What is thrown becomes an exception of the caller's.
 //
 //   c++ -std=c++17 -O3 -shared -fPIC $(python -m tenon cflags) kernels.cpp -o kernels.so
 #include <tenon/function.h>

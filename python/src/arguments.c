@@ -68,7 +68,7 @@ static bool is_ours(PyObject *error, PyObject *object)
     return ours;
 }
 
-void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object)
+void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object)
 {
     PyObject *error = tenon__py_take_exception();
     if (!error)
@@ -76,14 +76,14 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
     PyObject *type = (PyObject *)Py_TYPE(error);
     bool plain =
         type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError || type == PyExc_RuntimeError;
-    PyObject *words = PyUnicode_FromFormat("%s(): argument '%s': %S", function->signature->name, argument, error);
-    if (words && plain && is_ours(error, object)) {
+    PyObject *words = PyUnicode_FromFormat("%s(): %s: %S", function->signature->name, part, error);
+    if (words && plain && (!object || is_ours(error, object))) {
         PyObject *arguments = PyTuple_Pack(1, words);
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
         Py_XDECREF(arguments);
     } else if (words) { /* somebody else's: theirs it stays, with a note where Python has such (3.11) */
-        PyObject *note = PyUnicode_FromFormat("%s(): argument '%s'", function->signature->name, argument);
+        PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
         PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
         Py_XDECREF(note);
         Py_XDECREF(done);
@@ -92,6 +92,13 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
     PyErr_Clear();
     PyErr_SetObject(type, error);
     Py_DECREF(error);
+}
+
+void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    char part[TENON_NAME_SIZE + 16];
+    PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
+    tenon__py_name_part(function, part, object);
 }
 
 /* ---------------------------------------------------------------------------------------- which argument is which */

@@ -170,6 +170,8 @@ const tenon__py_numpy *tenon__py_numpy_api(void);
 /* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
 PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
+/* A new array where an array of NumPy's own type has been borrowed before, and a borrow of it that holds nothing. */
+PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
 PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 
 /* ----------------------------------------------------------------------------------------------------------- torch */

@@ -85,18 +85,21 @@ static int borrow_tensor(tenon__py_frame *f, const tenon_parameter *param, PyObj
 static int take_arguments(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
+    PyTypeObject *ndarray = tenon__py_ndarray;
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *param = &s->params[i];
         PyObject *object = f->given[i];
+        tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
         int status = 0;
-        if (object && param->kind == TENON_KIND_TENSOR && Py_TYPE(object) == tenon__py_ndarray &&
-            tenon__py_borrow_numpy_quick(object, &f->borrowed[f->nborrowed])) {
+        if (object && param->spec && Py_TYPE(object) == ndarray && tenon__py_borrow_numpy_quick(object, borrowed)) {
             /* The commonest case: nothing to ask, nothing to hold, since the caller does. */
-            tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed++];
             borrowed->object = NULL;
+            f->nborrowed++;
             take_view(param, borrowed, &f->args[i]);
-            f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
-            f->like = f->like ? f->like : object;
+            if (!tenon_signature_fits(s, i, &borrowed->view, &f->bindings))
+                f->fits = false;
+            if (!f->like)
+                f->like = object;
         } else if (!object) {
             f->args[i] = param->value;
         } else if (object == Py_None && (param->flags & TENON_PARAMETER_OPTIONAL)) {
@@ -196,15 +199,14 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     f->held = true;
     if (tenon__py_check_gradient(f->function, "out", object) < 0)
         return -1;
-    PyObject *name = tenon__py_type_name(object);
-    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    PyErr_Clear();
-    tenon_status match =
-        tenon_signature_match_out(f->function->signature, 0, &borrowed->view, f->args, f->device, &f->bindings, &err);
-    f->bindings.object = NULL;
-    Py_XDECREF(name);
-    if (match) {
-        tenon_py_raise(&err);
+    const tenon_signature *s = f->function->signature;
+    if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL)) {
+        PyObject *name = tenon__py_type_name(object); /* only now, for the message */
+        f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+        PyErr_Clear();
+        if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err))
+            tenon_py_raise(&err);
+        Py_XDECREF(name);
         return -1;
     }
     Py_INCREF(object);
@@ -313,35 +315,14 @@ static bool lets_go(const tenon__py_frame *f)
     uint64_t flags = f->function->function.flags;
     if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
         return flags & TENON_RELEASE_LOCK;
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < f->nborrowed; i++) {
-        const tenon_view *view = &f->borrowed[i].view;
-        bytes += view->numel < MANY_BYTES ? view->numel * view->dtype.bits / 8 * view->dtype.lanes : MANY_BYTES;
-        if (bytes >= MANY_BYTES)
-            return true;
-    }
-    return false;
-}
-
-static void fill_call(tenon__py_frame *f)
-{
-    const tenon__py_function *function = f->function;
-    const tenon_signature *s = function->signature;
-    tenon_call *call = &f->call;
-    call->function = &function->function;
-    call->state = function->library->state;
-    call->args = f->args;
-    call->results = f->results;
-    call->nargs = s->nparams;
-    call->nresults = s->nresults;
-    call->dims = f->bindings.dims;
-    call->types = f->bindings.types;
-    call->ndims = s->names.ndims;
-    call->ntypes = s->names.ntypes;
-    call->device = f->device;
-    call->reserved = 0;
-    f->looked = 0;
-    f->thread = NULL;
+    int64_t most = 0, bytes = 0;
+    for (int32_t i = 0; i < f->nborrowed; i++)
+        most |= f->borrowed[i].view.numel;
+    if (most < MANY_BYTES / 1024) /* as nearly always; what follows need not be quick */
+        return false;
+    for (int32_t i = 0; i < f->nborrowed && bytes < MANY_BYTES; i++)
+        bytes += tenon_view_nbytes(&f->borrowed[i].view);
+    return bytes >= MANY_BYTES;
 }
 
 /* Run the C code. -1 with an exception. */
@@ -376,8 +357,11 @@ static PyObject *call_in(tenon__py_frame *f)
     const tenon_signature *s = f->function->signature;
     if (take_arguments(f) < 0)
         return NULL;
-    tenon_status status = f->fits ? tenon_signature_end(s, f->args, &f->bindings, NULL)
-                                  : tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
+    tenon_status status = TENON_OK;
+    if (!f->fits)
+        status = tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
+    else if (!s->plain || f->bindings.dims_bound + 1 != 1u << s->names.ndims)
+        status = tenon_signature_end(s, f->args, &f->bindings, NULL);
     if (status) {
         raise_mismatch(f);
         return NULL;
@@ -387,7 +371,11 @@ static PyObject *call_in(tenon__py_frame *f)
         f->results[i].flags = TENON_VALUE_UNSET;
         f->results[i].as.view = NULL;
     }
-    fill_call(f);
+    f->call.args = f->args;
+    f->call.results = f->results;
+    f->call.dims = f->bindings.dims;
+    f->call.types = f->bindings.types;
+    f->call.device = f->device;
     if (prepare_results(f) < 0 || run(f) < 0)
         return NULL;
     return all_results(f);
@@ -412,13 +400,11 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.borrowed = borrows <= TENON__PY_INLINE_BORROWS ? f.room : PyMem_Malloc((size_t)borrows * sizeof *f.borrowed);
     if (!f.borrowed)
         return PyErr_NoMemory();
-    f.call.size = sizeof f.call;
-    f.call.minor = TENON_ABI_MINOR;
-    f.call.host = &tenon__py_host;
+    f.call = f.function->call;
     f.call.host_private = &f;
-    f.call.stream = NULL;
-    f.call.flags = 0;
-    f.device = tenon_device_of(TENON_CPU, 0);
+    f.device = f.call.device;
+    f.looked = 0;
+    f.thread = NULL;
     f.nborrowed = 0;
     f.like = f.exception = f.kept = NULL;
     f.blocks = NULL;

@@ -288,15 +288,8 @@ static int framework_by_name(PyObject *like)
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && Py_TYPE(like) == tenon__py_ndarray) {
-        PyObject *array = tenon__py_empty_numpy(dtype, ndim, shape);
-        /* What has just been made is plain; nobody else has it yet. */
-        if (array && tenon__py_peek(array, out)) {
-            out->object = NULL;
-            return array;
-        }
-        return borrow_made(array, dtype, out);
-    }
+    if (like && Py_TYPE(like) == tenon__py_ndarray)
+        return tenon__py_empty_ndarray(dtype, ndim, shape, out);
     if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
         PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
         if (array)

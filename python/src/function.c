@@ -255,6 +255,16 @@ static int fill_function(tenon__py_function *self)
     int32_t tensors = 0;
     for (int32_t i = 0; i < s->nresults; i++)
         tensors += s->results[i].kind == TENON_KIND_TENSOR;
+    self->call = (tenon_call){.size = sizeof self->call,
+                              .minor = TENON_ABI_MINOR,
+                              .host = &tenon__py_host,
+                              .function = &self->function,
+                              .state = self->library->state,
+                              .nargs = s->nparams,
+                              .nresults = s->nresults,
+                              .ndims = s->names.ndims,
+                              .ntypes = s->names.ntypes,
+                              .device = tenon_device_of(TENON_CPU, 0)};
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     for (int32_t i = 0; i < s->nparams + 2; i++) {

@@ -21,6 +21,7 @@ typedef struct tenon__py_function {
     PyObject_VAR_HEAD tenon__py_library *library;
     tenon_function function;
     tenon_signature *signature;
+    tenon_call call; /* what is the same in each of its calls */
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
@@ -69,7 +70,9 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
 /* Raise "saxpy(): argument 'x': …". Returns -1. */
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
                              const char *format, ...);
-/* Say which argument the pending exception is about: in its message where it is ours, else in a note. */
+/* Say what the pending exception is about, "argument 'x'" or "result 0": in its message where that is ours (those begin
+ * with the type of `object`; without one all plain exceptions are taken for ours), else in a note. */
+void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 
 /* Refuse a tensor of torch's whose gradients would end here. `name` is "requires_grad". 0, or -1 with an exception. */

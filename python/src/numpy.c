@@ -315,22 +315,44 @@ static const tenon__py_numpy *wanted_numpy(void)
     return api;
 }
 
-PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    const tenon__py_numpy *api = wanted_numpy();
-    PyObject *descr = api ? tenon__py_numpy_dtype(dtype, TENON_SUBBYTE_PADDED) : NULL;
-    if (!descr)
-        return NULL;
-    Py_ssize_t dims[TENON_MAX_NDIM];
-    for (int32_t i = 0; i < ndim; i++)
-        dims[i] = (Py_ssize_t)shape[i];
-    new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
-    return make(api->ndarray, descr, ndim, dims, NULL, NULL, 0, NULL); /* takes descr */
-}
-
 static array_fields *fields_of(PyObject *array)
 {
     return (array_fields *)(void *)((char *)array + loaded_numpy.head);
+}
+
+/* By NumPy's own table: whoever has an array of its has the table too. */
+static PyObject *new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    PyObject *descr = tenon__py_numpy_dtype(dtype, TENON_SUBBYTE_PADDED);
+    if (!descr)
+        return NULL;
+    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "NumPy's sizes are ours");
+    new_from_descr make = (new_from_descr)(uintptr_t)loaded_numpy.api[API_NEW_FROM_DESCR];
+    return make(loaded_numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
+                NULL); /* takes descr */
+}
+
+PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    return wanted_numpy() ? new_array(dtype, ndim, shape) : NULL;
+}
+
+PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
+{
+    PyObject *array = new_array(dtype, ndim, shape);
+    if (!array)
+        return NULL;
+    /* What it looks like follows from what was asked for. */
+    if (ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 &&
+        tenon_view_init_quick(&out->view, fields_of(array)->data, dtype, dtype.bits / 8, ndim, shape, NULL, 0, 0,
+                              out->inline_dims)) {
+        out->way = TENON__PY_NUMPY;
+        out->object = NULL;
+    } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {
+        Py_DECREF(array);
+        return NULL;
+    }
+    return array;
 }
 
 /* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. It has no

@@ -68,8 +68,12 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
     if (!object) {
+        char part[32];
+        PyOS_snprintf(part, sizeof part, "result %d", (int)index);
         if (f->wanted_like)
             tenon__py_name_argument(f->function, "like", f->like);
+        else
+            tenon__py_name_part(f->function, part, NULL);
         return -1;
     }
     f->nborrowed++;

@@ -68,12 +68,13 @@ typedef struct tenon_signature {
     int32_t npositional; /* those before the "*" */
     int32_t nrequired;   /* positional ones without a default */
     int32_t nresults;
-    int32_t ntensors;          /* tensor parameters */
-    int32_t nwritten;          /* of these, written */
-    bool named_results;        /* all have a name, or none */
-    bool binds_ints;           /* an int parameter binds a dimension */
-    bool open_results;         /* some are TENON_PARAMETER_OPEN */
-    size_t size;               /* private: of the one block that it is */
+    int32_t ntensors;   /* tensor parameters */
+    int32_t nwritten;   /* of these, written */
+    bool named_results; /* all have a name, or none */
+    bool plain;         /* no dtype variable, nothing written: binding all dimensions is all there is to a match */
+    bool binds_ints;    /* an int parameter binds a dimension */
+    bool open_results;  /* some are TENON_PARAMETER_OPEN */
+    size_t size;        /* private: of the one block that it is */
     const tenon__quick *quick; /* private: of the parameters, then of the results */
     tenon_names names;
 } tenon_signature;

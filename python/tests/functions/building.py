@@ -18,6 +18,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.append(str(HERE.parent))  # for what the bridge's tests have
 if os.environ.get("TENON_PACKAGE"):
     sys.path.insert(0, os.environ["TENON_PACKAGE"])
 for name in os.environ.get("TENON_WITHOUT", "").split():

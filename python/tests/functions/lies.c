@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How often a function here got what it should not have got. */
+static int64_t surprises;
+
 /* What the accessors are asked for, by number: each fails the call, and gives nothing. */
 static tenon_status ask(tenon_call *call)
 {
@@ -85,7 +88,7 @@ static tenon_status ask(tenon_call *call)
     }
     /* After a mistake loops must end at once. */
     if (got || number || (call->flags & TENON_CALL_FAILED && tenon_dim(call, 0) != 0))
-        abort();
+        surprises++;
     return TENON_OK;
 }
 
@@ -164,7 +167,7 @@ static tenon_status slots(tenon_call *call)
         return TENON_OK;
     }
     if (got)
-        abort();
+        surprises++;
     return TENON_OK;
 }
 
@@ -183,7 +186,7 @@ static tenon_status ok_after_fail(tenon_call *call)
 static tenon_status fail_with_ok(tenon_call *call)
 {
     if (tenon_fail(call, TENON_OK, "it says that it failed") != TENON_EFAILED)
-        abort();
+        surprises++;
     return TENON_OK;
 }
 
@@ -238,14 +241,14 @@ static tenon_status two_handles(tenon_call *call)
     tenon_status two = tenon_return_handle(call, 0, second, destroy);
     free(second);
     if (one != TENON_OK || two == TENON_OK)
-        abort();
+        surprises++;
     return TENON_OK;
 }
 
 static tenon_status null_handle(tenon_call *call)
 {
     if (tenon_return_handle(call, 0, NULL, destroy) == TENON_OK)
-        abort();
+        surprises++;
     return TENON_OK;
 }
 
@@ -283,7 +286,14 @@ static tenon_status shape_fails(tenon_call *call)
 static tenon_status never(tenon_call *call)
 {
     (void)call;
-    abort();
+    surprises++;
+    return TENON_OK;
+}
+
+static tenon_status number_of_surprises(tenon_call *call)
+{
+    tenon_return_int(call, 0, surprises);
+    return TENON_OK;
 }
 
 TENON_MODULE(lies, "Nothing here is as it says.",
@@ -309,5 +319,6 @@ TENON_MODULE(lies, "Nothing here is as it says.",
              TENON_FUNCTION("static_handle() -> handle('H')", static_handle, NULL),
              TENON_FUNCTION("number_destroyed() -> int", number_destroyed, NULL),
              TENON_FUNCTION("made_then_fail(x: f32[n]) -> f32[n], i64[?]", made_then_fail, NULL),
+             TENON_FUNCTION("number_of_surprises() -> int", number_of_surprises, NULL),
              TENON_FUNCTION_SHAPED("shape_fails(x: f32[n]) -> f32[?]", never, shape_fails, NULL, 0),
              TENON_FUNCTION_SHAPED("shape_silent(x: f32[n]) -> f32[?]", silent, silent, NULL, 0))

@@ -1,0 +1,279 @@
+/* What the NIF's sources share: a client of the core's public headers and of erl_nif.h.
+ *
+ * Two kinds of resources. A *storage* is somebody's memory: it has the one state that says who may read and write, and
+ * is alive as long as a tensor or a binary uses it. A *tensor* is a handle on a storage: what `ref` in a %Tenon.Tensor{}
+ * is. Views are further tensors on the same storage.
+ *
+ * Every function here may be called on any scheduler, dirty or not, and by threads that are none, where it needs no
+ * environment. */
+#ifndef TENON_NIF_SHARED_H
+#define TENON_NIF_SHARED_H
+
+#include <erl_nif.h>
+#include <stdatomic.h>
+
+#include "tenon.h"
+
+/* ---------------------------------------------------------------------------------------------------------- limits */
+
+enum {
+    /* From so many bytes of arguments on a function runs on a dirty scheduler, unless it or its module says otherwise. */
+    TENON_NIF_DIRTY_CALL = 32 * 1024,
+    /* The same for our own copies: 256 KiB take about 0.2 ms cold. */
+    TENON_NIF_DIRTY_BYTES = 256 * 1024,
+    /* And for elements of lists, at up to 100 ns each. */
+    TENON_NIF_DIRTY_ELEMENTS = 4096,
+    /* Blocks of this size are freed by the reaper: it takes about 0.7 ms. */
+    TENON_NIF_REAPED_BYTES = 16 * 1024 * 1024
+};
+
+/* Go on as `nif` on a dirty scheduler; use it as the return value of a NIF. */
+ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
+                             ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
+                             const ERL_NIF_TERM argv[]);
+
+/* ----------------------------------------------------------------------------------------------------------- atoms */
+
+#define TENON_NIF_ATOMS(X)                                                                                             \
+    X(ok)                                                                                                              \
+    X(error)                                                                                                           \
+    X(nil)                                                                                                             \
+    X(true)                                                                                                            \
+    X(false)                                                                                                           \
+    X(nan)                                                                                                             \
+    X(infinity)                                                                                                        \
+    X(neg_infinity)                                                                                                    \
+    X(__struct__)                                                                                                      \
+    X(__exception__)                                                                                                   \
+    X(ref)                                                                                                             \
+    X(type)                                                                                                            \
+    X(shape)                                                                                                           \
+    X(strides)                                                                                                         \
+    X(device)                                                                                                          \
+    X(byte_size)                                                                                                       \
+    X(reason)                                                                                                          \
+    X(message)                                                                                                         \
+    X(function)                                                                                                        \
+    X(argument)                                                                                                        \
+    X(cpu)                                                                                                             \
+    X(s)                                                                                                               \
+    X(u)                                                                                                               \
+    X(f)                                                                                                               \
+    X(bf)                                                                                                              \
+    X(c)                                                                                                               \
+    X(bool)                                                                                                            \
+    X(mismatch)                                                                                                        \
+    X(overlap)                                                                                                         \
+    X(failed)                                                                                                          \
+    X(owner_too_large)                                                                                                 \
+    X(overflow)                                                                                                        \
+    X(badarg)                                                                                                          \
+    X(size_mismatch)                                                                                                   \
+    X(unsupported_type)                                                                                                \
+    X(misaligned)                                                                                                      \
+    X(not_contiguous)                                                                                                  \
+    X(device_mismatch)                                                                                                 \
+    X(readonly)                                                                                                        \
+    X(would_copy)                                                                                                      \
+    X(released)                                                                                                        \
+    X(busy)                                                                                                            \
+    X(not_local)                                                                                                       \
+    X(stale)                                                                                                           \
+    X(library)                                                                                                         \
+    X(never)                                                                                                           \
+    X(allow)                                                                                                           \
+    X(always)                                                                                                          \
+    X(live)                                                                                                            \
+    X(bytes)                                                                                                           \
+    X(deferred)                                                                                                        \
+    X(no_memory)
+
+/* tenon_nif_atoms.ok and so on; valid in every environment. */
+typedef struct tenon_nif_atom_table {
+#define TENON_NIF_ATOM(name) ERL_NIF_TERM name;
+    TENON_NIF_ATOMS(TENON_NIF_ATOM)
+#undef TENON_NIF_ATOM
+    ERL_NIF_TERM tensor_module; /* Tenon.Tensor */
+    ERL_NIF_TERM error_module;  /* Tenon.Error */
+} tenon_nif_atom_table;
+
+extern tenon_nif_atom_table tenon_nif_atoms;
+
+/* ---------------------------------------------------------------------------------------------------------- errors */
+
+/* {:error, %Tenon.Error{}}. `function` and `argument` (each may be NULL: nil) become atoms, so they come from a finite
+ * set; the message is as printf would make it, in UTF-8. */
+ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
+                             const char *format, ...) TENON_PRINTF(5, 6);
+
+/* {:error, {:badarg, argument}}: "function(): argument 'x': expected …". */
+ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected);
+
+/* The reason that stands for a status of the core. */
+ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
+
+/* {:error, …} for a failure of the core, with its message. */
+ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument);
+
+/* {:ok, term}. */
+ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term);
+
+/* --------------------------------------------------------------------------------------------------- terms and back */
+
+/* {:f, 32}, :f32, :float32, :double … to a dtype. Only whole bytes and one lane. */
+bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
+/* The Nx name where there is one ({:s, 64}, {:bf, 16}), else {:bool, 8}, {:f8_e4m3fn, 8}. */
+ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);
+/* The error for a term that is no such type. */
+ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
+/* Whether values of this type can be told as terms: all but f128, opaque and 128-bit integers. */
+bool tenon_nif_type_has_terms(tenon_dtype dtype);
+
+/* One element and its term: numbers, :nan | :infinity | :neg_infinity, {re, im}, true and false. `data` may be
+ * unaligned. False: the term is no value of the type, or beyond it. */
+bool tenon_nif_get_element(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype dtype, void *data);
+ERL_NIF_TERM tenon_nif_make_element(ErlNifEnv *env, tenon_dtype dtype, const void *data);
+
+/* A double and its term: integers are taken too, and the three atoms. */
+bool tenon_nif_get_double(ErlNifEnv *env, ERL_NIF_TERM term, double *out);
+ERL_NIF_TERM tenon_nif_make_double(ErlNifEnv *env, double value);
+
+/* A tuple or a list of up to TENON_MAX_NDIM integers. */
+bool tenon_nif_get_dims(ErlNifEnv *env, ERL_NIF_TERM term, int32_t *ndim, int64_t dims[TENON_MAX_NDIM]);
+ERL_NIF_TERM tenon_nif_make_tuple(ErlNifEnv *env, int32_t count, const int64_t *values);
+ERL_NIF_TERM tenon_nif_make_list(ErlNifEnv *env, int32_t count, const int64_t *values);
+
+/* :cpu, :cuda (id 0), {:cuda, 1}. */
+bool tenon_nif_get_device(ErlNifEnv *env, ERL_NIF_TERM term, tenon_device *out);
+ERL_NIF_TERM tenon_nif_make_device(ErlNifEnv *env, tenon_device device);
+
+/* -------------------------------------------------------------------------------------------------------- the reaper
+ *
+ * A thread of ours, with all signals blocked, for what may not run on a scheduler: releases of others' memory, owner
+ * environments, large blocks. It lives as long as the VM. */
+
+/* Run release(owner) there. `node` is the caller's, inside the owner, so that this cannot fail; never waits. */
+void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner);
+
+/* --------------------------------------------------------------------------------------------------------- storages */
+
+typedef enum tenon_nif_origin {
+    TENON_NIF_OURS,    /* the core allocated it */
+    TENON_NIF_BINARY,  /* `owner` in `env` is the binary: born frozen */
+    TENON_NIF_FOREIGN, /* somebody else's: `env` (or NULL) holds the owner */
+} tenon_nif_origin;
+
+typedef struct tenon_nif_reaped tenon_nif_reaped;
+
+/* A resource: tensors and binaries keep it (enif_keep_resource), its destructor gives the memory back. What is not the
+ * state never changes. */
+typedef struct tenon_nif_storage {
+    _Atomic uint64_t state; /* only the functions below look at it */
+    tenon_nif_origin origin;
+    bool readonly;      /* may not be written; that does not make it immutable */
+    bool copied;        /* from_binary had to copy */
+    tenon_tensor *root; /* the tensor of the core that holds the memory */
+    ErlNifEnv *env;     /* where `owner` lives, or NULL */
+    ERL_NIF_TERM owner;
+    tenon_nif_reaped *reaped; /* what goes to the reaper; NULL where the destructor does it itself */
+} tenon_nif_storage;
+
+/* Make a storage of a tensor of the core that holds its memory (no view).
+ *
+ * Ownership: takes `root` and `env`. Returns one count: enif_release_resource. NULL: no memory, nothing was taken. */
+tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, ErlNifEnv *env,
+                                           ERL_NIF_TERM owner);
+
+typedef enum tenon_nif_access { TENON_NIF_GRANTED, TENON_NIF_BUSY, TENON_NIF_READONLY } tenon_nif_access;
+
+/* Who may do what: n readers, or one writer; a frozen storage has readers only, for ever. None waits. A call takes each
+ * storage once: as a writer where any of its arguments on it is written (overlap is the core's question), else as a
+ * reader. Each granted begin needs its end. */
+tenon_nif_access tenon_nif_read_begin(tenon_nif_storage *storage);
+void tenon_nif_read_end(tenon_nif_storage *storage);
+tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage);
+void tenon_nif_write_end(tenon_nif_storage *storage);
+
+/* No byte changes from now on: binaries may show the memory. TENON_NIF_BUSY while it is written. */
+tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage);
+bool tenon_nif_frozen(tenon_nif_storage *storage);
+
+/* {:error, :busy} or {:error, :readonly}. */
+ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function,
+                                    const char *argument);
+
+/* ---------------------------------------------------------------------------------------------------------- tensors */
+
+/* A resource. `tensor` is there while it is pinned. */
+typedef struct tenon_nif_tensor {
+    _Atomic int64_t pins; /* one is the handle's own, until it is released */
+    _Atomic bool released;
+    tenon_tensor *tensor;
+    tenon_nif_storage *storage;
+} tenon_nif_tensor;
+
+/* The tensor behind a %Tenon.Tensor{}, pinned: nobody frees it before tenon_nif_tensor_unpin, also where another process
+ * releases it. Trusts only the field `ref`. NULL: *error is {:error, …}: :released, :stale, {:not_local, node},
+ * {:badarg, argument}. */
+tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                       ERL_NIF_TERM *error);
+void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor);
+
+/* Whether the term is a map with a `ref` that is, or was, a tensor's: what else it has is not looked at. */
+bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term);
+
+/* Make the %Tenon.Tensor{} for a tensor of the core on a storage.
+ *
+ * Ownership: takes `tensor`; keeps the storage by itself, the caller's count stays his. */
+ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage);
+
+/* The same for a tensor that the core allocated: with a storage of its own. {:error, …} where there is no memory, else
+ * the bare struct.
+ *
+ * Ownership: takes `tensor`, also on failure. */
+ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function);
+
+/* Hold a binary without copying, or copy it where the runtime would move it (64 bytes or less, bits that do not start
+ * at a byte) or where its address is not aligned for the dtype. *copied says which. The tensor is one storage's root.
+ *
+ * TENON_NIF_HELD: *tensor is a new tensor with one count, *storage one count on its storage.
+ * Otherwise *error is {:error, …}. */
+typedef enum tenon_nif_copy { TENON_NIF_COPY_NEVER, TENON_NIF_COPY_ALLOW, TENON_NIF_COPY_ALWAYS } tenon_nif_copy;
+bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                           tenon_nif_copy copy, const char *function, const char *argument, tenon_tensor **tensor,
+                           tenon_nif_storage **storage, ERL_NIF_TERM *error);
+
+/* ------------------------------------------------------------------------------------------------------- registration
+ *
+ * The one table is in nif.c. */
+
+#define TENON_NIF(name) ERL_NIF_TERM tenon_nif_##name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+
+/* tensor.c, view.c, list.c, blob.c */
+TENON_NIF(from_binary); /* binary, type, shape | nil, copy -> {:ok, t} */
+TENON_NIF(to_binary);   /* t, copy -> {:ok, binary} */
+TENON_NIF(zeros);       /* shape, type -> {:ok, t} */
+TENON_NIF(from_list);   /* nested lists, type -> {:ok, t} */
+TENON_NIF(to_list);     /* t -> {:ok, list} */
+TENON_NIF(slice);       /* t, starts, lengths, strides -> {:ok, t} */
+TENON_NIF(transpose);   /* t, axes | nil */
+TENON_NIF(reshape);     /* t, shape */
+TENON_NIF(broadcast);   /* t, shape */
+TENON_NIF(squeeze);     /* t, axes | nil */
+TENON_NIF(new_axis);    /* t, axis */
+TENON_NIF(writable);    /* t -> true | false | {:error, …} */
+TENON_NIF(copied);      /* t -> true | false | {:error, …} */
+TENON_NIF(release);     /* t -> :ok | {:error, …} */
+TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
+TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */
+TENON_NIF(from_blob);   /* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable}, has_owner, owner */
+
+/* library.c, call.c */
+TENON_NIF(library_open);     /* module, path */
+TENON_NIF(library_describe); /* path */
+TENON_NIF(call);             /* module, index, arguments */
+
+/* Called at load and at each upgrade, before any of the three: opens what resource types they need. */
+bool tenon_nif_library_init(ErlNifEnv *env);
+
+#endif

@@ -1,0 +1,284 @@
+"""Functions that ask for the wrong thing, give the wrong thing, or return rubbish: the call fails, and nothing else."""
+
+import array
+
+import pytest
+from building import run_python, same_counts
+
+X = array.array("f", [1, 2, 3])
+
+
+@pytest.fixture(autouse=True)
+def no_surprises(lies):
+    """No function got what it should not have got."""
+    before = lies.number_of_surprises()
+    yield
+    assert lies.number_of_surprises() == before
+
+
+ASKED = {
+    0: "its code calls tenon_arg() or tenon_data() for index 99, and there are 3",
+    1: "its code calls tenon_arg() or tenon_data() for index -1, and there are 3",
+    2: "its code calls tenon_arg() or tenon_data() for index 0, which is an int",
+    3: "its code calls tenon_data() for index 1 with a type of 8 bytes, and the elements have 32 bits",
+    4: "its code calls tenon_rw_data() for index 1, which is not 'rw' in its signature",
+    5: "its code calls tenon_result() or tenon_result_data() for index 5, and there are 1",
+    6: "its code calls tenon_result_data() for index 0 with a type of 8 bytes, and the elements have 32 bits",
+    7: "its code calls tenon_arg_int() for index 1, which is a tensor",
+    8: "its code calls tenon_arg_double() for index 0, which is an int",
+    9: "its code calls tenon_arg_bool() for index 0, which is an int",
+    10: "its code calls tenon_arg_enum() for index 0, which is an int",
+    11: "its code calls tenon_arg_str() for index 0, which is an int",
+    12: "its code calls tenon_arg_ints() for index 1, which is a tensor",
+    13: "its code calls tenon_arg_floats() for index -5, and there are 3",
+    14: "its code calls tenon_arg_handle() for index 0, which is an int",
+    15: "its code calls tenon_dim() for index 3, and its signature has 1 names",
+    16: "its code calls tenon_type() for index 0, and its signature has 0 variables",
+    17: "its code calls tenon_return_int() for index 0, which is a tensor",
+    18: "its code calls tenon_return_str() for index 9, and there are 1",
+    19: "its code calls tenon_return_handle() for index 0, which is a tensor",
+    20: "its code makes result 0, which is no tensor or made already",
+    21: "its code calls tenon_result_alloc() for index -3, and there are 1",
+}
+
+SLOTS = {
+    0: (RuntimeError, "its code makes result 9, which is no tensor or made already"),
+    1: (RuntimeError, "its code makes result 1, which is no tensor or made already"),
+    2: (RuntimeError, "result 0: expected f32[?], and the function makes it [3, 3]"),
+    3: (RuntimeError, "result 0: expected f32[?], and the function makes it [-1]"),
+    4: (RuntimeError, "result 0: expected f32[?], and the function makes it with 1 dimensions"),
+    5: (RuntimeError, "result 0: expected f32[?], and the function makes it with -1 dimensions"),
+    6: (RuntimeError, "result 0: expected f32[?], and the function makes it with 2147483647 dimensions"),
+    7: (RuntimeError, "its code makes result 0 of another dtype than its signature says"),
+    8: (RuntimeError, "its code makes result 0, which is no tensor or made already"),
+    9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch, aligned to 64"),
+    10: (MemoryError, "no memory for 64 bytes of scratch, aligned to 3"),
+    11: (MemoryError, "no memory for 64 bytes of scratch, aligned to 1099511627776"),
+    12: (RuntimeError, "there is scratch memory on the device of the call only"),
+    13: (RuntimeError, "its code gives result 0 a text that cannot be taken"),
+    14: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
+    15: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
+    16: (RuntimeError, "its code gives result 1 a handle that cannot be taken"),
+    17: (RuntimeError, "its code gives result 77 a handle that cannot be taken"),
+}
+
+
+def fails(function, exception, *args):
+    with same_counts(*args):
+        with pytest.raises(exception) as caught:
+            function(*args)
+        assert type(caught.value) is exception
+        message = str(caught.value)
+        del caught
+    return message
+
+
+def test_the_truth(lies):
+    assert memoryview(lies.ask(-1, X)).shape == (3,)
+    values, number, text = lies.slots(-1)
+    assert (memoryview(values).tolist(), number, text) == ([0, 0, 0], 1, "")
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_asks_for_the_wrong_thing(lies, what):
+    assert fails(lies.ask, RuntimeError, what, X) == f"ask(): {ASKED[what]}"
+
+
+@pytest.mark.parametrize("what", SLOTS)
+def test_uses_the_host_wrongly(lies, what):
+    exception, message = SLOTS[what]
+    assert fails(lies.slots, exception, what) == f"slots(): {message}"
+
+
+def test_result_of_more_bytes_than_there_are_addresses(lies):
+    """An exception of the bridge's own, from inside the call."""
+    assert "4611686018427387904" in fails(lies.slots, ValueError, 18)
+
+
+# ------------------------------------------------------------------------------------------------------------- status
+
+STATUS = {1: ValueError, 2: MemoryError, 3: ValueError, 4: TypeError, 5: ValueError, 6: ValueError, 7: ValueError, 8: ValueError,
+          9: ValueError, 10: RuntimeError, 11: ValueError, 12: ValueError, 13: RuntimeError}  # fmt: skip
+
+
+@pytest.mark.parametrize("status", STATUS)
+def test_status(kernels, lies, status):
+    assert fails(kernels.fail, STATUS[status], status, "words of its own") == "fail(): words of its own"
+    assert "and gave no reason" in fails(lies.status, STATUS[status], status)
+
+
+@pytest.mark.parametrize("status", [-1, 14, 4711, 2**31 - 1, -(2**31)])
+def test_rubbish_status(kernels, lies, status):
+    assert fails(lies.status, RuntimeError, status) == f"status(): it returned status {status}, which means nothing"
+    assert fails(kernels.fail, RuntimeError, status, "words") == "fail(): words"
+
+
+def test_fine_status(lies):
+    assert lies.status(0) is None
+
+
+def test_ok_after_fail(lies):
+    assert fails(lies.ok_after_fail, ValueError) == "ok_after_fail(): the first message stays"
+
+
+def test_fail_with_ok(lies):
+    assert fails(lies.fail_with_ok, RuntimeError) == "fail_with_ok(): it says that it failed"
+
+
+def test_fail_with_odd_words(lies):
+    assert fails(lies.fail_without_text, ValueError) == "fail_without_text(): "
+    long = fails(lies.fail_at_length, ValueError)
+    assert long.startswith("fail_at_length(): xxx") and set(long[18:]) == {"x"} and 200 < len(long) < 5000
+    odd = fails(lies.fail_in_no_utf8, ValueError)
+    assert odd.startswith("fail_in_no_utf8(): before ") and odd.endswith(" after")
+
+
+def test_message_with_percent_and_unicode(kernels):
+    for text in ("100%s %d %n", "caf\u00e9 \U0001f600", "two\nlines", ""):
+        assert fails(kernels.fail, ValueError, 1, text) == f"fail(): {text}"
+
+
+# ------------------------------------------------------------------------------------------------------------ results
+
+
+@pytest.mark.parametrize("name", ["no_int", "no_float", "no_bool", "no_str", "no_enum", "no_handle"])
+def test_gives_nothing(lies, name):
+    assert fails(getattr(lies, name), RuntimeError) == f"{name}(): its code returned without giving result 0"
+
+
+def test_makes_nothing(lies):
+    assert fails(lies.no_open, RuntimeError, 3) == "no_open(): its code returned without giving result 0"
+    assert fails(lies.shape_silent, RuntimeError, X) == "shape_silent(): its code returned without giving result 0"
+    assert fails(lies.no_second, RuntimeError) == "no_second(): its code returned without giving result 1"
+
+
+@pytest.mark.parametrize("index", [-1, 2, 2**62, -(2**63)])
+def test_choice_that_is_none(lies, index):
+    assert fails(lies.choice, RuntimeError, index) == f"choice(): its code gave result 0 the choice {index} of 2"
+
+
+def test_choice(lies):
+    assert [lies.choice(0), lies.choice(1)] == ["a", "b"]
+
+
+def test_text_that_is_no_utf8(lies):
+    with pytest.raises((RuntimeError, UnicodeDecodeError)):
+        lies.no_utf8()
+
+
+def test_shape_function_that_fails(lies):
+    """The function itself is not called then."""
+    assert fails(lies.shape_fails, ValueError, X) == "shape_fails(): no shape"
+
+
+def test_fails_after_its_results_were_made(lies):
+    assert fails(lies.made_then_fail, ValueError, X) == "made_then_fail(): after its results were made"
+
+
+def test_handles(lies):
+    before = lies.number_destroyed()
+    message = fails(lies.two_handles, RuntimeError)
+    assert message == "two_handles(): its code gives result 0 a handle that cannot be taken"
+    assert lies.number_destroyed() == before + 1
+    assert "cannot be taken" in fails(lies.null_handle, RuntimeError)
+    assert "gave no reason" in fails(lies.handle_then_fail, ValueError)
+    assert lies.number_destroyed() == before + 2
+    del message
+    lies.static_handle()
+    assert lies.number_destroyed() == before + 2
+
+
+def test_scratch(kernels):
+    kernels.scratch(0)
+    kernels.scratch(1)
+    kernels.scratch(300)
+
+
+# -------------------------------------------------------------------------------------------------------------- leaks
+
+LEAKS = """
+import array, ctypes, gc, sys
+sys.modules["numpy"] = None
+import tenon
+lies, kernels = (tenon.load(path) for path in sys.argv[1:])
+x = array.array("f", [1, 2, 3])
+
+class Mine(Exception):
+    pass
+
+class Bad:
+    def __index__(self):
+        raise Mine
+    __float__ = __index__
+
+calls = [(lies.ask, what, x) for what in range(22)] + [(lies.slots, what) for what in range(-1, 19)]
+calls += [(lies.status, 1), (lies.status, 4711), (lies.ok_after_fail,), (lies.fail_at_length,), (lies.fail_in_no_utf8,),
+          (lies.no_int,), (lies.no_str,), (lies.no_open, 2), (lies.choice, 5), (lies.no_utf8,), (lies.two_handles,),
+          (lies.null_handle,), (lies.handle_then_fail,), (lies.static_handle,), (lies.made_then_fail, x), (lies.shape_fails, x),
+          (kernels.saxpy, 2, x, x), (kernels.saxpy, 2, x, array.array("f")), (kernels.saxpy, 2, x, x, x), (kernels.saxpy, Bad(), x, x),
+          (kernels.saxpy, 2, x, "text"), (kernels.saxpy, 2, x, array.array("d")), (kernels.positive, x), (kernels.positive_shaped, x),
+          (kernels.maybe, x, True), (kernels.maybe, x, False), (kernels.moments, x), (kernels.scalars,), (kernels.scratch, 9),
+          (kernels.add_to, b"1234", 1), (kernels.swap, x, x), (kernels.counter_new,), (kernels.counter_next, 3),
+          (kernels.many, *[array.array("d", [1])] * 7), (kernels.count_up, -1), (kernels.fail, 1, "text")]
+keywords = [{}, {"out": x}, {"out": array.array("f", [0, 0, 0])}, {"out": 3}, {"like": "nothing"}, {"like": 3}, {"unknown": 1}]
+
+class Info(ctypes.Structure):
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]
+
+def used():
+    gc.collect()
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        return sys.getallocatedblocks(), 0
+    libc.mallinfo2.restype = Info
+    return sys.getallocatedblocks(), libc.mallinfo2().field7
+
+def grows(call, keywords, count=100):
+    for _ in range(count):
+        try:
+            call[0](*call[1:], **keywords)
+        except Exception:
+            pass
+
+wrong = []
+for call in calls:
+    for words in keywords if call[0] is kernels.saxpy else keywords[:1]:
+        growth = []
+        for _ in range(3): # what is made once, such as a cache, does not count
+            before = used()
+            grows(call, words)
+            after = used()
+            growth.append(max(after[0] - before[0], (after[1] - before[1]) // 16))
+        if min(growth) > 50:
+            wrong.append((call[0].__name__, call[1:], words, growth))
+print(wrong)
+"""
+
+
+def test_nothing_leaks():
+    """A hundred of each call, good and bad: neither Python's blocks nor malloc's bytes grow with them."""
+    from building import build
+
+    assert run_python(LEAKS, build("lies.c"), build("kernels.c")) == "[]\n"
+
+
+def test_the_leak_test_sees_leaks():
+    from building import build
+
+    code = LEAKS.replace("grows(call, words)", "grows(call, words); kept = globals().setdefault('kept', []); kept += [[i] for i in range(100)]")
+    assert run_python(code, build("lies.c"), build("kernels.c")) != "[]\n"
+
+
+def test_arguments_of_a_call_that_fails_later(kernels):
+    """The first arguments were taken when a later one is wrong."""
+    numpy = pytest.importorskip("numpy")
+    x, y = numpy.zeros(3, "float32"), bytearray(12)
+    view = memoryview(y).cast("f")
+    for args in ((1.0, x, "text"), (1.0, view, "text"), (1.0, view, x[::2]), ("a", view, x)):
+        with same_counts(*args, x, y, view):
+            with pytest.raises((TypeError, ValueError)):
+                kernels.saxpy(*args)
+    view.release()
+    y.append(1)  # nobody holds its buffer
+
+

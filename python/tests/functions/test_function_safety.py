@@ -1,0 +1,334 @@
+"""What is written may be written, and is there once; what is no tensor of the CPU's never reaches a function."""
+
+import array
+import sys
+
+import pytest
+from building import same_counts
+from dlpack import contents
+from handmade import Echo
+
+numpy = pytest.importorskip("numpy")
+
+
+def floats(count=6):
+    return numpy.arange(count, dtype="float32")
+
+
+def refused(function, exception, message, *args):
+    with same_counts(*args):
+        with pytest.raises(exception) as caught:
+            function(*args)
+        assert type(caught.value) is exception
+        assert str(caught.value) == message
+        del caught
+
+
+# ------------------------------------------------------------------------------------------------------------- overlap
+
+
+def test_written_twice(kernels):
+    x = floats()
+    message = "swap(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one"
+    refused(kernels.swap, ValueError, message, x, x)
+    refused(kernels.swap, ValueError, message, x[:4], x[2:])
+    kernels.swap(x[:3], x[3:])
+    assert x.tolist() == [3, 4, 5, 0, 1, 2]
+
+
+def test_written_and_read():
+    echo = Echo("f(x: f32[_], y: f32[_] rw)")
+    x = floats()
+    message = "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one"
+    refused(echo, ValueError, message, x, x)
+    refused(echo, ValueError, message, x[3:], x[:4])
+    refused(echo, ValueError, message, x[::-1], x)
+    echo(x[::2], x[1::2])  # the same extent, no element in common
+    echo(x[:0], x)
+    Echo("f(x: f32[_], y: f32[_])")(x, x)  # who only reads may share
+
+
+def test_overlap_across_dtypes():
+    memory = numpy.zeros(16, "u1")
+    echo = Echo("f(x: f32[_] rw, y: u8[_])")
+    with pytest.raises(ValueError, match="shares memory"):
+        echo(memory[:8].view("float32"), memory[7:])
+    echo(memory[:8].view("float32"), memory[8:])
+
+
+def test_overlap_across_frameworks(kernels):
+    torch = pytest.importorskip("torch")
+    x = floats()
+    with pytest.raises(ValueError, match="shares memory"):
+        kernels.swap(x, torch.from_numpy(x))
+    memory = bytearray(24)
+    with pytest.raises(ValueError, match="shares memory"):
+        kernels.swap(numpy.frombuffer(memory, "float32"), memoryview(memory).cast("f"))
+
+
+def test_alias_and_in_place(kernels):
+    x = floats()
+    Echo("f(x: f32[_] rw alias, y: f32[_])")(x, x)
+    Echo("f(x: f32[_], y: f32[_] rw alias)")(x[1:], x[:-1])
+    kernels.swap_in_place(x, x)
+    with pytest.raises(ValueError, match="shares memory"):
+        kernels.swap_in_place(x[:4], x[2:])
+
+
+@pytest.mark.parametrize("make", [
+    lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(1, "float32"), (5,), (0,)),
+    lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(6, "float32"), (3, 3), (4, 4))[:, 0:3].reshape(-1)[:0],
+    lambda: numpy.lib.stride_tricks.as_strided(floats(), (5,), (4,)),
+], ids=["stride of 0", "empty", "none"])  # fmt: skip
+def test_self_overlap(kernels, make):
+    x = make()
+    if x.size and x.strides == (0,):
+        refused(kernels.add_to, ValueError, "add_to(): argument 'x' overlaps itself (strides [0]); it is written to: pass a copy", x, 1.0)
+        kernels.add_to_unchecked(x, 1.0)
+        assert x[0] == 5
+    else:
+        kernels.add_to(x, 1.0)
+
+
+def test_folded_strides():
+    x = numpy.lib.stride_tricks.as_strided(floats(), (3, 3), (4, 4))
+    with pytest.raises(ValueError, match=r"argument 'x' overlaps itself \(strides \[1, 1\]\)"):
+        Echo("f(x: f32[_, _] rw)")(x)
+    Echo("f(x: f32[_, _])")(x)
+    Echo("f(x: f32[_, _] rw alias)")(x)
+
+
+def test_broadcast_is_read(kernels):
+    x = numpy.broadcast_to(numpy.float32(2), (3,))
+    assert Echo("f(x: f32[n]) -> f32[n]")(x).shape == (3,)
+    with pytest.raises(ValueError, match="read-only|overlaps itself"):
+        kernels.add_to(x, 1.0)
+
+
+def test_negative_and_odd_strides(kernels):
+    memory = floats()
+    kernels.add_to(memory[::-2], 10.0)
+    assert memory.tolist() == [0, 11, 2, 13, 4, 15]
+
+
+# ----------------------------------------------------------------------------------------------------------- read-only
+
+
+def test_read_only(kernels):
+    x = floats()
+    x.flags.writeable = False
+    refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only; it is written to: pass a copy", x, 1.0)
+    for buffer in (memoryview(bytes(8)).cast("f"), memoryview(array.array("f", [1])).toreadonly()):
+        refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only; it is written to: pass a copy", buffer, 1.0)
+    # What may overlap is still not to be written.
+    with pytest.raises(ValueError, match="is read-only"):
+        kernels.add_to_unchecked(x, 1.0)
+
+
+def test_immutable_jax(kernels):
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.arange(3, dtype="float32")
+    message = "add_to(): argument 'x' is read-only (a JAX array is immutable); it is written to: pass a copy"
+    refused(kernels.add_to, ValueError, message, x, 1.0)
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_written(kernels):
+    x, buffer = floats(3), array.array("f", [1, 2, 3])
+    assert kernels.add_to(x, 1.0) is None and kernels.add_to(buffer, 1.0) is None
+    assert x.tolist() == [1, 2, 3] and buffer.tolist() == [2, 3, 4]
+
+
+# ----------------------------------------------------------------------------------------------------- what is no array
+
+
+@pytest.mark.parametrize("value, name", [(3, "int"), ("text", "str"), ([1.0], "list"), (None, "NoneType"), (object(), "object"),
+                                         (float, "type")])  # fmt: skip
+def test_no_array(kernels, value, name):
+    refused(kernels.saxpy, TypeError, f"saxpy(): argument 'x': expected f32[n] c, got {name}", 2, value, floats())
+
+
+@pytest.mark.parametrize("array_, word", [
+    (numpy.array(["text"]), "numpy.ndarray"), (numpy.array([None]), "numpy.ndarray"), (numpy.zeros(2, "datetime64[s]"), "numpy.ndarray"),
+    (numpy.zeros(2, ">f4"), "numpy.ndarray"), (numpy.ma.masked_array([1.0]), "numpy.ma"), (numpy.zeros(2, [("a", "f4")]), "numpy.ndarray"),
+], ids=["text", "object", "datetime", "swapped", "masked", "structured"])  # fmt: skip
+def test_array_without_a_dtype_of_ours(kernels, array_, word):
+    with same_counts(array_):
+        with pytest.raises((TypeError, ValueError, BufferError), match=rf"^saxpy\(\): argument 'x': {word}"):
+            kernels.saxpy(2, array_, floats())
+
+
+class Producer:
+    """A tensor by DLPack alone."""
+
+    def __init__(self, answer, device=(1, 0)):
+        self.answer, self.device = answer, device
+
+    def __dlpack__(self, **keywords):
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+def test_producer(kernels):
+    x = Producer(floats(3))
+    with same_counts(x, x.answer):
+        assert numpy.asarray(kernels.saxpy(2, x, x)).tolist() == [0, 3, 6]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), KeyError("mine"), SystemExit(2), MemoryError()])
+def test_exception_of_a_producer(kernels, error):
+    """It stays what it is, with a note of whose it was."""
+    x = Producer(error)
+    with same_counts(x):
+        with pytest.raises(type(error)) as caught:
+            kernels.saxpy(2, floats(3), x)
+        assert caught.value is error
+        error.__traceback__ = None
+        del caught
+    if sys.version_info >= (3, 11):
+        assert error.__notes__ == ["saxpy(): argument 'y'"]
+
+
+def test_refusal_of_a_producer(kernels):
+    error = BufferError("not today")
+    with pytest.raises(BufferError, match=r"^saxpy\(\): argument 'x': .*Producer: the producer refused: not today") as caught:
+        kernels.saxpy(2, Producer(error), floats())
+    assert caught.value.__cause__ is error
+
+
+class OnDevice:
+    """A tensor whose struct says that it is elsewhere."""
+
+    def __init__(self, *device):
+        self.device = device
+
+    def __dlpack__(self, **keywords):
+        capsule = floats(3).__dlpack__()
+        tensor = contents(capsule).tensor
+        tensor.device_type, tensor.device_id = self.device
+        return capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+@pytest.mark.parametrize("device, name", [((2, 0), "cuda:0"), ((10, 1), "rocm:1"), ((8, 0), "metal:0"), ((12, 3), "ext_dev:3")])
+def test_tensor_on_a_device(kernels, device, name):
+    """Device pointers never reach a function of the CPU's."""
+    x = OnDevice(*device)
+    message = f"saxpy(): argument 'x': expected f32[n] c, got f32[3] ({__name__}.OnDevice)\n  the memory is on {name}, which the CPU cannot read"
+    refused(kernels.saxpy, ValueError, message, 2, x, floats(3))
+    with pytest.raises(ValueError, match="argument 'y'"):
+        kernels.saxpy(2, floats(3), x)
+    with pytest.raises(ValueError, match="argument 'out'"):
+        kernels.saxpy(2, floats(3), floats(3), out=x)
+
+
+def test_memory_that_both_can_read(kernels):
+    assert numpy.asarray(kernels.saxpy(2, OnDevice(3, 0), floats(3))).tolist() == [0, 3, 6]  # pinned by CUDA
+
+
+# --------------------------------------------------------------------------------------------------------------- torch
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+GRAD = (
+    "{}(): argument 'x': it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
+    "or register a backward with tenon.torch_ops()"
+)
+
+
+def test_gradients_are_not_lost(kernels, torch):
+    x = torch.ones(3, requires_grad=True)
+    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x)
+    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x * 2)  # no leaf
+    refused(kernels.add_to, RuntimeError, GRAD.format("add_to"), x, 1.0)
+    refused(kernels.copy, RuntimeError, GRAD.format("copy"), torch.nn.Parameter(torch.ones(2)))
+    refused(kernels.copy, RuntimeError, GRAD.format("copy"), torch.ones(2, dtype=torch.complex64, requires_grad=True))
+    with pytest.raises(RuntimeError, match="argument 'y': it requires grad"):
+        kernels.saxpy(2, numpy.zeros(3, "float32"), x)
+
+
+def test_gradients_that_are_given_up(kernels, torch):
+    x = torch.ones(3, requires_grad=True)
+    assert kernels.copy(x.detach()).tolist() == [1, 1, 1]
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert kernels.copy(x).tolist() == [1, 1, 1]
+            with torch.enable_grad():
+                if mode is torch.no_grad:
+                    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x)
+    assert kernels.copy_no_grad(x).tolist() == [1, 1, 1]
+    assert not kernels.copy_no_grad(x).requires_grad
+    assert kernels.copy(torch.nn.Parameter(torch.ones(2), requires_grad=False)).tolist() == [1, 1]
+    assert kernels.copy(torch.arange(3)).tolist() == [0, 1, 2]
+
+
+def test_inference_tensors(kernels, torch):
+    with torch.inference_mode():
+        x = torch.ones(3)
+    assert kernels.copy(x).tolist() == [1, 1, 1]
+
+
+def test_lazy_views(kernels, torch):
+    """conj and neg are promises that the memory does not keep."""
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    for view in (x.conj(), x.conj().imag):
+        with pytest.raises((ValueError, BufferError), match=r"^copy\(\): argument 'x': torch\.Tensor: "):
+            kernels.copy(view)
+    assert kernels.copy(x.conj().resolve_conj()).tolist() == [1 - 2j, 3 + 1j]
+    assert Echo("f(x: c64[n]) -> c64[n]")(x).shape == (2,)
+
+
+def test_special_tensors(kernels, torch):
+    x = torch.ones(3)
+    for special in (x.to_sparse(), torch.ones(3, device="meta")):
+        with same_counts(special):
+            with pytest.raises((ValueError, BufferError, TypeError), match=r"argument 'x'"):
+                kernels.copy(special)
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    with pytest.raises((ValueError, BufferError, TypeError), match=r"argument 'x'"):
+        kernels.copy(fake)
+
+
+def test_torch_layouts(kernels, torch):
+    grid = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    with pytest.raises(ValueError, match="in C order without gaps"):
+        kernels.copy(grid.t())
+    echo = Echo("f(x: f32[n, m])")
+    echo(grid.t())
+    view = echo.seen["args"][0]["value"]
+    assert (view["shape"], view["strides"], view["data"]) == ([3, 2], [1, 3], grid.data_ptr())
+    with pytest.raises(ValueError, match="overlaps itself"):
+        Echo("f(x: f32[n, m] rw)")(torch.ones(3, 1).expand(3, 4))
+
+
+def test_torch_advice(kernels, torch):
+    message = "saxpy(): argument 'x': expected f32[n], got f64[2] (torch.Tensor)\n  dtype is f64, not f32; try x.to(torch.float32)"
+    x = torch.zeros(2, dtype=torch.float64)
+    refused(kernels.saxpy, TypeError, message, 2, x, x)
+
+
+def test_jax_advice(kernels):
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.zeros(2, "int32")
+    with pytest.raises(TypeError, match=r"dtype is i32, not f32; try x\.astype\('float32'\)$"):
+        kernels.saxpy(2, x, x)
+
+
+def test_torch_on_another_device(kernels, torch):
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    with pytest.raises(ValueError, match="the memory is on cuda:0, which the CPU cannot read"):
+        kernels.copy(torch.ones(3, device="cuda"))
