@@ -1,7 +1,7 @@
 # The front door: each target sets up what it needs.
 #
 #   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python}.{h,c}
-#   make test-core   the core's            make demo                   build the core, run the examples
+#   make test-core   the core's            make demo                   one library, every framework that is here
 #   make test-python the CPython bridge's  make bench                  measure
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers
@@ -48,14 +48,8 @@ bench: setup
 	@.venv/bin/python bench/bridge/run.py
 	@.venv/bin/python bench/copy/run.py --lib $(BUILD)/release/core/libtenon.so
 
-# An example of the core is one file, compiled together with the bundle: nothing has to be installed.
-demo: bundle
-	@for source in examples/core/*.c; do \
-	    [ -f "$$source" ] || { echo "examples/core has no example yet"; break; }; \
-	    name=$(BUILD)/$$(basename "$$source" .c)-example; \
-	    echo "== $$source"; \
-	    cc -std=c11 -O2 -Icore/include "$$source" $(BUILD)/bundle/tenon.c -o "$$name" && "$$name" || exit 1; \
-	done
+demo:
+	@tools/demo "$(python)"
 
 format:
 	@find core python examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' 2>/dev/null | xargs clang-format -i

@@ -5,7 +5,7 @@
 
 /* The block of a signature, filled from the front. What the parts can need at most follows from the text's characters:
  * a tensor has a "[", a parameter or result a "," or parenthesis before or behind it, a string has two quotes. */
-typedef struct block {
+typedef struct signature_room {
     tenon_signature *signature;
     tenon_parameter *params;
     tenon_parameter *results;
@@ -14,11 +14,11 @@ typedef struct block {
     double *numbers; /* lists of doubles or of int64_t */
     tenon__quick *quick;
     char *text; /* pieces of the text, each ended by 0 */
-} block;
+} signature_room;
 
 typedef struct compiler {
     tenon__parser p;
-    block room;                                              /* what is left of it */
+    signature_room room;                                     /* what is left of it */
     tenon_signature *out;                                    /* being filled */
     tenon_parameter *item;                                   /* the parameter or result at hand */
     const tenon_names *prior;                                /* the names of the first reading, or NULL */
@@ -513,7 +513,7 @@ static tenon_status check_whole(compiler *c)
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-static tenon_status read_all(const char *text, block room, const tenon_names *prior, tenon_error *err)
+static tenon_status read_all(const char *text, signature_room room, const tenon_names *prior, tenon_error *err)
 {
     tenon_signature *out = room.signature;
     compiler c = {.room = room, .out = out, .prior = prior};
@@ -570,14 +570,14 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     char *memory = tenon__alloc(size, false);
     if (!memory)
         return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
-    block room = {.signature = (void *)memory,
-                  .params = (void *)(memory + params),
-                  .results = (void *)(memory + results),
-                  .specs = (void *)(memory + specs),
-                  .strings = (void *)(memory + strings),
-                  .numbers = (void *)(memory + numbers),
-                  .quick = (void *)(memory + quick),
-                  .text = memory + pieces};
+    signature_room room = {.signature = (void *)memory,
+                           .params = (void *)(memory + params),
+                           .results = (void *)(memory + results),
+                           .specs = (void *)(memory + specs),
+                           .strings = (void *)(memory + strings),
+                           .numbers = (void *)(memory + numbers),
+                           .quick = (void *)(memory + quick),
+                           .text = memory + pieces};
     tenon_status status = read_all(text, room, NULL, err);
     if (!status) {
         tenon_names names = room.signature->names;

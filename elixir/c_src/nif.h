@@ -38,8 +38,6 @@ ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
     X(ok)                                                                                                              \
     X(error)                                                                                                           \
     X(nil)                                                                                                             \
-    X(true)                                                                                                            \
-    X(false)                                                                                                           \
     X(nan)                                                                                                             \
     X(infinity)                                                                                                        \
     X(neg_infinity)                                                                                                    \
@@ -61,7 +59,6 @@ ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
     X(f)                                                                                                               \
     X(bf)                                                                                                              \
     X(c)                                                                                                               \
-    X(bool)                                                                                                            \
     X(mismatch)                                                                                                        \
     X(overlap)                                                                                                         \
     X(failed)                                                                                                          \
@@ -93,6 +90,9 @@ typedef struct tenon_nif_atom_table {
 #define TENON_NIF_ATOM(name) ERL_NIF_TERM name;
     TENON_NIF_ATOMS(TENON_NIF_ATOM)
 #undef TENON_NIF_ATOM
+    ERL_NIF_TERM yes;           /* true; the C names are macros */
+    ERL_NIF_TERM no;            /* false */
+    ERL_NIF_TERM boolean;       /* :bool */
     ERL_NIF_TERM tensor_module; /* Tenon.Tensor */
     ERL_NIF_TERM error_module;  /* Tenon.Error */
 } tenon_nif_atom_table;
@@ -234,10 +234,9 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function);
 
 /* Hold a binary without copying, or copy it where the runtime would move it (64 bytes or less, bits that do not start
- * at a byte) or where its address is not aligned for the dtype. *copied says which. The tensor is one storage's root.
+ * at a byte) or where its address is not aligned for the dtype; storage->copied says which.
  *
- * TENON_NIF_HELD: *tensor is a new tensor with one count, *storage one count on its storage.
- * Otherwise *error is {:error, …}. */
+ * True: *tensor is a new tensor with one count, *storage one count on its storage. False: *error is {:error, …}. */
 typedef enum tenon_nif_copy { TENON_NIF_COPY_NEVER, TENON_NIF_COPY_ALLOW, TENON_NIF_COPY_ALWAYS } tenon_nif_copy;
 bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                            tenon_nif_copy copy, const char *function, const char *argument, tenon_tensor **tensor,

@@ -68,7 +68,7 @@ def test_by_size(kernels):
 
 def test_size_counts_all_arrays_and_results():
     numpy = pytest.importorskip("numpy")
-    echo = Echo("f(x: u8[_], y: u8[_]?) -> u8[1000, 1000, 32]")
+    echo = Echo("f(x: u8[_], y: u8[_]?) -> u8[1024, 1024, 64]")
     echo(numpy.zeros(1, "u1"))
     assert echo.seen["unlocked"] is True
     echo = Echo("f(x: u8[_], y: u8[_]?)")
@@ -285,8 +285,10 @@ for i in range(200):
         assert str(error) == "saxpy(): argument 'y': expected f32[n] c, got str", error
     else:
         assert False
+again = tenon.load({library!r})
 del kernels, counter, z
 gc.collect()
+assert again.counts() == (0, 1, 1), again.counts()
 '''
 failures = []
 
@@ -314,4 +316,4 @@ print(failures, named.alive, named.unloads, named.calls)
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sub-interpreters have their own lock from Python 3.12 on")
 def test_subinterpreters():
     """Each has its own state of the library, its own types, and gives up what it had."""
-    assert run_python(SUB, build("kernels.c")) == "[] 0 4 1\n"
+    assert run_python(SUB, build("kernels.c")) == "[] 0 0 1\n"

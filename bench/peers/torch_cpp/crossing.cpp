@@ -1,0 +1,23 @@
+// A torch C++ extension, as torch's tutorial on custom C++ extensions shows it.
+#include <torch/extension.h>
+
+static void look(const at::Tensor &a)
+{
+    volatile const void *data = a.const_data_ptr();
+    (void)data;
+}
+
+static at::Tensor make()
+{
+    float *data = new float[6];
+    return torch::from_blob(data, {2, 3}, [](void *p) { delete[] (float *)p; }, torch::kFloat32);
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
+{
+    m.def("borrow", [](const at::Tensor &a) { look(a); });
+    m.def("borrow2", [](const at::Tensor &a, const at::Tensor &b) { look(a), look(b); });
+    m.def("borrow3", [](const at::Tensor &a, const at::Tensor &b, const at::Tensor &c) { look(a), look(b), look(c); });
+    m.def("through", [](at::Tensor a) { return a; });
+    m.def("make_torch", &make);
+}

@@ -1,0 +1,81 @@
+#include "nif.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static ERL_NIF_TERM atom_or_nil(ErlNifEnv *env, const char *name)
+{
+    return name ? enif_make_atom(env, name) : tenon_nif_atoms.nil;
+}
+
+ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
+                             const char *format, ...)
+{
+    char text[sizeof((tenon_error *)0)->message];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    size_t size = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    ERL_NIF_TERM message, error;
+    memcpy(enif_make_new_binary(env, size, &message), text, size);
+    const tenon_nif_atom_table *a = &tenon_nif_atoms;
+    ERL_NIF_TERM keys[] = {a->__struct__, a->__exception__, a->reason, a->message, a->function, a->argument};
+    ERL_NIF_TERM values[] = {
+        a->error_module, a->yes, reason, message, atom_or_nil(env, function), atom_or_nil(env, argument)};
+    enif_make_map_from_arrays(env, keys, values, sizeof keys / sizeof *keys, &error);
+    return enif_make_tuple2(env, a->error, error);
+}
+
+ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected)
+{
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, atom_or_nil(env, argument));
+    return tenon_nif_error(env, reason, function, argument, "%s(): argument '%s': expected %s", function, argument,
+                           expected);
+}
+
+ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument)
+{
+    const tenon_nif_atom_table *a = &tenon_nif_atoms;
+    ERL_NIF_TERM name = atom_or_nil(env, argument);
+    switch (status) {
+    case TENON_ENOMEM:
+        return enif_make_tuple2(env, a->failed, a->no_memory);
+    case TENON_EOVERFLOW:
+        return enif_make_tuple2(env, a->overflow, name);
+    case TENON_EDTYPE:
+        return enif_make_tuple2(env, a->unsupported_type, name);
+    case TENON_ELAYOUT:
+        return a->not_contiguous;
+    case TENON_EREADONLY:
+        return a->readonly;
+    case TENON_EOVERLAP:
+        return a->overlap;
+    case TENON_EFAILED:
+        return enif_make_tuple2(env, a->failed, enif_make_int(env, status));
+    default:
+        return enif_make_tuple2(env, a->badarg, name);
+    }
+}
+
+ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument)
+{
+    /* The core names its own function first; here it is the caller's. */
+    const char *message = strstr(err->message, "(): ");
+    message = message ? message + strlen("(): ") : err->message;
+    return tenon_nif_error(env, tenon_nif_reason(env, err->status, argument), function, argument, "%s(): %s", function,
+                           message);
+}
+
+ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    return enif_make_tuple2(env, tenon_nif_atoms.ok, term);
+}
+
+ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
+                             ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
+                             const ERL_NIF_TERM argv[])
+{
+    return enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_CPU_BOUND, nif, argc, argv);
+}

@@ -1,0 +1,64 @@
+#include "nif.h"
+
+tenon_nif_atom_table tenon_nif_atoms;
+
+/* storage.c */
+bool tenon_nif_storage_init(ErlNifEnv *env);
+
+static ErlNifFunc functions[] = {
+    {"from_binary", 4, tenon_nif_from_binary, 0},
+    {"to_binary", 2, tenon_nif_to_binary, 0},
+    {"zeros", 2, tenon_nif_zeros, 0},
+    {"from_list", 2, tenon_nif_from_list, 0},
+    {"to_list", 1, tenon_nif_to_list, 0},
+    {"slice", 4, tenon_nif_slice, 0},
+    {"transpose", 2, tenon_nif_transpose, 0},
+    {"reshape", 2, tenon_nif_reshape, 0},
+    {"broadcast", 2, tenon_nif_broadcast, 0},
+    {"squeeze", 2, tenon_nif_squeeze, 0},
+    {"new_axis", 2, tenon_nif_new_axis, 0},
+    {"writable", 1, tenon_nif_writable, 0},
+    {"copied", 1, tenon_nif_copied, 0},
+    {"release", 1, tenon_nif_release, 0},
+    {"stats", 0, tenon_nif_stats, 0},
+    {"to_blob", 1, tenon_nif_to_blob, 0},
+    {"from_blob", 3, tenon_nif_from_blob, 0},
+    {"library_open", 2, tenon_nif_library_open, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"library_describe", 1, tenon_nif_library_describe, ERL_NIF_DIRTY_JOB_IO_BOUND},
+    {"call", 3, tenon_nif_call, 0},
+};
+
+static void init_atoms(ErlNifEnv *env)
+{
+#define INIT_ATOM(name) tenon_nif_atoms.name = enif_make_atom(env, #name);
+    TENON_NIF_ATOMS(INIT_ATOM)
+#undef INIT_ATOM
+    tenon_nif_atoms.yes = enif_make_atom(env, "true");
+    tenon_nif_atoms.no = enif_make_atom(env, "false");
+    tenon_nif_atoms.boolean = enif_make_atom(env, "bool");
+    tenon_nif_atoms.tensor_module = enif_make_atom(env, "Elixir.Tenon.Tensor");
+    tenon_nif_atoms.error_module = enif_make_atom(env, "Elixir.Tenon.Error");
+}
+
+/* The same for an upgrade: what this copy of the library needs may be there already, or belong to an older copy, whose
+ * resources are taken over. */
+static int start(ErlNifEnv *env)
+{
+    init_atoms(env);
+    return tenon_nif_storage_init(env) && tenon_nif_library_init(env) ? 0 : 1;
+}
+
+static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info)
+{
+    (void)private_data;
+    (void)info;
+    return start(env);
+}
+
+static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data, ERL_NIF_TERM info)
+{
+    (void)old_private_data;
+    return load(env, private_data, info);
+}
+
+ERL_NIF_INIT(Elixir.Tenon.Nif, functions, load, NULL, upgrade, NULL)

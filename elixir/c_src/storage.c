@@ -1,0 +1,353 @@
+#include "nif.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+
+bool tenon_nif_storage_init(ErlNifEnv *env);
+
+static ErlNifResourceType *storage_type;
+static ErlNifResourceType *tensor_type;
+
+/* ---------------------------------------------------------------------------------------------------------- reaper */
+
+static tenon_deferred reap_list;
+static sem_t reap_wake;
+static bool reaper_runs;
+
+static void *reaper(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        while (sem_wait(&reap_wake))
+            ; /* interrupted */
+        tenon_deferred_drain(&reap_list);
+    }
+    return NULL;
+}
+
+/* The VM's signals are for its own threads. */
+static bool start_reaper(void)
+{
+    if (reaper_runs)
+        return true;
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    if (sem_init(&reap_wake, 0, 0) || pthread_sigmask(SIG_SETMASK, &all, &before))
+        return false;
+    reaper_runs = pthread_create(&thread, NULL, reaper, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (reaper_runs)
+        pthread_detach(thread);
+    return reaper_runs;
+}
+
+void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner)
+{
+    if (tenon_deferred_push(&reap_list, node, release, owner))
+        sem_post(&reap_wake);
+}
+
+/* -------------------------------------------------------------------------------------------------------- storages */
+
+/* Made together with the storage, so that giving it up cannot fail. */
+struct tenon_nif_reaped {
+    tenon_deferred_node node;
+    tenon_tensor *root;
+    ErlNifEnv *env;
+};
+
+static void give_up(tenon_tensor *root, ErlNifEnv *env)
+{
+    tenon_tensor_release(root);
+    if (env)
+        enif_free_env(env);
+}
+
+static void reap_storage(void *owner)
+{
+    tenon_nif_reaped *reaped = owner;
+    give_up(reaped->root, reaped->env);
+    enif_free(reaped);
+}
+
+static void storage_destroy(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    tenon_nif_storage *storage = object;
+    if (storage->reaped)
+        tenon_nif_reap(&storage->reaped->node, reap_storage, storage->reaped);
+    else
+        give_up(storage->root, storage->env);
+}
+
+tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, ErlNifEnv *env,
+                                           ERL_NIF_TERM owner)
+{
+    const tenon_view *view = tenon_tensor_view(root);
+    tenon_nif_reaped *reaped = NULL;
+    if (origin != TENON_NIF_OURS || tenon_view_nbytes(view) >= TENON_NIF_REAPED_BYTES) {
+        reaped = enif_alloc(sizeof *reaped);
+        if (!reaped)
+            return NULL;
+        reaped->root = root;
+        reaped->env = env;
+    }
+    tenon_nif_storage *storage = enif_alloc_resource(storage_type, sizeof *storage);
+    storage->origin = origin;
+    storage->readonly = (view->flags & TENON_READ_ONLY) != 0;
+    storage->copied = false;
+    storage->root = root;
+    storage->env = env;
+    storage->owner = owner;
+    storage->reaped = reaped;
+    atomic_init(&storage->state, 0);
+    if (origin == TENON_NIF_BINARY)
+        (void)tenon_nif_freeze(storage);
+    return storage;
+}
+
+/* The state: two flags, and the number of readers above them. */
+#define FROZEN     ((uint64_t)1)
+#define WRITER     ((uint64_t)2)
+#define ONE_READER ((uint64_t)4)
+
+tenon_nif_access tenon_nif_read_begin(tenon_nif_storage *storage)
+{
+    uint64_t state = atomic_load_explicit(&storage->state, memory_order_relaxed);
+    do {
+        if (state & WRITER)
+            return TENON_NIF_BUSY;
+    } while (!atomic_compare_exchange_weak_explicit(&storage->state, &state, state + ONE_READER, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return TENON_NIF_GRANTED;
+}
+
+void tenon_nif_read_end(tenon_nif_storage *storage)
+{
+    atomic_fetch_sub_explicit(&storage->state, ONE_READER, memory_order_release);
+}
+
+tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage)
+{
+    if (storage->readonly)
+        return TENON_NIF_READONLY;
+    uint64_t state = 0;
+    if (atomic_compare_exchange_strong_explicit(&storage->state, &state, WRITER, memory_order_acquire,
+                                                memory_order_relaxed))
+        return TENON_NIF_GRANTED;
+    return state & FROZEN ? TENON_NIF_READONLY : TENON_NIF_BUSY;
+}
+
+void tenon_nif_write_end(tenon_nif_storage *storage)
+{
+    atomic_fetch_and_explicit(&storage->state, ~WRITER, memory_order_release);
+}
+
+tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage)
+{
+    uint64_t state = atomic_load_explicit(&storage->state, memory_order_relaxed);
+    do {
+        if (state & WRITER)
+            return TENON_NIF_BUSY;
+    } while (!atomic_compare_exchange_weak_explicit(&storage->state, &state, state | FROZEN, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return TENON_NIF_GRANTED;
+}
+
+bool tenon_nif_frozen(tenon_nif_storage *storage)
+{
+    return atomic_load_explicit(&storage->state, memory_order_relaxed) & FROZEN;
+}
+
+ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function,
+                                    const char *argument)
+{
+    bool busy = access == TENON_NIF_BUSY;
+    return tenon_nif_error(env, busy ? tenon_nif_atoms.busy : tenon_nif_atoms.readonly, function, argument,
+                           "%s(): argument '%s' %s", function, argument,
+                           busy ? "is in use: one process may write, or several read"
+                                : "may not be written: its memory is a binary's, frozen, or read-only");
+}
+
+/* --------------------------------------------------------------------------------------------------------- tensors */
+
+static void tensor_destroy(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    tenon_nif_tensor *tensor = object;
+    if (!atomic_load_explicit(&tensor->released, memory_order_relaxed))
+        tenon_nif_tensor_unpin(tensor);
+}
+
+void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor)
+{
+    if (atomic_fetch_sub_explicit(&tensor->pins, 1, memory_order_acq_rel) != 1)
+        return;
+    /* The storage last: its destructor decides where the memory is given back. */
+    tenon_tensor_release(tensor->tensor);
+    enif_release_resource(tensor->storage);
+}
+
+static bool pin(tenon_nif_tensor *tensor)
+{
+    if (atomic_load_explicit(&tensor->released, memory_order_relaxed))
+        return false;
+    int64_t pins = atomic_load_explicit(&tensor->pins, memory_order_relaxed);
+    do {
+        if (pins == 0)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&tensor->pins, &pins, pins + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* The node of a reference, which no function of the NIF API tells: it is an atom in the external format, behind the
+ * version, the tag and the number of words. `name` is NULL where the term is no reference. */
+static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes, const char **name, size_t *length)
+{
+    enum { VERSION_MAGIC = 131, NEWER_REFERENCE_EXT = 90, ATOM_EXT = 100, ATOM_UTF8_EXT = 118, SMALL_ATOM_UTF8_EXT = 119 };
+    *name = NULL;
+    if (!enif_is_ref(env, reference) || !enif_term_to_binary(env, reference, bytes))
+        return;
+    const unsigned char *data = bytes->data;
+    if (bytes->size < 7 || data[0] != VERSION_MAGIC || data[1] != NEWER_REFERENCE_EXT)
+        return;
+    bool is_long = data[4] == ATOM_EXT || data[4] == ATOM_UTF8_EXT;
+    if (!is_long && data[4] != SMALL_ATOM_UTF8_EXT)
+        return;
+    size_t start = is_long ? 7 : 6, size = is_long ? (size_t)data[5] << 8 | data[6] : data[5];
+    if (start + size > bytes->size)
+        return;
+    *name = (const char *)data + start;
+    *length = size;
+}
+
+/* Why a `ref` is no tensor: of another node, of a life before, or nothing of ours. */
+static ERL_NIF_TERM not_a_tensor(ErlNifEnv *env, ERL_NIF_TERM reference, const char *function, const char *argument)
+{
+    ErlNifBinary theirs = {0}, ours = {0};
+    const char *their_name, *our_name = NULL;
+    size_t their_length = 0, our_length = 0;
+    ERL_NIF_TERM error;
+    node_of(env, reference, &theirs, &their_name, &their_length);
+    if (their_name)
+        node_of(env, enif_make_ref(env), &ours, &our_name, &our_length);
+    if (!their_name || !our_name) {
+        error = tenon_nif_badarg(env, function, argument, "a tensor");
+    } else if (their_length != our_length || memcmp(their_name, our_name, our_length) != 0) {
+        ERL_NIF_TERM node = enif_make_atom_len(env, their_name, their_length);
+        error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
+                                "%s(): argument '%s' is a tensor of the node %.*s; only to_binary's result can travel",
+                                function, argument, (int)their_length, their_name);
+    } else {
+        error = tenon_nif_error(env, tenon_nif_atoms.stale, function, argument,
+                                "%s(): argument '%s' is no living tensor: its memory is gone, or it was never one",
+                                function, argument);
+    }
+    if (theirs.data)
+        enif_release_binary(&theirs);
+    if (ours.data)
+        enif_release_binary(&ours);
+    return error;
+}
+
+static tenon_nif_tensor *find(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                              ERL_NIF_TERM *error)
+{
+    ERL_NIF_TERM reference;
+    void *object;
+    if (!enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference)) {
+        *error = tenon_nif_badarg(env, function, argument, "a tensor");
+        return NULL;
+    }
+    if (!enif_get_resource(env, reference, tensor_type, &object)) {
+        *error = not_a_tensor(env, reference, function, argument);
+        return NULL;
+    }
+    return object;
+}
+
+tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                       ERL_NIF_TERM *error)
+{
+    tenon_nif_tensor *tensor = find(env, term, function, argument, error);
+    if (!tensor || pin(tensor))
+        return tensor;
+    *error = tenon_nif_error(env, tenon_nif_atoms.released, function, argument, "%s(): argument '%s' was released",
+                             function, argument);
+    return NULL;
+}
+
+bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    ERL_NIF_TERM module, reference;
+    return enif_get_map_value(env, term, tenon_nif_atoms.__struct__, &module) &&
+           enif_is_identical(module, tenon_nif_atoms.tensor_module) &&
+           enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference) && enif_is_ref(env, reference);
+}
+
+ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage)
+{
+    tenon_nif_tensor *handle = enif_alloc_resource(tensor_type, sizeof *handle);
+    atomic_init(&handle->pins, 1);
+    atomic_init(&handle->released, false);
+    handle->tensor = tensor;
+    handle->storage = storage;
+    enif_keep_resource(storage);
+    ERL_NIF_TERM reference = enif_make_resource(env, handle), term;
+    enif_release_resource(handle);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    const tenon_nif_atom_table *a = &tenon_nif_atoms;
+    ERL_NIF_TERM keys[] = {a->__struct__, a->ref, a->type, a->shape, a->strides, a->device, a->byte_size};
+    ERL_NIF_TERM values[] = {
+        a->tensor_module,
+        reference,
+        tenon_nif_make_type(env, view->dtype),
+        tenon_nif_make_tuple(env, view->ndim, view->shape),
+        tenon_nif_make_list(env, view->ndim, view->strides),
+        tenon_nif_make_device(env, view->device),
+        enif_make_int64(env, tenon_view_nbytes(view)),
+    };
+    enif_make_map_from_arrays(env, keys, values, sizeof keys / sizeof *keys, &term);
+    return term;
+}
+
+ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function)
+{
+    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, NULL, 0);
+    if (!storage) {
+        tenon_tensor_release(tensor);
+        return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
+                               function);
+    }
+    ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
+    enif_release_resource(storage);
+    return term;
+}
+
+TENON_NIF(release)
+{
+    (void)argc;
+    ERL_NIF_TERM error;
+    tenon_nif_tensor *tensor = find(env, argv[0], "release", "tensor", &error);
+    if (!tensor)
+        return error;
+    if (!atomic_exchange_explicit(&tensor->released, true, memory_order_acq_rel))
+        tenon_nif_tensor_unpin(tensor);
+    return tenon_nif_atoms.ok;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- start */
+
+bool tenon_nif_storage_init(ErlNifEnv *env)
+{
+    /* The names carry the layout of the structs: another copy of this library takes over what it can read, and what it
+     * cannot stays with the copy that made it. */
+    ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
+    storage_type = enif_open_resource_type(env, NULL, "tenon_storage_1", storage_destroy, flags, NULL);
+    tensor_type = enif_open_resource_type(env, NULL, "tenon_tensor_1", tensor_destroy, flags, NULL);
+    return storage_type && tensor_type && start_reaper();
+}

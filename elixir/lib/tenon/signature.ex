@@ -1,0 +1,259 @@
+defmodule Tenon.Signature do
+  @moduledoc """
+  What Elixir has to know of a function's signature: names, kinds, defaults.
+
+      iex> {:ok, signature} = Tenon.Signature.parse("norm(x: f32[n] c, by: 'sum'|'max' = 'sum') -> float")
+      iex> for p <- signature.params, do: {p.name, p.kind, p.default}
+      [{"x", :tensor, nil}, {"by", :enum, {:ok, :sum}}]
+
+  It reads enough to write a function's head, also where the library itself cannot be opened (a cross build). Whether a
+  signature is right in all its parts is checked by the library's host, when the library is opened.
+  """
+
+  @enforce_keys [:text, :name, :params, :results]
+  defstruct [:text, :name, :params, :results, :doc]
+
+  @typedoc """
+  A parameter or a result. `default` is `nil` where the argument must be given; a `?` behind the type allows nil, and
+  makes nil the default.
+  """
+  @type item :: %{
+          name: String.t() | nil,
+          kind: :tensor | :int | :float | :bool | :str | :enum | :ints | :floats | :handle,
+          optional: boolean(),
+          keyword_only: boolean(),
+          default: nil | {:ok, term()},
+          choices: [String.t()]
+        }
+
+  @type t :: %__MODULE__{
+          text: String.t(),
+          name: String.t(),
+          params: [item()],
+          results: [item()],
+          doc: String.t() | nil
+        }
+
+  @token ~r/\s*('[^']*'|"[^"]*"|->|[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\S)/u
+
+  @doc """
+  Reads one signature.
+
+      iex> Tenon.Signature.parse("f(x: )")
+      {:error, "the signature f(x: ): a type is missing"}
+  """
+  @spec parse(String.t()) :: {:ok, t()} | {:error, String.t()}
+  def parse(text) when is_binary(text) do
+    text = one_line(text)
+    tokens = for [_, token] <- Regex.scan(@token, text), do: token
+    {:ok, signature(tokens, text)}
+  catch
+    what when is_binary(what) -> {:error, "the signature #{text}: #{what}"}
+  end
+
+  @doc """
+  Reads the text that `python -m tenon describe` prints: each line is empty, a comment that starts with `#`, or a
+  signature. Comments right above a signature are its documentation; those that stand alone at the beginning are the
+  library's name and documentation.
+
+      iex> {:ok, doc, [f]} = Tenon.Signature.parse_file("# kernels\\n# All of them.\\n\\n# One.\\nf(n: int)\\n")
+      iex> {doc, f.doc, f.name}
+      {"All of them.", "One.", "f"}
+  """
+  @spec parse_file(String.t()) :: {:ok, String.t() | nil, [t()]} | {:error, String.t()}
+  def parse_file(text) when is_binary(text) do
+    {signatures, comments, doc} =
+      text
+      |> String.split(~r/\r?\n/)
+      |> Enum.reduce({[], [], nil}, fn line, {signatures, comments, doc} ->
+        case String.trim(line) do
+          "" -> {signatures, [], doc || module_doc(signatures, comments)}
+          "#" <> comment -> {signatures, [String.replace_prefix(comment, " ", "") | comments], doc}
+          line -> {[{line, lines(comments)} | signatures], [], doc}
+        end
+      end)
+
+    doc = doc || module_doc(signatures, comments)
+
+    Enum.reduce_while(signatures, {:ok, presence(doc), []}, fn {line, doc}, {:ok, module_doc, done} ->
+      case parse(line) do
+        {:ok, signature} -> {:cont, {:ok, module_doc, [%{signature | doc: presence(doc)} | done]}}
+        error -> {:halt, error}
+      end
+    end)
+  end
+
+  # The first line is the library's name and version.
+  defp module_doc([], [_ | _] = comments), do: comments |> Enum.drop(-1) |> lines()
+  defp module_doc(_signatures, _comments), do: nil
+
+  defp lines(comments), do: comments |> Enum.reverse() |> Enum.join("\n")
+
+  defp presence(text) when text in [nil, ""], do: nil
+  defp presence(text), do: text
+
+  @doc "The text with each white space outside of strings as one space: what is compared."
+  @spec one_line(String.t()) :: String.t()
+  def one_line(text) do
+    ~r/('[^']*'|"[^"]*")|\s+/
+    |> Regex.replace(text, fn space, string -> if string == "", do: (space == "" && "") || " ", else: string end)
+    |> String.trim()
+  end
+
+  # signature = name "(" [params] ")" ["->" results] ["where" …]
+  defp signature([name, "(" | rest], text) do
+    {params, rest} = params(rest, false, [])
+    results = if match?(["->" | _], rest), do: results(tl(rest), []), else: []
+    %__MODULE__{text: text, name: name!(name), params: params, results: results}
+  end
+
+  defp signature(_tokens, _text), do: throw("expected name(…)")
+
+  defp params([")" | rest], _keyword_only, done), do: {Enum.reverse(done), rest}
+  defp params(["*", "," | rest], false, done), do: params(rest, true, done)
+
+  defp params([name, ":" | rest], keyword_only, done) do
+    {type, rest} = until(rest, [",", ")", "="], 0, [])
+    item = %{type(type) | name: name!(name), keyword_only: keyword_only}
+    {default, rest} = if match?(["=" | _], rest), do: until(tl(rest), [",", ")"], 0, []), else: {nil, rest}
+    item = %{item | default: default(default, item)}
+    params(after_comma(rest), keyword_only, [item | done])
+  end
+
+  defp params(_tokens, _keyword_only, _done), do: throw("expected parameters such as x: f32[n], and a )")
+
+  defp after_comma(["," | rest]), do: rest
+  defp after_comma(rest), do: rest
+
+  defp results([name, ":" | rest], done), do: result(name!(name), rest, done)
+  defp results(rest, done), do: result(nil, rest, done)
+
+  defp result(name, tokens, done) do
+    {type, rest} = until(tokens, [",", "where"], 0, [])
+    done = [%{type(type) | name: name} | done]
+    if match?(["," | _], rest), do: results(tl(rest), done), else: Enum.reverse(done)
+  end
+
+  # The tokens before the first of `ends` that stands in no bracket.
+  defp until([], _ends, _depth, done), do: {Enum.reverse(done), []}
+
+  defp until([token | rest] = tokens, ends, depth, done) do
+    cond do
+      depth == 0 and token in ends -> {Enum.reverse(done), tokens}
+      token in ["(", "["] -> until(rest, ends, depth + 1, [token | done])
+      token in [")", "]"] -> until(rest, ends, depth - 1, [token | done])
+      true -> until(rest, ends, depth, [token | done])
+    end
+  end
+
+  @scalars %{
+    "int" => :int,
+    "float" => :float,
+    "bool" => :bool,
+    "str" => :str,
+    "ints" => :ints,
+    "floats" => :floats,
+    "handle" => :handle
+  }
+
+  defp type([]), do: throw("a type is missing")
+
+  defp type(["'" <> _ | _] = tokens), do: enum(tokens)
+  defp type(["\"" <> _ | _] = tokens), do: enum(tokens)
+
+  defp type([word | rest] = tokens) do
+    kind = @scalars[word]
+    # bool[n] and bool|u8[n] are tensors, ints[3] is none.
+    tensor? = kind == nil or (kind not in [:ints, :floats] and match?([next | _] when next in ["[", "|"], rest))
+
+    if tensor? do
+      {_, rest} = until(tokens, ["["], 0, [])
+      if rest == [], do: throw("#{Enum.join(tokens, " ")} is no type")
+      {_, rest} = shape(rest, 0)
+      item(:tensor, match?(["?" | _], rest))
+    else
+      item(kind, List.last(tokens) == "?")
+    end
+  end
+
+  defp shape(["[" | rest], depth), do: shape(rest, depth + 1)
+  defp shape(["]" | rest], 1), do: {:ok, rest}
+  defp shape(["]" | rest], depth), do: shape(rest, depth - 1)
+  defp shape([_ | rest], depth), do: shape(rest, depth)
+  defp shape([], _depth), do: throw("a ] is missing")
+
+  defp enum(tokens) do
+    choices = for token <- tokens, string?(token), do: unquoted(token)
+    %{item(:enum, List.last(tokens) == "?") | choices: choices}
+  end
+
+  defp item(kind, optional) do
+    %{name: nil, kind: kind, optional: optional, keyword_only: false, default: nil, choices: []}
+  end
+
+  defp default(nil, %{optional: true}), do: {:ok, nil}
+  defp default(nil, _item), do: nil
+  defp default(["None"], _item), do: {:ok, nil}
+  defp default(["True"], _item), do: {:ok, true}
+  defp default(["False"], _item), do: {:ok, false}
+  defp default([open | rest], _item) when open in ["(", "["], do: {:ok, numbers(rest, [])}
+
+  defp default([token], %{kind: kind}) when kind in [:enum, :str] do
+    if string?(token), do: {:ok, literal(kind, unquoted(token))}, else: throw("#{token} is no string")
+  end
+
+  defp default(tokens, _item) do
+    {number, rest} = number(tokens)
+    if rest == [], do: {:ok, number}, else: throw("#{Enum.join(tokens, " ")} is no default")
+  end
+
+  # A choice is an atom where it can be one.
+  defp literal(:enum, text), do: choice(text)
+  defp literal(:str, text), do: text
+
+  @doc "A choice as functions give it: an atom; a string where it is too long for one."
+  @spec choice(String.t()) :: atom() | String.t()
+  def choice(text), do: if(String.length(text) <= 255, do: String.to_atom(text), else: text)
+
+  defp numbers([close], done) when close in [")", "]"], do: Enum.reverse(done)
+
+  defp numbers(tokens, done) do
+    {number, rest} = number(tokens)
+    numbers(after_comma(rest), [number | done])
+  end
+
+  defp number(["-" | rest]) do
+    {number, rest} = number(rest)
+    {-number, rest}
+  end
+
+  defp number([token | rest]) do
+    case Integer.parse(token) do
+      {whole, ""} -> {whole, rest}
+      _ -> {float(token), rest}
+    end
+  end
+
+  defp number([]), do: throw("a number is missing")
+
+  # As C and Python write them: .5, 1. and 1e5 too.
+  defp float(token) do
+    with [_, whole, fraction, exponent] <- Regex.run(~r/^(\d*)\.?(\d*)((?:[eE][-+]?\d+)?)$/, token),
+         true <- whole <> fraction != "",
+         {number, ""} <- Float.parse("#{digits(whole)}.#{digits(fraction)}#{exponent}") do
+      number
+    else
+      _ -> throw("#{token} is no number")
+    end
+  end
+
+  defp digits(""), do: "0"
+  defp digits(text), do: text
+
+  defp string?(token), do: String.starts_with?(token, ["'", "\""]) and byte_size(token) >= 2
+  defp unquoted(token), do: binary_part(token, 1, byte_size(token) - 2)
+
+  defp name!(name) do
+    if name =~ ~r/^[A-Za-z_]\w*$/, do: name, else: throw("#{name} is no name")
+  end
+end

@@ -1,0 +1,57 @@
+defmodule Mix.Tasks.Compile.TenonNif do
+  @moduledoc false
+  use Mix.Task.Compiler
+
+  @impl true
+  def run(_args) do
+    app = Mix.Project.app_path()
+    erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
+    env = [{"MIX_APP_PATH", app}, {"ERTS_INCLUDE", erts}]
+
+    case System.cmd(System.get_env("MAKE", "make"), ["-s"], env: env, into: IO.stream(), stderr_to_stdout: true) do
+      {_, 0} ->
+        Mix.Project.build_structure()
+        {:ok, []}
+
+      {_, status} ->
+        Mix.raise("the NIF did not build: make ended with #{status}")
+    end
+  end
+
+  @impl true
+  def clean do
+    app = Mix.Project.app_path()
+    Enum.each(["priv", "obj"], &File.rm_rf!(Path.join(app, &1)))
+  end
+end
+
+defmodule Tenon.MixProject do
+  use Mix.Project
+
+  def project do
+    [
+      app: :tenon,
+      version: "0.1.0",
+      elixir: "~> 1.14",
+      description: "Tensors and C functions on the BEAM without copying",
+      compilers: [:tenon_nif] ++ Mix.compilers(),
+      elixirc_paths: elixirc_paths(Mix.env()),
+      start_permanent: false,
+      package: package(),
+      deps: []
+    ]
+  end
+
+  def application, do: [extra_applications: [:logger]]
+
+  defp elixirc_paths(:test), do: ["lib", "test/support"]
+  defp elixirc_paths(_env), do: ["lib"]
+
+  defp package do
+    [
+      licenses: ["MIT"],
+      links: %{},
+      files: ~w(c_src include lib Makefile mix.exs README.md .formatter.exs)
+    ]
+  end
+end

@@ -1,0 +1,332 @@
+"""tenon.load: what is no library is an ImportError that says so, and a rebuilt one is new while the old goes on."""
+
+import array
+import os
+import pathlib
+import shlex
+import shutil
+import struct
+import subprocess
+
+import pytest
+from building import ROOT, build, run_python, tenon
+
+SOURCE = """
+#include <tenon/function.h>
+static int64_t calls;
+static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, ANSWER); return TENON_OK; }
+static tenon_status next(tenon_call *call) { tenon_return_int(call, 0, ++calls); return TENON_OK; }
+TENON_MODULE(answers, "Answers.", TENON_FUNCTION("answer() -> int", answer, NULL), TENON_FUNCTION("next() -> int", next, NULL))
+"""
+
+
+def library(answer):
+    return build(SOURCE, f"-DANSWER={answer}", name="answers.so")
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return library(42).read_bytes()
+
+
+def refused(path, *words, exception=ImportError):
+    with pytest.raises(exception) as caught:
+        tenon.load(path)
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    if exception is ImportError:
+        assert str(caught.value).startswith(os.fsdecode(path)) and caught.value.path == os.fsdecode(path)
+    return caught.value
+
+
+# -------------------------------------------------------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize("name", ["plain.so", "with space.so", "caf\u00e9 \u65e5\u672c.so", "no_suffix", "two.dots.so", "per%s cent%n.so"])
+@pytest.mark.parametrize("form", [str, os.fsencode, pathlib.Path], ids=["str", "bytes", "Path"])
+def test_paths(tmp_path, whole, name, form):
+    file = tmp_path / name
+    file.write_bytes(whole)
+    loaded = tenon.load(form(file))
+    assert loaded.answer() == 42 and loaded.__file__ == str(file) and loaded.__name__ == "answers"
+    file.write_bytes(whole[:100])
+    refused(form(file))
+
+
+def test_path_that_is_no_text(tmp_path, whole):
+    file = os.path.join(os.fsencode(tmp_path), b"caf\xe9.so")
+    try:
+        with open(file, "wb") as opened:
+            opened.write(whole)
+    except OSError:
+        pytest.skip("this file system has Unicode names only")
+    loaded = tenon.load(file)
+    assert loaded.answer() == 42 and os.fsencode(loaded.__file__) == file
+    with open(file, "wb") as opened:
+        opened.write(b"nothing")
+    with pytest.raises(ImportError):
+        tenon.load(file)
+
+
+def test_missing(tmp_path):
+    refused(tmp_path / "missing.so", "missing.so", exception=FileNotFoundError)
+    refused(tmp_path, exception=IsADirectoryError)
+    refused("", exception=FileNotFoundError)
+    for wrong in (None, 1.5, ["x"]):
+        with pytest.raises(TypeError):
+            tenon.load(wrong)
+    with pytest.raises(ValueError):
+        tenon.load("with\0zero.so")
+
+
+def test_link(tmp_path, whole):
+    (tmp_path / "real.so").write_bytes(whole)
+    (tmp_path / "link.so").symlink_to(tmp_path / "real.so")
+    assert tenon.load(tmp_path / "link.so").answer() == 42
+
+
+def test_read_only_folder(tmp_path, whole):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    (folder / "answers.so").write_bytes(whole)
+    (folder / "answers.so").chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        assert tenon.load(folder / "answers.so").answer() == 42
+    finally:
+        folder.chmod(0o755)
+
+
+# ------------------------------------------------------------------------------------------------------ no libraries
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "the file is empty"), (b"not a library\n" * 100, "it is no ELF file"), (b"\x7fELF", "the file is cut off"),
+    (b"\x7fELF" + bytes(1000), "another kind of machine"), (b"MZ" + bytes(1000), "it is no ELF file"), (b"!<arch>\n", "it is no ELF file"),
+], ids=["empty", "text", "magic", "zeros", "windows", "archive"])  # fmt: skip
+def test_no_library(tmp_path, content, words):
+    (tmp_path / "wrong.so").write_bytes(content)
+    refused(tmp_path / "wrong.so", "it is no shared library that can be loaded here", words)
+
+
+def test_truncated(tmp_path, whole):
+    """Opening one would end the process; each cut is an ImportError, or hurts nobody: debug sections, say."""
+    file = tmp_path / "cut.so"
+    cuts = sorted({1, 4, 63, 64, 100, 500, 1000, *range(0, len(whole), 1500), len(whole) - 1})
+    refusals = 0
+    for cut in cuts:
+        file.write_bytes(whole[:cut])
+        try:
+            assert tenon.load(file).answer() == 42
+        except ImportError as error:
+            refusals += 1
+            assert str(error).startswith(str(file))
+    assert refusals > len(cuts) // 2
+
+
+def patched(whole, offset, code, value):
+    content = bytearray(whole)
+    struct.pack_into(code, content, offset, value)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("offset, code, value, words", [
+    (18, "<H", 183, "for another kind of machine"), (18, "<H", 40, "for another kind of machine"), (4, "B", 1, "32 bits, or big-endian"),
+    (5, "B", 2, "32 bits, or big-endian"), (16, "<H", 1, "an object file or a program"), (16, "<H", 2, "an object file or a program"),
+    (32, "<Q", 2**63, "cut off"), (56, "<H", 0xFFFF, "cut off"), (56, "<H", 0, "cut off"), (54, "<H", 1, "cut off"),
+])  # fmt: skip
+def test_another_kind_of_file(tmp_path, whole, offset, code, value, words):
+    if os.uname().machine == "aarch64" and value == 183:
+        pytest.skip("this is that machine")
+    (tmp_path / "other.so").write_bytes(patched(whole, offset, code, value))
+    refused(tmp_path / "other.so", words)
+
+
+def test_without_the_symbol():
+    file = build("int nothing(void)\n{\n    return 0;\n}\n", name="others.so")
+    refused(file, "it has no tenon_module_v1(): it is no library of Tenon functions, which TENON_MODULE makes")
+
+
+def test_compiled_with_hidden_symbols():
+    file = build(SOURCE, "-DANSWER=1", "-fvisibility=hidden", name="hidden.so")
+    assert tenon.load(file).answer() == 1  # TENON_MODULE exports it whatever the options
+
+
+def test_links_nothing():
+    """A library asks for none of our symbols, and only the C library's others."""
+    for file in (library(42), build("kernels.c")):
+        done = subprocess.run(["nm", "-D", "-u", str(file)], stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            pytest.skip("nm is not here")
+        assert "tenon" not in done.stdout and "Py" not in done.stdout
+
+
+def test_newer_abi():
+    code = SOURCE.replace("TENON_MODULE(answers", "#undef TENON_TARGET\n#define TENON_TARGET 99\nTENON_MODULE(answers")
+    refused(build(code, "-DANSWER=1", name="newer.so"), "it needs version 1.99 of the function ABI, and this host has 1.")
+
+
+# ------------------------------------------------------------------------------------------------------------- reload
+
+
+def test_rebuilt(tmp_path):
+    file = tmp_path / "answers.so"
+    file.write_bytes(library(1).read_bytes())
+    old = tenon.load(file)
+    function = old.answer
+    file.unlink()
+    file.write_bytes(library(2).read_bytes())
+    new = tenon.load(file)
+    assert (old.answer(), function(), new.answer()) == (1, 1, 2)
+    file.unlink()
+    assert (old.answer(), new.answer()) == (1, 2)
+
+
+def test_overwritten_in_place(tmp_path):
+    """As a linker or cp does it: the same inode, which is not what runs."""
+    file = tmp_path / "answers.so"
+    file.write_bytes(library(3).read_bytes())
+    old = tenon.load(file)
+    with open(file, "r+b") as opened:
+        opened.write(library(4).read_bytes())
+        opened.truncate()
+    new = tenon.load(file)
+    assert (old.answer(), new.answer()) == (3, 4)
+    with open(file, "r+b") as opened:
+        opened.truncate(10)
+    assert (old.answer(), new.answer()) == (3, 4)
+    refused(file, "cut off")
+
+
+def test_same_content_is_one_library(tmp_path):
+    """Statics are shared by all who load it, wherever from; modules and state are not."""
+    for name in ("a.so", "b.so"):
+        (tmp_path / name).write_bytes(library(5).read_bytes())
+    first, second, third = tenon.load(tmp_path / "a.so"), tenon.load(tmp_path / "b.so"), tenon.load(tmp_path / "a.so")
+    assert first is not third and first.next is not third.next
+    start = first.next()
+    assert [second.next(), third.next()] == [start + 1, start + 2]
+    assert (first.__file__, second.__file__) == (str(tmp_path / "a.so"), str(tmp_path / "b.so"))
+
+
+def test_loaded_while_it_runs(tmp_path):
+    """Functions of the old build are called while the new one is loaded many times."""
+    file = tmp_path / "answers.so"
+    contents = [library(6).read_bytes(), library(7).read_bytes()]
+    loaded = []
+    for i in range(10):
+        file.write_bytes(contents[i % 2])
+        loaded.append(tenon.load(file))
+        assert [module.answer() for module in loaded] == [6 + n % 2 for n in range(i + 1)]
+
+
+def test_nothing_in_sys_modules():
+    code = """
+    import sys, tenon
+    before = set(sys.modules)
+    tenon.load(sys.argv[1])
+    print(*(name for name in set(sys.modules) - before if "answers" in name))
+    """
+    assert run_python(code, library(42)) == "\n"
+
+
+# ---------------------------------------------------------------------------------------------------- C99, C11 and C++
+
+C99 = """
+#include <tenon/function.h>
+static tenon_status twice(tenon_call *call)
+{
+    const tenon_view *x = tenon_arg(call, 0);
+    float *y = tenon_result_data(call, 0, float);
+    int64_t i, n = tenon_dim(call, 0);
+    for (i = 0; i < n; i++)
+        y[i] = 2 * tenon_at(x, const float, i);
+    return TENON_OK;
+}
+TENON_MODULE(twice, NULL, TENON_FUNCTION("twice(x: f32[n]) -> f32[n]", twice, "Twice x."))
+"""
+
+CPP = """
+#include <stdexcept>
+#include <string>
+#include <tenon/function.h>
+struct Custom : std::runtime_error { using std::runtime_error::runtime_error; };
+static tenon_status twice(tenon_call *call)
+{
+    const tenon_view *x = tenon_arg(call, 0);
+    float *y = tenon_result_data(call, 0, float);
+    for (int64_t i = 0, n = tenon_dim(call, 0); i < n; i++)
+        y[i] = 2 * tenon_at(x, const float, i);
+    return TENON_OK;
+}
+static tenon_status throws(tenon_call *call)
+{
+    switch (tenon_arg_int(call, 0)) {
+    case 0: throw std::runtime_error("thrown, with 100% of its words");
+    case 1: throw Custom("of a class of its own");
+    case 2: throw 3;
+    case 3: (void)std::string("abc").at(7); break;
+    case 4: (void)tenon_fail(call, TENON_EINVAL, "failed first"); throw std::runtime_error("then thrown");
+    }
+    return TENON_OK;
+}
+static tenon_status shape(tenon_call *call) { (void)call; throw std::runtime_error("in the shape"); }
+TENON_MODULE(twice, nullptr, TENON_FUNCTION("twice(x: f32[n]) -> f32[n]", twice, "Twice x."),
+    TENON_FUNCTION("throws(how: int)", throws, nullptr),
+    TENON_FUNCTION_SHAPED("shaped() -> f32[?]", twice, shape, nullptr, 0))
+"""
+
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c17", "gnu11"])
+def test_c(standard):
+    loaded = tenon.load(build(C99, *STRICT, standard=standard, name="twice.so"))
+    got = loaded.twice(array.array("f", [1, 2, 3]))
+    assert memoryview(got).tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_cpp(standard):
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    if not shutil.which(compiler[0]):
+        pytest.skip("there is no C++ compiler")
+    loaded = tenon.load(build(CPP, *STRICT, compiler=compiler, standard=standard, name="twice.so"))
+    assert memoryview(loaded.twice(array.array("f", [1, 2, 3]))).tolist() == [2, 4, 6]
+    words = ["thrown, with 100% of its words", "of a class of its own", "it threw what is no std::exception"]
+    for how, text in enumerate(words):
+        with pytest.raises(RuntimeError) as caught:
+            loaded.throws(how)
+        assert type(caught.value) is RuntimeError and str(caught.value) == f"throws(): {text}"
+    with pytest.raises(RuntimeError, match=r"throws\(\): .*at"):
+        loaded.throws(3)
+    with pytest.raises(ValueError, match=r"^throws\(\): failed first$"):
+        loaded.throws(4)
+    with pytest.raises(RuntimeError, match=r"^shaped\(\): in the shape$"):
+        loaded.shaped()
+    assert loaded.throws(9) is None
+
+
+# ------------------------------------------------------------------------------------------------ the first release's ABI
+
+
+def test_library_of_the_first_release():
+    """Compiled against the header that was kept: every later host loads it, and each of its functions works."""
+    folder = ROOT / "core/tests/abi/1.0"
+    loaded = tenon.load(build(folder / "library.c", "-I", str(folder), name="abi.so"))
+    assert loaded.__name__ == "abi_1_0" and loaded.__version__ == "1.0"
+    x = array.array("f", [1, -2, 3])
+    assert memoryview(loaded.saxpy(2.0, x, x)).tolist() == [3, -6, 9]
+    grid, count = memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)), memoryview(bytearray(4)).cast("B").cast("f", ())
+    assert memoryview(loaded.row_sums(grid)).tolist() == [3, 12]
+    loaded.row_sums(grid, count)
+    assert count.tolist() == 3
+    assert memoryview(loaded.positive(x)).tolist() == [1, 3]
+    assert loaded.item_bits(x) == (32, True) and loaded.item_bits(array.array("d")).bits == 64
+    assert loaded.describe(5) == "5 1 -(0) sum 2:2 0:0"
+    assert loaded.describe(5, False, "caf\u00e9", "mean", [7], (0.5, 1.5)) == "5 0 caf\u00e9(5) mean 1:7 2:1.5"
+    assert loaded.half(6) == 3.0
+    with pytest.raises(ValueError, match=r"^half\(\): 7 is odd$"):
+        loaded.half(7)
+    counter = loaded.counter_new(5)
+    assert [loaded.counter_next(counter), loaded.counter_next(loaded.counter_new())] == [(5, 1), (0, 2)]
