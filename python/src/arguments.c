@@ -8,9 +8,10 @@
 
 void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align)
 {
+    bool power = (align & (align - 1)) == 0;
     if (align < 16)
         align = 16;
-    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon__py_block))
+    if (!power || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon__py_block))
         return NULL;
     tenon__py_block *block = malloc(sizeof *block + align + size);
     if (!block)
@@ -45,7 +46,7 @@ int tenon__py_argument_error(const tenon__py_function *function, const char *arg
     return -1;
 }
 
-static int wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
+int tenon__py_wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
 {
     PyObject *name = tenon__py_type_name(object);
     if (name)
@@ -68,6 +69,34 @@ static bool is_ours(PyObject *error, PyObject *object)
     return ours;
 }
 
+/* Where Python has notes (3.11). */
+static void add_note(PyObject *error, const tenon__py_function *function, const char *part)
+{
+    PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
+    PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
+    Py_XDECREF(note);
+    Py_XDECREF(done);
+    PyErr_Clear();
+}
+
+void tenon__py_note_argument(const tenon__py_function *function, const char *argument)
+{
+    char part[TENON_NAME_SIZE + 16], start[TENON_NAME_SIZE + 4];
+    PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
+    PyOS_snprintf(start, sizeof start, "%s(): ", function->signature->name);
+    PyObject *error = tenon__py_take_exception();
+    PyObject *message = error ? PyObject_Str(error) : NULL;
+    const char *text = message ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
+    bool says_so = text && strncmp(text, start, strlen(start)) == 0;
+    PyErr_Clear();
+    if (error && !says_so)
+        add_note(error, function, part);
+    Py_XDECREF(message);
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
+}
+
 void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object)
 {
     PyObject *error = tenon__py_take_exception();
@@ -82,11 +111,8 @@ void tenon__py_name_part(const tenon__py_function *function, const char *part, P
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
         Py_XDECREF(arguments);
-    } else if (words) { /* somebody else's: theirs it stays, with a note where Python has such (3.11) */
-        PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
-        PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
-        Py_XDECREF(note);
-        Py_XDECREF(done);
+    } else { /* somebody else's: theirs it stays */
+        add_note(error, function, part);
     }
     Py_XDECREF(words);
     PyErr_Clear();
@@ -160,10 +186,8 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
                          PyObject **given)
 {
     const tenon_signature *s = function->signature;
-    if (nargs > s->npositional)
-        return too_many(function, nargs);
     for (int32_t i = 0; i < s->nparams + 2; i++)
-        given[i] = i < nargs ? args[i] : NULL;
+        given[i] = i < nargs && i < s->npositional ? args[i] : NULL;
     Py_ssize_t nkeywords = kwnames ? PyTuple_Size(kwnames) : 0;
     for (Py_ssize_t k = 0; k < nkeywords; k++) {
         PyObject *keyword = PyTuple_GetItem(kwnames, k);
@@ -179,6 +203,8 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
         }
         given[i] = args[nargs + k];
     }
+    if (nargs > s->npositional) /* after the keywords, as in Python */
+        return too_many(function, nargs);
     for (int32_t i = (int32_t)nargs; i < s->nparams; i++)
         if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
             return missing(function, given, i >= s->npositional);
@@ -210,6 +236,18 @@ static int refuse_device(const tenon__py_function *function, const char *argumen
                                     "expected a number, got a tensor on %s; fetch it with x.item()", name);
 }
 
+/* Whether an array or a scalar of NumPy's kind is complex: its dtype says so. */
+static bool is_complex(PyObject *object)
+{
+    PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *kind = dtype ? PyObject_GetAttrString(dtype, "kind") : NULL;
+    bool found = kind && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "c") == 0;
+    Py_XDECREF(dtype);
+    Py_XDECREF(kind);
+    PyErr_Clear();
+    return found || PyComplex_Check(object);
+}
+
 /* For what is no plain number: whether it may be asked for one at all. 1, 0, or -1 with an exception. */
 static int may_be_number(const tenon__py_function *function, const char *argument, PyObject *object, bool integer)
 {
@@ -220,6 +258,8 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     if (has < 1)
         return has;
     Py_DECREF(found);
+    if (!integer && is_complex(object)) /* NumPy's would drop the imaginary part */
+        return 0;
     if (refuse_device(function, argument, object) < 0 || tenon__py_check_gradient(function, argument, object) < 0)
         return -1;
     return 1;
@@ -231,7 +271,7 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
     if (!PyLong_Check(object)) {
         int may = may_be_number(function, param->name, object, true);
         if (may < 1)
-            return may < 0 ? -1 : wrong_type(function, param, object);
+            return may < 0 ? -1 : tenon__py_wrong_type(function, param, object);
         object = index = PyNumber_Index(object);
         if (!index)
             return -1;
@@ -249,7 +289,7 @@ static int to_double(const tenon__py_function *function, const tenon_parameter *
     if (!PyFloat_Check(object) && !PyLong_Check(object)) {
         int may = may_be_number(function, param->name, object, false);
         if (may < 1)
-            return may < 0 ? -1 : wrong_type(function, param, object);
+            return may < 0 ? -1 : tenon__py_wrong_type(function, param, object);
     }
     *out = PyFloat_AsDouble(object);
     if (*out != -1 || !PyErr_Occurred())
@@ -271,7 +311,7 @@ static int to_bool(const tenon__py_function *function, const tenon_parameter *pa
         if (!name)
             return -1;
         if (!numpy)
-            return wrong_type(function, param, object);
+            return tenon__py_wrong_type(function, param, object);
     }
     int truth = PyObject_IsTrue(object);
     *out = truth;
@@ -283,14 +323,7 @@ static int to_bool(const tenon__py_function *function, const tenon_parameter *pa
 static int to_choice(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     if (!PyUnicode_Check(object))
-        return wrong_type(function, param, object);
-    for (int32_t i = 0; i < param->count; i++) {
-        if (PyUnicode_CompareWithASCIIString(object, param->choices[i]) == 0) {
-            *out = i;
-            return 0;
-        }
-    }
-    /* A choice beyond ASCII compares as UTF-8. */
+        return tenon__py_wrong_type(function, param, object);
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(object, &length);
     if (!text)
@@ -311,7 +344,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
     bool integers = param->kind == TENON_KIND_INTS;
     if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object) ||
         !PySequence_Check(object))
-        return wrong_type(function, param, object);
+        return tenon__py_wrong_type(function, param, object);
     PyObject *items = PySequence_Tuple(object);
     if (!items)
         return -1;
@@ -355,7 +388,7 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
         return to_list(function, param, object, blocks, value);
     case TENON_KIND_STR: {
         if (!PyUnicode_Check(object))
-            return wrong_type(function, param, object);
+            return tenon__py_wrong_type(function, param, object);
         Py_ssize_t length;
         value->as.list.data = PyUnicode_AsUTF8AndSize(object, &length);
         value->as.list.length = length;

@@ -33,14 +33,16 @@ static int meet_device(tenon__py_frame *f, const tenon_parameter *param, const t
 /* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
 static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
 {
-    if (PyErr_ExceptionMatches(PyExc_TypeError) && !tenon__py_is_arraylike(object)) {
-        PyErr_Clear();
-        PyObject *name = tenon__py_type_name(object);
-        if (name)
-            tenon__py_argument_error(f->function, param->name, PyExc_TypeError, "expected %s, got %U", param->type,
-                                     name);
-        Py_XDECREF(name);
-        return -1;
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        if (!tenon__py_is_arraylike(object)) {
+            Py_XDECREF(type);
+            Py_XDECREF(value);
+            Py_XDECREF(traceback);
+            return tenon__py_wrong_type(f->function, param, object);
+        }
+        PyErr_Restore(type, value, traceback);
     }
     tenon__py_name_argument(f->function, param->name, object);
     return -1;
@@ -114,6 +116,8 @@ static int take_arguments(tenon__py_frame *f)
             }
         } else {
             status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+            if (status < 0)
+                tenon__py_note_argument(f->function, param->name);
         }
         if (status < 0)
             return -1;
@@ -388,7 +392,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     const tenon_signature *s = f.function->signature;
     f.out = f.wanted_like = NULL;
     f.given = args;
-    if (kwnames || nargs != s->nparams) {
+    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
         if (tenon__py_distribute(f.function, args, nargs, kwnames, f.sorted) < 0)
             return NULL;
         PyObject *out = f.sorted[s->nparams], *like = f.sorted[s->nparams + 1];

@@ -83,10 +83,7 @@ void *tenon__py_handle_object(const tenon__py_function *function, const tenon_pa
     if (!type)
         return NULL;
     if (Py_TYPE(object) != type) {
-        PyObject *name = tenon__py_type_name(object);
-        if (name)
-            tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got %U", param->type, name);
-        Py_XDECREF(name);
+        tenon__py_wrong_type(function, param, object);
         return NULL;
     }
     handle_object *handle = (handle_object *)object;

@@ -70,6 +70,10 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
 /* Raise "saxpy(): argument 'x': …". Returns -1. */
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
                              const char *format, ...);
+/* Raise "saxpy(): argument 'x': expected float, got str". Returns -1. */
+int tenon__py_wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
+/* Note which argument the pending exception is about, unless its message says so. */
+void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
 /* Say what the pending exception is about, "argument 'x'" or "result 0": in its message where that is ours (those begin
  * with the type of `object`; without one all plain exceptions are taken for ours), else in a note. */
 void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);

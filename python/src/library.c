@@ -15,8 +15,12 @@ void tenon__py_library_release(tenon__py_library *library)
 {
     if (atomic_fetch_sub_explicit(&library->count, 1, memory_order_acq_rel) != 1)
         return;
-    if (library->module->unload)
+    if (library->module->unload) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
         library->module->unload(library->state);
+        PyErr_Restore(type, value, traceback);
+    }
     free(library);
 }
 
@@ -66,7 +70,7 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
     tenon_error err;
     if (tenon_module_check(module, &err))
         return PyErr_Format(PyExc_ImportError, "%s", err.message);
-    PyObject *own_name = PyUnicode_FromString(name ? name : module->name);
+    PyObject *own_name = PyUnicode_FromFormat("%s", name ? name : module->name);
     PyObject *object = own_name ? PyModule_NewObject(own_name) : NULL;
     tenon__py_library *library = object ? library_new(module) : NULL;
     int status = library ? add_text(object, "__doc__", module->doc) : -1;

@@ -99,6 +99,11 @@ static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, teno
         tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
         return NULL;
     }
+    int64_t numel;
+    if (tenon_shape_numel(ndim, shape, &numel, NULL) || numel > INT64_MAX / 128) { /* no element has more bytes */
+        tenon_fail(call, TENON_EINVAL, "its code makes result %d of a shape that no memory can hold", index);
+        return NULL;
+    }
     if (dtype.bits && !tenon_dtype_equal(dtype, known)) {
         tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
         return NULL;
@@ -260,6 +265,10 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     int result = status || (f.call.flags & TENON_CALL_FAILED) ? -1 : 0;
     if (result < 0) {
         tenon__py_raise_failure(&f, "load", status);
+        PyObject *error = tenon__py_take_exception();
+        PyErr_Format(PyExc_ImportError, "%S", error);
+        tenon__py_add_context(error);
+        Py_XDECREF(error);
         Py_XDECREF(f.exception);
     }
     tenon__py_blocks_free(f.blocks);

@@ -96,7 +96,7 @@ defmodule Tenon.Signature do
   @spec one_line(String.t()) :: String.t()
   def one_line(text) do
     ~r/('[^']*'|"[^"]*")|\s+/
-    |> Regex.replace(text, fn space, string -> if string == "", do: (space == "" && "") || " ", else: string end)
+    |> Regex.replace(text, fn _, string -> if string == "", do: " ", else: string end)
     |> String.trim()
   end
 

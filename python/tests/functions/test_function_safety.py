@@ -158,6 +158,28 @@ def test_array_without_a_dtype_of_ours(kernels, array_, word):
             kernels.saxpy(2, array_, floats())
 
 
+class Frame:
+    """As pandas has it: no memory to share, but __array__, and names that are looked up in Python."""
+
+    def __array__(self, dtype=None, copy=None):
+        return numpy.zeros(3)
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+class Made:
+    def __array__(self, dtype=None, copy=None):
+        return numpy.zeros(3)
+
+
+@pytest.mark.parametrize("kind", [Frame, Made])
+def test_what_could_be_made_an_array(kernels, kind):
+    """Making one would be a copy, which nobody asked for."""
+    with pytest.raises(TypeError, match=rf"^saxpy\(\): argument 'x': {__name__}\.{kind.__name__}: "):
+        kernels.saxpy(2, kind(), floats())
+
+
 class Producer:
     """A tensor by DLPack alone."""
 

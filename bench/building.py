@@ -1,0 +1,150 @@
+"""Help for the peers' recipes, and the building of one of them: `building.py PEER FOLDER` runs in the target interpreter.
+
+A recipe raises NotHere with a reason where it cannot be built; the rest of the benchmark goes on without it.
+"""
+import hashlib
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+BENCH = pathlib.Path(__file__).resolve().parent
+ROOT = BENCH.parent
+PEERS = BENCH / "peers"
+SECONDS = 300  # that one peer may take to build
+
+
+class NotHere(Exception):
+    """Why a peer cannot be built or run."""
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise NotHere(f"{program} is not here")
+
+
+def run(command, **options):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if result.returncode:
+        lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
+        error = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output")
+        raise NotHere(f"{pathlib.Path(str(command[0])).name}: {error.strip()}"[:300])
+    return result.stdout.strip()
+
+
+def ask(python, code):
+    """What an interpreter prints; a failing import becomes the reason."""
+    result = subprocess.run([str(python), "-c", code], capture_output=True, text=True)
+    if result.returncode:
+        raise NotHere(result.stderr.strip().splitlines()[-1])
+    return result.stdout.strip()
+
+
+def include(python):
+    return "-I" + ask(python, "import sysconfig; print(sysconfig.get_path('include'))")
+
+
+def package(python, name):
+    return ask(python, f"from importlib.metadata import version; print(version({name!r}))")
+
+
+def extension(python, compiler, target, sources, *options):
+    """Compile a CPython extension. `compiler`: cc or c++ with its standard."""
+    need(compiler[0])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    run([*compiler, "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", include(python), *options, *sources,
+         "-o", target])
+    return target
+
+
+def cargo(python, peer, folder):
+    """Build a crate in a copy of its folder, so that nothing is written beside the sources."""
+    need("cargo")
+    crate = folder / "crate"
+    shutil.copytree(PEERS / peer, crate, dirs_exist_ok=True)
+    run(["cargo", "build", "--quiet", "--release", "--manifest-path", crate / "Cargo.toml"],
+        env={**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(folder / "target")})
+    shutil.copy(folder / "target/release/libcrossing.so", folder / "crossing.so")
+
+
+def crate_version(folder, crate):
+    """The version that cargo chose."""
+    lock = (folder / "crate/Cargo.lock").read_text()
+    return lock.split(f'name = "{crate}"\nversion = "')[1].split('"')[0]
+
+
+def load_file(path, name=None):
+    """Import an extension module from a file whose name says nothing about it."""
+    name = name or pathlib.Path(path).name.partition(".")[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def peer(name):
+    return load_file(PEERS / name / "peer.py", f"peer_{name}")
+
+
+def names():
+    return sorted(path.parent.name for path in PEERS.glob("*/peer.py"))
+
+
+def stamp(name, python):
+    """What a build depends on: the peer's files, the recipes, the interpreter and its packages; for ours the sources."""
+    digest = hashlib.sha256()
+    files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
+    if name == "tenon":
+        files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "python").glob("**/*.[ch]"),
+                  *(ROOT / "python/tenon").glob("*.py")]
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    digest.update(pathlib.Path(__file__).read_bytes())
+    digest.update(ask(python, "import sys; from importlib.metadata import distributions as d; print(sys.version, "
+                              "sorted((x.name, x.version) for x in d()))").encode())
+    return digest.hexdigest()
+
+
+def build(name, python, folder):
+    """Build a peer in its folder unless it is there: {"version": …} or {"reason": …}."""
+    folder = pathlib.Path(folder) / name
+    try:
+        mark = stamp(name, python)
+    except NotHere as problem:
+        return {"reason": str(problem)}
+    known = folder / "built.json"
+    if known.exists() and json.loads(known.read_text())["stamp"] == mark:
+        return json.loads(known.read_text())
+    folder.mkdir(parents=True, exist_ok=True)
+    known.unlink(missing_ok=True)
+    command = [python, __file__, name, folder]
+    try:
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"reason": f"takes more than {SECONDS} seconds to build"}
+    try:
+        answer = json.loads(result.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"reason": (result.stderr.strip().splitlines() or ["the recipe failed"])[-1]}
+    if "version" in answer:
+        known.write_text(json.dumps({**answer, "stamp": mark}))
+    return answer
+
+
+def main():
+    name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    built = peer(name).build(sys.executable, folder)
+    print(json.dumps({"reason": built} if isinstance(built, str) else {"version": peer(name).version(folder)}))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(BENCH))
+    import building  # the peers raise that module's NotHere
+    try:
+        main()
+    except building.NotHere as problem:
+        print(json.dumps({"reason": str(problem)}))

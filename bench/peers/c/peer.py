@@ -1,0 +1,58 @@
+"""Hand-written C: `limit` checks nothing and is the floor; `C by hand` is the extension of a careful author."""
+import ctypes
+import pathlib
+
+import building
+
+NAME = "C"
+KERNELS = "kernels.c"
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def build(python, folder):
+    numpy = building.ask(python, "import numpy; print(numpy.get_include())")
+    for name, level in (("limit", "-O2"), ("kernels", "-O3")):
+        building.extension(python, ["cc", "-std=c11"], folder / f"{name}.so", [HERE / f"{name}.c"], level, f"-I{numpy}")
+    building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / "loops.c", "-o", folder / "loops.so"])
+    return folder
+
+
+def version(folder):
+    return building.run(["cc", "-dumpfullversion"])
+
+
+def binaries(folder):
+    return {"C by hand": folder / "kernels.so"}
+
+
+def raw_loops(folder):
+    """{operation: function of an array}: the address is taken beforehand, so that the loop is all there is."""
+    library = ctypes.CDLL(str(folder / "loops.so"))
+
+    def prepare(way, dtype):
+        function = getattr(library, f"{way}_{dtype}")
+        function.restype = ctypes.c_double
+        function.argtypes = [ctypes.c_void_p, ctypes.c_int64] + ([ctypes.c_int64] if way == "strided" else [])
+        return function
+
+    return {f"{way} {dtype}": prepare(way, dtype) for way in ("dense", "strided") for dtype in ("f32", "i64", "u8")}
+
+
+def operations(folder):
+    limit, kernels = building.load_file(folder / "limit.so"), building.load_file(folder / "kernels.so", "kernels")
+    yield "empty call", {"borrow": limit.nothing, "borrow2": limit.nothing_many, "borrow3": limit.nothing_many}
+    one = {"numpy": limit.struct_read, "torch": limit.table_borrow, "jax": limit.buffer, "tensor": limit.table_borrow}
+    many = {"numpy": limit.struct_read_many, "torch": limit.table_borrow_many, "jax": limit.buffer_many,
+            "tensor": limit.table_borrow_many}
+    owned, through = {"torch": limit.table_owned, "tensor": limit.table_owned}, {}
+    try:
+        import torch
+        import os
+        if limit.find_torch(os.path.join(os.path.dirname(torch.__file__), "lib/libtorch_cpu.so")):
+            through["torch"] = limit.shim_through
+            yield "limit, torch's C functions", {"import": {"torch": limit.shim_owned}}
+    except ImportError:
+        pass
+    yield "limit", {"borrow": one, "borrow2": many, "borrow3": many, "import": owned, "through": through,
+                    "make numpy": {"numpy": limit.make_numpy}}
+    yield "C by hand", {"saxpy": {"numpy": kernels.saxpy}, "dot": {"numpy": kernels.dot}}

@@ -1,0 +1,36 @@
+"""ctypes with addresses: what many people do today. saxpy and dot check in Python what the others check."""
+import ctypes
+import pathlib
+
+import building
+
+NAME = "ctypes"
+KERNELS = ("kernels.c", "kernels.py")
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def build(python, folder):
+    building.need("cc")
+    building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / "kernels.c", "-o", folder / "kernels.so"])
+    return folder
+
+
+def version(folder):
+    return ctypes.__version__
+
+
+def binaries(folder):
+    return {"ctypes": folder / "kernels.so"}
+
+
+def operations(folder):
+    library = ctypes.CDLL(str(folder / "kernels.so"))
+    library.look.argtypes, library.look.restype = [ctypes.c_void_p], None
+    library.look3.argtypes, library.look3.restype = [ctypes.c_void_p] * 3, None
+    look, look3 = library.look, library.look3
+    kernels = building.load_file(HERE / "kernels.py", "ctypes_kernels").load(str(folder / "kernels.so"))
+    yield "ctypes", {
+        "borrow": {"numpy": lambda a: look(a.ctypes.data), "torch": lambda a: look(a.data_ptr())},
+        "borrow3": {"numpy": lambda a, b, c: look3(a.ctypes.data, b.ctypes.data, c.ctypes.data),
+                    "torch": lambda a, b, c: look3(a.data_ptr(), b.data_ptr(), c.data_ptr())},
+        "saxpy": {"numpy": kernels.saxpy}, "dot": {"numpy": kernels.dot}}

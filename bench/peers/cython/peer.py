@@ -1,0 +1,32 @@
+"""Cython with typed memoryviews."""
+import pathlib
+
+import building
+
+NAME = "Cython"
+KERNELS = "kernels.pyx"
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def build(python, folder):
+    building.ask(python, "import Cython")
+    for name in ("crossing", "kernels"):
+        source = folder / f"{name}.c"
+        building.run([python, "-m", "cython", "-3", HERE / f"{name}.pyx", "-o", source])
+        building.extension(python, ["cc"], folder / f"{name}.so", [source], "-O3", "-w")
+    return folder
+
+
+def version(folder):
+    from importlib.metadata import version as of
+    return of("cython")
+
+
+def binaries(folder):
+    return {"Cython": folder / "kernels.so"}
+
+
+def operations(folder):
+    crossing, kernels = (building.load_file(folder / f"{name}.so") for name in ("crossing", "kernels"))
+    yield "Cython", {"borrow": crossing.borrow, "borrow3": crossing.borrow3, "saxpy": {"numpy": kernels.saxpy},
+                     "dot": kernels.dot}

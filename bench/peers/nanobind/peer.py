@@ -1,0 +1,37 @@
+"""nanobind, compiled from its one combined source as its build systems do, for speed."""
+import pathlib
+
+import building
+
+NAME = "nanobind"
+KERNELS = "kernels.cpp"
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def build(python, folder):
+    headers, source = (pathlib.Path(building.ask(python, f"import nanobind; print(nanobind.{name}_dir())"))
+                       for name in ("include", "source"))
+    for name in ("crossing", "kernels"):
+        building.extension(
+            python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp", source / "nb_combined.cpp"],
+            "-O3", "-fno-strict-aliasing", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
+            "-DNB_COMPACT_ASSERTIONS", f"-I{headers}", f"-I{headers.parent}/ext/robin_map/include")
+    return folder
+
+
+def version(folder):
+    from importlib.metadata import version as of
+    return of("nanobind")
+
+
+def binaries(folder):
+    return {"nanobind": folder / "kernels.so"}
+
+
+def operations(folder):
+    crossing, kernels = (building.load_file(folder / f"{name}.so") for name in ("crossing", "kernels"))
+    yield "nanobind", {
+        "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
+        "through": {name: getattr(crossing, f"through_{name}") for name in ("numpy", "torch", "jax")},
+        "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "dot": kernels.dot,
+        "saxpy": {name: getattr(kernels, f"saxpy_{name}") for name in ("numpy", "torch", "jax")}}

@@ -1,0 +1,80 @@
+"""Tenon: the package for functions, the bundle for crossings; each for this Python's own ABI and for abi3."""
+import os
+import pathlib
+import shutil
+import sys
+
+import building
+
+NAME = "tenon"
+KERNELS = "kernels.c"
+HERE = pathlib.Path(__file__).resolve().parent
+ABI3 = "-DPy_LIMITED_API=0x030c0000"
+
+
+def build(python, folder):
+    bundle = folder / "bundle"
+    building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
+    native = (building.ROOT / "python/tenon/_native.c").read_text()
+    (bundle / "_native.c").write_text(native.replace("<tenon/python.h>", '"tenon_python.h"'))
+    library = [bundle / "tenon.c", bundle / "tenon_python.c"]
+    flags = ["-O2", "-g", "-DTENON_HIDDEN", f"-I{bundle}", "-pthread"]
+    for kind, more in (("own", []), ("abi3", [ABI3])):
+        if more and (sys.version_info < (3, 12) or hasattr(sys, "abiflags") and "t" in sys.abiflags):
+            continue
+        target = folder / kind
+        shutil.rmtree(target, ignore_errors=True)
+        (target / "tenon").mkdir(parents=True)
+        for file in (building.ROOT / "python/tenon").glob("*.py"):
+            shutil.copy(file, target / "tenon")
+        for source, name in ((bundle / "_native.c", "tenon/_native.so"), (HERE / "crossing.c", "crossing.so")):
+            building.extension(python, ["cc", "-std=c11"], target / name, [source, *library], *flags, *more)
+    for name in ("kernels", "more"):
+        building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
+                      HERE / f"{name}.c", "-o", folder / f"{name}.so"])
+    building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
+                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").glob("*.c")), "-pthread",
+                  "-o", folder / "libtenon.so"])
+    return folder
+
+
+def version(folder):
+    header = (building.ROOT / "core/include/tenon/tenon.h").read_text()
+    return header.split('#define TENON_VERSION "')[1].split('"')[0]
+
+
+def binaries(folder):
+    """What a user ships beside the package; the package itself is shown apart."""
+    return {"tenon": folder / "kernels.so", "tenon, the package": folder / "own/tenon/_native.so"}
+
+
+def package(folder):
+    """The package, importable; the same in every group."""
+    sys.path.insert(0, str(folder / "own"))
+    import tenon
+    return tenon
+
+
+def operations(folder):
+    tenon = package(folder)
+    crossing = building.load_file(folder / "own/crossing.so")
+    functions, more = tenon.load(folder / "kernels.so"), tenon.load(folder / "more.so")
+    yield "tenon", {
+        "borrow": crossing.borrow, "borrow2": crossing.borrow_many, "borrow3": crossing.borrow_many,
+        "import": crossing.owned, "through": crossing.through, "stream": crossing.stream,
+        "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "saxpy": functions.saxpy,
+        "dot": functions.dot, "take0": more.take0, "take2": more.take2, "take6": more.take6,
+        **{f"{way} {dtype}": getattr(more, f"{way}_{dtype}") for way in ("dense", "strided")
+           for dtype in ("f32", "i64", "u8")}}
+    yield "tenon, no gradient check", {
+        name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
+    if not (folder / "abi3").exists():
+        return
+    # The package's Python files are the same; its extension is loaded beside the other.
+    crossing = building.load_file(folder / "abi3/crossing.so")
+    native = building.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
+    functions = native.open_library(os.fspath(folder / "kernels.so"), "kernels.so")
+    yield "tenon, abi3", {
+        "borrow": crossing.borrow, "borrow3": crossing.borrow_many, "import": crossing.owned,
+        "through": crossing.through, "make numpy": crossing.make_numpy, "make torch": crossing.make_torch,
+        "saxpy": functions.saxpy, "dot": functions.dot}

@@ -1,0 +1,565 @@
+/* Opening libraries, binding modules to them, and the objects that functions give out. */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Everything here that changes is under this lock, but for what a call looks up. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tenon_nif_library *libraries;
+
+/* A failure while a library is opened: its reason is {:library, why}. */
+typedef struct trouble {
+    const char *why; /* unreadable, invalid, signature, load */
+    tenon_error error;
+} trouble;
+
+static bool fail(trouble *t, const char *why, const char *format, ...) TENON_PRINTF(3, 4);
+
+static bool fail(trouble *t, const char *why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
+    va_end(arguments);
+    t->why = why;
+    return false;
+}
+
+static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
+{
+    char message[sizeof t->error.message];
+    snprintf(message, sizeof message, "%.400s: %.600s", path, t->error.message);
+    tenon_nif_mend_utf8(message, strlen(message));
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.library, enif_make_atom(env, t->why));
+    return tenon_nif_error(env, reason, NULL, NULL, "%s", message);
+}
+
+/* ------------------------------------------------------------------------------------------------------- the file */
+
+typedef struct content {
+    unsigned char *bytes;
+    size_t size;
+    uint64_t hash;
+} content;
+
+static bool read_descriptor(int file, content *c, trouble *t)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0)
+        return fail(t, "unreadable", "%s", strerror(errno));
+    if (!S_ISREG(about.st_mode) || about.st_size < 0)
+        return fail(t, "unreadable", "it is no file");
+    c->size = (size_t)about.st_size;
+    c->bytes = malloc(c->size + 1);
+    if (!c->bytes)
+        return fail(t, "unreadable", "no memory");
+    for (size_t done = 0; done < c->size;) {
+        ssize_t got = read(file, c->bytes + done, c->size - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return fail(t, "unreadable", "%s", got < 0 ? strerror(errno) : "it became shorter while it was read");
+        done += (size_t)got;
+    }
+    c->hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < c->size; i++)
+        c->hash = (c->hash ^ c->bytes[i]) * 0x100000001b3u;
+    return true;
+}
+
+static bool read_file(const char *path, content *c, trouble *t)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return fail(t, "unreadable", "%s", strerror(errno));
+    bool done = read_descriptor(file, c, t);
+    close(file);
+    return done;
+}
+
+static bool write_file(const char *path, const content *c)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    if (file < 0)
+        return false;
+    size_t done = 0;
+    while (done < c->size) {
+        ssize_t put = write(file, c->bytes + done, c->size - done);
+        if (put < 0 && errno != EINTR)
+            break;
+        done += put < 0 ? 0 : (size_t)put;
+    }
+    return close(file) == 0 && done == c->size;
+}
+
+static bool keeps_copies(void)
+{
+    const char *debug = getenv("TENON_DEBUG");
+    return debug && *debug && strcmp(debug, "0") != 0;
+}
+
+/* Open a copy, named by its content, which is removed at once: with TENON_DEBUG it stays, for debuggers. */
+static void *open_copy(const content *c, trouble *t)
+{
+    const char *root = getenv("TMPDIR");
+    char folder[512], path[600];
+    int length = snprintf(folder, sizeof folder, "%s/tenon-XXXXXX", root && *root ? root : "/tmp");
+    if (length < 0 || (size_t)length >= sizeof folder || !mkdtemp(folder)) {
+        fail(t, "unreadable", "no folder for a copy can be made: %s", strerror(errno));
+        return NULL;
+    }
+    snprintf(path, sizeof path, "%s/%016llx.so", folder, (unsigned long long)c->hash);
+    void *library = NULL;
+    if (!write_file(path, c))
+        fail(t, "unreadable", "a copy cannot be written to %.400s: %s", folder, strerror(errno));
+    else if (!(library = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+        fail(t, "invalid", "%.900s", dlerror());
+    if (!keeps_copies()) {
+        unlink(path);
+        rmdir(folder);
+    }
+    return library;
+}
+
+/* Where a copy does not open (a folder for temporary files without programs, a library with $ORIGIN): the file itself,
+ * unless the loader would give an older build again. */
+static void *open_anyhow(const char *path, const content *c, trouble *t)
+{
+    void *library = open_copy(c, t);
+    if (library)
+        return library;
+    trouble of_copy = *t;
+    if (dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
+        fail(t, "invalid",
+             "an older build is open under its name, and a copy of the new one cannot be opened: %.600s; set TMPDIR to "
+             "a folder whose files may be executed, or start again",
+             of_copy.error.message);
+        return NULL;
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        fail(t, "invalid", "%.900s", dlerror());
+    return library;
+}
+
+/* --------------------------------------------------------------------------------------------------- its functions */
+
+/* An atom of any text, or 0: the runtime makes atoms of UTF-8 only when it decodes. */
+static ERL_NIF_TERM atom_of(ErlNifEnv *env, const char *text)
+{
+    size_t length = strlen(text);
+    unsigned char encoded[4 + 1020] = {131, 118, (unsigned char)(length >> 8), (unsigned char)length};
+    ERL_NIF_TERM atom;
+    if (length > sizeof encoded - 4)
+        return 0;
+    memcpy(encoded + 4, text, length);
+    return enif_binary_to_term(env, encoded, length + 4, &atom, 0) ? atom : 0;
+}
+
+static bool fill_choices(ErlNifEnv *env, const tenon_parameter *item, ERL_NIF_TERM **out)
+{
+    if (item->kind != TENON_KIND_ENUM)
+        return true;
+    *out = calloc((size_t)item->count, sizeof **out);
+    for (int32_t i = 0; *out && i < item->count; i++)
+        (*out)[i] = atom_of(env, item->choices[i]);
+    return *out != NULL;
+}
+
+static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t index, trouble *t)
+{
+    tenon_nif_function *f = &library->functions[index];
+    f->library = library;
+    tenon_module_function(library->module, index, &f->function);
+    if (tenon_signature_alloc(f->function.signature, &f->signature, &t->error)) {
+        const char *what = strstr(t->error.message, "(): ");
+        tenon_error err = t->error;
+        return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index,
+                    what ? err.message + (what - t->error.message) + strlen("(): ") : err.message);
+    }
+    const tenon_signature *s = f->signature;
+    f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
+    f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);
+    bool done = f->names && f->choices;
+    for (int32_t i = 0; done && i < s->nparams; i++) {
+        f->names[i] = enif_make_atom(env, s->params[i].name);
+        done = fill_choices(env, &s->params[i], &f->choices[i]);
+    }
+    for (int32_t i = 0; done && i < s->nresults; i++)
+        done = fill_choices(env, &s->results[i], &f->choices[s->nparams + i]);
+    if (!done)
+        return fail(t, "invalid", "no memory");
+    for (int64_t i = 0; i < index; i++)
+        if (strcmp(library->functions[i].signature->name, s->name) == 0)
+            return fail(t, "invalid", "there are two functions '%s'", s->name);
+    return true;
+}
+
+static void free_library(tenon_nif_library *library)
+{
+    for (int64_t i = 0; i < library->nfunctions; i++) {
+        tenon_nif_function *f = &library->functions[i];
+        int32_t items = f->signature ? f->signature->nparams + f->signature->nresults : 0;
+        for (int32_t k = 0; f->choices && k < items; k++)
+            free(f->choices[k]);
+        free(f->choices);
+        free(f->names);
+        tenon_signature_release(f->signature);
+    }
+    free(library->functions);
+    free(library);
+}
+
+static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, void *handle, trouble *t)
+{
+    void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
+    if (!symbol)
+        return fail(t, "invalid", "it has no " TENON_MODULE_SYMBOL
+                                  "(): it is no library of Tenon functions, which TENON_MODULE makes");
+    tenon_module_fn get;
+    memcpy(&get, &symbol, sizeof get);
+    library->module = get();
+    if (tenon_module_check(library->module, &t->error)) {
+        t->why = "invalid";
+        return false;
+    }
+    library->functions = calloc((size_t)library->module->nfunctions + 1, sizeof *library->functions);
+    if (!library->functions)
+        return fail(t, "invalid", "no memory");
+    library->nfunctions = library->module->nfunctions;
+    for (int64_t i = 0; i < library->nfunctions; i++)
+        if (!fill_function(env, library, i, t))
+            return false;
+    return true;
+}
+
+/* The library with this content: the one that is open, or a new one. Under the lock. */
+static tenon_nif_library *open_content(ErlNifEnv *env, const char *path, const content *c, trouble *t)
+{
+    for (tenon_nif_library *library = libraries; library; library = library->next)
+        if (library->hash == c->hash && library->size == c->size)
+            return library;
+    if (tenon_library_check(c->bytes, c->size, &t->error)) {
+        t->why = "invalid";
+        return NULL;
+    }
+    void *handle = open_anyhow(path, c, t);
+    tenon_nif_library *library = handle ? calloc(1, sizeof *library) : NULL;
+    if (!library)
+        return NULL;
+    library->hash = c->hash;
+    library->size = c->size;
+    if (!fill_library(env, library, handle, t)) {
+        free_library(library);
+        return NULL;
+    }
+    library->next = libraries;
+    return libraries = library;
+}
+
+/* Under the lock. */
+static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble *t)
+{
+    content c = {0};
+    tenon_nif_library *library = read_file(path, &c, t) ? open_content(env, path, &c, t) : NULL;
+    free(c.bytes);
+    return library;
+}
+
+/* A path as the system wants it. */
+static bool get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[4096])
+{
+    ErlNifBinary text;
+    if (!enif_inspect_binary(env, term, &text) || text.size == 0 || text.size >= 4096 ||
+        memchr(text.data, 0, text.size))
+        return false;
+    memcpy(path, text.data, text.size);
+    path[text.size] = '\0';
+    return true;
+}
+
+/* {:ok, {doc, [{signature, doc}]}} */
+TENON_NIF(library_describe)
+{
+    (void)argc;
+    char path[4096];
+    trouble t = {.why = "invalid", .error.message = "no memory"};
+    if (!get_path(env, argv[0], path))
+        return enif_make_badarg(env);
+    pthread_mutex_lock(&lock);
+    tenon_nif_library *library = open_library(env, path, &t);
+    pthread_mutex_unlock(&lock);
+    if (!library)
+        return trouble_term(env, &t, path);
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    for (int64_t i = library->nfunctions - 1; i >= 0; i--) {
+        const tenon_function *f = &library->functions[i].function;
+        ERL_NIF_TERM item =
+            enif_make_tuple2(env, tenon_nif_make_text(env, f->signature), tenon_nif_make_text(env, f->doc));
+        list = enif_make_list_cell(env, item, list);
+    }
+    return tenon_nif_ok(env, enif_make_tuple2(env, tenon_nif_make_text(env, library->module->doc), list));
+}
+
+/* -------------------------------------------------------------------------------------------------------- bindings
+ *
+ * A module is bound under its atom and an identifier of what it was compiled with, so that old and new code of one
+ * module each find theirs. Nothing is ever removed: a call needs no lock. */
+
+typedef struct binding {
+    int64_t count;
+    tenon_nif_bound functions[];
+} binding;
+
+typedef struct entry {
+    struct entry *next;
+    ERL_NIF_TERM module;
+    uint64_t id;
+    _Atomic(binding *) current; /* NULL: its library could not be opened */
+} entry;
+
+enum { BUCKETS = 256, INDEX_BITS = 20 };
+static _Atomic(entry *) table[BUCKETS];
+
+static _Atomic(entry *) *bucket_of(ERL_NIF_TERM module, uint64_t id)
+{
+    return &table[(module >> 6 ^ id) % BUCKETS]; /* the low bits of an atom are its tag */
+}
+
+static entry *find_entry(ERL_NIF_TERM module, uint64_t id)
+{
+    entry *e = atomic_load_explicit(bucket_of(module, id), memory_order_acquire);
+    while (e && (e->module != module || e->id != id))
+        e = e->next;
+    return e;
+}
+
+const tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
+{
+    entry *e = find_entry(module, key >> INDEX_BITS);
+    binding *b = e ? atomic_load_explicit(&e->current, memory_order_acquire) : NULL;
+    int64_t index = (int64_t)(key & ((1u << INDEX_BITS) - 1));
+    return b && index < b->count ? &b->functions[index] : NULL;
+}
+
+/* Under the lock. Takes `b`; a module that is loaded again with the same library keeps what it has. */
+static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
+{
+    entry *e = find_entry(module, id);
+    if (!e) {
+        if (!b || !(e = malloc(sizeof *e)))
+            return !b;
+        _Atomic(entry *) *bucket = bucket_of(module, id);
+        e->module = module;
+        e->id = id;
+        atomic_init(&e->current, b);
+        e->next = atomic_load_explicit(bucket, memory_order_relaxed);
+        atomic_store_explicit(bucket, e, memory_order_release);
+        return true;
+    }
+    binding *old = atomic_load_explicit(&e->current, memory_order_relaxed);
+    bool same = b && old && old->count == b->count &&
+                memcmp(old->functions, b->functions, (size_t)b->count * sizeof *b->functions) == 0;
+    if (same)
+        free(b);
+    else /* the old one may be in use, and stays */
+        atomic_store_explicit(&e->current, b, memory_order_release);
+    return true;
+}
+
+/* Whether two signatures are the same but for white space outside of their strings. */
+static bool same_signature(const char *a, const char *b)
+{
+    char quote = 0;
+    for (;; a++, b++) {
+        if (!quote) {
+            size_t space_a = strspn(a, " \t\r\n\v\f"), space_b = strspn(b, " \t\r\n\v\f");
+            a += space_a;
+            b += space_b;
+            if (*a && *b && !space_a != !space_b)
+                return false;
+        }
+        if (*a != *b)
+            return false;
+        if (!*a)
+            return true;
+        if (quote ? *a == quote : *a == '\'' || *a == '"')
+            quote = quote ? 0 : *a;
+    }
+}
+
+/* Find the function of a signature, which the module was compiled with. */
+static bool bind_one(const tenon_nif_library *library, const char *signature, tenon_nif_bound *out, trouble *t)
+{
+    size_t length = strcspn(signature, "( ");
+    for (int64_t i = 0; i < library->nfunctions; i++) {
+        const tenon_nif_function *f = &library->functions[i];
+        if (strlen(f->signature->name) != length || strncmp(f->signature->name, signature, length) != 0)
+            continue;
+        out->function = f;
+        return same_signature(f->function.signature, signature) ||
+               fail(t, "signature",
+                    "the function '%s' is another than the module was compiled with; compile it again\n  the module: "
+                    "%.300s\n  the library: %.300s",
+                    f->signature->name, signature, f->function.signature);
+    }
+    return fail(t, "signature",
+                "it has no function '%.*s', which the module was compiled with; compile it again\n  the module: %.300s",
+                (int)length, signature, signature);
+}
+
+/* [{signature, :auto | :normal | :dirty}]. NULL: badarg, or `t` says why. */
+static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_NIF_TERM list, trouble *t)
+{
+    unsigned count;
+    if (!enif_get_list_length(env, list, &count))
+        return NULL;
+    binding *b = calloc(1, sizeof *b + count * sizeof *b->functions);
+    ERL_NIF_TERM item;
+    for (unsigned i = 0; b && enif_get_list_cell(env, list, &item, &list); i++) {
+        char signature[8192], where[8];
+        const ERL_NIF_TERM *parts;
+        ErlNifBinary text;
+        int arity;
+        bool read = enif_get_tuple(env, item, &arity, &parts) && arity == 2 &&
+                    enif_inspect_binary(env, parts[0], &text) && text.size < sizeof signature &&
+                    enif_get_atom(env, parts[1], where, sizeof where, ERL_NIF_LATIN1);
+        if (read) {
+            memcpy(signature, text.data, text.size);
+            signature[text.size] = '\0';
+            b->functions[i].where = strcmp(where, "dirty") == 0    ? TENON_NIF_DIRTY
+                                    : strcmp(where, "normal") == 0 ? TENON_NIF_NORMAL
+                                                                   : TENON_NIF_AUTO;
+        }
+        if (!read || !bind_one(library, signature, &b->functions[i], t)) {
+            free(b);
+            return NULL;
+        }
+        b->count++;
+    }
+    return b;
+}
+
+static bool load_library(tenon_nif_library *library, trouble *t)
+{
+    if (!library->loaded) {
+        t->why = "load";
+        library->loaded = !library->module->load || tenon_nif_call_load(library, &t->error);
+    }
+    return library->loaded;
+}
+
+/* module, {id, path, [{signature, scheduler}]} -> :ok */
+TENON_NIF(library_open)
+{
+    (void)argc;
+    char path[4096];
+    trouble t = {.why = "invalid", .error.message = "no memory"};
+    const ERL_NIF_TERM *parts;
+    ErlNifUInt64 id;
+    int arity;
+    if (!enif_is_atom(env, argv[0]) || !enif_get_tuple(env, argv[1], &arity, &parts) || arity != 3 ||
+        !enif_get_uint64(env, parts[0], &id) || !get_path(env, parts[1], path) || !enif_is_list(env, parts[2]))
+        return enif_make_badarg(env);
+    pthread_mutex_lock(&lock);
+    tenon_nif_library *library = open_library(env, path, &t);
+    binding *b = library ? bind_all(env, library, parts[2], &t) : NULL;
+    if (b && !load_library(library, &t)) {
+        free(b);
+        b = NULL;
+    }
+    bool done = publish(argv[0], id, b) && b;
+    pthread_mutex_unlock(&lock);
+    return done ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
+}
+
+/* --------------------------------------------------------------------------------------------------------- handles */
+
+/* What outlives the resource: the reaper destroys the object, since that may take long. */
+typedef struct held {
+    tenon_deferred_node node;
+    void *object;
+    void (*destroy)(void *);
+} held;
+
+struct tenon_nif_handle {
+    const tenon_nif_library *library;
+    const char *type; /* the signature's */
+    held *held;
+};
+
+static ErlNifResourceType *handle_type;
+
+static void destroy_held(void *owner)
+{
+    held *h = owner;
+    h->destroy(h->object);
+    free(h);
+}
+
+static void handle_destructor(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    tenon_nif_handle *handle = object;
+    if (!handle->held)
+        return;
+    if (handle->held->destroy)
+        tenon_nif_reap(&handle->held->node, destroy_held, handle->held);
+    else
+        free(handle->held);
+}
+
+tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
+                                       void (*destroy)(void *))
+{
+    held *h = malloc(sizeof *h);
+    tenon_nif_handle *handle = h ? enif_alloc_resource(handle_type, sizeof *handle) : NULL;
+    if (!handle) {
+        free(h);
+        return NULL;
+    }
+    h->object = object;
+    h->destroy = destroy;
+    handle->library = library;
+    handle->type = type;
+    handle->held = h;
+    return handle;
+}
+
+void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
+                              ERL_NIF_TERM *error)
+{
+    const tenon_signature *s = function->signature;
+    const tenon_parameter *param = &s->params[index];
+    void *object;
+    if (!enif_get_resource(env, term, handle_type, &object)) {
+        *error = tenon_nif_wrong_kind(env, function, index, term);
+        return NULL;
+    }
+    const tenon_nif_handle *handle = object;
+    if (handle->library == function->library && strcmp(handle->type, param->handle) == 0)
+        return handle->held->object;
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
+    *error = tenon_nif_error(env, reason, s->name, param->name,
+                             "%s(): argument '%s': expected %s, got a handle '%s' of %s%s", s->name, param->name,
+                             param->type, handle->type, handle->library->module->name,
+                             handle->library == function->library ? "" : ", which is another library than this one");
+    return NULL;
+}
+
+bool tenon_nif_library_init(ErlNifEnv *env)
+{
+    ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
+    ErlNifResourceType *type = enif_open_resource_type(env, NULL, "tenon_handle", handle_destructor, flags, NULL);
+    if (type)
+        handle_type = type;
+    return type != NULL;
+}

@@ -1,0 +1,103 @@
+/* What the sources of the function host share: library.c opens libraries, values.c turns terms into values, call.c calls. */
+#ifndef TENON_NIF_LIBRARY_H
+#define TENON_NIF_LIBRARY_H
+
+#include "nif.h"
+
+typedef struct tenon_nif_library tenon_nif_library;
+
+/* A function of a library, with what can be known before a call. */
+typedef struct tenon_nif_function {
+    const tenon_nif_library *library;
+    tenon_function function;
+    tenon_signature *signature;
+    ERL_NIF_TERM *names;    /* of the parameters, as atoms */
+    ERL_NIF_TERM **choices; /* the atoms of each enum, of the parameters, then of the results; else NULL. An atom that
+                               cannot be made is 0 */
+} tenon_nif_function;
+
+/* An open library: never closed, and never changed once a module is bound to it. */
+struct tenon_nif_library {
+    tenon_nif_library *next;
+    uint64_t hash; /* of the file's content */
+    size_t size;
+    const tenon_module *module;
+    void *state; /* what `load` made */
+    bool loaded;
+    int64_t nfunctions;
+    tenon_nif_function *functions;
+};
+
+/* Where a function runs. */
+typedef enum tenon_nif_where { TENON_NIF_AUTO, TENON_NIF_NORMAL, TENON_NIF_DIRTY } tenon_nif_where;
+
+typedef struct tenon_nif_bound {
+    const tenon_nif_function *function;
+    tenon_nif_where where;
+} tenon_nif_bound;
+
+/* What a module has bound under a key, or NULL. Any thread, without a lock. */
+const tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
+
+/* Call a module's `load`, once. False: `err` says why. */
+bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err);
+
+/* ------------------------------------------------------------------------------------------------ memory of a call */
+
+/* Memory that lives as long as a call. */
+typedef struct tenon_nif_block {
+    struct tenon_nif_block *next;
+    size_t padding; /* so that what follows is aligned to 16 */
+} tenon_nif_block;
+
+/* `size` bytes, aligned; NULL where there is no memory, or no such alignment. */
+void *tenon_nif_block_new(tenon_nif_block **list, size_t size, size_t align);
+void tenon_nif_blocks_free(tenon_nif_block *list);
+
+/* ---------------------------------------------------------------------------------------------------------- values */
+
+/* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
+void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
+
+/* Whether the bytes are UTF-8. */
+bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
+/* Put a "?" where they are not; in place. */
+void tenon_nif_mend_utf8(char *text, size_t length);
+
+/* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
+ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
+
+/* Turn a term into a value of the parameter's kind, which is no tensor. `bytes` grows by what was read, and where it
+ * would pass `limit` nothing more is done: *go_dirty is set. False: that, or *error is {:error, …}. */
+typedef struct tenon_nif_reader {
+    ErlNifEnv *env;
+    const tenon_nif_function *function;
+    tenon_nif_block **blocks;
+    size_t bytes;
+    size_t limit;
+    bool go_dirty;
+    ERL_NIF_TERM error;
+} tenon_nif_reader;
+bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
+
+/* A result that is no tensor and no handle, as a term. False: *error is {:error, …}. */
+bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const tenon_value *value,
+                          ERL_NIF_TERM *out);
+
+/* A binary of a text that ends with 0; nil for NULL. */
+ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text);
+ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t length);
+
+/* --------------------------------------------------------------------------------------------------------- handles */
+
+/* A resource: an object of a library's. The reaper destroys it. */
+typedef struct tenon_nif_handle tenon_nif_handle;
+
+/* Takes `object` on success. One count: enif_release_resource. NULL: no memory. */
+tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
+                                       void (*destroy)(void *));
+/* The object inside, or NULL with *error where it is no handle of this library and type. */
+void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
+                              ERL_NIF_TERM *error);
+
+#endif

@@ -1,0 +1,207 @@
+#include "nif.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------- from_list */
+
+/* The type of a list of which nothing was said, as in Nx: what can hold all its numbers. */
+enum { HAS_BOOL = 1, HAS_INTEGER = 2, HAS_FLOAT = 4, HAS_COMPLEX = 8 };
+
+typedef struct reader {
+    ErlNifEnv *env;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_dtype dtype;
+    char *data; /* where the next element goes; NULL while only the kinds are looked at */
+    unsigned kinds;
+    ERL_NIF_TERM error; /* 0: none */
+} reader;
+
+static bool fail(reader *r, ERL_NIF_TERM error)
+{
+    r->error = error;
+    return false;
+}
+
+static bool look_at(reader *r, ERL_NIF_TERM term)
+{
+    double unused;
+    if (enif_is_identical(term, tenon_nif_atoms.yes) || enif_is_identical(term, tenon_nif_atoms.no))
+        r->kinds |= HAS_BOOL;
+    else if (enif_is_tuple(r->env, term))
+        r->kinds |= HAS_COMPLEX;
+    else if (enif_is_atom(r->env, term) || enif_get_double(r->env, term, &unused))
+        r->kinds |= HAS_FLOAT;
+    else
+        r->kinds |= HAS_INTEGER;
+    return true;
+}
+
+static bool read_element(reader *r, ERL_NIF_TERM term)
+{
+    if (!r->data)
+        return look_at(r, term);
+    if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
+        char type[32];
+        tenon_dtype_format(r->dtype, type, sizeof type);
+        ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
+        return fail(r, tenon_nif_error(r->env, reason, "from_list", "list",
+                                       "from_list(): argument 'list': %T is no value of type %s, or beyond it", 0, type));
+    }
+    r->data += r->dtype.bits / 8;
+    return true;
+}
+
+static bool read_level(reader *r, ERL_NIF_TERM term, int32_t dim)
+{
+    if (dim == r->ndim)
+        return read_element(r, term);
+    ERL_NIF_TERM head;
+    int64_t count = 0;
+    while (count < r->shape[dim] && enif_get_list_cell(r->env, term, &head, &term)) {
+        if (!read_level(r, head, dim + 1))
+            return false;
+        count++;
+    }
+    if (count == r->shape[dim] && enif_is_empty_list(r->env, term))
+        return true;
+    return fail(r, tenon_nif_badarg(r->env, "from_list", "list", "lists that are equally long at each level"));
+}
+
+/* Depth and lengths are those of the first elements; read_level sees to the others. */
+static bool find_shape(reader *r, ERL_NIF_TERM term)
+{
+    while (enif_is_list(r->env, term)) {
+        unsigned length;
+        if (r->ndim == TENON_MAX_NDIM || !enif_get_list_length(r->env, term, &length))
+            return fail(r, tenon_nif_badarg(r->env, "from_list", "list", "proper lists, at most 64 levels"));
+        r->shape[r->ndim++] = length;
+        ERL_NIF_TERM tail;
+        if (!enif_get_list_cell(r->env, term, &term, &tail))
+            break;
+    }
+    return true;
+}
+
+static tenon_dtype type_for(unsigned kinds)
+{
+    if (kinds & HAS_COMPLEX)
+        return TENON_C64;
+    if (kinds & HAS_FLOAT || kinds == 0)
+        return TENON_F32;
+    return kinds & HAS_INTEGER ? TENON_I64 : TENON_BOOL;
+}
+
+static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    const char *function = "from_list";
+    reader r = {.env = env};
+    bool has_type = !enif_is_identical(argv[1], tenon_nif_atoms.nil);
+    if (has_type && (!tenon_nif_get_type(env, argv[1], &r.dtype) || !tenon_nif_type_has_terms(r.dtype)))
+        return tenon_nif_bad_type(env, argv[1], function, "type");
+    if (!find_shape(&r, argv[0]))
+        return r.error;
+    if (!has_type) {
+        if (!read_level(&r, argv[0], 0))
+            return r.error;
+        r.dtype = type_for(r.kinds);
+    }
+    tenon_tensor *tensor;
+    tenon_error err;
+    /* Zeroed: what is half written when a later element is refused is never seen, and valgrind need not know that. */
+    if (tenon_tensor_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
+        return tenon_nif_core_error(env, &err, function, "list");
+    r.data = tenon_tensor_view(tensor)->data;
+    if (!read_level(&r, argv[0], 0)) {
+        tenon_tensor_release(tensor);
+        return r.error;
+    }
+    ERL_NIF_TERM term = tenon_nif_make_owned(env, tensor, function);
+    return enif_is_map(env, term) ? tenon_nif_ok(env, term) : term;
+}
+
+/* Whether the nested lists may have many elements, without walking them all. */
+static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
+{
+    int64_t product = 1;
+    ERL_NIF_TERM head = list, tail;
+    while (enif_get_list_cell(env, list, &head, &tail)) {
+        int64_t length = 1;
+        ERL_NIF_TERM unused;
+        while (length <= TENON_NIF_DIRTY_ELEMENTS && enif_get_list_cell(env, tail, &unused, &tail))
+            length++;
+        product *= length;
+        if (product > TENON_NIF_DIRTY_ELEMENTS)
+            return true;
+        list = head;
+    }
+    return false;
+}
+
+TENON_NIF(from_list)
+{
+    if (is_long(env, argv[0]))
+        return tenon_nif_dirty(env, "from_list", from_list, argc, argv);
+    return from_list(env, argc, argv);
+}
+
+/* --------------------------------------------------------------------------------------------------------- to_list */
+
+static ERL_NIF_TERM list_level(ErlNifEnv *env, const tenon_view *view, int32_t dim, const char *data)
+{
+    if (dim == view->ndim)
+        return tenon_nif_make_element(env, view->dtype, data);
+    int64_t step = view->strides[dim] * (view->dtype.bits / 8);
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    for (int64_t i = view->shape[dim] - 1; i >= 0; i--)
+        list = enif_make_list_cell(env, list_level(env, view, dim + 1, data + i * step), list);
+    return list;
+}
+
+static ERL_NIF_TERM list_pinned(ErlNifEnv *env, tenon_nif_tensor *tensor)
+{
+    const tenon_view *view = tenon_tensor_view(tensor->tensor);
+    tenon_nif_access access = tenon_nif_read_begin(tensor->storage);
+    if (access != TENON_NIF_GRANTED)
+        return tenon_nif_access_error(env, access, "to_list", "tensor");
+    ERL_NIF_TERM list = list_level(env, view, 0, view->data);
+    tenon_nif_read_end(tensor->storage);
+    return tenon_nif_ok(env, list);
+}
+
+static ERL_NIF_TERM to_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "to_list", "tensor", &result);
+    if (!tensor)
+        return result;
+    result = list_pinned(env, tensor);
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}
+
+TENON_NIF(to_list)
+{
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "to_list", "tensor", &result);
+    if (!tensor)
+        return result;
+    const tenon_view *view = tenon_tensor_view(tensor->tensor);
+    if (!tenon_device_on_host(view->device)) {
+        ERL_NIF_TERM device = tenon_nif_make_device(env, view->device);
+        result = tenon_nif_error(
+            env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device), "to_list",
+            "tensor", "to_list(): argument 'tensor' is in memory that the CPU cannot read");
+    } else if (!tenon_nif_type_has_terms(view->dtype)) {
+        result = tenon_nif_bad_type(env, tenon_nif_make_type(env, view->dtype), "to_list", "tensor");
+    } else if (view->numel > TENON_NIF_DIRTY_ELEMENTS) {
+        result = tenon_nif_dirty(env, "to_list", to_list, argc, argv);
+    } else {
+        result = list_pinned(env, tensor);
+    }
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}

@@ -1,0 +1,355 @@
+#include "nif.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The runtime keeps binaries up to this size on each process's heap, and copies them with their term. */
+enum { HEAP_BINARY = 64 };
+
+/* ----------------------------------------------------------------------------------------------------- from binaries */
+
+static size_t natural_alignment(tenon_dtype dtype)
+{
+    size_t bytes = (size_t)dtype.bits / (dtype.code == TENON_CODE_COMPLEX ? 16 : 8);
+    return bytes ? bytes : 1;
+}
+
+static bool set_error(ERL_NIF_TERM *error, ERL_NIF_TERM term)
+{
+    *error = term;
+    return false;
+}
+
+static bool copy_binary(ErlNifEnv *env, const ErlNifBinary *binary, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, const char *function, tenon_tensor **tensor, tenon_nif_storage **storage,
+                        ERL_NIF_TERM *error)
+{
+    tenon_error err;
+    if (tenon_tensor_alloc(dtype, ndim, shape, 0, tensor, &err))
+        return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
+    if (binary->size)
+        memcpy(tenon_tensor_view(*tensor)->data, binary->data, binary->size);
+    *storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_OURS, NULL, 0);
+    if (!*storage) {
+        tenon_tensor_release(*tensor);
+        return set_error(error, tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL,
+                                                "%s(): no memory", function));
+    }
+    (*storage)->copied = true;
+    return true;
+}
+
+/* Put the binary into an environment of its own. False where the runtime moved its bytes, or has no memory. */
+static bool hold_term(ERL_NIF_TERM binary, const ErlNifBinary *bytes, ErlNifEnv **out, ERL_NIF_TERM *held)
+{
+    if (bytes->size <= HEAP_BINARY)
+        return false;
+    ErlNifEnv *own = enif_alloc_env();
+    if (!own)
+        return false;
+    ErlNifBinary inside;
+    *held = enif_make_copy(own, binary);
+    if (!enif_inspect_binary(own, *held, &inside) || inside.data != bytes->data) {
+        enif_free_env(own);
+        return false;
+    }
+    *out = own;
+    return true;
+}
+
+/* The tensor on a binary that is held, and its storage. */
+static bool wrap_binary(ErlNifEnv *env, const ErlNifBinary *bytes, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, ErlNifEnv *own, ERL_NIF_TERM held, const char *function,
+                        tenon_tensor **tensor, tenon_nif_storage **storage, ERL_NIF_TERM *error)
+{
+    tenon_error err;
+    tenon_blob blob = {.data = bytes->data,
+                       .data_size = bytes->size,
+                       .dtype = dtype,
+                       .ndim = ndim,
+                       .shape = shape,
+                       .flags = TENON_READ_ONLY};
+    if (tenon_tensor_from_blob(&blob, tensor, &err))
+        *error = tenon_nif_core_error(env, &err, function, "shape");
+    else if ((*storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_BINARY, own, held)))
+        return true;
+    else {
+        tenon_tensor_release(*tensor);
+        *error = tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
+                                 function);
+    }
+    enif_free_env(own);
+    return false;
+}
+
+bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                           tenon_nif_copy copy, const char *function, const char *argument, tenon_tensor **tensor,
+                           tenon_nif_storage **storage, ERL_NIF_TERM *error)
+{
+    ErlNifBinary bytes;
+    tenon_error err;
+    int64_t numel, expected;
+    if (!enif_inspect_binary(env, binary, &bytes))
+        return set_error(error, tenon_nif_badarg(env, function, argument, "a binary"));
+    if (tenon_shape_numel(ndim, shape, &numel, &err))
+        return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
+    if (__builtin_mul_overflow(numel, dtype.bits / 8, &expected) || (uint64_t)expected != bytes.size) {
+        ERL_NIF_TERM wanted = enif_make_int64(env, expected), got = enif_make_uint64(env, bytes.size);
+        return set_error(error,
+                         tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, wanted, got),
+                                         function, argument,
+                                         "%s(): argument '%s': the shape and type need %" PRId64 " bytes, got %zu",
+                                         function, argument, expected, bytes.size));
+    }
+    size_t need = natural_alignment(dtype), rest = (uintptr_t)bytes.data % need;
+    ErlNifEnv *own;
+    ERL_NIF_TERM held;
+    if (copy != TENON_NIF_COPY_ALWAYS && rest == 0 && hold_term(binary, &bytes, &own, &held))
+        return wrap_binary(env, &bytes, dtype, ndim, shape, own, held, function, tensor, storage, error);
+    if (copy == TENON_NIF_COPY_NEVER && rest) {
+        size_t got = rest & (~rest + 1);
+        return set_error(
+            error, tenon_nif_error(env,
+                                   enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need),
+                                                    enif_make_uint64(env, got)),
+                                   function, argument,
+                                   "%s(): argument '%s': its address must be a multiple of %zu, and is one of %zu; "
+                                   "copy: :allow copies it",
+                                   function, argument, need, got));
+    }
+    if (copy == TENON_NIF_COPY_NEVER)
+        return set_error(error, tenon_nif_error(env, tenon_nif_atoms.would_copy, function, argument,
+                                                "%s(): argument '%s': the runtime copies binaries of 64 bytes or less "
+                                                "and those that do not start at a byte; copy: :allow lets it",
+                                                function, argument));
+    return copy_binary(env, &bytes, dtype, ndim, shape, function, tensor, storage, error);
+}
+
+static bool get_copy(ERL_NIF_TERM term, tenon_nif_copy *out)
+{
+    if (enif_is_identical(term, tenon_nif_atoms.never))
+        *out = TENON_NIF_COPY_NEVER;
+    else if (enif_is_identical(term, tenon_nif_atoms.allow))
+        *out = TENON_NIF_COPY_ALLOW;
+    else if (enif_is_identical(term, tenon_nif_atoms.always))
+        *out = TENON_NIF_COPY_ALWAYS;
+    else
+        return false;
+    return true;
+}
+
+static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    const char *function = "from_binary";
+    ErlNifBinary bytes;
+    tenon_dtype dtype;
+    tenon_nif_copy copy;
+    int32_t ndim = 1;
+    int64_t shape[TENON_MAX_NDIM];
+    if (!enif_inspect_binary(env, argv[0], &bytes))
+        return tenon_nif_badarg(env, function, "binary", "a binary");
+    if (!tenon_nif_get_type(env, argv[1], &dtype))
+        return tenon_nif_bad_type(env, argv[1], function, "type");
+    if (enif_is_identical(argv[2], tenon_nif_atoms.nil))
+        shape[0] = (int64_t)bytes.size / (dtype.bits / 8);
+    else if (!tenon_nif_get_dims(env, argv[2], &ndim, shape))
+        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+    if (!get_copy(argv[3], &copy))
+        return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
+    tenon_tensor *tensor;
+    tenon_nif_storage *storage;
+    ERL_NIF_TERM error;
+    if (!tenon_nif_hold_binary(env, argv[0], dtype, ndim, shape, copy, function, "binary", &tensor, &storage, &error))
+        return error;
+    /* A tensor made from a binary is frozen whatever its size; who asks for a copy gets memory of his own. */
+    if (copy != TENON_NIF_COPY_ALWAYS)
+        (void)tenon_nif_freeze(storage);
+    ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
+    enif_release_resource(storage);
+    return tenon_nif_ok(env, term);
+}
+
+TENON_NIF(from_binary)
+{
+    ErlNifBinary bytes;
+    tenon_dtype dtype;
+    /* Only a copy takes long. */
+    if (enif_inspect_binary(env, argv[0], &bytes) && bytes.size > TENON_NIF_DIRTY_BYTES &&
+        tenon_nif_get_type(env, argv[1], &dtype) &&
+        (enif_is_identical(argv[3], tenon_nif_atoms.always) || (uintptr_t)bytes.data % natural_alignment(dtype)))
+        return tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
+    return from_binary(env, argc, argv);
+}
+
+/* ------------------------------------------------------------------------------------------------------- to binaries */
+
+/* The bytes of a view of a frozen storage, as they are. */
+static ERL_NIF_TERM show(ErlNifEnv *env, const tenon_view *view, size_t size, tenon_nif_storage *storage)
+{
+    if (storage->origin != TENON_NIF_BINARY)
+        return enif_make_resource_binary(env, storage, size ? view->data : "", size);
+    const tenon_view *whole = tenon_tensor_view(storage->root);
+    ERL_NIF_TERM binary = enif_make_copy(env, storage->owner);
+    if (size == (size_t)tenon_view_nbytes(whole))
+        return binary;
+    size_t offset = size ? (size_t)((const char *)view->data - (const char *)whole->data) : 0;
+    return enif_make_sub_binary(env, binary, offset, size);
+}
+
+static ERL_NIF_TERM copy_out(ErlNifEnv *env, const tenon_view *view, size_t size)
+{
+    ERL_NIF_TERM term;
+    tenon_error err;
+    int64_t dims[2 * TENON_MAX_NDIM];
+    tenon_view target;
+    ErlNifBinary binary;
+    if (!enif_alloc_binary(size, &binary))
+        return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "to_binary", NULL,
+                               "to_binary(): no memory for %zu bytes", size);
+    tenon_dl_tensor source = {.data = binary.data,
+                              .device = tenon_device_of(TENON_CPU, 0),
+                              .ndim = view->ndim,
+                              .dtype = view->dtype,
+                              .shape = view->shape};
+    if ((size && tenon_view_init(&target, &source, 0, dims, &err)) || (size && tenon_copy(&target, view, &err))) {
+        enif_release_binary(&binary);
+        return tenon_nif_core_error(env, &err, "to_binary", "tensor");
+    }
+    term = enif_make_binary(env, &binary);
+    return tenon_nif_ok(env, term);
+}
+
+static ERL_NIF_TERM copy_pinned(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "to_binary", "tensor", &result);
+    if (!tensor)
+        return result;
+    tenon_nif_access access = tenon_nif_read_begin(tensor->storage);
+    if (access == TENON_NIF_GRANTED) {
+        const tenon_view *view = tenon_tensor_view(tensor->tensor);
+        result = copy_out(env, view, (size_t)tenon_view_nbytes(view));
+        tenon_nif_read_end(tensor->storage);
+    } else {
+        result = tenon_nif_access_error(env, access, "to_binary", "tensor");
+    }
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}
+
+/* Why the bytes cannot be shown as they are: :not_contiguous or :would_copy; 0 where they can. */
+static ERL_NIF_TERM why_copy(const tenon_view *view, tenon_nif_storage *storage, const char **text)
+{
+    if (!(view->flags & TENON_VIEW_C)) {
+        *text = "its elements do not lie one behind the other in C order";
+        return tenon_nif_atoms.not_contiguous;
+    }
+    if (storage->origin == TENON_NIF_FOREIGN && !tenon_nif_frozen(storage)) {
+        *text = "its memory is somebody else's, who may change it (immutable: true when it is made says he does not)";
+        return tenon_nif_atoms.would_copy;
+    }
+    return 0;
+}
+
+TENON_NIF(to_binary)
+{
+    const char *function = "to_binary", *text = NULL;
+    tenon_nif_copy copy;
+    ERL_NIF_TERM result, why = 0;
+    if (!get_copy(argv[1], &copy))
+        return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], function, "tensor", &result);
+    if (!tensor)
+        return result;
+    const tenon_view *view = tenon_tensor_view(tensor->tensor);
+    size_t size = (size_t)tenon_view_nbytes(view);
+    if (!tenon_device_on_host(view->device)) {
+        ERL_NIF_TERM device = tenon_nif_make_device(env, view->device);
+        result = tenon_nif_error(
+            env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device), function,
+            "tensor", "to_binary(): argument 'tensor' is in memory that the CPU cannot read");
+    } else if (copy != TENON_NIF_COPY_ALWAYS && !(why = why_copy(view, tensor->storage, &text))) {
+        tenon_nif_access access = tenon_nif_freeze(tensor->storage);
+        result = access == TENON_NIF_GRANTED ? tenon_nif_ok(env, show(env, view, size, tensor->storage))
+                                             : tenon_nif_access_error(env, access, function, "tensor");
+    } else if (copy == TENON_NIF_COPY_NEVER) {
+        result = tenon_nif_error(env, why, function, "tensor",
+                                 "to_binary(): argument 'tensor' needs a copy: %s; copy: :allow makes one", text);
+    } else if (size > TENON_NIF_DIRTY_BYTES) {
+        result = tenon_nif_dirty(env, function, copy_pinned, argc, argv);
+    } else {
+        result = copy_pinned(env, argc, argv);
+    }
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ others */
+
+static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    (void)argc;
+    const char *function = "zeros";
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_dtype dtype;
+    tenon_tensor *tensor;
+    tenon_error err;
+    if (!tenon_nif_get_dims(env, argv[0], &ndim, shape))
+        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+    if (!tenon_nif_get_type(env, argv[1], &dtype))
+        return tenon_nif_bad_type(env, argv[1], function, "type");
+    if (tenon_tensor_alloc(dtype, ndim, shape, TENON_ZEROED, &tensor, &err))
+        return tenon_nif_core_error(env, &err, function, "shape");
+    ERL_NIF_TERM term = tenon_nif_make_owned(env, tensor, function);
+    return enif_is_map(env, term) ? tenon_nif_ok(env, term) : term;
+}
+
+TENON_NIF(zeros)
+{
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM], numel;
+    tenon_dtype dtype;
+    if (tenon_nif_get_dims(env, argv[0], &ndim, shape) && !tenon_shape_numel(ndim, shape, &numel, NULL) &&
+        tenon_nif_get_type(env, argv[1], &dtype) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8))
+        return tenon_nif_dirty(env, "zeros", zeros, argc, argv);
+    return zeros(env, argc, argv);
+}
+
+TENON_NIF(writable)
+{
+    (void)argc;
+    ERL_NIF_TERM error;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "writable?", "tensor", &error);
+    if (!tensor)
+        return error;
+    bool writable = !tensor->storage->readonly && !tenon_nif_frozen(tensor->storage);
+    tenon_nif_tensor_unpin(tensor);
+    return writable ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+}
+
+TENON_NIF(copied)
+{
+    (void)argc;
+    ERL_NIF_TERM error;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "copied?", "tensor", &error);
+    if (!tensor)
+        return error;
+    bool copied = tensor->storage->copied;
+    tenon_nif_tensor_unpin(tensor);
+    return copied ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+}
+
+TENON_NIF(stats)
+{
+    (void)argc;
+    (void)argv;
+    tenon_counts counts = tenon_stats();
+    ERL_NIF_TERM keys[] = {tenon_nif_atoms.live, tenon_nif_atoms.bytes, tenon_nif_atoms.deferred}, map;
+    ERL_NIF_TERM values[] = {enif_make_int64(env, counts.tensors), enif_make_int64(env, counts.bytes),
+                             enif_make_int64(env, counts.deferred)};
+    enif_make_map_from_arrays(env, keys, values, 3, &map);
+    return map;
+}

@@ -1,0 +1,351 @@
+/* Terms as the values of a signature's kinds, and back. */
+#include "library.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------------------------------------------- blocks */
+
+void *tenon_nif_block_new(tenon_nif_block **list, size_t size, size_t align)
+{
+    if (align < 16)
+        align = 16;
+    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon_nif_block))
+        return NULL;
+    tenon_nif_block *block = malloc(sizeof *block + align + size);
+    if (!block)
+        return NULL;
+    block->next = *list;
+    *list = block;
+    uintptr_t start = (uintptr_t)(block + 1);
+    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
+}
+
+void tenon_nif_blocks_free(tenon_nif_block *list)
+{
+    while (list) {
+        tenon_nif_block *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- texts */
+
+/* The length of the character at `text`, or 0 where it is none: no overlong forms, no surrogates, nothing cut off. */
+static size_t utf8_length(const unsigned char *text, size_t left)
+{
+    unsigned char first = text[0];
+    if (first < 0x80)
+        return 1;
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || length > left)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    bool wrong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
+                 (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f);
+    return wrong ? 0 : length;
+}
+
+bool tenon_nif_is_utf8(const unsigned char *text, size_t length)
+{
+    for (size_t at = 0, step; at < length; at += step) {
+        step = utf8_length(text + at, length - at);
+        if (step == 0)
+            return false;
+    }
+    return true;
+}
+
+void tenon_nif_mend_utf8(char *text, size_t length)
+{
+    for (size_t at = 0; at < length;) {
+        size_t step = utf8_length((const unsigned char *)text + at, length - at);
+        if (step == 0)
+            text[at] = '?';
+        at += step ? step : 1;
+    }
+}
+
+ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t length)
+{
+    ERL_NIF_TERM term;
+    unsigned char *bytes = enif_make_new_binary(env, length, &term);
+    if (length)
+        memcpy(bytes, text, length);
+    return term;
+}
+
+ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text)
+{
+    return text ? tenon_nif_make_string(env, text, strlen(text)) : tenon_nif_atoms.nil;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- errors */
+
+/* The name of a struct's module without "Elixir."; false where the term is no struct. */
+static bool struct_name(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
+{
+    char name[256];
+    ERL_NIF_TERM module;
+    if (!enif_get_map_value(env, term, tenon_nif_atoms.__struct__, &module) ||
+        !enif_get_atom(env, module, name, sizeof name, ERL_NIF_LATIN1))
+        return false;
+    snprintf(buffer, size, "%s", strncmp(name, "Elixir.", 7) == 0 ? name + 7 : name);
+    tenon_nif_mend_utf8(buffer, strlen(buffer));
+    return true;
+}
+
+void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
+{
+    static const char *const words[] = {
+        [ERL_NIF_TERM_TYPE_ATOM] = "an atom",           [ERL_NIF_TERM_TYPE_BITSTRING] = "a bitstring",
+        [ERL_NIF_TERM_TYPE_FLOAT] = "a float",          [ERL_NIF_TERM_TYPE_FUN] = "a function",
+        [ERL_NIF_TERM_TYPE_INTEGER] = "an integer",     [ERL_NIF_TERM_TYPE_LIST] = "a list",
+        [ERL_NIF_TERM_TYPE_MAP] = "a map",              [ERL_NIF_TERM_TYPE_PID] = "a pid",
+        [ERL_NIF_TERM_TYPE_PORT] = "a port",            [ERL_NIF_TERM_TYPE_REFERENCE] = "a reference",
+        [ERL_NIF_TERM_TYPE_TUPLE] = "a tuple",
+    };
+    unsigned type = (unsigned)enif_term_type(env, term);
+    char name[256];
+    if (struct_name(env, term, buffer, size))
+        return;
+    if (enif_get_atom(env, term, name, sizeof name, ERL_NIF_LATIN1)) {
+        bool plain = enif_is_identical(term, tenon_nif_atoms.nil);
+        snprintf(buffer, size, "%s%s", plain ? "" : ":", name);
+        tenon_nif_mend_utf8(buffer, strlen(buffer));
+        return;
+    }
+    const char *word = type < sizeof words / sizeof *words ? words[type] : NULL;
+    snprintf(buffer, size, "%s", enif_is_binary(env, term) ? "a binary" : word ? word : "something else");
+}
+
+ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term)
+{
+    const tenon_parameter *param = &function->signature->params[index];
+    char what[300];
+    tenon_nif_describe(env, term, what, sizeof what);
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
+    return tenon_nif_error(env, reason, function->signature->name, param->name,
+                           "%s(): argument '%s': expected %s, got %s", function->signature->name, param->name,
+                           param->type, what);
+}
+
+/* As above, for a value of the right kind. */
+static bool refuse(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, const char *what)
+{
+    const tenon_signature *s = r->function->signature;
+    const tenon_parameter *param = &s->params[index];
+    r->error = tenon_nif_error(r->env, enif_make_tuple2(r->env, reason, r->function->names[index]), s->name,
+                               param->name, "%s(): argument '%s': %s", s->name, param->name, what);
+    return false;
+}
+
+static bool wrong_kind(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term)
+{
+    r->error = tenon_nif_wrong_kind(r->env, r->function, index, term);
+    return false;
+}
+
+static bool no_memory(tenon_nif_reader *r)
+{
+    const char *name = r->function->signature->name;
+    ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.failed, tenon_nif_atoms.no_memory);
+    r->error = tenon_nif_error(r->env, reason, name, NULL, "%s(): no memory for its arguments", name);
+    return false;
+}
+
+/* Whether so many bytes more are read here and now. */
+static bool may_read(tenon_nif_reader *r, size_t bytes)
+{
+    r->bytes = bytes > SIZE_MAX - r->bytes ? SIZE_MAX : r->bytes + bytes;
+    r->go_dirty = r->bytes >= r->limit;
+    return !r->go_dirty;
+}
+
+/* --------------------------------------------------------------------------------------------------------- numbers */
+
+static bool is_integer(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    return enif_term_type(env, term) == ERL_NIF_TERM_TYPE_INTEGER;
+}
+
+static bool to_int(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
+{
+    ErlNifSInt64 value;
+    if (enif_get_int64(r->env, term, &value)) {
+        *out = value;
+        return true;
+    }
+    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer does not fit 64 bits")
+                                    : wrong_kind(r, index, term);
+}
+
+static bool to_double(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, double *out)
+{
+    if (tenon_nif_get_double(r->env, term, out))
+        return true;
+    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
+                                    : wrong_kind(r, index, term);
+}
+
+static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
+{
+    *out = enif_is_identical(term, tenon_nif_atoms.yes);
+    return *out || enif_is_identical(term, tenon_nif_atoms.no) || wrong_kind(r, index, term);
+}
+
+/* ---------------------------------------------------------------------------------------------------- text and lists */
+
+static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
+{
+    const tenon_parameter *param = &r->function->signature->params[index];
+    const ERL_NIF_TERM *atoms = r->function->choices[index];
+    ErlNifBinary text;
+    bool is_text = enif_inspect_binary(r->env, term, &text);
+    for (int32_t i = 0; i < param->count; i++) {
+        const char *choice = param->choices[i];
+        if (is_text ? text.size == strlen(choice) && memcmp(text.data, choice, text.size) == 0
+                    : atoms[i] && enif_is_identical(term, atoms[i])) {
+            *out = i;
+            return true;
+        }
+    }
+    if (!is_text)
+        return wrong_kind(r, index, term);
+    char shown[100], message[1000];
+    size_t length = text.size < sizeof shown - 1 ? text.size : sizeof shown - 1;
+    memcpy(shown, text.data, length);
+    shown[length] = '\0';
+    tenon_nif_mend_utf8(shown, length);
+    snprintf(message, sizeof message, "expected %.800s, got \"%s\"", param->type, shown);
+    return refuse(r, index, tenon_nif_atoms.badarg, message);
+}
+
+static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
+{
+    ErlNifBinary text;
+    if (!enif_inspect_binary(r->env, term, &text))
+        return wrong_kind(r, index, term);
+    if (!may_read(r, text.size))
+        return false;
+    if (!tenon_nif_is_utf8(text.data, text.size))
+        return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
+    char *copy = tenon_nif_block_new(r->blocks, text.size + 1, 0);
+    if (!copy)
+        return no_memory(r);
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    value->as.list.data = copy;
+    value->as.list.length = (int64_t)text.size;
+    return true;
+}
+
+static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
+{
+    const tenon_parameter *param = &r->function->signature->params[index];
+    unsigned length;
+    if (!enif_get_list_length(r->env, term, &length))
+        return wrong_kind(r, index, term);
+    if (!may_read(r, length * sizeof(int64_t)))
+        return false;
+    if (param->count >= 0 && length != (unsigned)param->count) {
+        char message[200];
+        snprintf(message, sizeof message, "expected %s, got %u numbers", param->type, length);
+        return refuse(r, index, tenon_nif_atoms.badarg, message);
+    }
+    void *list = tenon_nif_block_new(r->blocks, length * sizeof(int64_t), 0);
+    if (!list)
+        return no_memory(r);
+    ERL_NIF_TERM item;
+    for (unsigned i = 0; enif_get_list_cell(r->env, term, &item, &term); i++) {
+        bool taken = param->kind == TENON_KIND_INTS ? to_int(r, index, item, (int64_t *)list + i)
+                                                    : to_double(r, index, item, (double *)list + i);
+        if (!taken)
+            return false;
+    }
+    value->as.list.data = list;
+    value->as.list.length = length;
+    return true;
+}
+
+bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
+{
+    const tenon_parameter *param = &r->function->signature->params[index];
+    value->kind = param->kind;
+    value->flags = 0;
+    switch (param->kind) {
+    case TENON_KIND_INT:
+        return to_int(r, index, term, &value->as.integer);
+    case TENON_KIND_FLOAT:
+        return to_double(r, index, term, &value->as.number);
+    case TENON_KIND_BOOL:
+        return to_bool(r, index, term, &value->as.integer);
+    case TENON_KIND_ENUM:
+        return to_choice(r, index, term, &value->as.integer);
+    case TENON_KIND_STR:
+        return to_text(r, index, term, value);
+    case TENON_KIND_INTS:
+    case TENON_KIND_FLOATS:
+        return to_list(r, index, term, value);
+    default:
+        value->as.handle.object = tenon_nif_handle_object(r->env, r->function, index, term, &r->error);
+        value->as.handle.type = param->handle;
+        return value->as.handle.object != NULL;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- results */
+
+/* The function said something that cannot be. */
+static bool nonsense(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const char *what,
+                     ERL_NIF_TERM *out)
+{
+    const char *name = function->signature->name;
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.failed, enif_make_atom(env, "efailed"));
+    *out = tenon_nif_error(env, reason, name, NULL, "%s(): its code %s result %d%s", name,
+                           what ? "gave" : "returned without giving", (int)index, what ? what : "");
+    return false;
+}
+
+bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const tenon_value *value,
+                          ERL_NIF_TERM *out)
+{
+    const tenon_parameter *param = &function->signature->results[index];
+    if (value->flags & TENON_VALUE_UNSET) {
+        *out = tenon_nif_atoms.nil;
+        return (param->flags & TENON_PARAMETER_OPTIONAL) || nonsense(env, function, index, NULL, out);
+    }
+    switch (param->kind) {
+    case TENON_KIND_INT:
+        *out = enif_make_int64(env, value->as.integer);
+        return true;
+    case TENON_KIND_FLOAT:
+        *out = tenon_nif_make_double(env, value->as.number);
+        return true;
+    case TENON_KIND_BOOL:
+        *out = value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+        return true;
+    case TENON_KIND_ENUM: {
+        if (value->as.integer < 0 || value->as.integer >= param->count) {
+            char what[100];
+            snprintf(what, sizeof what, " the choice %lld of %d", (long long)value->as.integer, (int)param->count);
+            return nonsense(env, function, index, what, out);
+        }
+        ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
+        *out = atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
+        return true;
+    }
+    case TENON_KIND_STR:
+        if (!tenon_nif_is_utf8(value->as.list.data, (size_t)value->as.list.length))
+            return nonsense(env, function, index, " a text that is no UTF-8", out);
+        *out = tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
+        return true;
+    default:
+        return nonsense(env, function, index, NULL, out);
+    }
+}

@@ -1,0 +1,201 @@
+#include "nif.h"
+
+#include <inttypes.h>
+
+/* What each view does to a pinned tensor: *out is a new tensor of the core, or the result is {:error, …}. */
+typedef ERL_NIF_TERM (*view_maker)(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[],
+                                   tenon_tensor **out);
+
+static ERL_NIF_TERM make_view(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, view_maker maker)
+{
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *handle = tenon_nif_tensor_pin(env, argv[0], function, "tensor", &result);
+    if (!handle)
+        return result;
+    tenon_tensor *view = NULL;
+    result = maker(env, handle->tensor, argv, &view);
+    if (view)
+        result = tenon_nif_ok(env, tenon_nif_make_tensor(env, view, handle->storage));
+    tenon_nif_tensor_unpin(handle);
+    return result;
+}
+
+static ERL_NIF_TERM checked(ErlNifEnv *env, tenon_status status, const tenon_error *err, const char *function,
+                            const char *argument)
+{
+    return status ? tenon_nif_core_error(env, err, function, argument) : tenon_nif_atoms.ok;
+}
+
+/* A chain of views: `next` takes the place of `current`, which may be the tensor that the caller has pinned. */
+static void replace(tenon_tensor *pinned, tenon_tensor **current, tenon_tensor *next)
+{
+    if (*current != pinned)
+        tenon_tensor_release(*current);
+    *current = next;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- slice */
+
+static ERL_NIF_TERM bad_slice(ErlNifEnv *env, const char *argument, int32_t axis, int64_t start, int64_t length,
+                              int64_t step, int64_t size)
+{
+    return tenon_nif_error(
+        env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), "slice", argument,
+        "slice(): axis %" PRId32 " has %" PRId64 " elements: start %" PRId64 ", length %" PRId64 " and stride %" PRId64
+        " reach outside, or are negative",
+        axis, size, start, length, step);
+}
+
+static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    static const char *const names[] = {"starts", "lengths", "strides"};
+    const tenon_view *view = tenon_tensor_view(tensor);
+    int64_t given[3][TENON_MAX_NDIM];
+    for (int i = 0; i < 3; i++) {
+        int32_t count;
+        if (!tenon_nif_get_dims(env, argv[i + 1], &count, given[i]) || count != view->ndim)
+            return tenon_nif_badarg(env, "slice", names[i], "a list of one integer for each dimension");
+    }
+    tenon_tensor *current = tensor, *next;
+    tenon_error err;
+    for (int32_t axis = 0; axis < view->ndim; axis++) {
+        int64_t start = given[0][axis], length = given[1][axis], step = given[2][axis], size = view->shape[axis], stop;
+        const char *argument = start < 0 || start > size ? "starts" : step < 1 ? "strides" : "lengths";
+        /* As in Nx `length` counts what the slice spans, and the stride leaves elements out. */
+        bool fits = start >= 0 && length >= 0 && step >= 1 && !__builtin_add_overflow(start, length, &stop) &&
+                    stop <= size;
+        if (!fits || tenon_tensor_slice(current, axis, start, stop, step, &next, &err)) {
+            replace(tensor, &current, NULL);
+            return fits ? tenon_nif_core_error(env, &err, "slice", argument)
+                        : bad_slice(env, argument, axis, start, length, step, size);
+        }
+        replace(tensor, &current, next);
+    }
+    *out = current == tensor ? tenon_tensor_retain(tensor) : current;
+    return tenon_nif_atoms.ok;
+}
+
+TENON_NIF(slice)
+{
+    (void)argc;
+    return make_view(env, argv, "slice", slice);
+}
+
+/* ------------------------------------------------------------------------------------------------------- transpose */
+
+static ERL_NIF_TERM transpose(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    int32_t ndim = tenon_tensor_view(tensor)->ndim, count = ndim, axes[TENON_MAX_NDIM + 1];
+    int64_t given[TENON_MAX_NDIM];
+    tenon_error err;
+    bool reversed = enif_is_identical(argv[1], tenon_nif_atoms.nil);
+    if (!reversed && (!tenon_nif_get_dims(env, argv[1], &count, given) || count != ndim))
+        return tenon_nif_badarg(env, "transpose", "axes", "a list that names each axis once");
+    for (int32_t i = 0; i < ndim; i++) {
+        if (!reversed && (given[i] < -ndim || given[i] >= ndim))
+            return tenon_nif_badarg(env, "transpose", "axes", "a list that names each axis once");
+        axes[i] = reversed ? ndim - 1 - i : (int32_t)given[i];
+    }
+    return checked(env, tenon_tensor_permute(tensor, axes, out, &err), &err, "transpose", "axes");
+}
+
+TENON_NIF(transpose)
+{
+    (void)argc;
+    return make_view(env, argv, "transpose", transpose);
+}
+
+/* ---------------------------------------------------------------------------------------------- reshape, broadcast */
+
+static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM], numel, have = tenon_tensor_view(tensor)->numel;
+    tenon_error err;
+    if (!tenon_nif_get_dims(env, argv[1], &ndim, shape))
+        return tenon_nif_badarg(env, "reshape", "shape", "a tuple or list of up to 64 integers");
+    bool open = false;
+    for (int32_t i = 0; i < ndim; i++)
+        open |= shape[i] < 0;
+    if (!open && !tenon_shape_numel(ndim, shape, &numel, NULL) && numel != have) {
+        ERL_NIF_TERM want = enif_make_int64(env, numel), got = enif_make_int64(env, have);
+        return tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, want, got), "reshape", "shape",
+                               "reshape(): the shape has %" PRId64 " elements, the tensor %" PRId64, numel, have);
+    }
+    return checked(env, tenon_tensor_reshape(tensor, ndim, shape, out, &err), &err, "reshape", "shape");
+}
+
+TENON_NIF(reshape)
+{
+    (void)argc;
+    return make_view(env, argv, "reshape", reshape);
+}
+
+static ERL_NIF_TERM broadcast(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_error err;
+    if (!tenon_nif_get_dims(env, argv[1], &ndim, shape))
+        return tenon_nif_badarg(env, "broadcast", "shape", "a tuple or list of up to 64 integers");
+    return checked(env, tenon_tensor_broadcast_to(tensor, ndim, shape, out, &err), &err, "broadcast", "shape");
+}
+
+TENON_NIF(broadcast)
+{
+    (void)argc;
+    return make_view(env, argv, "broadcast", broadcast);
+}
+
+/* ----------------------------------------------------------------------------------------------- squeeze, new_axis */
+
+static ERL_NIF_TERM squeeze(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    int32_t ndim = tenon_tensor_view(tensor)->ndim, count;
+    int64_t axes[TENON_MAX_NDIM];
+    bool gone[TENON_MAX_NDIM] = {false};
+    tenon_error err;
+    if (enif_is_identical(argv[1], tenon_nif_atoms.nil))
+        return checked(env, tenon_tensor_squeeze(tensor, TENON_OMIT, out, &err), &err, "squeeze", "axes");
+    if (!tenon_nif_get_dims(env, argv[1], &count, axes))
+        return tenon_nif_badarg(env, "squeeze", "axes", "a list of axes");
+    for (int32_t i = 0; i < count; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + ndim : axes[i];
+        if (axis < 0 || axis >= ndim || gone[axis])
+            return tenon_nif_badarg(env, "squeeze", "axes", "a list that names axes of the tensor, each once");
+        gone[axis] = true;
+    }
+    tenon_tensor *current = tensor, *next;
+    for (int32_t axis = ndim - 1; axis >= 0; axis--) {
+        if (!gone[axis])
+            continue;
+        if (tenon_tensor_squeeze(current, axis, &next, &err)) {
+            replace(tensor, &current, NULL);
+            return tenon_nif_core_error(env, &err, "squeeze", "axes");
+        }
+        replace(tensor, &current, next);
+    }
+    *out = current == tensor ? tenon_tensor_retain(tensor) : current;
+    return tenon_nif_atoms.ok;
+}
+
+TENON_NIF(squeeze)
+{
+    (void)argc;
+    return make_view(env, argv, "squeeze", squeeze);
+}
+
+static ERL_NIF_TERM new_axis(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
+{
+    ErlNifSInt64 axis;
+    tenon_error err;
+    if (!enif_get_int64(env, argv[1], &axis))
+        return tenon_nif_badarg(env, "new_axis", "axis", "an integer");
+    return checked(env, tenon_tensor_expand_dims(tensor, axis, out, &err), &err, "new_axis", "axis");
+}
+
+TENON_NIF(new_axis)
+{
+    (void)argc;
+    return make_view(env, argv, "new_axis", new_axis);
+}

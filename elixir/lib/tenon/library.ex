@@ -1,0 +1,427 @@
+defmodule Tenon.Library do
+  @moduledoc """
+  The functions of a C library as an Elixir module.
+
+      defmodule Kernels do
+        use Tenon.Library, otp_app: :my_app, path: "priv/kernels.so"
+      end
+
+      {:ok, z} = Kernels.saxpy(2.0, x, y)
+      z = Kernels.saxpy!(2.0, x, y)
+
+  The library is a shared object that includes `tenon/function.h` and nothing else: the same compiled file that Python
+  loads. Its signatures (docs/signatures.md) become function heads, specs and documentation when the module is compiled;
+  every call is checked against them.
+
+  ## Options
+    * `:path` — the library, needed. Relative to the application's folder with `:otp_app`, else to the source file.
+    * `:otp_app` — the application that has the library, usually in its `priv`.
+    * `:signatures` — a text file to take the signatures from, where the library cannot be opened while compiling (a
+      cross build): what `python -m tenon describe kernels.so` prints. It is looked for where `:path` is, and beside the
+      source file.
+    * `:rename` — `[module_info: :info]`: names in Elixir for functions whose own cannot be.
+    * `:schedulers` — `[matmul: :dirty, dot: :normal]`: where a function runs. By default on the caller's scheduler for
+      less than 32 KiB of arguments and results, else on a dirty one; unless the library says it.
+
+  ## Arguments and results
+  | signature | an argument | a result |
+  |---|---|---|
+  | `f32[n]` | a `Tenon.Tensor`, an Nx tensor, `{binary, type, shape}` | a `Tenon.Tensor`, or of Nx where the first tensor argument is |
+  | `int`, `bool`, `str` | an integer of 64 bits, a boolean, a string | the same |
+  | `float` | a number, `:nan`, `:infinity`, `:neg_infinity` | a float or one of these atoms |
+  | `'mean'\\|'sum'` | `:mean` or `"mean"` | `:mean` |
+  | `ints`, `floats` | a list | |
+  | `handle('Index')` | what another function of the library gave | a reference |
+
+  `?` behind a type takes nil. Defaults become defaults; parameters behind a `*` come last, as a keyword list. A function
+  gives `:ok`, `{:ok, result}` or `{:ok, {result, …}}`, and `{:error, %Tenon.Error{}}` where the arguments do not fit
+  (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), where it fails (`{:failed, :einval}`) or
+  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises.
+
+  ## Loading
+  The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
+  it failed: a release boots without its library. A library is opened through a private copy and never closed, so a file
+  that was built again is a new library for a module that is loaded again, and two modules share one.
+  """
+
+  alias Tenon.{Nif, Signature}
+  import Bitwise
+
+  @typedoc "What a function takes for a tensor."
+  @type tensor :: Tenon.Tensor.t() | {binary(), term(), tuple() | list()} | struct()
+  @typedoc "What a function takes and gives for a float."
+  @type float_or_atom :: number() | :nan | :infinity | :neg_infinity
+  @typedoc "An object of a library's. It is destroyed once, when nobody has the reference any more."
+  @type handle :: reference()
+
+  @doc false
+  defmacro __using__(opts) do
+    quote bind_quoted: [opts: opts] do
+      library = Tenon.Library.__compile__(opts, __ENV__)
+
+      for resource <- library.resources, do: @external_resource(resource)
+      if library.doc && Module.get_attribute(__MODULE__, :moduledoc) == nil, do: @moduledoc(library.doc)
+
+      @on_load :__tenon_load__
+      @tenon_library library.info
+
+      @doc false
+      def __tenon_load__, do: Tenon.Library.__load__(__MODULE__, @tenon_library)
+
+      for function <- library.functions do
+        @doc function.doc
+        for {arguments, result} <- function.specs do
+          @spec unquote(function.name)(unquote_splicing(arguments)) :: unquote(result)
+        end
+
+        def unquote(function.name)(unquote_splicing(function.head)) do
+          Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+        end
+
+        @doc function.bang_doc
+        for {arguments, result} <- function.bang_specs do
+          @spec unquote(function.bang)(unquote_splicing(arguments)) :: unquote(result)
+        end
+
+        def unquote(function.bang)(unquote_splicing(function.head)) do
+          Tenon.Library.__bang__(
+            Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+          )
+        end
+      end
+    end
+  end
+
+  # -------------------------------------------------------------------------------------------------------- calling
+
+  @doc false
+  def __call__(module, key, arguments) do
+    case Nif.call(module, key, arguments) do
+      :unbound -> call_unbound(module, key, arguments)
+      :nx -> call_with_nx(module, key, arguments)
+      result -> result
+    end
+  end
+
+  @doc false
+  def __bang__({:ok, value}), do: value
+  def __bang__(:ok), do: :ok
+  def __bang__({:error, error}), do: raise(error)
+
+  # Opening failed, or was not possible when the module was loaded: at the boot of a release modules that are loaded
+  # later are ready earlier.
+  defp call_unbound(module, key, arguments) do
+    with nil <- :persistent_term.get({__MODULE__, module}, nil),
+         :ok <- module.__tenon_load__(),
+         nil <- :persistent_term.get({__MODULE__, module}, nil) do
+      __call__(module, key, arguments)
+    else
+      error -> {:error, error}
+    end
+  end
+
+  # Nx is met through its public functions only, and only by those who pass its tensors.
+  defp call_with_nx(module, key, arguments) do
+    plain = for argument <- Tuple.to_list(arguments), do: from_nx(argument)
+    first = Enum.find(Tuple.to_list(arguments), &tensor?/1)
+    result = __call__(module, key, List.to_tuple(plain))
+
+    case result do
+      {:ok, value} when is_struct(first, Nx.Tensor) -> {:ok, to_nx(value)}
+      _ -> result
+    end
+  end
+
+  defp tensor?(argument), do: is_struct(argument, Nx.Tensor) or is_struct(argument, Tenon.Tensor) or binary?(argument)
+  defp binary?(argument), do: is_tuple(argument) and tuple_size(argument) == 3
+
+  defp from_nx([{key, _} | _] = options) when is_atom(key), do: for({key, value} <- options, do: {key, from_nx(value)})
+
+  defp from_nx(tensor) when is_struct(tensor, Nx.Tensor) do
+    {apply(Nx, :to_binary, [tensor]), apply(Nx, :type, [tensor]), apply(Nx, :shape, [tensor])}
+  end
+
+  defp from_nx(other), do: other
+
+  defp to_nx(%Tenon.Tensor{} = tensor) do
+    flat = apply(Nx, :from_binary, [Tenon.to_binary!(tensor), tensor.type])
+    apply(Nx, :reshape, [flat, tensor.shape])
+  end
+
+  defp to_nx(values) when is_tuple(values) do
+    values |> Tuple.to_list() |> Enum.map(&to_nx/1) |> List.to_tuple()
+  end
+
+  defp to_nx(other), do: other
+
+  # -------------------------------------------------------------------------------------------------------- loading
+
+  @doc """
+  Opens the library of a module again, for a file that was missing or wrong when the module was loaded, or is another
+  now. Functions that run go on with the one that they have.
+  """
+  @spec reload(module()) :: :ok | {:error, Exception.t()}
+  def reload(module) do
+    module.__tenon_load__()
+
+    case :persistent_term.get({__MODULE__, module}, nil) do
+      nil -> :ok
+      error -> {:error, error}
+    end
+  end
+
+  # As an on_load function it may not fail: that would stop a release at boot.
+  @doc false
+  def __load__(module, info) do
+    key = {__MODULE__, module}
+
+    case open(module, info) do
+      {:error, error} -> :persistent_term.put(key, error)
+      :ok -> if :persistent_term.get(key, nil), do: :persistent_term.erase(key)
+      :later -> :ok
+    end
+
+    :ok
+  end
+
+  defp open(module, info) do
+    Nif.library_open(module, {info.id, run_path(info), info.functions})
+  rescue
+    error in UndefinedFunctionError ->
+      if error.module == Nif, do: :later, else: not_opened(error)
+
+    error ->
+      not_opened(error)
+  end
+
+  defp not_opened(error) do
+    {:error, %Tenon.Error{reason: {:library, :unreadable}, message: Exception.message(error)}}
+  end
+
+  defp run_path(%{otp_app: nil, path: path}), do: path
+  defp run_path(%{otp_app: app, path: path}), do: Application.app_dir(app, path)
+
+  # ------------------------------------------------------------------------------------------------------ compiling
+
+  @options [:path, :otp_app, :signatures, :rename, :schedulers]
+
+  @doc false
+  def __compile__(opts, env) do
+    unknown = Keyword.keys(opts) -- @options
+    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown options #{inspect(unknown)}")
+    path = opts[:path] || raise ArgumentError, "use Tenon.Library: the option :path is missing"
+    rename = Keyword.get(opts, :rename, [])
+    schedulers = Keyword.get(opts, :schedulers, [])
+    {source, doc, signatures} = signatures(opts, path, env)
+    names = Enum.map(signatures, &String.to_atom(&1.name))
+
+    for {name, _} <- rename ++ schedulers, name not in names do
+      fail(env, "there is no function #{name} in #{source}")
+    end
+
+    functions = for s <- signatures, do: {s.text, scheduler(schedulers, s.name, env)}
+    id = :erlang.phash2(functions, 1 <<< 32)
+
+    definitions =
+      for {signature, index} <- Enum.with_index(signatures) do
+        definition(signature, elixir_name(signature.name, rename, env), (id <<< 20) + index)
+      end
+
+    for {name, [_, _ | _]} <- Enum.group_by(definitions, & &1.name), do: fail(env, "two functions are called #{name}")
+
+    %{
+      resources: [source],
+      doc: doc,
+      functions: definitions,
+      info: %{id: id, otp_app: opts[:otp_app], path: info_path(opts, path, env), functions: functions}
+    }
+  end
+
+  defp info_path(opts, path, env), do: if(opts[:otp_app], do: path, else: beside(path, env))
+
+  defp beside(path, env), do: Path.expand(path, Path.dirname(env.file))
+
+  # While the application is compiled its folder in _build may not be complete.
+  defp candidates(nil, path, env), do: [beside(path, env)]
+
+  defp candidates(app, path, env) do
+    built = with {:error, _} <- lib_dir(app), do: []
+    Enum.uniq(Enum.map(built, &Path.join(&1, path)) ++ [Path.expand(path), beside(path, env)])
+  end
+
+  defp lib_dir(app) do
+    case :code.lib_dir(app) do
+      {:error, _} = error -> error
+      folder -> [List.to_string(folder)]
+    end
+  end
+
+  defp find(opts, path, env) do
+    paths = candidates(opts[:otp_app], path, env)
+    {Enum.find(paths, hd(paths), &File.regular?/1), paths}
+  end
+
+  defp signatures(opts, path, env) do
+    if file = opts[:signatures] do
+      {source, paths} = find(opts, file, env)
+      text = with {:error, reason} <- File.read(source), do: fail(env, "#{:file.format_error(reason)}: #{several(paths)}")
+
+      case Signature.parse_file(text) do
+        {:ok, doc, signatures} -> {source, doc, signatures}
+        {:error, message} -> fail(env, "#{source}: #{message}")
+      end
+    else
+      {source, paths} = find(opts, path, env)
+
+      case Nif.library_describe(source) do
+        {:ok, {doc, functions}} ->
+          {source, doc && valid(doc), Enum.map(functions, &parse!(&1, source, env))}
+
+        {:error, error} ->
+          searched = if length(paths) > 1 and not File.regular?(source), do: " (looked for #{several(paths)})", else: ""
+
+          fail(
+            env,
+            "#{error.message}#{searched}; build it before this module is compiled (compilers: [:tenon | …] does), " <>
+              "or say where its signatures are (signatures:)"
+          )
+      end
+    end
+  end
+
+  defp several(paths), do: Enum.join(paths, ", ")
+
+  defp parse!({text, doc}, source, env) do
+    case Signature.parse(text) do
+      {:ok, signature} -> %{signature | doc: doc && valid(doc)}
+      {:error, message} -> fail(env, "#{source}: #{message}")
+    end
+  end
+
+  defp valid(text), do: if(String.valid?(text), do: text, else: for(<<c <- text>>, c < 128, into: "", do: <<c>>))
+
+  defp scheduler(schedulers, name, env) do
+    case Keyword.get(schedulers, String.to_atom(name), :auto) do
+      scheduler when scheduler in [:auto, :normal, :dirty] -> scheduler
+      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{inspect(other)}")
+    end
+  end
+
+  @impossible ~w(module_info __info__ unquote unquote_splicing __block__ __aliases__ when _)
+
+  defp elixir_name(name, rename, env) do
+    renamed = to_string(Keyword.get(rename, String.to_atom(name), name))
+
+    if renamed in @impossible or not (renamed =~ ~r/^[a-z_]\w*$/) do
+      fail(
+        env,
+        "#{renamed} cannot be the name of a function in Elixir; choose one with rename: [#{key(name)} :#{suggestion(name)}]"
+      )
+    end
+
+    String.to_atom(renamed)
+  end
+
+  defp key(name), do: if(name =~ ~r/^[A-Z]/, do: "\"#{name}\":", else: "#{name}:")
+  defp suggestion(name), do: if(name in @impossible, do: "c_#{name}", else: Macro.underscore(name))
+
+  defp fail(env, message), do: raise(CompileError, file: env.file, line: env.line, description: message)
+
+  # ------------------------------------------------------------------------------------------------- heads and specs
+
+  defp definition(signature, name, key) do
+    {keywords, positional} = Enum.split_with(signature.params, & &1.keyword_only)
+    vars = positional |> Enum.map(& &1.name) |> variables()
+    head = Enum.zip_with(vars, positional, fn var, param -> with_default(var, param.default) end)
+    types = Enum.map(positional, &argument_type/1)
+    required = Enum.count(positional, &(&1.default == nil))
+
+    {vars, head, types, required} =
+      if keywords == [] do
+        {vars, head, types, required}
+      else
+        options = free("options", Enum.map(vars, &elem(&1, 0)))
+        needed? = Enum.any?(keywords, &(&1.default == nil))
+        # Behind a parameter that may be left out none is required.
+        omitted? = not needed? or required < length(positional)
+        default = if omitted?, do: {:ok, []}
+        {vars ++ [options], head ++ [with_default(options, default)], types ++ [keyword_type(keywords)],
+         if(omitted?, do: required, else: required + 1)}
+      end
+
+    value = value_type(signature.results)
+    error = quote(do: {:error, Tenon.Error.t()})
+    result = if value == :ok, do: quote(do: :ok | unquote(error)), else: quote(do: {:ok, unquote(value)} | unquote(error))
+    arguments = for arity <- required..length(types), do: Enum.take(types, arity)
+
+    %{
+      name: name,
+      bang: :"#{name}!",
+      key: key,
+      vars: vars,
+      head: head,
+      specs: for(types <- arguments, do: {types, result}),
+      bang_specs: for(types <- arguments, do: {types, value}),
+      doc: Enum.join([signature.doc || "", "", "    #{signature.text}", options_doc(keywords)], "\n"),
+      bang_doc: "As `#{name}/#{length(types)}`, but gives the result itself, or raises `Tenon.Error`."
+    }
+  end
+
+  defp options_doc([]), do: ""
+  defp options_doc(keywords), do: "\nOptions: " <> Enum.map_join(keywords, ", ", &"`:#{&1.name}`") <> "."
+
+  defp with_default(var, nil), do: var
+  defp with_default(var, {:ok, value}), do: {:\\, [], [var, Macro.escape(value)]}
+
+  # Names that Elixir can have for variables: no reserved words, no capitals, no underscore in front.
+  @reserved ~w(true false nil when and or not in fn do end catch rescue after else)
+
+  defp variables(names) do
+    names
+    |> Enum.reduce([], fn name, taken -> [free(name, Enum.map(taken, &elem(&1, 0))) | taken] end)
+    |> Enum.reverse()
+  end
+
+  defp free(name, taken) do
+    plain = name |> String.trim_leading("_") |> Macro.underscore()
+    plain = if plain =~ ~r/^[a-z]/, do: plain, else: "arg" <> plain
+    Macro.var(unused(plain, taken), nil)
+  end
+
+  defp unused(name, taken) do
+    atom = String.to_atom(name)
+    if name in @reserved or atom in taken, do: unused(name <> "_", taken), else: atom
+  end
+
+  defp keyword_type(keywords) do
+    options = for param <- keywords, do: {String.to_atom(param.name), argument_type(param)}
+    quote(do: [unquote(Enum.reduce(Enum.reverse(options), &quote(do: unquote(&1) | unquote(&2))))])
+  end
+
+  defp argument_type(%{optional: true} = item), do: quote(do: unquote(argument_type(%{item | optional: false})) | nil)
+  defp argument_type(%{kind: :tensor}), do: quote(do: Tenon.Library.tensor())
+  defp argument_type(%{kind: :enum} = item), do: quote(do: unquote(result_type(item)) | String.t())
+  defp argument_type(%{kind: :ints}), do: quote(do: [integer()])
+  defp argument_type(%{kind: :floats}), do: quote(do: [Tenon.Library.float_or_atom()])
+  defp argument_type(item), do: result_type(item)
+
+  defp value_type([]), do: :ok
+  defp value_type([item]), do: result_type(item)
+  defp value_type(items), do: {:{}, [], Enum.map(items, &result_type/1)}
+
+  defp result_type(%{optional: true} = item), do: quote(do: unquote(result_type(%{item | optional: false})) | nil)
+  defp result_type(%{kind: :tensor}), do: quote(do: Tenon.Tensor.t() | struct())
+  defp result_type(%{kind: :int}), do: quote(do: integer())
+  defp result_type(%{kind: :float}), do: quote(do: Tenon.Library.float_or_atom())
+  defp result_type(%{kind: :bool}), do: quote(do: boolean())
+  defp result_type(%{kind: :str}), do: quote(do: String.t())
+  defp result_type(%{kind: :handle}), do: quote(do: Tenon.Library.handle())
+
+  defp result_type(%{kind: :enum, choices: choices}) do
+    choices
+    |> Enum.map(&if(is_atom(Signature.choice(&1)), do: Signature.choice(&1), else: quote(do: String.t())))
+    |> Enum.uniq()
+    |> Enum.reverse()
+    |> Enum.reduce(&quote(do: unquote(&1) | unquote(&2)))
+  end
+end

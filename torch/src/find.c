@@ -1,0 +1,345 @@
+/* Which torch is in this process, and what it can do. */
+#include "torch_bridge.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic(const tenon__torch_api *) tenon__torch_found;
+
+/* ------------------------------------------------------------------------------------------------------ the library */
+
+/* A function of the library, whose address C keeps apart from those of objects. */
+static bool find(void *library, const char *name, void *place)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(place, &symbol, sizeof symbol);
+    return symbol;
+}
+
+static bool find_number(void *library, const char *name, int32_t *out)
+{
+    int32_t (*number)(void);
+    if (!find(library, name, &number))
+        return false;
+    *out = number();
+    return true;
+}
+
+static void find_dtypes(void *library, tenon__torch_api *api)
+{
+    static const struct {
+        uint8_t code, bits, lanes;
+    } candidates[] = {{TENON_CODE_INT, 8, 1},         {TENON_CODE_INT, 16, 1},        {TENON_CODE_INT, 32, 1},
+                      {TENON_CODE_INT, 64, 1},        {TENON_CODE_UINT, 8, 1},        {TENON_CODE_UINT, 16, 1},
+                      {TENON_CODE_UINT, 32, 1},       {TENON_CODE_UINT, 64, 1},       {TENON_CODE_FLOAT, 16, 1},
+                      {TENON_CODE_FLOAT, 32, 1},      {TENON_CODE_FLOAT, 64, 1},      {TENON_CODE_BFLOAT, 16, 1},
+                      {TENON_CODE_COMPLEX, 32, 1},    {TENON_CODE_COMPLEX, 64, 1},    {TENON_CODE_COMPLEX, 128, 1},
+                      {TENON_CODE_BOOL, 8, 1},        {TENON_CODE_F8_E4M3FN, 8, 1},   {TENON_CODE_F8_E5M2, 8, 1},
+                      {TENON_CODE_F8_E4M3FNUZ, 8, 1}, {TENON_CODE_F8_E5M2FNUZ, 8, 1}, {TENON_CODE_F8_E8M0FNU, 8, 1},
+                      {TENON_CODE_F4_E2M1FN, 4, 2}};
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        char word[64], name[96];
+        int32_t number;
+        tenon_dtype dtype = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
+        tenon__py_framework_dtype(dtype, word, sizeof word);
+        snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
+        bool there = find_number(library, name, &number);
+        snprintf(name, sizeof name, "torch_dtype_%s", word); /* what the two newest had first */
+        there = there || find_number(library, name, &number);
+        if (there && number >= 0 && number < TENON__TORCH_DTYPES)
+            api->dtypes[number] = dtype;
+    }
+}
+
+/* What every torch must have: true, or false with the name of what is missing in the report. */
+static bool find_needed(void *library, tenon__torch_api *api)
+{
+    const struct {
+        const char *name;
+        void *place;
+    } needed[] = {{"aoti_torch_delete_tensor_object", &api->delete_handle},
+                  {"aoti_torch_get_dim", &api->get_dim},
+                  {"aoti_torch_get_sizes", &api->get_sizes},
+                  {"aoti_torch_get_strides", &api->get_strides},
+                  {"aoti_torch_get_dtype", &api->get_dtype},
+                  {"aoti_torch_get_device_type", &api->get_device_type},
+                  {"aoti_torch_get_device_index", &api->get_device_index},
+                  {"aoti_torch_get_data_ptr", &api->get_data},
+                  {"aoti_torch_empty_strided", &api->empty_strided}};
+    const char *missing = NULL;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && !missing; i++)
+        missing = find(library, needed[i].name, needed[i].place) ? NULL : needed[i].name;
+    if (!missing && !find_number(library, "aoti_torch_device_type_cpu", &api->cpu))
+        missing = "aoti_torch_device_type_cpu";
+    if (!missing && !find_number(library, "aoti_torch_device_type_cuda", &api->cuda))
+        missing = "aoti_torch_device_type_cuda";
+    if (missing)
+        snprintf(api->report.missing, sizeof api->report.missing, "the C function %s", missing);
+    return !missing;
+}
+
+/* What newer ones have. */
+static void find_more(void *library, tenon__torch_api *api)
+{
+    if (!find(library, "torch_tensor_from_pyobject", &api->from_pyobject) ||
+        !find(library, "torch_tensor_to_pyobject", &api->to_pyobject))
+        api->from_pyobject = NULL;
+    if (!find(library, "torch_from_blob", &api->from_blob) ||
+        !find_number(library, "aoti_torch_layout_strided", &api->strided))
+        api->from_blob = NULL;
+    find(library, "torch_exception_get_what_without_backtrace", &api->what);
+    bool all = api->what && find(library, "torch_call_dispatcher", &api->call) &&
+               find(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
+               find(library, "torch_new_stable_ivalue", &api->new_optional) &&
+               find(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
+               find(library, "torch_new_list_reserve_size", &api->new_list) &&
+               find(library, "torch_list_push_back", &api->list_push) &&
+               find(library, "torch_list_size", &api->list_size) &&
+               find(library, "torch_list_get_item", &api->list_get) &&
+               find(library, "torch_delete_list", &api->delete_list) &&
+               find(library, "torch_new_string_handle", &api->new_string) &&
+               find(library, "aoti_torch_abi_version", &api->abi_version);
+    if (!all)
+        api->call = NULL;
+    find_dtypes(library, api);
+}
+
+/* The library that torch has loaded, or NULL. */
+static void *torch_library(PyObject *torch)
+{
+#ifdef __APPLE__
+    static const char *const name = "libtorch_cpu.dylib";
+#else
+    static const char *const name = "libtorch_cpu.so";
+#endif
+    PyObject *file = PyObject_GetAttrString(torch, "__file__");
+    PyObject *bytes = file && PyUnicode_Check(file) ? PyUnicode_EncodeFSDefault(file) : NULL;
+    const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char full[4096];
+    void *library = NULL;
+    if (slash && snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
+        library = dlopen(full, RTLD_NOW | RTLD_NOLOAD);
+    Py_XDECREF(file);
+    Py_XDECREF(bytes);
+    PyErr_Clear();
+    return library;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the module */
+
+/* An attribute of an attribute of … an object: a new reference, or NULL without an exception. */
+static PyObject *reach(PyObject *object, const char *first, const char *second, const char *third)
+{
+    const char *names[] = {first, second, third};
+    Py_INCREF(object);
+    for (int i = 0; i < 3 && object && names[i]; i++) {
+        PyObject *next = PyObject_GetAttrString(object, names[i]);
+        Py_DECREF(object);
+        object = next;
+    }
+    PyErr_Clear();
+    return object;
+}
+
+static void read_version(PyObject *torch, char *version, size_t size)
+{
+    PyObject *attribute = reach(torch, "__version__", NULL, NULL);
+    PyObject *words = attribute ? PyObject_Str(attribute) : NULL;
+    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    if (text)
+        snprintf(version, size, "%s", text);
+    PyErr_Clear();
+    Py_XDECREF(attribute);
+    Py_XDECREF(words);
+}
+
+static bool find_private(PyObject *torch, tenon__torch_api *api)
+{
+    static const char *const in = "unsafe_alloc_void_ptr_from_tensor", *const out =
+                                                                           "alloc_tensor_by_stealing_from_void_ptr";
+    api->handle_of = reach(torch, "_C", "_aoti", in);
+    api->object_of = reach(torch, "_C", "_aoti", out);
+    if (!api->handle_of || !api->object_of)
+        snprintf(api->report.missing, sizeof api->report.missing, "torch._C._aoti.%s (which torch 2.4 and newer have)",
+                 api->handle_of ? out : in);
+    return api->handle_of && api->object_of;
+}
+
+/* Everything about the module torch; `report.tier` stays 0, and `report.missing` says why, where it will not do. */
+static void examine(PyObject *torch, tenon__torch_api *api)
+{
+    tenon_torch_report *report = &api->report;
+    read_version(torch, report->version, sizeof report->version);
+    void *library = torch_library(torch);
+    api->tensor_type = (PyTypeObject *)reach(torch, "Tensor", NULL, NULL);
+    if (!api->tensor_type || !PyType_Check((PyObject *)api->tensor_type)) {
+        snprintf(report->missing, sizeof report->missing, "torch.Tensor: torch is only half imported");
+        return;
+    }
+    if (!library) {
+        snprintf(report->missing, sizeof report->missing, "the library libtorch_cpu beside the module torch");
+        return;
+    }
+    if (!find_needed(library, api))
+        return;
+    find_more(library, api);
+    if (!api->from_pyobject && !find_private(torch, api))
+        return;
+    PyObject *hip = reach(torch, "version", "hip", NULL);
+    api->cuda_device = hip && hip != Py_None ? TENON_ROCM : TENON_CUDA;
+    Py_XDECREF(hip);
+    report->tier = api->from_pyobject ? TENON_TORCH_TIER_STABLE : TENON_TORCH_TIER_PRIVATE;
+    report->calls_unlocked = api->call != NULL;
+    report->blobs_unlocked = api->from_blob != NULL;
+    snprintf(report->missing, sizeof report->missing, "%s%s%s",
+             api->from_pyobject ? "" : "torch_tensor_from_pyobject (2.14)",
+             api->call ? "" : ", torch_call_dispatcher with torch_exception_get_what (2.13)",
+             api->from_blob ? "" : ", torch_from_blob (2.11)");
+}
+
+static void forget(tenon__torch_api *api)
+{
+    Py_XDECREF((PyObject *)api->tensor_type);
+    Py_XDECREF(api->module);
+    Py_XDECREF(api->handle_of);
+    Py_XDECREF(api->object_of);
+    free(api);
+}
+
+/* Look for it on an attached thread. `report` tells what there is; a torch that will do is published. */
+static const tenon__torch_api *look(tenon_torch_report *report)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    const tenon__torch_api *found = NULL;
+    tenon__torch_api *api = calloc(1, sizeof *api);
+    PyObject *torch = api ? tenon__py_loaded("torch") : NULL;
+    memset(report, 0, sizeof *report);
+    if (torch) {
+        api->module = torch;
+        api->interp = tenon__py_here();
+        if (api->interp)
+            examine(torch, api);
+        *report = api->report;
+    } else {
+        snprintf(report->missing, sizeof report->missing, api ? "torch: it has not been imported" : "memory");
+    }
+    if (report->tier != TENON_TORCH_TIER_NONE) {
+        /* Another thread may have been quicker. */
+        if (atomic_compare_exchange_strong(&tenon__torch_found, &found, api))
+            found = api;
+    }
+    if (api && found != api)
+        forget(api);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return found;
+}
+
+/* Whether this thread is attached to any interpreter at all. */
+static bool is_attached(void)
+{
+#if defined(Py_LIMITED_API)
+    return PyThreadState_GetDict() != NULL;
+#elif PY_VERSION_HEX >= 0x030d0000
+    return PyThreadState_GetUnchecked() != NULL;
+#elif PY_VERSION_HEX >= 0x030c0000
+    return _PyThreadState_UncheckedGet() != NULL;
+#else
+    return PyGILState_Check();
+#endif
+}
+
+const tenon__torch_api *tenon__torch_get(tenon_error *err)
+{
+    tenon_torch_report report;
+    if (!is_attached()) {
+        tenon_error_set(err, TENON_EFAILED,
+                        "torch has not been looked for yet, and this thread does not hold the interpreter's lock");
+        return NULL;
+    }
+    const tenon__torch_api *api = look(&report);
+    if (!api)
+        tenon_error_set(err, TENON_EFAILED, "torch %s%scannot be used as itself here; missing: %s", report.version,
+                        report.version[0] ? " " : "", report.missing);
+    return api;
+}
+
+void tenon_torch_info(tenon_torch_report *out)
+{
+    const tenon__torch_api *api = atomic_load_explicit(&tenon__torch_found, memory_order_acquire);
+    memset(out, 0, sizeof *out);
+    if (api)
+        *out = api->report;
+    else if (is_attached())
+        look(out);
+    else
+        snprintf(out->missing, sizeof out->missing, "torch: it has not been looked for yet");
+}
+
+/* ---------------------------------------------------------------------------------------------------------- numbers */
+
+bool tenon__torch_dtype_number(const tenon__torch_api *api, tenon_dtype dtype, int32_t *out)
+{
+    for (int32_t i = 0; i < TENON__TORCH_DTYPES; i++) {
+        *out = i;
+        if (api->dtypes[i].bits && tenon_dtype_equal(api->dtypes[i], dtype))
+            return true;
+    }
+    return false;
+}
+
+bool tenon__torch_device_number(const tenon__torch_api *api, tenon_device device, int32_t *type, int32_t *index)
+{
+    bool on_cpu = device.device_type == TENON_CPU;
+    *type = on_cpu ? api->cpu : api->cuda;
+    *index = on_cpu ? -1 : device.device_id;
+    return on_cpu || device.device_type == api->cuda_device;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- errors */
+
+tenon_status tenon__torch_failed(const tenon__torch_api *api, const char *who, tenon_error *err)
+{
+    const char *what = api->what ? api->what() : NULL;
+    return tenon_error_set(err, TENON_EFAILED, "%s(): torch: %s", who,
+                           what && *what ? what : "it failed, and has written why to stderr");
+}
+
+tenon_status tenon__torch_take_exception(const char *who, tenon_error *err)
+{
+    bool memory = PyErr_ExceptionMatches(PyExc_MemoryError);
+    PyObject *exception = tenon__py_take_exception();
+    PyObject *words = exception ? PyObject_Str(exception) : NULL;
+    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    tenon_status status = tenon_error_set(err, memory ? TENON_ENOMEM : TENON_EFAILED, "%s(): torch: %s", who,
+                                          text ? text : "an exception without words");
+    Py_XDECREF(exception);
+    Py_XDECREF(words);
+    PyErr_Clear();
+    return status;
+}
+
+tenon_status tenon__torch_released(const char *who, tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EINVAL, "%s(): the handle is NULL or was released", who);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ table */
+
+const tenon_torch_table tenon_torch_services = {
+    .size = sizeof(tenon_torch_table),
+    .info = tenon_torch_info,
+    .retain = tenon_torch_retain,
+    .release = tenon_torch_release,
+    .view = tenon_torch_view,
+    .empty = tenon_torch_empty,
+    .from_blob = tenon_torch_from_blob,
+    .find = tenon_torch_find,
+    .call_op = tenon_torch_call_op,
+    .call = tenon_torch_call,
+    .value_release = tenon_torch_value_release,
+};

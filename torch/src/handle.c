@@ -1,0 +1,290 @@
+/* The same tensor on both sides: handles, and releases that never wait for the interpreter's lock. */
+#include "torch_bridge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Atomic int64_t leaked;
+
+int64_t tenon_torch_leaked(void)
+{
+    return atomic_load_explicit(&leaked, memory_order_relaxed);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- blocks */
+
+_Static_assert(sizeof(tenon__torch_block) <= TENON__TORCH_BLOCK, "a block has room for its tag");
+
+/* One spare block, guarded by the lock of torch's interpreter, saves most imports the pool's. */
+#ifdef Py_GIL_DISABLED
+enum { KEEPS_SPARE = 0 };
+#else
+enum { KEEPS_SPARE = 1 };
+#endif
+static tenon__torch_block *spare;
+
+static tenon__torch_block *pool;
+static atomic_flag pool_busy = ATOMIC_FLAG_INIT;
+
+static void pool_lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&pool_busy, memory_order_acquire)) {
+    }
+}
+
+static void pool_unlock(void)
+{
+    atomic_flag_clear_explicit(&pool_busy, memory_order_release);
+}
+
+static void pool_put(tenon__torch_block *block)
+{
+    pool_lock();
+    block->next = pool;
+    pool = block;
+    pool_unlock();
+}
+
+static tenon__torch_block *pool_take(void)
+{
+    enum { CHUNK = 64 };
+    pool_lock();
+    tenon__torch_block *block = pool;
+    if (block)
+        pool = block->next;
+    pool_unlock();
+    if (block)
+        return block;
+    char *chunk = aligned_alloc(TENON__TORCH_BLOCK, (size_t)CHUNK * TENON__TORCH_BLOCK);
+    for (int i = 0; chunk && i < CHUNK; i++) {
+        block = (tenon__torch_block *)(void *)(chunk + (ptrdiff_t)i * TENON__TORCH_BLOCK);
+        block->tag = 0;
+        if (i < CHUNK - 1)
+            pool_put(block);
+    }
+    return block;
+}
+
+/* `attached`: this thread holds the lock of torch's interpreter. */
+static inline tenon__torch_block *block_new(bool attached)
+{
+    tenon__torch_block *block = KEEPS_SPARE && attached ? spare : NULL;
+    if (!block)
+        return pool_take();
+    spare = NULL;
+    return block;
+}
+
+static inline void block_free(tenon__torch_block *block, bool attached)
+{
+    if (KEEPS_SPARE && attached && !spare)
+        spare = block;
+    else
+        pool_put(block);
+}
+
+static inline tenon_torch *block_start(tenon__torch_block *block, const tenon__torch_api *api,
+                                       tenon__torch_handle handle)
+{
+    block->handle = handle;
+    block->api = api;
+    atomic_store_explicit(&block->count, 1, memory_order_relaxed);
+    return (tenon_torch *)((uintptr_t)block + block->tag);
+}
+
+tenon_torch *tenon__torch_wrap(const tenon__torch_api *api, tenon__torch_handle handle)
+{
+    tenon__torch_block *block = block_new(tenon__py_attached_to(api->interp));
+    return block ? block_start(block, api, handle) : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------- import and export */
+
+/* Raise what torch's function failed with, unless it left an exception. */
+static void raise_failed(const tenon__torch_api *api, const char *who)
+{
+    tenon_error err;
+    if (PyErr_Occurred())
+        return;
+    tenon__torch_failed(api, who, &err);
+    PyErr_SetString(PyExc_RuntimeError, err.message);
+}
+
+static int complain(PyObject *object)
+{
+    PyObject *name = object ? tenon__py_type_name(object) : PyUnicode_FromString("NULL");
+    if (name)
+        PyErr_Format(PyExc_TypeError, "expected torch.Tensor, got %U", name);
+    Py_XDECREF(name);
+    return -1;
+}
+
+/* Before 2.14: a handle in a capsule without a name. */
+static tenon__torch_handle handle_of(const tenon__torch_api *api, PyObject *object)
+{
+    PyObject *capsule = PyObject_CallFunctionObjArgs(api->handle_of, object, NULL);
+    void *handle = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    Py_XDECREF(capsule);
+    return handle;
+}
+
+static PyObject *object_of(const tenon__torch_api *api, tenon__torch_handle handle)
+{
+    PyObject *capsule = PyCapsule_New(handle, NULL, NULL);
+    PyObject *object = capsule ? PyObject_CallFunctionObjArgs(api->object_of, capsule, NULL) : NULL;
+    Py_XDECREF(capsule);
+    return object;
+}
+
+static int not_here(PyObject *object)
+{
+    tenon_error err;
+    tenon_torch_report report;
+    tenon_torch_info(&report);
+    /* Where torch has not been imported, it is certainly none of its tensors. */
+    if (!report.version[0] || !object)
+        return complain(object);
+    if (!tenon__torch_get(&err))
+        PyErr_SetString(PyExc_RuntimeError, err.message);
+    return -1;
+}
+
+int tenon_torch_import(PyObject *object, tenon_torch **out)
+{
+    const tenon__torch_api *api = tenon__torch_here(NULL);
+    if (!api)
+        return not_here(object);
+    tenon__py_drain_soon();
+    /* The real type: whatever the object says of itself, torch would read a tensor out of it. */
+    if (!object || (Py_TYPE(object) != api->tensor_type && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
+        return complain(object);
+    tenon__torch_handle handle = NULL;
+    if (!api->from_pyobject)
+        handle = handle_of(api, object);
+    else if (api->from_pyobject(object, &handle) != 0)
+        handle = NULL;
+    if (!handle) {
+        raise_failed(api, "tenon_torch_import");
+        return -1;
+    }
+    tenon__torch_block *block = block_new(true); /* it is attached: its type is one of torch's interpreter */
+    if (!block) {
+        api->delete_handle(handle);
+        PyErr_NoMemory();
+        return -1;
+    }
+    *out = block_start(block, api, handle);
+    return 0;
+}
+
+PyObject *tenon__torch_object(const tenon__torch_block *block)
+{
+    const tenon__torch_api *api = block->api;
+    void *object = NULL;
+    if (!api->to_pyobject)
+        object = object_of(api, block->handle);
+    else if (api->to_pyobject(block->handle, NULL, &object) != 0)
+        object = NULL;
+    if (!object)
+        raise_failed(api, "tenon_torch_export");
+    return object;
+}
+
+int tenon_torch_export(tenon_torch *tensor, PyObject **out)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    if (!block) {
+        PyErr_SetString(PyExc_ValueError, "tenon_torch_export(): the handle is NULL or was released");
+        return -1;
+    }
+    if (!tenon__py_attached_to(block->api->interp)) {
+        PyErr_SetString(PyExc_RuntimeError, "tenon_torch_export(): torch was imported in another interpreter");
+        return -1;
+    }
+    tenon__py_drain_soon();
+    PyObject *object = tenon__torch_object(block);
+    if (!object)
+        return -1;
+    *out = object;
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- counts */
+
+tenon_torch *tenon_torch_retain(tenon_torch *tensor)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    if (!block)
+        return NULL;
+    atomic_fetch_add_explicit(&block->count, 1, memory_order_relaxed);
+    return tensor;
+}
+
+int64_t tenon_torch_refcount(const tenon_torch *tensor)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    return block ? atomic_load_explicit(&block->count, memory_order_relaxed) : 0;
+}
+
+/* The end of a tensor may run any code of Python's: nothing of that may meet, or lose, a pending exception. */
+static void give_up(tenon__torch_block *block)
+{
+    if (!PyErr_Occurred()) {
+        block->api->delete_handle(block->handle);
+    } else {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        block->api->delete_handle(block->handle);
+        PyErr_Restore(type, value, traceback);
+    }
+    block_free(block, true);
+}
+
+static void give_up_waiting(void *pointer)
+{
+    atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+    give_up(pointer);
+}
+
+static int drain_pending(void *pointer)
+{
+    (void)pointer;
+    tenon__py_drain();
+    return 0;
+}
+
+/* As the bridge does it for imports: see interp.c. */
+static void leave_to_interpreter(tenon__torch_block *block)
+{
+    tenon__py_interp *interp = block->api->interp;
+    atomic_fetch_add(&interp->pushing, 1);
+    if (atomic_load(&interp->dead)) {
+        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+    } else {
+        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+        if (tenon_deferred_push(&interp->pending, &block->node, give_up_waiting, block) && interp->is_main)
+            Py_AddPendingCall(drain_pending, NULL);
+    }
+    atomic_fetch_sub(&interp->pushing, 1);
+}
+
+void tenon_torch_release(tenon_torch *tensor)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    if (!block) {
+        if (!tensor)
+            return;
+        fputs("tenon_torch_release(): the handle was released already\n", stderr);
+        abort();
+    }
+    /* Who holds the only count needs no atomic subtraction to know it. */
+    if (atomic_load_explicit(&block->count, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&block->count, 1, memory_order_acq_rel) != 1)
+        return;
+    block->tag = (block->tag + 1) % TENON__TORCH_BLOCK;
+    /* Even where Python holds the tensor too: since 2.10 the last count but Python's own is one on Python's object. */
+    if (tenon__py_attached_to(block->api->interp))
+        give_up(block);
+    else
+        leave_to_interpreter(block);
+}

@@ -1,0 +1,273 @@
+/* A tensor's memory, and tensors on new memory. */
+#include "torch_bridge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------- view */
+
+/* Why there is no memory to look at: on an attached thread the tensor itself can be asked. */
+static tenon_status no_memory(const tenon__torch_block *block, tenon_error *err)
+{
+    static const char *const anything =
+        "it has no plain memory of its own (a meta, fake, sparse or nested tensor, or one inside torch.vmap)";
+    const char *reason = NULL;
+    tenon__py_kind room;
+    if (tenon__py_attached_to(block->api->interp)) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyObject *object = tenon__torch_object(block);
+        const tenon__py_kind *kind = object ? tenon__py_kind_of(object, &room) : NULL;
+        reason = kind && kind->reason ? kind->reason : object ? tenon__py_torch_advice(object) : NULL;
+        Py_XDECREF(object);
+        PyErr_Clear();
+        PyErr_Restore(type, value, traceback);
+    }
+    return tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): %s", reason ? reason : anything);
+}
+
+/* Whether a bit of the tensor is set that says that its memory is not what it means. */
+static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
+{
+    tenon_torch_value argument = tenon_torch_tensor(tensor), result;
+    tenon_status status = tenon_torch_call(name, "", 1, &argument, 1, &result, err);
+    *out = !status && result.as.integer;
+    return status;
+}
+
+/* A neg view is the imaginary part of a conjugate: its strides count halves of complex numbers, so all are even. */
+static bool may_be_negated(const tenon_view *view)
+{
+    int64_t odd = 0;
+    for (int32_t i = 0; i < view->ndim; i++)
+        odd |= view->shape[i] > 1 ? view->strides[i] & 1 : 0;
+    return view->numel <= 1 || !odd;
+}
+
+static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, tenon_error *err)
+{
+    bool conjugated = false, negated = false;
+    tenon_status status = TENON_OK;
+    if (view->dtype.code == TENON_CODE_COMPLEX)
+        status = ask(tensor, "aten::is_conj", &conjugated, err);
+    if (!status && !conjugated && may_be_negated(view))
+        status = ask(tensor, "aten::is_neg", &negated, err);
+    if (conjugated || negated)
+        status = tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): a %s view; pass x.%s()",
+                                 conjugated ? "conjugate" : "negated", conjugated ? "resolve_conj" : "resolve_neg");
+    return status;
+}
+
+tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err)
+{
+    tenon__torch_block *block = tenon__torch_block_of(tensor);
+    if (!block)
+        return tenon__torch_released("tenon_torch_view", err);
+    if (!out || !dims)
+        return tenon_error_set(err, TENON_EINVAL, "tenon_torch_view(): argument '%s' is NULL", out ? "dims" : "out");
+    const tenon__torch_api *api = block->api;
+    tenon__torch_handle handle = block->handle;
+    int64_t ndim, *shape, *strides;
+    int32_t dtype, device_type, device_index;
+    void *data;
+    if (api->get_device_type(handle, &device_type) || api->get_device_index(handle, &device_index) ||
+        api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) || api->get_sizes(handle, &shape) ||
+        api->get_strides(handle, &strides) || api->get_data(handle, &data))
+        return no_memory(block, err);
+    if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
+        return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here",
+                               (int)dtype);
+    if (ndim > TENON_MAX_NDIM)
+        return tenon_error_set(err, TENON_ESHAPE, "tenon_torch_view(): it has %lld dimensions, and %d are the most",
+                               (long long)ndim, TENON_MAX_NDIM);
+    tenon_dl_tensor source = {.data = data,
+                              .ndim = (int32_t)ndim,
+                              .dtype = api->dtypes[dtype],
+                              .shape = shape,
+                              .strides = strides,
+                              .device = {TENON_CPU, 0}};
+    if (device_type == api->cuda)
+        source.device = tenon_device_of(api->cuda_device, device_index);
+    bool empty = false;
+    for (int64_t i = 0; i < ndim; i++)
+        empty |= shape[i] == 0;
+    if (!data && !empty)
+        return no_memory(block, err);
+    if (device_type != api->cpu && device_type != api->cuda)
+        return tenon_error_set(err, TENON_EDEVICE, "tenon_torch_view(): torch's device number %d is not known here",
+                               (int)device_type);
+    tenon_status status = tenon_view_init(out, &source, 0, dims, err);
+    return status ? status : check_bits(tensor, out, err);
+}
+
+/* ------------------------------------------------------------------------------------------------------ new tensors */
+
+/* torch's numbers for what is wanted. */
+static tenon_status numbers_of(const tenon__torch_api *api, const char *who, tenon_dtype dtype, tenon_device device,
+                               int32_t numbers[3], tenon_error *err)
+{
+    char word[64];
+    if (!tenon__torch_dtype_number(api, dtype, &numbers[0])) {
+        tenon_dtype_format(dtype, word, sizeof word);
+        return tenon_error_set(err, TENON_EDTYPE, "%s(): torch %s has no dtype %s", who, api->report.version, word);
+    }
+    if (!tenon__torch_device_number(api, device, &numbers[1], &numbers[2])) {
+        tenon_device_format(device, word, sizeof word);
+        return tenon_error_set(err, TENON_EDEVICE, "%s(): no tensor of torch's can be made on %s here", who, word);
+    }
+    return TENON_OK;
+}
+
+/* Take a new handle of torch's, on success. */
+static tenon_status wrap(const tenon__torch_api *api, const char *who, tenon__torch_handle handle, tenon_torch **out,
+                         tenon_error *err)
+{
+    tenon_torch *tensor = tenon__torch_wrap(api, handle);
+    if (!tensor) {
+        api->delete_handle(handle); /* nobody has made a Python object for it yet: this takes no lock */
+        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory", who);
+    }
+    *out = tensor;
+    return TENON_OK;
+}
+
+tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t ndim, const int64_t *shape,
+                               tenon_torch **out, tenon_error *err)
+{
+    static const char *const who = "tenon_torch_empty";
+    int32_t numbers[3];
+    int64_t strides[TENON_MAX_NDIM];
+    tenon__torch_handle handle = NULL;
+    if (!out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", who);
+    const tenon__torch_api *api = tenon__torch_here(err);
+    if (!api)
+        return TENON_EFAILED;
+    tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
+    status = status ? status : numbers_of(api, who, dtype, device, numbers, err);
+    if (status)
+        return status;
+    if (api->empty_strided(ndim, shape, strides, numbers[0], numbers[1], numbers[2], &handle) != 0)
+        return tenon__torch_failed(api, who, err);
+    return wrap(api, who, handle, out, err);
+}
+
+/* The owner of a blob, in torch's hands. Until it is armed the caller still has it: whatever torch does on failure, only
+ * this struct is at stake. */
+typedef struct blob_owner {
+    tenon_release_fn release;
+    void *owner;
+    bool armed, ran;
+} blob_owner;
+
+static void owner_release(void *pointer)
+{
+    blob_owner *owner = pointer;
+    owner->ran = true;
+    if (!owner->armed)
+        return;
+    if (owner->release)
+        owner->release(owner->owner);
+    free(owner);
+}
+
+static void owner_delete(void *data, void *context)
+{
+    (void)data;
+    owner_release(context);
+}
+
+/* The view that a blob describes, with room for its dims. */
+static tenon_status blob_view(const tenon_blob *blob, tenon_view *view, int64_t *dims, tenon_error *err)
+{
+    static const char *const who = "tenon_torch_from_blob";
+    tenon_blob plain = *blob;
+    tenon_tensor *checked;
+    plain.owner = NULL;
+    plain.release = NULL;
+    tenon_status status = tenon_tensor_from_blob(&plain, &checked, err);
+    if (status)
+        return status;
+    *view = *tenon_tensor_view(checked);
+    size_t bytes = (size_t)view->ndim * sizeof *dims;
+    if (bytes) {
+        memcpy(dims, view->shape, bytes);
+        memcpy(dims + view->ndim, view->strides, bytes);
+    }
+    view->shape = dims;
+    view->strides = dims + view->ndim;
+    tenon_tensor_release(checked);
+    if (view->flags & TENON_READ_ONLY)
+        return tenon_error_set(err, TENON_EREADONLY, "%s(): torch has no read-only tensors", who);
+    for (int32_t i = 0; i < view->ndim; i++) {
+        if (view->strides[i] < 0)
+            return tenon_error_set(err, TENON_ELAYOUT, "%s(): torch has no negative strides", who);
+    }
+    return TENON_OK;
+}
+
+/* Before 2.11 torch takes memory with an owner by DLPack only. */
+static tenon_status import_blob(const tenon__torch_api *api, const tenon_view *view, blob_owner *owner,
+                                tenon_torch **out, tenon_error *err)
+{
+    static const char *const who = "tenon_torch_from_blob";
+    if (!tenon__py_attached_to(api->interp))
+        return tenon_error_set(err, TENON_EFAILED, "%s(): torch %s needs the interpreter's lock for this", who,
+                               api->report.version);
+    tenon_tensor *tensor;
+    tenon_status status = tenon_tensor_from_view(view, owner, owner_release, &tensor, err);
+    if (status)
+        return status;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TORCH);
+    tenon_tensor_release(tensor);
+    if (!object || tenon_torch_import(object, out) < 0)
+        status = tenon__torch_take_exception(who, err);
+    Py_XDECREF(object);
+    PyErr_Restore(type, value, traceback);
+    return status;
+}
+
+tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, tenon_error *err)
+{
+    static const char *const who = "tenon_torch_from_blob";
+    tenon_view view;
+    int64_t dims[2 * TENON_MAX_NDIM];
+    int32_t numbers[3];
+    if (!blob || !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", who, blob ? "out" : "blob");
+    const tenon__torch_api *api = tenon__torch_here(err);
+    if (!api)
+        return TENON_EFAILED;
+    tenon_status status = blob_view(blob, &view, dims, err);
+    status = status ? status : numbers_of(api, who, view.dtype, view.device, numbers, err);
+    if (status)
+        return status;
+    /* Nothing is read of an empty tensor: a block of its own spares torch an owner without memory. */
+    bool nowhere = !view.data || view.numel == 0;
+    blob_owner *owner = malloc(sizeof *owner);
+    tenon__torch_handle handle = NULL;
+    if (!owner)
+        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory", who);
+    *owner = (blob_owner){.release = blob->release, .owner = blob->owner};
+    if (nowhere) {
+        if (api->empty_strided(view.ndim, view.shape, view.strides, numbers[0], numbers[1], numbers[2], &handle) != 0)
+            status = tenon__torch_failed(api, who, err);
+    } else if (!api->from_blob) {
+        status = import_blob(api, &view, owner, out, err);
+    } else if (api->from_blob((char *)view.data + view.byte_offset, view.ndim, view.shape, view.strides, 0, numbers[0],
+                              numbers[1], numbers[2], &handle, api->strided, NULL, 0, owner_delete, owner) != 0) {
+        status = tenon__torch_failed(api, who, err);
+    }
+    if (!status && handle)
+        status = wrap(api, who, handle, out, err);
+    if (status) {
+        free(owner);
+        return status;
+    }
+    owner->armed = true;
+    if (nowhere)
+        owner_release(owner);
+    return TENON_OK;
+}
