@@ -355,8 +355,11 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
 {
     entry *e = find_entry(module, id);
     if (!e) {
-        if (!b || !(e = malloc(sizeof *e)))
-            return !b;
+        e = b ? malloc(sizeof *e) : NULL;
+        if (!e) {
+            free(b);
+            return false;
+        }
         _Atomic(entry *) *bucket = bucket_of(module, id);
         e->module = module;
         e->id = id;
@@ -378,10 +381,13 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
 /* Whether two signatures are the same but for white space outside of their strings. */
 static bool same_signature(const char *a, const char *b)
 {
+    static const char spaces[] = " \t\r\n\v\f";
     char quote = 0;
+    a += strspn(a, spaces);
+    b += strspn(b, spaces);
     for (;; a++, b++) {
         if (!quote) {
-            size_t space_a = strspn(a, " \t\r\n\v\f"), space_b = strspn(b, " \t\r\n\v\f");
+            size_t space_a = strspn(a, spaces), space_b = strspn(b, spaces);
             a += space_a;
             b += space_b;
             if (*a && *b && !space_a != !space_b)
@@ -476,9 +482,10 @@ TENON_NIF(library_open)
         free(b);
         b = NULL;
     }
-    bool done = publish(argv[0], id, b) && b;
+    bool bound = b != NULL;
+    bound = publish(argv[0], id, b) && bound;
     pthread_mutex_unlock(&lock);
-    return done ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
+    return bound ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
 }
 
 /* --------------------------------------------------------------------------------------------------------- handles */

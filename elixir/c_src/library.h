@@ -67,17 +67,21 @@ void tenon_nif_mend_utf8(char *text, size_t length);
 /* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
 ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
 
-/* Turn a term into a value of the parameter's kind, which is no tensor. `bytes` grows by what was read, and where it
- * would pass `limit` nothing more is done: *go_dirty is set. False: that, or *error is {:error, …}. */
+/* What arguments are read with. Where they are too much for a normal scheduler go_dirty is set, and all stops. */
 typedef struct tenon_nif_reader {
     ErlNifEnv *env;
     const tenon_nif_function *function;
     tenon_nif_block **blocks;
-    size_t bytes;
-    size_t limit;
+    bool unlimited;
+    size_t bytes; /* so far */
     bool go_dirty;
-    ERL_NIF_TERM error;
+    ERL_NIF_TERM error; /* {:error, …} */
 } tenon_nif_reader;
+
+/* Whether the call may handle so many bytes more here and now. */
+bool tenon_nif_may_read(tenon_nif_reader *reader, size_t bytes);
+
+/* Turn a term into a value of the parameter's kind, which is no tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
 
 /* A result that is no tensor and no handle, as a term. False: *error is {:error, …}. */

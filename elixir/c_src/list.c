@@ -43,11 +43,14 @@ static bool read_element(reader *r, ERL_NIF_TERM term)
     if (!r->data)
         return look_at(r, term);
     if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
-        char type[32];
+        char type[32], shown[64] = "a term";
         tenon_dtype_format(r->dtype, type, sizeof type);
+        if (enif_is_number(r->env, term) || enif_is_atom(r->env, term))
+            enif_snprintf(shown, sizeof shown, "%T", term);
         ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
         return fail(r, tenon_nif_error(r->env, reason, "from_list", "list",
-                                       "from_list(): argument 'list': %T is no value of type %s, or beyond it", 0, type));
+                                       "from_list(): argument 'list': %s is no value of type %s, or beyond it", shown,
+                                       type));
     }
     r->data += r->dtype.bits / 8;
     return true;
@@ -110,7 +113,6 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     }
     tenon_tensor *tensor;
     tenon_error err;
-    /* Zeroed: what is half written when a later element is refused is never seen, and valgrind need not know that. */
     if (tenon_tensor_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "list");
     r.data = tenon_tensor_view(tensor)->data;
@@ -126,8 +128,8 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
 {
     int64_t product = 1;
-    ERL_NIF_TERM head = list, tail;
-    while (enif_get_list_cell(env, list, &head, &tail)) {
+    ERL_NIF_TERM head, tail;
+    for (int level = 0; level < TENON_MAX_NDIM && enif_get_list_cell(env, list, &head, &tail); level++) {
         int64_t length = 1;
         ERL_NIF_TERM unused;
         while (length <= TENON_NIF_DIRTY_ELEMENTS && enif_get_list_cell(env, tail, &unused, &tail))
@@ -148,6 +150,17 @@ TENON_NIF(from_list)
 }
 
 /* --------------------------------------------------------------------------------------------------------- to_list */
+
+/* Whether there will be many list cells: lists of empty lists have some without an element. */
+static bool makes_many(const tenon_view *view)
+{
+    int64_t cells = 1;
+    for (int32_t i = 0; i < view->ndim && view->shape[i]; i++) {
+        if (__builtin_mul_overflow(cells, view->shape[i], &cells))
+            return true;
+    }
+    return cells > TENON_NIF_DIRTY_ELEMENTS;
+}
 
 static ERL_NIF_TERM list_level(ErlNifEnv *env, const tenon_view *view, int32_t dim, const char *data)
 {
@@ -197,7 +210,7 @@ TENON_NIF(to_list)
             "tensor", "to_list(): argument 'tensor' is in memory that the CPU cannot read");
     } else if (!tenon_nif_type_has_terms(view->dtype)) {
         result = tenon_nif_bad_type(env, tenon_nif_make_type(env, view->dtype), "to_list", "tensor");
-    } else if (view->numel > TENON_NIF_DIRTY_ELEMENTS) {
+    } else if (makes_many(view)) {
         result = tenon_nif_dirty(env, "to_list", to_list, argc, argv);
     } else {
         result = list_pinned(env, tensor);

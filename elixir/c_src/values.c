@@ -159,11 +159,11 @@ static bool no_memory(tenon_nif_reader *r)
     return false;
 }
 
-/* Whether so many bytes more are read here and now. */
-static bool may_read(tenon_nif_reader *r, size_t bytes)
+bool tenon_nif_may_read(tenon_nif_reader *r, size_t bytes)
 {
-    r->bytes = bytes > SIZE_MAX - r->bytes ? SIZE_MAX : r->bytes + bytes;
-    r->go_dirty = r->bytes >= r->limit;
+    if (r->unlimited)
+        return true;
+    r->go_dirty = bytes >= TENON_NIF_DIRTY_CALL || (r->bytes += bytes) >= TENON_NIF_DIRTY_CALL;
     return !r->go_dirty;
 }
 
@@ -231,7 +231,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     ErlNifBinary text;
     if (!enif_inspect_binary(r->env, term, &text))
         return wrong_kind(r, index, term);
-    if (!may_read(r, text.size))
+    if (!tenon_nif_may_read(r, text.size))
         return false;
     if (!tenon_nif_is_utf8(text.data, text.size))
         return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
@@ -251,7 +251,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     unsigned length;
     if (!enif_get_list_length(r->env, term, &length))
         return wrong_kind(r, index, term);
-    if (!may_read(r, length * sizeof(int64_t)))
+    if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
         return false;
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];

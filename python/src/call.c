@@ -98,8 +98,7 @@ static int take_arguments(tenon__py_frame *f)
             borrowed->object = NULL;
             f->nborrowed++;
             take_view(param, borrowed, &f->args[i]);
-            if (!tenon_signature_fits(s, i, &borrowed->view, &f->bindings))
-                f->fits = false;
+            f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
             if (!f->like)
                 f->like = object;
         } else if (!object) {

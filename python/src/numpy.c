@@ -37,18 +37,17 @@ typedef PyObject *(*descr_from_type)(int type_num);
 
 /* By type number: our dtype and the shift that divides by its size; bits 0 where there is none. */
 typedef struct number_kind {
-    uint8_t code;
-    uint8_t bits;
-    uint8_t shift;
+    tenon_dtype dtype;
+    int32_t shift;
 } number_kind;
 
 #define INTEGER(code, type)                                                                                            \
     {                                                                                                                  \
-        code, 8 * sizeof(type), sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3              \
+        {code, 8 * sizeof(type), 1}, sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3         \
     }
 
 static const number_kind number_kinds[24] = {
-    [0] = {TENON_CODE_BOOL, 8, 0},
+    [0] = {{TENON_CODE_BOOL, 8, 1}, 0},
     [1] = INTEGER(TENON_CODE_INT, signed char),
     [2] = INTEGER(TENON_CODE_UINT, unsigned char),
     [3] = INTEGER(TENON_CODE_INT, short),
@@ -59,11 +58,11 @@ static const number_kind number_kinds[24] = {
     [8] = INTEGER(TENON_CODE_UINT, unsigned long),
     [9] = INTEGER(TENON_CODE_INT, long long),
     [10] = INTEGER(TENON_CODE_UINT, unsigned long long),
-    [11] = {TENON_CODE_FLOAT, 32, 2},
-    [12] = {TENON_CODE_FLOAT, 64, 3},
-    [14] = {TENON_CODE_COMPLEX, 64, 3},
-    [15] = {TENON_CODE_COMPLEX, 128, 4},
-    [23] = {TENON_CODE_FLOAT, 16, 1},
+    [11] = {{TENON_CODE_FLOAT, 32, 1}, 2},
+    [12] = {{TENON_CODE_FLOAT, 64, 1}, 3},
+    [14] = {{TENON_CODE_COMPLEX, 64, 1}, 3},
+    [15] = {{TENON_CODE_COMPLEX, 128, 1}, 4},
+    [23] = {{TENON_CODE_FLOAT, 16, 1}, 1},
 };
 
 static tenon__py_numpy loaded_numpy;
@@ -227,14 +226,12 @@ bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out)
         (descr->byteorder != '=' && descr->byteorder != '|'))
         return false;
     const number_kind *number = &number_kinds[descr->type_num];
-    if (!number->bits ||
-        !tenon_view_init_quick(&out->view, array->data, tenon_dtype_of(number->code, number->bits, 1),
-                               (int64_t)1 << number->shift, array->nd, (const int64_t *)(const void *)array->dimensions,
-                               (const int64_t *)(const void *)array->strides, number->shift,
-                               IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY, out->inline_dims))
-        return false;
     out->way = TENON__PY_NUMPY;
-    return true;
+    return number->dtype.bits &&
+           tenon_view_init_quick(&out->view, array->data, number->dtype, (int64_t)1 << number->shift, array->nd,
+                                 (const int64_t *)(const void *)array->dimensions,
+                                 (const int64_t *)(const void *)array->strides, number->shift,
+                                 IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY, out->inline_dims);
 }
 
 int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
@@ -244,9 +241,9 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
     tenon_dl_tensor source;
     uint64_t flags = IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY;
     int shift, extra = 0;
-    if ((unsigned)descr->type_num < 24 && number_kinds[descr->type_num].bits) {
+    if ((unsigned)descr->type_num < 24 && number_kinds[descr->type_num].dtype.bits) {
         const number_kind *number = &number_kinds[descr->type_num];
-        source.dtype = tenon_dtype_of(number->code, number->bits, 1);
+        source.dtype = number->dtype;
         shift = number->shift;
     } else if ((extra = extra_dtype(descr->typeobj, &source.dtype)) == 1) {
         shift = source.dtype.bits > 16 ? 2 : source.dtype.bits > 8 ? 1 : 0; /* complex32 is the largest */

@@ -90,17 +90,16 @@ static void find_more(void *library, tenon__torch_api *api)
         !find_number(library, "aoti_torch_layout_strided", &api->strided))
         api->from_blob = NULL;
     find(library, "torch_exception_get_what_without_backtrace", &api->what);
-    bool all = api->what && find(library, "torch_call_dispatcher", &api->call) &&
-               find(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
-               find(library, "torch_new_stable_ivalue", &api->new_optional) &&
-               find(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
-               find(library, "torch_new_list_reserve_size", &api->new_list) &&
-               find(library, "torch_list_push_back", &api->list_push) &&
-               find(library, "torch_list_size", &api->list_size) &&
-               find(library, "torch_list_get_item", &api->list_get) &&
-               find(library, "torch_delete_list", &api->delete_list) &&
-               find(library, "torch_new_string_handle", &api->new_string) &&
-               find(library, "aoti_torch_abi_version", &api->abi_version);
+    bool all =
+        api->what && find(library, "torch_call_dispatcher", &api->call) &&
+        find(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
+        find(library, "torch_new_stable_ivalue", &api->new_optional) &&
+        find(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
+        find(library, "torch_new_list_reserve_size", &api->new_list) &&
+        find(library, "torch_list_push_back", &api->list_push) && find(library, "torch_list_size", &api->list_size) &&
+        find(library, "torch_list_get_item", &api->list_get) && find(library, "torch_delete_list", &api->delete_list) &&
+        find(library, "torch_new_string_handle", &api->new_string) &&
+        find(library, "aoti_torch_abi_version", &api->abi_version);
     if (!all)
         api->call = NULL;
     find_dtypes(library, api);

@@ -157,18 +157,20 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
 typedef struct blob_owner {
     tenon_release_fn release;
     void *owner;
-    bool armed, ran;
+    bool armed;     /* torch has it */
+    bool ran;       /* torch is through with it */
+    bool abandoned; /* it failed, and somebody still holds this struct */
 } blob_owner;
 
 static void owner_release(void *pointer)
 {
     blob_owner *owner = pointer;
-    owner->ran = true;
-    if (!owner->armed)
-        return;
-    if (owner->release)
+    if (owner->armed && owner->release)
         owner->release(owner->owner);
-    free(owner);
+    if (owner->armed || owner->abandoned)
+        free(owner);
+    else
+        owner->ran = true;
 }
 
 static void owner_delete(void *data, void *context)
@@ -225,6 +227,7 @@ static tenon_status import_blob(const tenon__torch_api *api, const tenon_view *v
     if (!object || tenon_torch_import(object, out) < 0)
         status = tenon__torch_take_exception(who, err);
     Py_XDECREF(object);
+    owner->abandoned = status && !owner->ran;
     PyErr_Restore(type, value, traceback);
     return status;
 }
@@ -263,7 +266,8 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     if (!status && handle)
         status = wrap(api, who, handle, out, err);
     if (status) {
-        free(owner);
+        if (!owner->abandoned)
+            free(owner);
         return status;
     }
     owner->armed = true;

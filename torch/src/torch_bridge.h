@@ -62,8 +62,8 @@ typedef struct tenon__torch_api {
     uint64_t (*abi_version)(void);
     const char *(*what)(void); /* why the last function failed on this thread; NULL before 2.13 */
 
-    int32_t strided, cpu, cuda; /* torch's numbers */
-    int32_t cuda_device;        /* what its "cuda" is: TENON_CUDA or TENON_ROCM */
+    int32_t strided, cpu, cuda;              /* torch's numbers */
+    int32_t cuda_device;                     /* what its "cuda" is: TENON_CUDA or TENON_ROCM */
     tenon_dtype dtypes[TENON__TORCH_DTYPES]; /* by torch's number; bits 0: none */
 } tenon__torch_api;
 

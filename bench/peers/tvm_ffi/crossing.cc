@@ -1,4 +1,5 @@
 // tvm-ffi: TensorView is its form that owns nothing, Tensor the one that does.
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 namespace ffi = tvm::ffi;

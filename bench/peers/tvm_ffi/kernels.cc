@@ -1,4 +1,5 @@
 // The extension that every peer writes: saxpy and dot on f32 vectors of one length.
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 namespace ffi = tvm::ffi;

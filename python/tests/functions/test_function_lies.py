@@ -244,7 +244,7 @@ wrong = []
 for call in calls:
     for words in keywords if call[0] is kernels.saxpy else keywords[:1]:
         growth = []
-        for _ in range(3): # what is made once, such as a cache, does not count
+        while len(growth) < 10 and min(growth, default=100) > 50:  # Python's own free lists fill and empty for a while
             before = used()
             grows(call, words)
             after = used()

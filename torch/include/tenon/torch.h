@@ -33,7 +33,8 @@ enum {
 
 typedef struct tenon_torch_report {
     int32_t tier;
-    bool calls_unlocked; /* operators run by torch's C functions (2.13), without Python; some need it still: `unlocked` */
+    bool
+        calls_unlocked; /* operators run by torch's C functions (2.13), without Python; some need it still: `unlocked` */
     bool blobs_unlocked; /* tenon_torch_from_blob needs no lock (2.11) */
     char version[32];    /* torch.__version__, or "" */
     char missing[200];   /* what this torch does not have, "" where nothing is missing */

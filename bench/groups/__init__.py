@@ -1,0 +1,23 @@
+"""The groups of rows. Each is a function of a worker.Session and runs in a process of its own."""
+from groups.crossings import crossing_group
+from groups.functions import functions_group, loops_group
+from groups.other import start_group
+from groups.sizes import memory_group, sizes_group
+from groups.threads import threads_group
+
+GROUPS = {
+    "numpy": crossing_group("numpy"),
+    "torch": crossing_group("torch"),
+    "jax": crossing_group("jax"),
+    "tensorflow": crossing_group("tensorflow"),
+    "tensor": crossing_group("tensor"),
+    "gpu torch": crossing_group("torch on cuda"),
+    "gpu cupy": crossing_group("cupy on cuda"),
+    "gpu jax": crossing_group("jax on cuda"),
+    "functions": functions_group,
+    "loops": loops_group,
+    "sizes": sizes_group,
+    "memory": memory_group,
+    "start": start_group,
+    "threads": threads_group,
+}

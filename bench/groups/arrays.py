@@ -1,0 +1,40 @@
+"""Arrays of each producer, on the CPU but where it says so."""
+
+
+def make(producer, count, shape=(2, 3)):
+    """`count` arrays of f32."""
+    framework, _, device = producer.partition(" on ")
+    if framework == "torch":
+        import torch
+        return [torch.arange(float(size(shape)), device=device or "cpu").reshape(shape) for _ in range(count)]
+    if framework == "jax":
+        import jax.numpy
+        with jax.default_device(jax.devices(device or "cpu")[0]):
+            return [jax.numpy.arange(float(size(shape))).reshape(shape) for _ in range(count)]
+    if framework == "tensorflow":
+        import tensorflow
+        return [tensorflow.reshape(tensorflow.range(float(size(shape))), shape) for _ in range(count)]
+    if framework == "cupy":
+        import cupy
+        return [cupy.arange(size(shape), dtype="float32").reshape(shape) for _ in range(count)]
+    import numpy
+    arrays = [numpy.arange(size(shape), dtype="float32").reshape(shape) for _ in range(count)]
+    if framework == "tensor":
+        import tenon
+        return [tenon.to(array, "tenon") for array in arrays]
+    return arrays
+
+
+def size(shape):
+    total = 1
+    for length in shape:
+        total *= length
+    return total
+
+
+def pick(operations, operation, producer):
+    """A contender's function for an operation on arrays of a producer, or None where it does not claim to have one."""
+    found = operations.get(operation)
+    if isinstance(found, dict):
+        return found.get(producer) or found.get(producer.partition(" on ")[0])
+    return found

@@ -1,0 +1,80 @@
+"""Large arrays: that nothing grows with them, in time or in memory."""
+import subprocess
+import sys
+
+from groups.arrays import make, pick
+
+SIZES = (1_000, 1_000_000, 10_000_000, 100_000_000)
+OWNERS = ("tenon", "nanobind", "tvm-ffi", "pyo3-dlpack", "dlpark")
+
+
+def alias(array):
+    """Another array on the same memory, so that no contender meets what the one before left on it."""
+    return array.detach() if hasattr(array, "detach") else array.view()
+
+
+def sizes_group(session):
+    contenders = session.contenders()
+    producers = ("numpy", "torch")
+    session.say(total=len(producers) * len(SIZES))
+    for count in SIZES:
+        for producer in producers:
+            try:
+                (array,) = make(producer, 1, (count,))
+            except ImportError:
+                continue
+            rows = {name: (function, [alias(array)]) for name, operations in contenders if name in OWNERS
+                    if (function := pick(operations, "import", producer) or pick(operations, "borrow", producer))}
+            rows[f"{producer} copy"] = (array.copy if producer == "numpy" else array.clone, [])
+            session.compare(f"{count:,} elements", producer, rows)
+
+
+CODE = """
+import resource, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from worker import Session
+from groups.arrays import pick
+import numpy
+session = Session("memory", sys.argv[2], True)
+session.say = lambda **line: None
+name, producer = sys.argv[3:5]
+array = numpy.ones(100_000_000, "float32")
+if producer == "torch":
+    import torch
+    array = torch.from_numpy(array)
+if name == "copy":
+    call = array.copy if producer == "numpy" else array.clone
+    function = lambda array: call()
+else:
+    operations = dict(session.contenders())[name]
+    function = pick(operations, "import", producer) or pick(operations, "borrow", producer)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+small = array[:10]
+for _ in range(10): function(small)
+before = peak()
+for _ in range(int(sys.argv[5])): function(array)
+print((peak() - before) / 1024)
+"""
+
+
+def memory_group(session):
+    """MiB that crossings of 400 MB add to the peak of a fresh process."""
+    import pathlib
+    bench = pathlib.Path(__file__).resolve().parents[1]
+    names = dict(session.contenders())
+    rows = [(name, producer) for producer in ("numpy", "torch") for name in (*OWNERS, "copy")
+            if name == "copy" or name in names]
+    if session.plan.quick:
+        rows = [row for row in rows if row[1] == "numpy"]
+    session.say(total=len(rows))
+    for name, producer in rows:
+        repeats = 3 if name == "copy" else 100
+        result = subprocess.run([sys.executable, "-c", CODE, bench, session.folder, name, producer, str(repeats)],
+                                capture_output=True, text=True)
+        contender = f"{producer} copy" if name == "copy" else name
+        if result.returncode:
+            session.row("peak memory, 400 MB", producer, contender, refused=result.stderr.strip().splitlines()[-1][:160])
+        else:
+            session.row("peak memory, 400 MB", producer, contender, mib=float(result.stdout), ns=None, spread=None)
+        session.step(f"{contender}, {producer}")

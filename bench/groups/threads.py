@@ -1,0 +1,53 @@
+"""1, 2 and 4 threads that call at once: nanoseconds of the wall clock for each call made."""
+import statistics
+import sys
+import threading
+import time
+
+from groups.arrays import make, pick
+
+LONG = 1 << 22  # elements: enough work that letting the lock go pays
+
+
+def rush(function, arguments, count, calls):
+    """`count` threads, `calls` calls in all."""
+    ready, go = threading.Barrier(count + 1), threading.Event()
+
+    def work():
+        ready.wait()
+        go.wait()
+        for _ in range(calls // count):
+            function(*arguments)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    start = time.perf_counter()
+    go.set()
+    for thread in threads:
+        thread.join()
+    return (time.perf_counter() - start) / (calls // count * count) * 1e9
+
+
+def threads_group(session):
+    contenders = [(name, operations) for name, operations in session.contenders() if "abi3" not in name]
+    free = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    producer = "numpy, free-threaded" if free else "numpy"
+    rounds = 3 if session.plan.quick else 9
+    plans = (("borrow", "borrow", make("numpy", 1), 20_000),
+             ("dot of 6", "dot", make("numpy", 2, (6,)), 20_000),
+             ("dot of 4,194,304", "dot", make("numpy", 2, (LONG,)), 8))
+    session.say(total=3 * len(plans))
+    for title, key, arguments, calls in plans:
+        rows = {name: function for name, operations in contenders if (function := pick(operations, key, "numpy"))}
+        for count in (1, 2, 4):
+            samples = {name: [] for name in rows}
+            for _ in range(rounds):
+                for name, function in rows.items():
+                    samples[name].append(rush(function, arguments, count, calls))
+            for name, values in samples.items():
+                session.row(f"{title}, {count} threads", producer, name, ns=min(values),
+                            median=statistics.median(values),
+                            spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
+            session.step(f"{title}, {count} threads")

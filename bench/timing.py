@@ -1,0 +1,63 @@
+"""How a row is timed: timeit's loop around the call, every contender in turn, nothing subtracted.
+
+A sample is as many calls as fill a few milliseconds. In every round each contender gives one sample, in an order that
+rotates, so that drift hits all alike. Of the samples the least is reported, and how far the quartiles lie above it.
+"""
+import statistics
+import time
+import timeit
+
+
+class Plan:
+    """How long to measure."""
+
+    def __init__(self, quick):
+        self.quick = quick
+        self.rounds = 9 if quick else 31
+        self.sample = 0.001 if quick else 0.004  # seconds
+        self.rounds_slow = 3 if quick else 9  # where one call takes longer than a sample
+
+
+def timer(function, arguments):
+    """A timeit.Timer whose function and arguments are local to its loop."""
+    names = [f"a{i}" for i in range(len(arguments))]
+    setup = "; ".join([f"{name} = _{name}" for name in names] + ["f = _f"])
+    given = {f"_{name}": value for name, value in zip(names, arguments)}
+    return timeit.Timer(f"f({', '.join(names)})", setup, globals={**given, "_f": function})
+
+
+def loops_for(clock, seconds):
+    """So many calls that they take about `seconds`; the calls before the last answer are the warm-up."""
+    loops = 1
+    while True:
+        took = clock.timeit(loops)
+        if took >= seconds / 4 or loops >= 1 << 24:
+            return max(1, round(loops * seconds / max(took, 1e-9)))
+        loops *= 4
+
+
+def summary(samples):
+    """Nanoseconds: the least, and the quartiles as percent above it."""
+    low, middle, high = statistics.quantiles(samples, n=4) if len(samples) > 1 else samples * 3
+    least = min(samples)
+    return {"ns": least, "p25": low, "median": middle, "p75": high, "rounds": len(samples),
+            "spread": round(100 * (middle / least - 1), 1) if least else 0.0}
+
+
+def compare(contenders, plan):
+    """{name: (function, arguments)} -> {name: summary}."""
+    timers = {name: timer(*contender) for name, contender in contenders.items()}
+    loops = {name: loops_for(clock, plan.sample) for name, clock in timers.items()}
+    rounds = plan.rounds_slow if min(loops.values(), default=1) == 1 else plan.rounds
+    samples = {name: [] for name in timers}
+    names = list(timers)
+    for turn in range(rounds):
+        for name in names[turn % len(names):] + names[: turn % len(names)]:
+            samples[name].append(timers[name].timeit(loops[name]) / loops[name] * 1e9)
+    return {name: summary(values) for name, values in samples.items()}
+
+
+def wall(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

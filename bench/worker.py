@@ -1,0 +1,87 @@
+"""Measures one group in a process of its own, and prints a line of JSON for each row.
+
+    worker.py GROUP FOLDER [--quick]        FOLDER: where the peers were built
+
+The lines: {"total": rows to come}, {"row": …} for each contender, {"step": a row is done}.
+"""
+import json
+import os
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import building
+import timing
+from groups import GROUPS
+
+
+class Session:
+    """What a group needs: the built peers, the plan, and a way to report."""
+
+    def __init__(self, group, folder, quick):
+        self.group, self.folder, self.plan = group, pathlib.Path(folder), timing.Plan(quick)
+        self.built = {path.parent.name: json.loads(path.read_text())["version"]
+                      for path in self.folder.glob("*/built.json")}
+        self.versions = {}
+
+    def say(self, **line):
+        print(json.dumps(line), flush=True)
+
+    def contenders(self, only=None):
+        """[(name, operations)] of every peer that loads."""
+        found = []
+        # Ours first: the package must be the one that was built here.
+        for peer in sorted(self.built, key=lambda name: (name != "tenon", name)):
+            if only and peer not in only:
+                continue
+            try:
+                for name, operations in building.peer(peer).operations(self.folder / peer):
+                    self.versions[name] = self.built[peer]
+                    found.append((name, operations))
+            except (ImportError, OSError, RuntimeError) as problem:
+                self.say(problem={"peer": peer, "reason": f"does not load: {first_line(problem)}"})
+        return found
+
+    def row(self, operation, producer, contender, **values):
+        self.say(row={"group": self.group, "operation": operation, "producer": producer, "contender": contender,
+                      "version": self.versions.get(contender), **values})
+
+    def step(self, label):
+        self.say(step=label)
+
+    def compare(self, operation, producer, candidates, check=None):
+        """Time {contender: (function, arguments)}; who refuses the arguments or answers wrongly gets a row that says so."""
+        able = {}
+        for name, (function, arguments) in candidates.items():
+            try:
+                answer = function(*arguments)
+                if check and not check(answer):
+                    raise ValueError(f"wrong answer: {answer!r}"[:120])
+                able[name] = (function, arguments)
+            except Exception as problem:  # noqa: BLE001 - whatever a peer raises is its answer
+                self.row(operation, producer, name, refused=f"{type(problem).__name__}: {first_line(problem)}")
+        measured = timing.compare(able, self.plan)
+        for name, values in measured.items():
+            self.row(operation, producer, name, **values)
+        self.step(f"{operation}, {producer}")
+        return measured
+
+
+def first_line(problem):
+    text = str(problem).strip()
+    return text.splitlines()[0][:160] if text else type(problem).__name__
+
+
+def main():
+    group, folder = sys.argv[1:3]
+    session = Session(group, folder, "--quick" in sys.argv[3:])
+    GROUPS[group](session)
+
+
+if __name__ == "__main__":
+    main()

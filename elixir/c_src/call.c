@@ -1,0 +1,663 @@
+/* One call: pin the arguments, match them, make the results, take the storages, run the function, and give back. */
+#include "library.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A tensor argument, or a result. */
+typedef struct operand {
+    tenon_view view;
+    tenon_nif_tensor *pinned; /* or NULL: a binary */
+    const char *name;         /* of the argument */
+} operand;
+
+/* Each storage is taken once. */
+typedef struct taken {
+    tenon_nif_storage *storage;
+    const char *name; /* of the first argument on it, for messages */
+    bool written;
+} taken;
+
+enum { MANY = TENON_MAX_PARAMETERS };
+
+/* Everything of one call, on the stack; nobody fills it with zeros. */
+typedef struct frame {
+    tenon_call call;
+    const tenon_nif_function *function;
+    tenon_nif_reader reader;
+    tenon_nif_block *blocks;
+    bool fits; /* all tensors so far plainly fit */
+    bool dirty;
+    int32_t noperands;
+    int32_t ntaken;
+    int32_t nheld; /* of the taken ones, those that were granted */
+    tenon_value args[TENON_MAX_PARAMETERS];
+    tenon_value results[TENON_MAX_RESULTS];
+    tenon_tensor *made[TENON_MAX_RESULTS];
+    tenon_nif_handle *handles[TENON_MAX_RESULTS];
+    tenon_view views[TENON_MAX_RESULTS];
+    ERL_NIF_TERM given[TENON_MAX_PARAMETERS]; /* 0: left out */
+    operand operands[MANY];
+    taken storages[MANY];
+    tenon_bindings bindings;
+    tenon_error error; /* what the function said */
+} frame;
+
+static frame *frame_of(tenon_call *call)
+{
+    return call->host_private;
+}
+
+/* ---------------------------------------------------------------------------------------------------- the services */
+
+static tenon_status host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
+{
+    frame *f = frame_of(call);
+    status = status == TENON_OK ? TENON_EFAILED : status;
+    if (call->flags & TENON_CALL_FAILED)
+        return status;
+    call->flags |= TENON_CALL_FAILED;
+    f->error.status = status;
+    size_t room = sizeof f->error.message - 1;
+    length = message ? length < room ? length : room : 0;
+    if (length)
+        memcpy(f->error.message, message, length);
+    f->error.message[length] = '\0';
+    return status;
+}
+
+/* Make a tensor result. False: the call has failed. */
+static bool make_result(frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    tenon_error err;
+    if (!tenon_device_on_host(f->call.device)) {
+        tenon_fail(&f->call, TENON_EDEVICE, "this host makes results on the CPU only");
+        return false;
+    }
+    if (tenon_tensor_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
+        f->made[index] = NULL;
+        const char *what = strstr(err.message, "(): ");
+        tenon_fail(&f->call, err.status, "%s", what ? what + strlen("(): ") : err.message);
+        return false;
+    }
+    f->views[index] = *tenon_tensor_view(f->made[index]);
+    f->views[index].flags |= TENON_VIEW_WRITTEN | TENON_VIEW_FRESH;
+    f->results[index].as.view = &f->views[index];
+    f->results[index].flags = 0;
+    return true;
+}
+
+static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                           const int64_t *shape)
+{
+    frame *f = frame_of(call);
+    tenon_error err;
+    tenon_dtype known;
+    if (call->flags & TENON_CALL_FAILED)
+        return NULL;
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_TENSOR || f->made[index]) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
+        return NULL;
+    }
+    if (tenon_signature_open_result(f->function->signature, index, &f->bindings, ndim, shape, &known, &err)) {
+        const char *what = strstr(err.message, "(): ");
+        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
+        return NULL;
+    }
+    if (dtype.bits && !tenon_dtype_equal(dtype, known)) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
+        return NULL;
+    }
+    return make_result(f, index, known, ndim, shape) ? call->results[index].as.view : NULL;
+}
+
+static tenon_status host_result_handle(tenon_call *call, int32_t index, void *object, void (*destroy)(void *))
+{
+    frame *f = frame_of(call);
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_HANDLE || f->handles[index] ||
+        !object)
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a handle that cannot be taken", index);
+    const char *type = f->function->signature->results[index].handle;
+    f->handles[index] = tenon_nif_handle_new(f->function->library, type, object, destroy);
+    if (!f->handles[index])
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a handle");
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    return TENON_OK;
+}
+
+static tenon_status host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
+{
+    frame *f = frame_of(call);
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_STR || (!text && length) ||
+        length > PTRDIFF_MAX)
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
+    char *copy = tenon_nif_block_new(&f->blocks, length + 1, 0);
+    if (!copy)
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
+    if (length)
+        memcpy(copy, text, length);
+    call->results[index].as.list.data = copy;
+    call->results[index].as.list.length = (int64_t)length;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    return TENON_OK;
+}
+
+static void *host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
+{
+    frame *f = frame_of(call);
+    if (!tenon_device_on_host(device)) {
+        tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
+        return NULL;
+    }
+    void *memory = tenon_nif_block_new(&f->blocks, bytes, align);
+    if (!memory)
+        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
+    return memory;
+}
+
+static const tenon_host host = {
+    .size = sizeof(tenon_host),
+    .minor = TENON_ABI_MINOR,
+    .name = "elixir",
+    .fail = host_fail,
+    .result_alloc = host_result_alloc,
+    .result_handle = host_result_handle,
+    .result_str = host_result_str,
+    .scratch = host_scratch,
+};
+
+static void begin(frame *f)
+{
+    memset(&f->call, 0, sizeof f->call);
+    f->call.size = sizeof f->call;
+    f->call.minor = TENON_ABI_MINOR;
+    f->call.host = &host;
+    f->call.device = tenon_device_of(TENON_CPU, 0);
+    f->call.host_private = f;
+    f->blocks = NULL;
+}
+
+/* Say in f->error what the function said, or what its status means. */
+static void settle_failure(frame *f, tenon_status status)
+{
+    if (f->call.flags & TENON_CALL_FAILED) {
+        tenon_nif_mend_utf8(f->error.message, strlen(f->error.message));
+        return;
+    }
+    if (status > TENON_OK && status <= TENON_EFAILED)
+        tenon_error_set(&f->error, status, "it failed with %s and gave no reason", tenon_status_name(status));
+    else
+        tenon_error_set(&f->error, status, "it returned status %d, which means nothing", (int)status);
+}
+
+bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err)
+{
+    frame f;
+    begin(&f);
+    f.function = NULL;
+    tenon_status status = library->module->load(&f.call, &library->state);
+    bool done = !status && !(f.call.flags & TENON_CALL_FAILED);
+    if (!done) {
+        settle_failure(&f, status);
+        tenon_error_set(err, f.error.status, "load(): %s", f.error.message);
+    }
+    tenon_nif_blocks_free(f.blocks);
+    return done;
+}
+
+/* ------------------------------------------------------------------------------------------------------- arguments */
+
+/* Raises ArgumentError: what a wrong option is, as elsewhere in Elixir. */
+static bool raise_argument(frame *f, const char *what, ERL_NIF_TERM key)
+{
+    ErlNifEnv *env = f->reader.env;
+    const tenon_nif_atom_table *a = &tenon_nif_atoms;
+    char name[256] = "", message[600];
+    if (key && !enif_get_atom(env, key, name, sizeof name, ERL_NIF_LATIN1))
+        snprintf(name, sizeof name, "?");
+    tenon_nif_mend_utf8(name, strlen(name));
+    snprintf(message, sizeof message, "%s(): %s%s", f->function->signature->name, what, name);
+    ERL_NIF_TERM keys[] = {a->__struct__, a->__exception__, a->message};
+    ERL_NIF_TERM values[] = {enif_make_atom(env, "Elixir.ArgumentError"), a->yes, tenon_nif_make_text(env, message)};
+    ERL_NIF_TERM exception;
+    enif_make_map_from_arrays(env, keys, values, 3, &exception);
+    f->reader.error = enif_raise_exception(env, exception);
+    return false;
+}
+
+/* The keyword list behind the positional arguments. */
+static bool take_options(frame *f, ERL_NIF_TERM list)
+{
+    ErlNifEnv *env = f->reader.env;
+    const tenon_signature *s = f->function->signature;
+    ERL_NIF_TERM item;
+    for (int32_t i = s->npositional; i < s->nparams; i++)
+        f->given[i] = 0;
+    while (enif_get_list_cell(env, list, &item, &list)) {
+        const ERL_NIF_TERM *pair;
+        int arity;
+        if (!enif_get_tuple(env, item, &arity, &pair) || arity != 2 || !enif_is_atom(env, pair[0]))
+            return raise_argument(f, "expected a keyword list as the last argument", 0);
+        int32_t i = s->npositional;
+        while (i < s->nparams && f->function->names[i] != pair[0])
+            i++;
+        if (i == s->nparams)
+            return raise_argument(f, "unknown option :", pair[0]);
+        if (!f->given[i]) /* of two the first one counts, as in Keyword.get */
+            f->given[i] = pair[1];
+    }
+    if (!enif_is_empty_list(env, list))
+        return raise_argument(f, "expected a keyword list as the last argument", 0);
+    for (int32_t i = s->npositional; i < s->nparams; i++)
+        if (!f->given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
+            return raise_argument(f, "missing option :", f->function->names[i]);
+    return true;
+}
+
+/* {binary, type, shape}: its bytes for the length of the call. */
+static bool view_binary(frame *f, int32_t index, const ERL_NIF_TERM *parts, tenon_view *view)
+{
+    tenon_nif_reader *r = &f->reader;
+    const tenon_signature *s = f->function->signature;
+    const char *name = s->params[index].name;
+    ErlNifBinary bytes;
+    tenon_dtype dtype;
+    tenon_error err;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    if (!enif_inspect_binary(r->env, parts[0], &bytes)) {
+        r->error = tenon_nif_wrong_kind(r->env, f->function, index, parts[0]);
+        return false;
+    }
+    if (!tenon_nif_get_type(r->env, parts[1], &dtype)) {
+        r->error = tenon_nif_bad_type(r->env, parts[1], s->name, name);
+        return false;
+    }
+    if (!tenon_nif_get_dims(r->env, parts[2], &ndim, shape)) {
+        r->error = tenon_nif_badarg(r->env, s->name, name, "a shape");
+        return false;
+    }
+    int64_t *dims = tenon_nif_block_new(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
+    size_t item = dtype.bits / 8u, align = dtype.code == TENON_CODE_COMPLEX ? item / 2 : item;
+    void *data = bytes.data;
+    if (dims && (uintptr_t)data % align) { /* part of a larger binary */
+        data = tenon_nif_block_new(&f->blocks, bytes.size, 64);
+        if (data)
+            memcpy(data, bytes.data, bytes.size);
+    }
+    static char nothing; /* an empty binary may have no address */
+    tenon_dl_tensor source = {.data = bytes.size ? data : &nothing, .device = {TENON_CPU, 0}, .ndim = ndim};
+    source.dtype = dtype;
+    source.shape = shape;
+    if (!dims || !data ? tenon_error_set(&err, TENON_ENOMEM, "no memory")
+                       : tenon_view_init(view, &source, TENON_READ_ONLY, dims, &err)) {
+        r->error = tenon_nif_core_error(r->env, &err, s->name, name);
+        return false;
+    }
+    int64_t expected = tenon_view_nbytes(view);
+    if (expected == (int64_t)bytes.size)
+        return true;
+    ERL_NIF_TERM reason = enif_make_tuple3(r->env, tenon_nif_atoms.size_mismatch, enif_make_int64(r->env, expected),
+                                           enif_make_uint64(r->env, bytes.size));
+    r->error = tenon_nif_error(r->env, reason, s->name, name,
+                               "%s(): argument '%s': the shape takes %lld bytes, and the binary has %zu", s->name, name,
+                               (long long)expected, bytes.size);
+    return false;
+}
+
+/* Where a tensor's storage stands among those that the call takes. */
+static void note_storage(frame *f, tenon_nif_storage *storage, const char *name, bool written)
+{
+    int32_t i = 0;
+    while (i < f->ntaken && f->storages[i].storage != storage)
+        i++;
+    if (i == f->ntaken)
+        f->storages[f->ntaken++] = (taken){storage, name, written};
+    f->storages[i].written |= written;
+}
+
+/* All device tensors are in one place, and the call runs there. */
+static bool meet_device(frame *f, const tenon_parameter *param, tenon_device device)
+{
+    tenon_nif_reader *r = &f->reader;
+    if (tenon_device_on_host(f->call.device)) {
+        f->call.device = device;
+        return true;
+    }
+    if (tenon_device_equal(f->call.device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
+        return true;
+    char here[64], there[64];
+    tenon_device_format(device, here, sizeof here);
+    tenon_device_format(f->call.device, there, sizeof there);
+    const char *name = f->function->signature->name;
+    ERL_NIF_TERM reason =
+        enif_make_tuple3(r->env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(r->env, f->call.device),
+                         tenon_nif_make_device(r->env, device));
+    r->error = tenon_nif_error(r->env, reason, name, param->name,
+                               "%s(): argument '%s': it is on %s, and an earlier argument on %s; move one of them",
+                               name, param->name, here, there);
+    return false;
+}
+
+static bool is_nx(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    ERL_NIF_TERM module;
+    return enif_get_map_value(env, term, tenon_nif_atoms.__struct__, &module) &&
+           enif_is_identical(module, enif_make_atom(env, "Elixir.Nx.Tensor"));
+}
+
+static bool take_tensor(frame *f, int32_t index, ERL_NIF_TERM term)
+{
+    tenon_nif_reader *r = &f->reader;
+    const tenon_signature *s = f->function->signature;
+    const tenon_parameter *param = &s->params[index];
+    operand *o = &f->operands[f->noperands];
+    const ERL_NIF_TERM *parts;
+    int arity;
+    bool written = param->spec->flags & TENON_SPEC_WRITE;
+    o->pinned = NULL;
+    o->name = param->name;
+    if (enif_get_tuple(r->env, term, &arity, &parts)) {
+        if (arity != 3) {
+            r->error = tenon_nif_wrong_kind(r->env, f->function, index, term);
+            return false;
+        }
+        if (!view_binary(f, index, parts, &o->view))
+            return false;
+        f->noperands++;
+    } else if (tenon_nif_is_tensor(r->env, term)) {
+        o->pinned = tenon_nif_tensor_pin(r->env, term, s->name, param->name, &r->error);
+        if (!o->pinned)
+            return false;
+        f->noperands++;
+        tenon_nif_storage *storage = o->pinned->storage;
+        o->view = *tenon_tensor_view(o->pinned->tensor);
+        if (written && (storage->readonly || tenon_nif_frozen(storage)))
+            o->view.flags |= TENON_READ_ONLY;
+        note_storage(f, storage, param->name, written);
+    } else {
+        r->error = is_nx(r->env, term) ? enif_make_atom(r->env, "nx")
+                                       : tenon_nif_wrong_kind(r->env, f->function, index, term);
+        return false;
+    }
+    if (written)
+        o->view.flags |= TENON_VIEW_WRITTEN;
+    f->args[index] = (tenon_value){.kind = TENON_KIND_TENSOR, .as.view = &o->view};
+    f->fits = f->fits && tenon_signature_fits(s, index, &o->view, &f->bindings);
+    if (!tenon_device_on_host(o->view.device) && !meet_device(f, param, o->view.device))
+        return false;
+    return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));
+}
+
+static bool take_arguments(frame *f, const ERL_NIF_TERM *terms)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->npositional; i++)
+        f->given[i] = terms[i];
+    if (s->nparams > s->npositional && !take_options(f, terms[s->npositional]))
+        return false;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        ERL_NIF_TERM term = f->given[i];
+        bool done = true;
+        if (!term)
+            f->args[i] = param->value;
+        else if ((param->flags & TENON_PARAMETER_OPTIONAL) && enif_is_identical(term, tenon_nif_atoms.nil))
+            f->args[i] = (tenon_value){.kind = TENON_KIND_NONE};
+        else if (param->kind == TENON_KIND_TENSOR)
+            done = take_tensor(f, i, term);
+        else
+            done = tenon_nif_to_value(&f->reader, i, term, &f->args[i]);
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+/* What matched is what the message is about: the same again, with words for what the terms are. */
+static ERL_NIF_TERM mismatch(frame *f)
+{
+    ErlNifEnv *env = f->reader.env;
+    const tenon_signature *s = f->function->signature;
+    char words[TENON_MAX_PARAMETERS][64];
+    const char *objects[TENON_MAX_PARAMETERS];
+    for (int32_t i = 0; i < s->nparams; i++) {
+        objects[i] = f->given[i] ? words[i] : NULL;
+        if (f->given[i])
+            tenon_nif_describe(env, f->given[i], words[i], sizeof words[i]);
+    }
+    tenon_error err = {.status = TENON_EFAILED, .message = "it does not match"};
+    if (!tenon_signature_match(s, f->args, objects, &f->bindings, &err))
+        err.status = TENON_EFAILED;
+    const char *argument = f->bindings.argument;
+    ERL_NIF_TERM reason = err.status == TENON_EREADONLY  ? tenon_nif_atoms.readonly
+                          : err.status == TENON_EOVERLAP ? tenon_nif_atoms.overlap
+                                                         : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
+                                                                            argument ? enif_make_atom(env, argument)
+                                                                                     : tenon_nif_atoms.nil);
+    return tenon_nif_error(env, reason, s->name, argument, "%s", err.message);
+}
+
+/* -------------------------------------------------------------------------------------------------------- results */
+
+/* {:error, {:failed, :einval}}, with what the function said. */
+static ERL_NIF_TERM failure(frame *f, tenon_status status)
+{
+    ErlNifEnv *env = f->reader.env;
+    char name[32];
+    settle_failure(f, status);
+    status = f->error.status;
+    const char *known = tenon_status_name(status) + strlen("TENON_");
+    size_t i = 0;
+    for (; status > TENON_OK && status <= TENON_EFAILED && known[i] && i < sizeof name - 1; i++)
+        name[i] = (char)(known[i] | 0x20); /* lower case */
+    name[i] = '\0';
+    ERL_NIF_TERM what = i ? enif_make_atom(env, name) : enif_make_int(env, status);
+    const char *function = f->function->signature->name;
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.failed, what), function, NULL, "%s(): %s",
+                           function, f->error.message);
+}
+
+/* Make the tensors whose size is known, unless the call moves to a dirty scheduler. 0: done. */
+static ERL_NIF_TERM prepare_results(frame *f)
+{
+    ErlNifEnv *env = f->reader.env;
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        if (s->results[i].kind != TENON_KIND_TENSOR || (s->results[i].flags & TENON_PARAMETER_OPEN))
+            continue;
+        tenon_error err;
+        tenon_dtype dtype;
+        int32_t ndim;
+        int64_t shape[TENON_MAX_NDIM], numel;
+        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, &err) ||
+            tenon_shape_numel(ndim, shape, &numel, &err))
+            return tenon_nif_error(
+                env, enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result")), s->name, NULL,
+                "%s", err.message);
+        size_t items = numel < TENON_NIF_DIRTY_CALL ? (size_t)numel : TENON_NIF_DIRTY_CALL;
+        if (!tenon_nif_may_read(&f->reader, (items * dtype.bits * dtype.lanes + 7) / 8))
+            return 0;
+        if (!make_result(f, i, dtype, ndim, shape))
+            return failure(f, TENON_EFAILED);
+    }
+    return 0;
+}
+
+static bool result_term(frame *f, int32_t index, ERL_NIF_TERM *out)
+{
+    ErlNifEnv *env = f->reader.env;
+    if (f->made[index]) {
+        *out = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
+        f->made[index] = NULL;
+        return enif_is_map(env, *out);
+    }
+    if (f->handles[index]) {
+        *out = enif_make_resource(env, f->handles[index]);
+        return true;
+    }
+    return tenon_nif_from_value(env, f->function, index, &f->results[index], out);
+}
+
+static ERL_NIF_TERM all_results(frame *f)
+{
+    int32_t count = f->function->signature->nresults;
+    ERL_NIF_TERM terms[TENON_MAX_RESULTS];
+    for (int32_t i = 0; i < count; i++)
+        if (!result_term(f, i, &terms[i]))
+            return terms[i];
+    if (count == 0)
+        return tenon_nif_atoms.ok;
+    ErlNifEnv *env = f->reader.env;
+    return tenon_nif_ok(env, count == 1 ? terms[0] : enif_make_tuple_from_array(env, terms, (unsigned)count));
+}
+
+/* --------------------------------------------------------------------------------------------------------- the call */
+
+/* 0: all are granted. */
+static ERL_NIF_TERM take_storages(frame *f)
+{
+    for (; f->nheld < f->ntaken; f->nheld++) {
+        const taken *t = &f->storages[f->nheld];
+        tenon_nif_access access = t->written ? tenon_nif_write_begin(t->storage) : tenon_nif_read_begin(t->storage);
+        if (access != TENON_NIF_GRANTED)
+            return tenon_nif_access_error(f->reader.env, access, f->function->signature->name, t->name);
+    }
+    return 0;
+}
+
+static void give_back(frame *f)
+{
+    for (int32_t i = 0; i < f->nheld; i++) {
+        const taken *t = &f->storages[i];
+        if (t->written)
+            tenon_nif_write_end(t->storage);
+        else
+            tenon_nif_read_end(t->storage);
+    }
+    for (int32_t i = 0; i < f->noperands; i++)
+        if (f->operands[i].pinned)
+            tenon_nif_tensor_unpin(f->operands[i].pinned);
+    for (int32_t i = 0; i < f->function->signature->nresults; i++) {
+        tenon_tensor_release(f->made[i]);
+        if (f->handles[i])
+            enif_release_resource(f->handles[i]); /* a term may hold it */
+    }
+    tenon_nif_blocks_free(f->blocks);
+}
+
+static void fill_call(frame *f)
+{
+    const tenon_nif_function *function = f->function;
+    const tenon_signature *s = function->signature;
+    tenon_call *call = &f->call;
+    call->function = &function->function;
+    call->state = function->library->state;
+    call->args = f->args;
+    call->results = f->results;
+    call->nargs = s->nparams;
+    call->nresults = s->nresults;
+    call->dims = f->bindings.dims;
+    call->types = f->bindings.types;
+    call->ndims = s->names.ndims;
+    call->ntypes = s->names.ntypes;
+    call->flags = f->dirty ? TENON_CALL_UNLOCKED : 0;
+}
+
+/* How long a normal scheduler was held: others want to run too. */
+static void report_time(ErlNifEnv *env, ErlNifTime began)
+{
+    ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
+    if (micros > 0) /* a slice is a millisecond */
+        enif_consume_timeslice(env, micros < 990 ? 1 + (int)micros / 10 : 100);
+}
+
+static ERL_NIF_TERM run(frame *f)
+{
+    const tenon_function *function = &f->function->function;
+    tenon_status status = TENON_OK;
+    ErlNifTime began = f->dirty ? 0 : enif_monotonic_time(ERL_NIF_USEC);
+    if (function->shape && f->function->signature->open_results) {
+        f->call.flags |= TENON_CALL_SHAPE_ONLY;
+        status = function->shape(&f->call);
+        f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
+    }
+    if (!status && !(f->call.flags & TENON_CALL_FAILED))
+        status = function->call(&f->call);
+    if (!f->dirty)
+        report_time(f->reader.env, began);
+    return status || (f->call.flags & TENON_CALL_FAILED) ? failure(f, status) : all_results(f);
+}
+
+/* What the call gives, or anything with reader.go_dirty. */
+static ERL_NIF_TERM call_in(frame *f, const ERL_NIF_TERM *terms)
+{
+    const tenon_signature *s = f->function->signature;
+    if (!take_arguments(f, terms))
+        return f->reader.error;
+    if (f->fits ? tenon_signature_end(s, f->args, &f->bindings, NULL)
+                : tenon_signature_match(s, f->args, NULL, &f->bindings, NULL))
+        return mismatch(f);
+    fill_call(f);
+    ERL_NIF_TERM stopped = prepare_results(f);
+    if (!stopped && !f->reader.go_dirty)
+        stopped = take_storages(f);
+    return stopped || f->reader.go_dirty ? stopped : run(f);
+}
+
+static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], bool dirty, bool *go_dirty)
+{
+    const ERL_NIF_TERM *terms;
+    ErlNifUInt64 key;
+    int count;
+    if (!enif_get_uint64(env, argv[1], &key) || !enif_get_tuple(env, argv[2], &count, &terms))
+        return enif_make_badarg(env);
+    const tenon_nif_bound *bound = tenon_nif_lookup(argv[0], key);
+    if (!bound)
+        return enif_make_atom(env, "unbound");
+    const tenon_nif_function *function = bound->function;
+    const tenon_signature *s = function->signature;
+    if (count != s->npositional + (s->nparams > s->npositional))
+        return enif_make_badarg(env);
+    uint64_t flags = function->function.flags;
+    bool must = bound->where == TENON_NIF_DIRTY || (bound->where == TENON_NIF_AUTO && (flags & TENON_RELEASE_LOCK));
+    bool never = bound->where == TENON_NIF_NORMAL || (bound->where == TENON_NIF_AUTO && (flags & TENON_KEEP_LOCK));
+    if (must && !dirty) {
+        *go_dirty = true;
+        return 0;
+    }
+    frame f;
+    begin(&f);
+    f.function = function;
+    f.dirty = dirty;
+    f.fits = !s->binds_ints;
+    f.noperands = f.ntaken = f.nheld = 0;
+    f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.blocks};
+    f.reader.unlimited = dirty || never;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        f.results[i].kind = s->results[i].kind;
+        f.results[i].flags = TENON_VALUE_UNSET;
+        f.results[i].as.view = NULL;
+        f.made[i] = NULL;
+        f.handles[i] = NULL;
+    }
+    tenon_signature_begin(s, &f.bindings);
+    ERL_NIF_TERM result = call_in(&f, terms);
+    give_back(&f);
+    *go_dirty = f.reader.go_dirty;
+    return result;
+}
+
+static ERL_NIF_TERM call_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    bool ignored = false;
+    (void)argc;
+    return call_anywhere(env, argv, true, &ignored);
+}
+
+TENON_NIF(call)
+{
+    bool go_dirty = false;
+    ERL_NIF_TERM result = call_anywhere(env, argv, false, &go_dirty);
+    return go_dirty ? tenon_nif_dirty(env, "call", call_dirty, argc, argv) : result;
+}

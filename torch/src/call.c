@@ -1,0 +1,153 @@
+/* Calls of operators: what is checked before them. */
+#include "torch_bridge.h"
+
+#include <stdlib.h>
+
+/* -------------------------------------------------------------------------------------------------------- the checks */
+
+static const char *kind_name(int32_t kind)
+{
+    static const char *const names[] = {
+        "a default", "None",    "a tensor", "an int",         "a float",          "a bool",
+        "a str",     "a dtype", "a device", "a list of ints", "a list of floats", "a list of tensors"};
+    return kind >= 0 && kind <= TENON_TORCH_TENSORS ? names[kind] : "an unknown kind";
+}
+
+static bool fits_base(tenon__torch_base base, int32_t kind)
+{
+    switch (base) {
+    case TENON__TORCH_TENSOR:
+        return kind == TENON_TORCH_TENSOR;
+    case TENON__TORCH_INT:
+        return kind == TENON_TORCH_INT;
+    case TENON__TORCH_FLOAT:
+        return kind == TENON_TORCH_FLOAT || kind == TENON_TORCH_INT;
+    case TENON__TORCH_BOOL:
+        return kind == TENON_TORCH_BOOL;
+    case TENON__TORCH_DTYPE:
+        return kind == TENON_TORCH_DTYPE;
+    case TENON__TORCH_DEVICE:
+        return kind == TENON_TORCH_DEVICE;
+    case TENON__TORCH_SCALAR:
+        return kind == TENON_TORCH_FLOAT || kind == TENON_TORCH_INT || kind == TENON_TORCH_BOOL;
+    case TENON__TORCH_STR:
+    case TENON__TORCH_LAYOUT:
+        return kind == TENON_TORCH_STR;
+    default:
+        return false;
+    }
+}
+
+static bool fits(const tenon__torch_type *type, int32_t kind)
+{
+    if (kind == TENON_TORCH_NONE)
+        return type->optional;
+    if (!type->list)
+        return fits_base(type->base, kind);
+    return (type->base == TENON__TORCH_TENSOR && kind == TENON_TORCH_TENSORS) ||
+           (type->base == TENON__TORCH_INT && kind == TENON_TORCH_INTS) ||
+           (type->base == TENON__TORCH_FLOAT && kind == TENON_TORCH_FLOATS);
+}
+
+/* Whether the lists and tensors of an argument are there. */
+static bool is_whole(const tenon__torch_type *type, const tenon_torch_value *value)
+{
+    if (value->kind == TENON_TORCH_TENSOR)
+        return tenon__torch_block_of(value->as.tensor) != NULL;
+    if (value->kind == TENON_TORCH_STR)
+        return value->as.list.data != NULL;
+    if (value->kind < TENON_TORCH_INTS)
+        return true;
+    if (value->as.list.length < 0 || (value->as.list.length && !value->as.list.data))
+        return false;
+    tenon_torch *const *items = value->as.list.data;
+    for (int64_t i = 0; value->kind == TENON_TORCH_TENSORS && i < value->as.list.length; i++) {
+        if (!tenon__torch_block_of(items[i]) && (items[i] || !type->optional_items))
+            return false;
+    }
+    return true;
+}
+
+static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *param, tenon_error *err,
+                          const char *before, const char *what)
+{
+    return tenon_error_set(err, TENON_EINVAL, "%s%s%s: argument '%s' (%s)%s%s", op->name, *op->overload ? "." : "",
+                           op->overload, param->name, param->type.text, before, what);
+}
+
+/* Fill `all` with one value for each parameter. `stable`: whether torch's C functions can carry them. */
+static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
+                             tenon_torch_value *all, bool *stable, tenon_error *err)
+{
+    *stable = op->unlocked;
+    if (nargs > op->nparams || (nargs && !args))
+        return tenon_error_set(err, TENON_EINVAL, "%s%s%s takes %zu arguments, got %zu", op->name,
+                               *op->overload ? "." : "", op->overload, op->nparams, args || !nargs ? nargs : 0);
+    for (size_t i = 0; i < op->nparams; i++) {
+        const tenon__torch_param *param = &op->params[i];
+        bool given = i < nargs && args[i].kind != TENON_TORCH_DEFAULT;
+        all[i] = given ? args[i] : param->value;
+        if (!given && !param->has_default)
+            return wrong(op, param, err, " is missing", "");
+        if (given && !fits(&param->type, all[i].kind))
+            return wrong(op, param, err, ": got ", kind_name(all[i].kind));
+        if (given && !is_whole(&param->type, &all[i]))
+            return wrong(op, param, err, ": a handle or list is NULL, or was released", "");
+        /* A default that did not fit C, or a value of a type that only Python knows. */
+        bool carried = fits(&param->type, all[i].kind) &&
+                       (all[i].kind == TENON_TORCH_NONE || param->type.base < TENON__TORCH_SCALAR);
+        *stable = *stable && carried;
+    }
+    return TENON_OK;
+}
+
+tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args, size_t nresults,
+                                 tenon_torch_value *results, tenon_error *err)
+{
+    enum { MOST = 64, MOST_RESULTS = 16 };
+    tenon_torch_value all[MOST], got[MOST_RESULTS];
+    bool stable;
+    if (!op || (nresults && !results))
+        return tenon_error_set(err, TENON_EINVAL, "tenon_torch_call(): argument '%s' is NULL", op ? "results" : "op");
+    if (op->nparams > MOST || op->nresults > MOST_RESULTS)
+        return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->name, MOST,
+                               MOST_RESULTS);
+    if (nresults > op->nresults)
+        return tenon_error_set(err, TENON_EINVAL, "%s%s%s returns %zu results, and %zu are wanted", op->name,
+                               *op->overload ? "." : "", op->overload, op->nresults, nresults);
+    tenon_status status = complete(op, nargs, args, all, &stable, err);
+    if (status)
+        return status;
+    status = stable ? tenon__torch_call_stable(op, all, got, err) : tenon__torch_call_python(op, all, got, err);
+    for (size_t i = 0; !status && i < op->nresults; i++) {
+        if (i < nresults)
+            results[i] = got[i];
+        else
+            tenon_torch_value_release(&got[i]);
+    }
+    return status;
+}
+
+tenon_status tenon_torch_call(const char *name, const char *overload, size_t nargs, const tenon_torch_value *args,
+                              size_t nresults, tenon_torch_value *results, tenon_error *err)
+{
+    const tenon_torch_op *op;
+    tenon_status status = tenon_torch_find(name, overload, &op, err);
+    return status ? status : tenon_torch_call_op(op, nargs, args, nresults, results, err);
+}
+
+void tenon_torch_value_release(tenon_torch_value *value)
+{
+    if (!value)
+        return;
+    if (value->kind == TENON_TORCH_TENSOR)
+        tenon_torch_release(value->as.tensor);
+    if (value->kind == TENON_TORCH_TENSORS) {
+        tenon_torch *const *items = value->as.list.data;
+        for (int64_t i = 0; i < value->as.list.length; i++)
+            tenon_torch_release(items[i]);
+    }
+    if (value->kind == TENON_TORCH_TENSORS || value->kind == TENON_TORCH_STR)
+        free((void *)(uintptr_t)value->as.list.data);
+    *value = tenon_torch_value_of(TENON_TORCH_DEFAULT);
+}

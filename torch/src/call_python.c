@@ -1,0 +1,173 @@
+/* Calls through Python: for a torch without the C functions, and for what these do not carry. */
+#include "torch_bridge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------------------------------------------- arguments */
+
+static PyObject *none(void)
+{
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static PyObject *tensor_object(const tenon_torch *tensor)
+{
+    return tensor ? tenon__torch_object(tenon__torch_block_of(tensor)) : none();
+}
+
+static PyObject *list_object(const tenon_torch_value *value)
+{
+    const void *data = value->as.list.data;
+    PyObject *list = PyList_New((Py_ssize_t)value->as.list.length);
+    for (int64_t i = 0; list && i < value->as.list.length; i++) {
+        PyObject *item = value->kind == TENON_TORCH_INTS     ? PyLong_FromLongLong(((const int64_t *)data)[i])
+                         : value->kind == TENON_TORCH_FLOATS ? PyFloat_FromDouble(((const double *)data)[i])
+                                                             : tensor_object(((tenon_torch *const *)data)[i]);
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static PyObject *device_object(const tenon__torch_api *api, tenon_device device)
+{
+    bool on_cpu = device.device_type == TENON_CPU;
+    if (!on_cpu && device.device_type != api->cuda_device)
+        return PyErr_Format(PyExc_ValueError, "device type %d is not known here", (int)device.device_type);
+    return on_cpu ? PyObject_CallMethod(api->module, "device", "s", "cpu")
+                  : PyObject_CallMethod(api->module, "device", "si", "cuda", (int)device.device_id);
+}
+
+static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
+{
+    char word[64];
+    switch (value->kind) {
+    case TENON_TORCH_NONE:
+        return none();
+    case TENON_TORCH_TENSOR:
+        return tensor_object(value->as.tensor);
+    case TENON_TORCH_INT:
+        return PyLong_FromLongLong(value->as.integer);
+    case TENON_TORCH_FLOAT:
+        return PyFloat_FromDouble(value->as.number);
+    case TENON_TORCH_BOOL:
+        return PyBool_FromLong(value->as.integer != 0);
+    case TENON_TORCH_DTYPE:
+        tenon__py_framework_dtype(value->as.dtype, word, sizeof word);
+        return PyObject_GetAttrString(api->module, word);
+    case TENON_TORCH_DEVICE:
+        return device_object(api, value->as.device);
+    case TENON_TORCH_STR:
+        return type->base == TENON__TORCH_LAYOUT ? PyObject_GetAttrString(api->module, value->as.list.data)
+                                                 : PyUnicode_FromString(value->as.list.data);
+    default:
+        return list_object(value);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- results */
+
+static bool take_tensors(PyObject *object, tenon_torch_value *out)
+{
+    Py_ssize_t size = PySequence_Size(object);
+    tenon_torch **items = size >= 0 ? calloc((size_t)size + 1, sizeof *items) : NULL;
+    bool good = items;
+    if (size >= 0 && !items)
+        PyErr_NoMemory();
+    *out = tenon_torch_list(TENON_TORCH_TENSORS, items, items ? size : 0);
+    for (Py_ssize_t i = 0; good && i < size; i++) {
+        PyObject *item = PySequence_GetItem(object, i);
+        good = item && tenon_torch_import(item, &items[i]) == 0;
+        Py_XDECREF(item);
+    }
+    return good;
+}
+
+static bool take_text(PyObject *object, tenon_torch_value *out)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(object, NULL);
+    size_t size = text ? strlen(text) + 1 : 0;
+    char *copy = text ? malloc(size) : NULL;
+    if (copy)
+        memcpy(copy, text, size);
+    else if (text)
+        PyErr_NoMemory();
+    *out = tenon_torch_list(TENON_TORCH_STR, copy, copy ? (int64_t)size - 1 : 0);
+    return copy;
+}
+
+/* False with an exception; `out` may be released either way. */
+static bool take(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+{
+    *out = tenon_torch_value_of(TENON_TORCH_NONE);
+    if (object == Py_None)
+        return true;
+    if (type->base == TENON__TORCH_TENSOR && type->list)
+        return take_tensors(object, out);
+    if (type->base == TENON__TORCH_TENSOR) {
+        *out = tenon_torch_tensor(NULL);
+        return tenon_torch_import(object, &out->as.tensor) == 0;
+    }
+    if (PyBool_Check(object))
+        *out = tenon_torch_bool(object == Py_True);
+    else if (PyLong_Check(object))
+        *out = tenon_torch_int(PyLong_AsLongLong(object));
+    else if (PyFloat_Check(object))
+        *out = tenon_torch_float(PyFloat_AsDouble(object));
+    else if (PyUnicode_Check(object))
+        return take_text(object, out);
+    else
+        PyErr_Format(PyExc_TypeError, "a result of type %s has no place in C", type->text);
+    return !PyErr_Occurred();
+}
+
+static bool take_all(const tenon_torch_op *op, PyObject *answer, tenon_torch_value *results)
+{
+    bool good = true;
+    for (size_t i = 0; i < op->nresults; i++) {
+        results[i] = tenon_torch_value_of(TENON_TORCH_DEFAULT);
+        PyObject *item = good && op->nresults > 1 ? PySequence_GetItem(answer, (Py_ssize_t)i) : NULL;
+        good = good && (op->nresults == 1 ? take(&op->results[i], answer, &results[i])
+                                          : item && take(&op->results[i], item, &results[i]));
+        Py_XDECREF(item);
+    }
+    for (size_t i = 0; !good && i < op->nresults; i++)
+        tenon_torch_value_release(&results[i]);
+    return good;
+}
+
+tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torch_value *args,
+                                      tenon_torch_value *results, tenon_error *err)
+{
+    const tenon__torch_api *api = op->api;
+    char who[200];
+    PyOS_snprintf(who, sizeof who, "%s%s%s", op->name, *op->overload ? "." : "", op->overload);
+    if (!tenon__py_attached_to(api->interp))
+        return tenon_error_set(err, TENON_EFAILED,
+                               "%s: torch %s has no C function for this call, and this thread does not hold the "
+                               "interpreter's lock",
+                               who, api->report.version);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *names = PyDict_New(), *none_by_place = PyTuple_New(0);
+    bool good = names && none_by_place;
+    for (size_t i = 0; good && i < op->nparams; i++) {
+        if (args[i].kind == TENON_TORCH_DEFAULT)
+            continue; /* one that Python fills in */
+        PyObject *object = to_object(api, &op->params[i].type, &args[i]);
+        good = object && PyDict_SetItemString(names, op->params[i].name, object) == 0;
+        Py_XDECREF(object);
+    }
+    PyObject *answer = good ? PyObject_Call(op->function, none_by_place, names) : NULL;
+    good = answer && take_all(op, answer, results);
+    Py_XDECREF(names);
+    Py_XDECREF(none_by_place);
+    Py_XDECREF(answer);
+    tenon_status status = good ? TENON_OK : tenon__torch_take_exception(who, err);
+    PyErr_Restore(type, value, traceback);
+    return status;
+}
