@@ -8,7 +8,7 @@ defmodule Mix.Tasks.Compile.TenonNif do
     erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
     env = [{"MIX_APP_PATH", app}, {"ERTS_INCLUDE", erts}]
 
-    case System.cmd(System.get_env("MAKE", "make"), ["-s"], env: env, into: IO.stream(), stderr_to_stdout: true) do
+    case System.cmd(System.get_env("MAKE", "make"), ["-s", "-j2"], env: env, into: IO.stream(), stderr_to_stdout: true) do
       {_, 0} ->
         Mix.Project.build_structure()
         {:ok, []}

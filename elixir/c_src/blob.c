@@ -120,6 +120,15 @@ static ERL_NIF_TERM make_dtype_name(ErlNifEnv *env, tenon_dtype dtype)
     return enif_make_atom(env, name);
 }
 
+TENON_NIF(type_size)
+{
+    (void)argc;
+    tenon_dtype dtype;
+    if (!tenon_nif_get_type(env, argv[0], &dtype))
+        return tenon_nif_bad_type(env, argv[0], "from_blob", "dtype");
+    return tenon_nif_ok(env, enif_make_int(env, dtype.bits / 8));
+}
+
 TENON_NIF(to_blob)
 {
     (void)argc;

@@ -4,211 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tensor argument, or a result. */
-typedef struct operand {
-    tenon_view view;
-    tenon_nif_tensor *pinned; /* or NULL: a binary */
-    const char *name;         /* of the argument */
-} operand;
-
-/* Each storage is taken once. */
-typedef struct taken {
-    tenon_nif_storage *storage;
-    const char *name; /* of the first argument on it, for messages */
-    bool written;
-} taken;
-
-enum { MANY = TENON_MAX_PARAMETERS };
-
-/* Everything of one call, on the stack; nobody fills it with zeros. */
-typedef struct frame {
-    tenon_call call;
-    const tenon_nif_function *function;
-    tenon_nif_reader reader;
-    tenon_nif_block *blocks;
-    bool fits; /* all tensors so far plainly fit */
-    bool dirty;
-    int32_t noperands;
-    int32_t ntaken;
-    int32_t nheld; /* of the taken ones, those that were granted */
-    tenon_value args[TENON_MAX_PARAMETERS];
-    tenon_value results[TENON_MAX_RESULTS];
-    tenon_tensor *made[TENON_MAX_RESULTS];
-    tenon_nif_handle *handles[TENON_MAX_RESULTS];
-    tenon_view views[TENON_MAX_RESULTS];
-    ERL_NIF_TERM given[TENON_MAX_PARAMETERS]; /* 0: left out */
-    operand operands[MANY];
-    taken storages[MANY];
-    tenon_bindings bindings;
-    tenon_error error; /* what the function said */
-} frame;
-
-static frame *frame_of(tenon_call *call)
-{
-    return call->host_private;
-}
-
-/* ---------------------------------------------------------------------------------------------------- the services */
-
-static tenon_status host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
-{
-    frame *f = frame_of(call);
-    status = status == TENON_OK ? TENON_EFAILED : status;
-    if (call->flags & TENON_CALL_FAILED)
-        return status;
-    call->flags |= TENON_CALL_FAILED;
-    f->error.status = status;
-    size_t room = sizeof f->error.message - 1;
-    length = message ? length < room ? length : room : 0;
-    if (length)
-        memcpy(f->error.message, message, length);
-    f->error.message[length] = '\0';
-    return status;
-}
-
-/* Make a tensor result. False: the call has failed. */
-static bool make_result(frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    tenon_error err;
-    if (!tenon_device_on_host(f->call.device)) {
-        tenon_fail(&f->call, TENON_EDEVICE, "this host makes results on the CPU only");
-        return false;
-    }
-    if (tenon_tensor_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
-        f->made[index] = NULL;
-        const char *what = strstr(err.message, "(): ");
-        tenon_fail(&f->call, err.status, "%s", what ? what + strlen("(): ") : err.message);
-        return false;
-    }
-    f->views[index] = *tenon_tensor_view(f->made[index]);
-    f->views[index].flags |= TENON_VIEW_WRITTEN | TENON_VIEW_FRESH;
-    f->results[index].as.view = &f->views[index];
-    f->results[index].flags = 0;
-    return true;
-}
-
-static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
-                                           const int64_t *shape)
-{
-    frame *f = frame_of(call);
-    tenon_error err;
-    tenon_dtype known;
-    if (call->flags & TENON_CALL_FAILED)
-        return NULL;
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_TENSOR || f->made[index]) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
-        return NULL;
-    }
-    if (tenon_signature_open_result(f->function->signature, index, &f->bindings, ndim, shape, &known, &err)) {
-        const char *what = strstr(err.message, "(): ");
-        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
-        return NULL;
-    }
-    if (dtype.bits && !tenon_dtype_equal(dtype, known)) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
-        return NULL;
-    }
-    return make_result(f, index, known, ndim, shape) ? call->results[index].as.view : NULL;
-}
-
-static tenon_status host_result_handle(tenon_call *call, int32_t index, void *object, void (*destroy)(void *))
-{
-    frame *f = frame_of(call);
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_HANDLE || f->handles[index] ||
-        !object)
-        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a handle that cannot be taken", index);
-    const char *type = f->function->signature->results[index].handle;
-    f->handles[index] = tenon_nif_handle_new(f->function->library, type, object, destroy);
-    if (!f->handles[index])
-        return tenon_fail(call, TENON_ENOMEM, "no memory for a handle");
-    call->results[index].flags &= ~TENON_VALUE_UNSET;
-    return TENON_OK;
-}
-
-static tenon_status host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
-{
-    frame *f = frame_of(call);
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_STR || (!text && length) ||
-        length > PTRDIFF_MAX)
-        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
-    char *copy = tenon_nif_block_new(&f->blocks, length + 1, 0);
-    if (!copy)
-        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
-    if (length)
-        memcpy(copy, text, length);
-    call->results[index].as.list.data = copy;
-    call->results[index].as.list.length = (int64_t)length;
-    call->results[index].flags &= ~TENON_VALUE_UNSET;
-    return TENON_OK;
-}
-
-static void *host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
-{
-    frame *f = frame_of(call);
-    if (!tenon_device_on_host(device)) {
-        tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
-        return NULL;
-    }
-    void *memory = tenon_nif_block_new(&f->blocks, bytes, align);
-    if (!memory)
-        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
-    return memory;
-}
-
-static const tenon_host host = {
-    .size = sizeof(tenon_host),
-    .minor = TENON_ABI_MINOR,
-    .name = "elixir",
-    .fail = host_fail,
-    .result_alloc = host_result_alloc,
-    .result_handle = host_result_handle,
-    .result_str = host_result_str,
-    .scratch = host_scratch,
-};
-
-static void begin(frame *f)
-{
-    memset(&f->call, 0, sizeof f->call);
-    f->call.size = sizeof f->call;
-    f->call.minor = TENON_ABI_MINOR;
-    f->call.host = &host;
-    f->call.device = tenon_device_of(TENON_CPU, 0);
-    f->call.host_private = f;
-    f->blocks = NULL;
-}
-
-/* Say in f->error what the function said, or what its status means. */
-static void settle_failure(frame *f, tenon_status status)
-{
-    if (f->call.flags & TENON_CALL_FAILED) {
-        tenon_nif_mend_utf8(f->error.message, strlen(f->error.message));
-        return;
-    }
-    if (status > TENON_OK && status <= TENON_EFAILED)
-        tenon_error_set(&f->error, status, "it failed with %s and gave no reason", tenon_status_name(status));
-    else
-        tenon_error_set(&f->error, status, "it returned status %d, which means nothing", (int)status);
-}
-
-bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err)
-{
-    frame f;
-    begin(&f);
-    f.function = NULL;
-    tenon_status status = library->module->load(&f.call, &library->state);
-    bool done = !status && !(f.call.flags & TENON_CALL_FAILED);
-    if (!done) {
-        settle_failure(&f, status);
-        tenon_error_set(err, f.error.status, "load(): %s", f.error.message);
-    }
-    tenon_nif_blocks_free(f.blocks);
-    return done;
-}
-
 /* ------------------------------------------------------------------------------------------------------- arguments */
 
 /* Raises ArgumentError: what a wrong option is, as elsewhere in Elixir. */
-static bool raise_argument(frame *f, const char *what, ERL_NIF_TERM key)
+static bool raise_argument(tenon_nif_frame *f, const char *what, ERL_NIF_TERM key)
 {
     ErlNifEnv *env = f->reader.env;
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
@@ -226,7 +25,7 @@ static bool raise_argument(frame *f, const char *what, ERL_NIF_TERM key)
 }
 
 /* The keyword list behind the positional arguments. */
-static bool take_options(frame *f, ERL_NIF_TERM list)
+static bool take_options(tenon_nif_frame *f, ERL_NIF_TERM list)
 {
     ErlNifEnv *env = f->reader.env;
     const tenon_signature *s = f->function->signature;
@@ -255,7 +54,7 @@ static bool take_options(frame *f, ERL_NIF_TERM list)
 }
 
 /* {binary, type, shape}: its bytes for the length of the call. */
-static bool view_binary(frame *f, int32_t index, const ERL_NIF_TERM *parts, tenon_view *view)
+static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *parts, tenon_view *view)
 {
     tenon_nif_reader *r = &f->reader;
     const tenon_signature *s = f->function->signature;
@@ -306,18 +105,18 @@ static bool view_binary(frame *f, int32_t index, const ERL_NIF_TERM *parts, teno
 }
 
 /* Where a tensor's storage stands among those that the call takes. */
-static void note_storage(frame *f, tenon_nif_storage *storage, const char *name, bool written)
+static void note_storage(tenon_nif_frame *f, tenon_nif_storage *storage, const char *name, bool written)
 {
     int32_t i = 0;
     while (i < f->ntaken && f->storages[i].storage != storage)
         i++;
     if (i == f->ntaken)
-        f->storages[f->ntaken++] = (taken){storage, name, written};
+        f->storages[f->ntaken++] = (tenon_nif_taken){storage, name, written};
     f->storages[i].written |= written;
 }
 
 /* All device tensors are in one place, and the call runs there. */
-static bool meet_device(frame *f, const tenon_parameter *param, tenon_device device)
+static bool meet_device(tenon_nif_frame *f, const tenon_parameter *param, tenon_device device)
 {
     tenon_nif_reader *r = &f->reader;
     if (tenon_device_on_host(f->call.device)) {
@@ -346,17 +145,16 @@ static bool is_nx(ErlNifEnv *env, ERL_NIF_TERM term)
            enif_is_identical(module, enif_make_atom(env, "Elixir.Nx.Tensor"));
 }
 
-static bool take_tensor(frame *f, int32_t index, ERL_NIF_TERM term)
+static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
 {
     tenon_nif_reader *r = &f->reader;
     const tenon_signature *s = f->function->signature;
     const tenon_parameter *param = &s->params[index];
-    operand *o = &f->operands[f->noperands];
+    tenon_nif_operand *o = &f->operands[f->noperands];
     const ERL_NIF_TERM *parts;
     int arity;
     bool written = param->spec->flags & TENON_SPEC_WRITE;
     o->pinned = NULL;
-    o->name = param->name;
     if (enif_get_tuple(r->env, term, &arity, &parts)) {
         if (arity != 3) {
             r->error = tenon_nif_wrong_kind(r->env, f->function, index, term);
@@ -376,8 +174,8 @@ static bool take_tensor(frame *f, int32_t index, ERL_NIF_TERM term)
             o->view.flags |= TENON_READ_ONLY;
         note_storage(f, storage, param->name, written);
     } else {
-        r->error = is_nx(r->env, term) ? enif_make_atom(r->env, "nx")
-                                       : tenon_nif_wrong_kind(r->env, f->function, index, term);
+        r->error =
+            is_nx(r->env, term) ? enif_make_atom(r->env, "nx") : tenon_nif_wrong_kind(r->env, f->function, index, term);
         return false;
     }
     if (written)
@@ -389,7 +187,7 @@ static bool take_tensor(frame *f, int32_t index, ERL_NIF_TERM term)
     return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));
 }
 
-static bool take_arguments(frame *f, const ERL_NIF_TERM *terms)
+static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < s->npositional; i++)
@@ -415,7 +213,7 @@ static bool take_arguments(frame *f, const ERL_NIF_TERM *terms)
 }
 
 /* What matched is what the message is about: the same again, with words for what the terms are. */
-static ERL_NIF_TERM mismatch(frame *f)
+static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
 {
     ErlNifEnv *env = f->reader.env;
     const tenon_signature *s = f->function->signature;
@@ -430,22 +228,22 @@ static ERL_NIF_TERM mismatch(frame *f)
     if (!tenon_signature_match(s, f->args, objects, &f->bindings, &err))
         err.status = TENON_EFAILED;
     const char *argument = f->bindings.argument;
-    ERL_NIF_TERM reason = err.status == TENON_EREADONLY  ? tenon_nif_atoms.readonly
-                          : err.status == TENON_EOVERLAP ? tenon_nif_atoms.overlap
-                                                         : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
-                                                                            argument ? enif_make_atom(env, argument)
-                                                                                     : tenon_nif_atoms.nil);
+    ERL_NIF_TERM reason = err.status == TENON_EREADONLY ? tenon_nif_atoms.readonly
+                          : err.status == TENON_EOVERLAP
+                              ? tenon_nif_atoms.overlap
+                              : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
+                                                 argument ? enif_make_atom(env, argument) : tenon_nif_atoms.nil);
     return tenon_nif_error(env, reason, s->name, argument, "%s", err.message);
 }
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
 /* {:error, {:failed, :einval}}, with what the function said. */
-static ERL_NIF_TERM failure(frame *f, tenon_status status)
+static ERL_NIF_TERM failure(tenon_nif_frame *f, tenon_status status)
 {
     ErlNifEnv *env = f->reader.env;
     char name[32];
-    settle_failure(f, status);
+    tenon_nif_settle_failure(f, status);
     status = f->error.status;
     const char *known = tenon_status_name(status) + strlen("TENON_");
     size_t i = 0;
@@ -459,7 +257,7 @@ static ERL_NIF_TERM failure(frame *f, tenon_status status)
 }
 
 /* Make the tensors whose size is known, unless the call moves to a dirty scheduler. 0: done. */
-static ERL_NIF_TERM prepare_results(frame *f)
+static ERL_NIF_TERM prepare_results(tenon_nif_frame *f)
 {
     ErlNifEnv *env = f->reader.env;
     const tenon_signature *s = f->function->signature;
@@ -472,19 +270,18 @@ static ERL_NIF_TERM prepare_results(frame *f)
         int64_t shape[TENON_MAX_NDIM], numel;
         if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, &err) ||
             tenon_shape_numel(ndim, shape, &numel, &err))
-            return tenon_nif_error(
-                env, enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result")), s->name, NULL,
-                "%s", err.message);
+            return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result")),
+                                   s->name, NULL, "%s", err.message);
         size_t items = numel < TENON_NIF_DIRTY_CALL ? (size_t)numel : TENON_NIF_DIRTY_CALL;
         if (!tenon_nif_may_read(&f->reader, (items * dtype.bits * dtype.lanes + 7) / 8))
             return 0;
-        if (!make_result(f, i, dtype, ndim, shape))
+        if (!tenon_nif_make_result(f, i, dtype, ndim, shape))
             return failure(f, TENON_EFAILED);
     }
     return 0;
 }
 
-static bool result_term(frame *f, int32_t index, ERL_NIF_TERM *out)
+static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     ErlNifEnv *env = f->reader.env;
     if (f->made[index]) {
@@ -499,7 +296,7 @@ static bool result_term(frame *f, int32_t index, ERL_NIF_TERM *out)
     return tenon_nif_from_value(env, f->function, index, &f->results[index], out);
 }
 
-static ERL_NIF_TERM all_results(frame *f)
+static ERL_NIF_TERM all_results(tenon_nif_frame *f)
 {
     int32_t count = f->function->signature->nresults;
     ERL_NIF_TERM terms[TENON_MAX_RESULTS];
@@ -515,10 +312,10 @@ static ERL_NIF_TERM all_results(frame *f)
 /* --------------------------------------------------------------------------------------------------------- the call */
 
 /* 0: all are granted. */
-static ERL_NIF_TERM take_storages(frame *f)
+static ERL_NIF_TERM take_storages(tenon_nif_frame *f)
 {
     for (; f->nheld < f->ntaken; f->nheld++) {
-        const taken *t = &f->storages[f->nheld];
+        const tenon_nif_taken *t = &f->storages[f->nheld];
         tenon_nif_access access = t->written ? tenon_nif_write_begin(t->storage) : tenon_nif_read_begin(t->storage);
         if (access != TENON_NIF_GRANTED)
             return tenon_nif_access_error(f->reader.env, access, f->function->signature->name, t->name);
@@ -526,10 +323,10 @@ static ERL_NIF_TERM take_storages(frame *f)
     return 0;
 }
 
-static void give_back(frame *f)
+static void give_back(tenon_nif_frame *f)
 {
     for (int32_t i = 0; i < f->nheld; i++) {
-        const taken *t = &f->storages[i];
+        const tenon_nif_taken *t = &f->storages[i];
         if (t->written)
             tenon_nif_write_end(t->storage);
         else
@@ -546,7 +343,7 @@ static void give_back(frame *f)
     tenon_nif_blocks_free(f->blocks);
 }
 
-static void fill_call(frame *f)
+static void fill_call(tenon_nif_frame *f)
 {
     const tenon_nif_function *function = f->function;
     const tenon_signature *s = function->signature;
@@ -564,19 +361,29 @@ static void fill_call(frame *f)
     call->flags = f->dirty ? TENON_CALL_UNLOCKED : 0;
 }
 
-/* How long a normal scheduler was held: others want to run too. */
-static void report_time(ErlNifEnv *env, ErlNifTime began)
+/* A normal scheduler wants to know how long it was held. Looking at the clock takes as long as a small function: those
+ * that were quick are timed now and then only. */
+static bool is_timed(const tenon_nif_frame *f)
 {
-    ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
-    if (micros > 0) /* a slice is a millisecond */
-        enif_consume_timeslice(env, micros < 990 ? 1 + (int)micros / 10 : 100);
+    static _Thread_local uint8_t calls;
+    return !f->dirty && (atomic_load_explicit(&f->bound->slow, memory_order_relaxed) || calls++ % 16 == 0);
 }
 
-static ERL_NIF_TERM run(frame *f)
+static void report_time(tenon_nif_frame *f, ErlNifTime began)
+{
+    ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
+    if ((micros > 1) != atomic_load_explicit(&f->bound->slow, memory_order_relaxed))
+        atomic_store_explicit(&f->bound->slow, micros > 1, memory_order_relaxed);
+    if (micros > 1) /* a slice is a millisecond */
+        enif_consume_timeslice(f->reader.env, micros < 990 ? 1 + (int)micros / 10 : 100);
+}
+
+static ERL_NIF_TERM run(tenon_nif_frame *f)
 {
     const tenon_function *function = &f->function->function;
     tenon_status status = TENON_OK;
-    ErlNifTime began = f->dirty ? 0 : enif_monotonic_time(ERL_NIF_USEC);
+    bool timed = is_timed(f);
+    ErlNifTime began = timed ? enif_monotonic_time(ERL_NIF_USEC) : 0;
     if (function->shape && f->function->signature->open_results) {
         f->call.flags |= TENON_CALL_SHAPE_ONLY;
         status = function->shape(&f->call);
@@ -584,13 +391,13 @@ static ERL_NIF_TERM run(frame *f)
     }
     if (!status && !(f->call.flags & TENON_CALL_FAILED))
         status = function->call(&f->call);
-    if (!f->dirty)
-        report_time(f->reader.env, began);
+    if (timed)
+        report_time(f, began);
     return status || (f->call.flags & TENON_CALL_FAILED) ? failure(f, status) : all_results(f);
 }
 
 /* What the call gives, or anything with reader.go_dirty. */
-static ERL_NIF_TERM call_in(frame *f, const ERL_NIF_TERM *terms)
+static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
     const tenon_signature *s = f->function->signature;
     if (!take_arguments(f, terms))
@@ -612,7 +419,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     int count;
     if (!enif_get_uint64(env, argv[1], &key) || !enif_get_tuple(env, argv[2], &count, &terms))
         return enif_make_badarg(env);
-    const tenon_nif_bound *bound = tenon_nif_lookup(argv[0], key);
+    tenon_nif_bound *bound = tenon_nif_lookup(argv[0], key);
     if (!bound)
         return enif_make_atom(env, "unbound");
     const tenon_nif_function *function = bound->function;
@@ -626,8 +433,9 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
         *go_dirty = true;
         return 0;
     }
-    frame f;
-    begin(&f);
+    tenon_nif_frame f;
+    tenon_nif_frame_begin(&f);
+    f.bound = bound;
     f.function = function;
     f.dirty = dirty;
     f.fits = !s->binds_ints;

@@ -127,6 +127,10 @@ static bool encode(const small_float *format, double value, unsigned *out)
         *out = sign | infinity;
         return format->family == IEEE;
     }
+    if (value == 0) {
+        *out = format->family == FNUZ ? 0 : sign;
+        return true;
+    }
     int exponent;
     frexp(value, &exponent);
     exponent = exponent - 1 < 1 - format->bias ? 1 - format->bias : exponent - 1;

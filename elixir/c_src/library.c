@@ -1,4 +1,6 @@
 /* Opening libraries, binding modules to them, and the objects that functions give out. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, O_CLOEXEC */
+
 #include "library.h"
 
 #include <dlfcn.h>
@@ -222,8 +224,9 @@ static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, void *handl
 {
     void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
     if (!symbol)
-        return fail(t, "invalid", "it has no " TENON_MODULE_SYMBOL
-                                  "(): it is no library of Tenon functions, which TENON_MODULE makes");
+        return fail(t, "invalid",
+                    "it has no " TENON_MODULE_SYMBOL
+                    "(): it is no library of Tenon functions, which TENON_MODULE makes");
     tenon_module_fn get;
     memcpy(&get, &symbol, sizeof get);
     library->module = get();
@@ -342,7 +345,7 @@ static entry *find_entry(ERL_NIF_TERM module, uint64_t id)
     return e;
 }
 
-const tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
+tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
 {
     entry *e = find_entry(module, key >> INDEX_BITS);
     binding *b = e ? atomic_load_explicit(&e->current, memory_order_acquire) : NULL;
@@ -369,8 +372,10 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
         return true;
     }
     binding *old = atomic_load_explicit(&e->current, memory_order_relaxed);
-    bool same = b && old && old->count == b->count &&
-                memcmp(old->functions, b->functions, (size_t)b->count * sizeof *b->functions) == 0;
+    bool same = b && old && old->count == b->count;
+    for (int64_t i = 0; same && i < b->count; i++)
+        same =
+            old->functions[i].function == b->functions[i].function && old->functions[i].where == b->functions[i].where;
     if (same)
         free(b);
     else /* the old one may be in use, and stays */

@@ -1,4 +1,5 @@
-/* What the sources of the function host share: library.c opens libraries, values.c turns terms into values, call.c calls. */
+/* What the sources of the function host share: library.c opens libraries, values.c turns terms into
+ * values, services.c serves the functions, call.c calls. */
 #ifndef TENON_NIF_LIBRARY_H
 #define TENON_NIF_LIBRARY_H
 
@@ -34,13 +35,11 @@ typedef enum tenon_nif_where { TENON_NIF_AUTO, TENON_NIF_NORMAL, TENON_NIF_DIRTY
 typedef struct tenon_nif_bound {
     const tenon_nif_function *function;
     tenon_nif_where where;
+    _Atomic bool slow; /* the last call that was timed took long enough for the scheduler to know */
 } tenon_nif_bound;
 
 /* What a module has bound under a key, or NULL. Any thread, without a lock. */
-const tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
-
-/* Call a module's `load`, once. False: `err` says why. */
-bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err);
+tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
 
 /* ------------------------------------------------------------------------------------------------ memory of a call */
 
@@ -103,5 +102,53 @@ tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const c
 /* The object inside, or NULL with *error where it is no handle of this library and type. */
 void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
                               ERL_NIF_TERM *error);
+
+/* ------------------------------------------------------------------------------------------------------- the frame */
+
+/* A tensor argument. */
+typedef struct tenon_nif_operand {
+    tenon_view view;
+    tenon_nif_tensor *pinned; /* or NULL: a binary */
+} tenon_nif_operand;
+
+/* Each storage is taken once. */
+typedef struct tenon_nif_taken {
+    tenon_nif_storage *storage;
+    const char *name; /* of the first argument on it, for messages */
+    bool written;
+} tenon_nif_taken;
+
+/* Everything of one call, on the stack; nobody fills it with zeros. */
+typedef struct tenon_nif_frame {
+    tenon_call call;
+    tenon_nif_bound *bound;
+    const tenon_nif_function *function;
+    tenon_nif_reader reader;
+    tenon_nif_block *blocks;
+    bool fits; /* all tensors so far plainly fit */
+    bool dirty;
+    int32_t noperands;
+    int32_t ntaken;
+    int32_t nheld; /* of the taken ones, those that were granted */
+    tenon_value args[TENON_MAX_PARAMETERS];
+    tenon_value results[TENON_MAX_RESULTS];
+    tenon_tensor *made[TENON_MAX_RESULTS];
+    tenon_nif_handle *handles[TENON_MAX_RESULTS];
+    tenon_view views[TENON_MAX_RESULTS];
+    ERL_NIF_TERM given[TENON_MAX_PARAMETERS]; /* 0: left out */
+    tenon_nif_operand operands[TENON_MAX_PARAMETERS];
+    tenon_nif_taken storages[TENON_MAX_PARAMETERS];
+    tenon_bindings bindings;
+    tenon_error error; /* what the function said */
+} tenon_nif_frame;
+
+/* Nothing given, nothing made. */
+void tenon_nif_frame_begin(tenon_nif_frame *f);
+/* Make a tensor result. False: the call has failed. */
+bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* Say in f->error what the function said, or what its status means. */
+void tenon_nif_settle_failure(tenon_nif_frame *f, tenon_status status);
+/* Call a module's `load`, once. False: `err` says why. */
+bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err);
 
 #endif

@@ -21,8 +21,10 @@ static ErlNifFunc functions[] = {
     {"copied", 1, tenon_nif_copied, 0},
     {"release", 1, tenon_nif_release, 0},
     {"stats", 0, tenon_nif_stats, 0},
+    {"type_size", 1, tenon_nif_type_size, 0},
     {"to_blob", 1, tenon_nif_to_blob, 0},
     {"from_blob", 3, tenon_nif_from_blob, 0},
+    {"from_resource", 4, tenon_nif_from_resource, 0},
     {"library_open", 2, tenon_nif_library_open, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"library_describe", 1, tenon_nif_library_describe, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"call", 3, tenon_nif_call, 0},
@@ -40,24 +42,53 @@ static void init_atoms(ErlNifEnv *env)
     tenon_nif_atoms.error_module = enif_make_atom(env, "Elixir.Tenon.Error");
 }
 
-/* The same for an upgrade: what this copy of the library needs may be there already, or belong to an older copy, whose
- * resources are taken over. */
-static int start(ErlNifEnv *env)
+/* ---------------------------------------------------------------------------------------------------------- upgrades
+ *
+ * After an upgrade to another copy of this library the older one stays mapped, and its reaper runs on. Each has a core
+ * with counters of its own; what one counted up another may count down, so only their sum means something. */
+
+typedef struct copy {
+    tenon_counts (*stats)(void);
+    struct copy *older;
+} copy;
+
+static copy this_copy = {tenon_stats, NULL};
+
+TENON_NIF(stats)
 {
-    init_atoms(env);
-    return tenon_nif_storage_init(env) && tenon_nif_library_init(env) ? 0 : 1;
+    (void)argc;
+    (void)argv;
+    int64_t live = 0, bytes = 0, deferred = 0;
+    for (const copy *each = &this_copy; each; each = each->older) {
+        tenon_counts counts = each->stats();
+        live += counts.tensors;
+        bytes += counts.bytes;
+        deferred += counts.deferred;
+    }
+    ERL_NIF_TERM keys[] = {tenon_nif_atoms.live, tenon_nif_atoms.bytes, tenon_nif_atoms.deferred}, map;
+    ERL_NIF_TERM values[] = {enif_make_int64(env, live), enif_make_int64(env, bytes), enif_make_int64(env, deferred)};
+    enif_make_map_from_arrays(env, keys, values, 3, &map);
+    return map;
 }
 
 static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info)
 {
-    (void)private_data;
     (void)info;
-    return start(env);
+    init_atoms(env);
+    *private_data = &this_copy;
+    return tenon_nif_storage_init(env) && tenon_nif_library_init(env) ? 0 : 1;
 }
 
+/* The old one may be this very copy, or have it among its elders. */
 static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data, ERL_NIF_TERM info)
 {
-    (void)old_private_data;
+    copy *old = *old_private_data;
+    for (copy *each = old; each && old != &this_copy; each = each->older) {
+        if (each->older == &this_copy)
+            each->older = this_copy.older;
+    }
+    if (old != &this_copy)
+        this_copy.older = old;
     return load(env, private_data, info);
 }
 

@@ -217,6 +217,8 @@ typedef struct tenon_nif_tensor {
  * {:badarg, argument}. */
 tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
                                        ERL_NIF_TERM *error);
+/* The same where the resource is known; false: it was released. */
+bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor);
 void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor);
 
 /* Whether the term is a map with a `ref` that is, or was, a tensor's: what else it has is not looked at. */
@@ -254,7 +256,7 @@ TENON_NIF(to_binary);   /* t, copy -> {:ok, binary} */
 TENON_NIF(zeros);       /* shape, type -> {:ok, t} */
 TENON_NIF(from_list);   /* nested lists, type -> {:ok, t} */
 TENON_NIF(to_list);     /* t -> {:ok, list} */
-TENON_NIF(slice);       /* t, starts, lengths, strides -> {:ok, t} */
+TENON_NIF(slice);       /* t, starts, lengths, strides | nil -> {:ok, t} */
 TENON_NIF(transpose);   /* t, axes | nil */
 TENON_NIF(reshape);     /* t, shape */
 TENON_NIF(broadcast);   /* t, shape */
@@ -264,8 +266,15 @@ TENON_NIF(writable);    /* t -> true | false | {:error, …} */
 TENON_NIF(copied);      /* t -> true | false | {:error, …} */
 TENON_NIF(release);     /* t -> :ok | {:error, …} */
 TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
+TENON_NIF(type_size);   /* type -> {:ok, bytes} */
 TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */
 TENON_NIF(from_blob);   /* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable}, has_owner, owner */
+
+/* exchange.c */
+TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
+
+/* Answers another NIF's request (include/tenon/nif.h) for the tensor `object`. */
+void tenon_nif_answer(ErlNifEnv *env, void *object, void *request);
 
 /* library.c, call.c */
 TENON_NIF(library_open);     /* module, path */

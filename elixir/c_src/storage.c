@@ -1,5 +1,7 @@
 #include "nif.h"
 
+#include <tenon/nif.h>
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -191,7 +193,7 @@ void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor)
     enif_release_resource(tensor->storage);
 }
 
-static bool pin(tenon_nif_tensor *tensor)
+bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
 {
     if (atomic_load_explicit(&tensor->released, memory_order_relaxed))
         return false;
@@ -274,7 +276,7 @@ tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const 
                                        ERL_NIF_TERM *error)
 {
     tenon_nif_tensor *tensor = find(env, term, function, argument, error);
-    if (!tensor || pin(tensor))
+    if (!tensor || tenon_nif_tensor_try_pin(tensor))
         return tensor;
     *error = tenon_nif_error(env, tenon_nif_atoms.released, function, argument, "%s(): argument '%s' was released",
                              function, argument);
@@ -347,7 +349,9 @@ bool tenon_nif_storage_init(ErlNifEnv *env)
     /* The names carry the layout of the structs: another copy of this library takes over what it can read, and what it
      * cannot stays with the copy that made it. */
     ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
-    storage_type = enif_open_resource_type(env, NULL, "tenon_storage_1", storage_destroy, flags, NULL);
-    tensor_type = enif_open_resource_type(env, NULL, "tenon_tensor_1", tensor_destroy, flags, NULL);
+    ErlNifResourceTypeInit storages = {.dtor = storage_destroy, .members = 1};
+    ErlNifResourceTypeInit tensors = {.dtor = tensor_destroy, .dyncall = tenon_nif_answer, .members = 4};
+    storage_type = enif_init_resource_type(env, "tenon_storage_1", &storages, flags, NULL);
+    tensor_type = enif_init_resource_type(env, TENON_NIF_TYPE, &tensors, flags, NULL);
     return storage_type && tensor_type && start_reaper();
 }

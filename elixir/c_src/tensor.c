@@ -341,15 +341,3 @@ TENON_NIF(copied)
     tenon_nif_tensor_unpin(tensor);
     return copied ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
 }
-
-TENON_NIF(stats)
-{
-    (void)argc;
-    (void)argv;
-    tenon_counts counts = tenon_stats();
-    ERL_NIF_TERM keys[] = {tenon_nif_atoms.live, tenon_nif_atoms.bytes, tenon_nif_atoms.deferred}, map;
-    ERL_NIF_TERM values[] = {enif_make_int64(env, counts.tensors), enif_make_int64(env, counts.bytes),
-                             enif_make_int64(env, counts.deferred)};
-    enif_make_map_from_arrays(env, keys, values, 3, &map);
-    return map;
-}

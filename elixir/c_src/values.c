@@ -10,10 +10,9 @@
 
 void *tenon_nif_block_new(tenon_nif_block **list, size_t size, size_t align)
 {
-    if (align < 16)
-        align = 16;
-    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon_nif_block))
+    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - 4096 - sizeof(tenon_nif_block))
         return NULL;
+    align = align < 16 ? 16 : align;
     tenon_nif_block *block = malloc(sizeof *block + align + size);
     if (!block)
         return NULL;
@@ -103,11 +102,11 @@ static bool struct_name(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
 void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
 {
     static const char *const words[] = {
-        [ERL_NIF_TERM_TYPE_ATOM] = "an atom",           [ERL_NIF_TERM_TYPE_BITSTRING] = "a bitstring",
-        [ERL_NIF_TERM_TYPE_FLOAT] = "a float",          [ERL_NIF_TERM_TYPE_FUN] = "a function",
-        [ERL_NIF_TERM_TYPE_INTEGER] = "an integer",     [ERL_NIF_TERM_TYPE_LIST] = "a list",
-        [ERL_NIF_TERM_TYPE_MAP] = "a map",              [ERL_NIF_TERM_TYPE_PID] = "a pid",
-        [ERL_NIF_TERM_TYPE_PORT] = "a port",            [ERL_NIF_TERM_TYPE_REFERENCE] = "a reference",
+        [ERL_NIF_TERM_TYPE_ATOM] = "an atom",       [ERL_NIF_TERM_TYPE_BITSTRING] = "a bitstring",
+        [ERL_NIF_TERM_TYPE_FLOAT] = "a float",      [ERL_NIF_TERM_TYPE_FUN] = "a function",
+        [ERL_NIF_TERM_TYPE_INTEGER] = "an integer", [ERL_NIF_TERM_TYPE_LIST] = "a list",
+        [ERL_NIF_TERM_TYPE_MAP] = "a map",          [ERL_NIF_TERM_TYPE_PID] = "a pid",
+        [ERL_NIF_TERM_TYPE_PORT] = "a port",        [ERL_NIF_TERM_TYPE_REFERENCE] = "a reference",
         [ERL_NIF_TERM_TYPE_TUPLE] = "a tuple",
     };
     unsigned type = (unsigned)enif_term_type(env, term);

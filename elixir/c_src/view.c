@@ -53,6 +53,11 @@ static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TE
     int64_t given[3][TENON_MAX_NDIM];
     for (int i = 0; i < 3; i++) {
         int32_t count;
+        if (i == 2 && enif_is_identical(argv[3], tenon_nif_atoms.nil)) {
+            for (int32_t axis = 0; axis < view->ndim; axis++)
+                given[2][axis] = 1;
+            break;
+        }
         if (!tenon_nif_get_dims(env, argv[i + 1], &count, given[i]) || count != view->ndim)
             return tenon_nif_badarg(env, "slice", names[i], "a list of one integer for each dimension");
     }

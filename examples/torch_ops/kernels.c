@@ -64,6 +64,6 @@ static tenon_status rms_norm_grad(tenon_call *call)
 TENON_MODULE(kernels, "RMS normalisation.",
              TENON_FUNCTION("rms_norm(x: f32[n, k] c, weight: f32[k]? c, eps: float = 1e-6) -> f32[n, k]", rms_norm,
                             "Divides each row of x by the root of its mean square."),
-             TENON_FUNCTION("rms_norm_grad(dy: f32[n, k] c, x: f32[n, k] c, weight: f32[k]? c, eps: float)"
+             TENON_FUNCTION("rms_norm_grad(dy: f32[n, k] c, x: f32[n, k] c, weight: f32[k]? c, eps: float = 1e-6)"
                             " -> dx: f32[n, k], dweight: f32[k]",
                             rms_norm_grad, "The gradients of rms_norm's x and weight."))

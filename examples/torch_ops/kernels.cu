@@ -42,5 +42,5 @@ TENON_MODULE(kernels, "RMS normalisation in bf16.",
              TENON_FUNCTION("rms_norm(x: bf16[n, k] c cuda, weight: bf16[k]? c cuda, eps: float = 1e-6) -> bf16[n, k]",
                             rms_norm, "Divides each row of x by the root of its mean square."),
              TENON_FUNCTION("rms_norm_grad(dy: bf16[n, k] c cuda, x: bf16[n, k] c cuda, weight: bf16[k]? c cuda,"
-                            " eps: float) -> dx: bf16[n, k], dweight: bf16[k]",
+                            " eps: float = 1e-6) -> dx: bf16[n, k], dweight: bf16[k]",
                             rms_norm_grad, "The gradients of rms_norm's x and weight."))

@@ -65,9 +65,9 @@ static std::tuple<Tensor, Tensor> rms_norm_grad_cuda(const Tensor &dy, const Ten
     Tensor sums = at::empty({RMS_BLOCKS, k}, x.options().dtype(at::kFloat));
     cudaStream_t stream = at::cuda::getCurrentCUDAStream();
     if (k) {
-        rms_norm_grad_kernel<<<RMS_BLOCKS, RMS_THREADS, 0, stream>>>(data(dy), data(x),
-                                                                     weight ? data(*weight) : nullptr, (float)eps,
-                                                                     mutable_data(dx), sums.mutable_data_ptr<float>(), n, k);
+        rms_norm_grad_kernel<<<RMS_BLOCKS, RMS_THREADS, 0, stream>>>(
+            data(dy), data(x), weight ? data(*weight) : nullptr, (float)eps, mutable_data(dx),
+            sums.mutable_data_ptr<float>(), n, k);
         rms_norm_sum_kernel<<<(k + RMS_THREADS - 1) / RMS_THREADS, RMS_THREADS, 0, stream>>>(
             sums.const_data_ptr<float>(), mutable_data(dweight), k);
     }
@@ -136,7 +136,7 @@ static Tensor rms_norm_autograd(const Tensor &x, const OptionalTensor &weight, d
 TORCH_LIBRARY(twin, m)
 {
     m.def("rms_norm(Tensor x, Tensor? weight=None, float eps=1e-06) -> Tensor", {at::Tag::pt2_compliant_tag});
-    m.def("rms_norm_grad(Tensor dy, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)",
+    m.def("rms_norm_grad(Tensor dy, Tensor x, Tensor? weight=None, float eps=1e-06) -> (Tensor, Tensor)",
           {at::Tag::pt2_compliant_tag});
 }
 

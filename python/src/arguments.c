@@ -144,16 +144,22 @@ static int32_t keyword_index(const tenon__py_function *function, PyObject *keywo
     return PyUnicode_CompareWithASCIIString(keyword, "like") == 0 ? count + 1 : -1;
 }
 
-static int too_many(const tenon__py_function *function, Py_ssize_t nargs)
+static int too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObject *const *given)
 {
     const tenon_signature *s = function->signature;
-    char takes[48];
+    char takes[48], more[64] = "";
+    int named = 0;
+    for (int32_t i = s->npositional; i < s->nparams + 2; i++)
+        named += given[i] != NULL;
+    if (named)
+        PyOS_snprintf(more, sizeof more, " positional argument%s (and %d keyword-only argument%s)",
+                      nargs == 1 ? "" : "s", named, named == 1 ? "" : "s");
     if (s->nrequired == s->npositional)
         PyOS_snprintf(takes, sizeof takes, "%d", s->npositional);
     else
         PyOS_snprintf(takes, sizeof takes, "from %d to %d", s->nrequired, s->npositional);
-    PyErr_Format(PyExc_TypeError, "%s() takes %s positional argument%s but %zd %s given", s->name, takes,
-                 s->npositional == 1 ? "" : "s", nargs, nargs == 1 ? "was" : "were");
+    PyErr_Format(PyExc_TypeError, "%s() takes %s positional argument%s but %zd%s %s given", s->name, takes,
+                 s->npositional == 1 ? "" : "s", nargs, more, nargs == 1 && !named ? "was" : "were");
     return -1;
 }
 
@@ -204,7 +210,7 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
         given[i] = args[nargs + k];
     }
     if (nargs > s->npositional) /* after the keywords, as in Python */
-        return too_many(function, nargs);
+        return too_many(function, nargs, given);
     for (int32_t i = (int32_t)nargs; i < s->nparams; i++)
         if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
             return missing(function, given, i >= s->npositional);

@@ -323,9 +323,13 @@ static bool lets_go(const tenon__py_frame *f)
         most |= f->borrowed[i].view.numel;
     if (most < MANY_BYTES / 1024) /* as nearly always; what follows need not be quick */
         return false;
-    for (int32_t i = 0; i < f->nborrowed && bytes < MANY_BYTES; i++)
-        bytes += tenon_view_nbytes(&f->borrowed[i].view);
-    return bytes >= MANY_BYTES;
+    for (int32_t i = 0; i < f->nborrowed; i++) {
+        int64_t more = tenon_view_nbytes(&f->borrowed[i].view);
+        if (more >= MANY_BYTES - bytes)
+            return true;
+        bytes += more;
+    }
+    return false;
 }
 
 /* Run the C code. -1 with an exception. */

@@ -19,6 +19,9 @@ if os.environ.get("TENON_PACKAGE"):
 numpy = pytest.importorskip("numpy")
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 
+if "asan" in os.environ.get("LD_PRELOAD", ""):
+    pytest.skip("compilers do not run under AddressSanitizer", allow_module_level=True)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples/functions"
 PACKAGE = pathlib.Path(tenon.__file__).resolve().parent

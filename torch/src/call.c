@@ -71,8 +71,8 @@ static bool is_whole(const tenon__torch_type *type, const tenon_torch_value *val
 static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *param, tenon_error *err,
                           const char *before, const char *what)
 {
-    return tenon_error_set(err, TENON_EINVAL, "%s%s%s: argument '%s' (%s)%s%s", op->name, *op->overload ? "." : "",
-                           op->overload, param->name, param->type.text, before, what);
+    return tenon_error_set(err, TENON_EINVAL, "%s: argument '%s' (%s)%s%s", op->full_name, param->name,
+                           param->type.text, before, what);
 }
 
 /* Fill `all` with one value for each parameter. `stable`: whether torch's C functions can carry them. */
@@ -81,8 +81,8 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
 {
     *stable = op->unlocked;
     if (nargs > op->nparams || (nargs && !args))
-        return tenon_error_set(err, TENON_EINVAL, "%s%s%s takes %zu arguments, got %zu", op->name,
-                               *op->overload ? "." : "", op->overload, op->nparams, args || !nargs ? nargs : 0);
+        return tenon_error_set(err, TENON_EINVAL, "%s takes %zu arguments, got %zu", op->full_name, op->nparams,
+                               args || !nargs ? nargs : 0);
     for (size_t i = 0; i < op->nparams; i++) {
         const tenon__torch_param *param = &op->params[i];
         bool given = i < nargs && args[i].kind != TENON_TORCH_DEFAULT;
@@ -110,11 +110,11 @@ tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const t
     if (!op || (nresults && !results))
         return tenon_error_set(err, TENON_EINVAL, "tenon_torch_call(): argument '%s' is NULL", op ? "results" : "op");
     if (op->nparams > MOST || op->nresults > MOST_RESULTS)
-        return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->name, MOST,
+        return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->full_name, MOST,
                                MOST_RESULTS);
     if (nresults > op->nresults)
-        return tenon_error_set(err, TENON_EINVAL, "%s%s%s returns %zu results, and %zu are wanted", op->name,
-                               *op->overload ? "." : "", op->overload, op->nresults, nresults);
+        return tenon_error_set(err, TENON_EINVAL, "%s returns %zu results, and %zu are wanted", op->full_name,
+                               op->nresults, nresults);
     tenon_status status = complete(op, nargs, args, all, &stable, err);
     if (status)
         return status;

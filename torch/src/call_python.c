@@ -144,13 +144,11 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
                                       tenon_torch_value *results, tenon_error *err)
 {
     const tenon__torch_api *api = op->api;
-    char who[200];
-    PyOS_snprintf(who, sizeof who, "%s%s%s", op->name, *op->overload ? "." : "", op->overload);
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set(err, TENON_EFAILED,
                                "%s: torch %s has no C function for this call, and this thread does not hold the "
                                "interpreter's lock",
-                               who, api->report.version);
+                               op->full_name, api->report.version);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *names = PyDict_New(), *none_by_place = PyTuple_New(0);
@@ -167,7 +165,7 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
     Py_XDECREF(names);
     Py_XDECREF(none_by_place);
     Py_XDECREF(answer);
-    tenon_status status = good ? TENON_OK : tenon__torch_take_exception(who, err);
+    tenon_status status = good ? TENON_OK : tenon__torch_take_exception(op->full_name, err);
     PyErr_Restore(type, value, traceback);
     return status;
 }

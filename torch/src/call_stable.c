@@ -185,21 +185,19 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
     enum { MOST = 64 };
     const tenon__torch_api *api = op->api;
     tenon__torch_stable stack[MOST];
-    char who[200];
-    PyOS_snprintf(who, sizeof who, "%s%s%s", op->name, *op->overload ? "." : "", op->overload);
     for (size_t i = 0; i < op->nparams; i++) {
         /* What is packed already is lost where this fails: there was no memory for a word, or no such dtype. */
         if (!pack(api, &op->params[i].type, &args[i], &stack[i]))
-            return tenon_error_set(err, TENON_EINVAL, "%s: torch %s cannot take argument '%s'", who,
+            return tenon_error_set(err, TENON_EINVAL, "%s: torch %s cannot take argument '%s'", op->full_name,
                                    api->report.version, op->params[i].name);
     }
     /* The schema was read from this very torch: its own version is the one that the stack was made for. */
     if (api->call(op->name, op->overload, stack, api->abi_version()) != 0)
-        return tenon__torch_failed(api, who, err);
+        return tenon__torch_failed(api, op->full_name, err);
     bool good = true;
     for (size_t i = 0; i < op->nresults; i++)
         good &= take(api, &op->results[i], stack[i], &results[i]);
     for (size_t i = 0; !good && i < op->nresults; i++)
         tenon_torch_value_release(&results[i]);
-    return good ? TENON_OK : tenon_error_set(err, TENON_ENOMEM, "%s: no memory", who);
+    return good ? TENON_OK : tenon_error_set(err, TENON_ENOMEM, "%s: no memory", op->full_name);
 }

@@ -304,7 +304,7 @@ bool tenon__torch_device_number(const tenon__torch_api *api, tenon_device device
 tenon_status tenon__torch_failed(const tenon__torch_api *api, const char *who, tenon_error *err)
 {
     const char *what = api->what ? api->what() : NULL;
-    return tenon_error_set(err, TENON_EFAILED, "%s(): torch: %s", who,
+    return tenon_error_set(err, TENON_EFAILED, "%s: %s", who,
                            what && *what ? what : "it failed, and has written why to stderr");
 }
 
@@ -314,7 +314,7 @@ tenon_status tenon__torch_take_exception(const char *who, tenon_error *err)
     PyObject *exception = tenon__py_take_exception();
     PyObject *words = exception ? PyObject_Str(exception) : NULL;
     const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
-    tenon_status status = tenon_error_set(err, memory ? TENON_ENOMEM : TENON_EFAILED, "%s(): torch: %s", who,
+    tenon_status status = tenon_error_set(err, memory ? TENON_ENOMEM : TENON_EFAILED, "%s: %s", who,
                                           text ? text : "an exception without words");
     Py_XDECREF(exception);
     Py_XDECREF(words);

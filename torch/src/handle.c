@@ -197,11 +197,6 @@ int tenon_torch_export(tenon_torch *tensor, PyObject **out)
         PyErr_SetString(PyExc_ValueError, "tenon_torch_export(): the handle is NULL or was released");
         return -1;
     }
-    if (!tenon__py_attached_to(block->api->interp)) {
-        PyErr_SetString(PyExc_RuntimeError, "tenon_torch_export(): torch was imported in another interpreter");
-        return -1;
-    }
-    tenon__py_drain_soon();
     PyObject *object = tenon__torch_object(block);
     if (!object)
         return -1;
@@ -226,17 +221,10 @@ int64_t tenon_torch_refcount(const tenon_torch *tensor)
     return block ? atomic_load_explicit(&block->count, memory_order_relaxed) : 0;
 }
 
-/* The end of a tensor may run any code of Python's: nothing of that may meet, or lose, a pending exception. */
+/* The end of a tensor may run code of Python's, which leaves a pending exception alone, as the end of any object does. */
 static void give_up(tenon__torch_block *block)
 {
-    if (!PyErr_Occurred()) {
-        block->api->delete_handle(block->handle);
-    } else {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        block->api->delete_handle(block->handle);
-        PyErr_Restore(type, value, traceback);
-    }
+    block->api->delete_handle(block->handle);
     block_free(block, true);
 }
 

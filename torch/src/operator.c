@@ -232,6 +232,7 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
         tenon_error_set(err, TENON_ENOMEM, "tenon_torch_find(): no memory");
     if (good) {
         op->api = api;
+        PyOS_snprintf(op->full_name, sizeof op->full_name, "%s%s%s", name, *overload ? "." : "", overload);
         op->name = copy_text(name);
         op->overload = copy_text(overload);
         op->function = PySequence_GetItem(functions, 0);

@@ -144,7 +144,8 @@ struct tenon_torch_op {
     tenon_torch_op *next; /* in its bucket */
     const tenon__torch_api *api;
     char *name, *overload;
-    PyObject *function; /* for a call through Python */
+    char full_name[200]; /* "aten::mul.Tensor", for messages */
+    PyObject *function;  /* for a call through Python */
     bool unlocked;
     size_t nparams, nresults;
     tenon__torch_param *params;

@@ -55,6 +55,16 @@ static PyObject *bench_through(PyObject *module, PyObject *object)
     return same;
 }
 
+/* The object's memory as a Tensor of this copy of the bridge. */
+static PyObject *to_tensor(PyObject *module, PyObject *object)
+{
+    (void)module;
+    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
+    tenon_tensor_release(tensor);
+    return array;
+}
+
 /* The memory and the stream on which it is ready. */
 static PyObject *bench_stream(PyObject *module, PyObject *object)
 {
@@ -106,6 +116,7 @@ static PyMethodDef methods[] = {
     {"borrow_many", (PyCFunction)(void (*)(void))bench_borrow_many, METH_FASTCALL, NULL},
     {"owned", bench_import, METH_O, NULL},
     {"through", bench_through, METH_O, NULL},
+    {"to_tensor", to_tensor, METH_O, NULL},
     {"stream", bench_stream, METH_O, NULL},
     {"make_numpy", bench_make_numpy, METH_NOARGS, NULL},
     {"make_torch", bench_make_torch, METH_NOARGS, NULL},

@@ -68,6 +68,10 @@ def operations(folder):
            for dtype in ("f32", "i64", "u8")}}
     yield "tenon, no gradient check", {
         name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
+    # Another extension's Tensor comes by the exchange table, like torch's; its own by a look at the type.
+    yield "tenon, its own Tensor", {
+        "prepare": crossing.to_tensor, "borrow": {"tensor": crossing.borrow}, "borrow3": {"tensor": crossing.borrow_many},
+        "import": {"tensor": crossing.owned}, "through": {"tensor": crossing.through}}
     if not (folder / "abi3").exists():
         return
     # The package's Python files are the same; its extension is loaded beside the other.

@@ -1,5 +1,4 @@
 // tvm-ffi: TensorView is its form that owns nothing, Tensor the one that does.
-#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 namespace ffi = tvm::ffi;
@@ -15,15 +14,9 @@ static void borrow2(ffi::TensorView a, ffi::TensorView b) { look(a), look(b); }
 static void borrow3(ffi::TensorView a, ffi::TensorView b, ffi::TensorView c) { look(a), look(b), look(c); }
 static void owned(ffi::Tensor a) { look(a); }
 static ffi::Tensor through(ffi::Tensor a) { return a; }
-static ffi::Tensor make()
-{
-    return ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, ffi::Shape({2, 3}), DLDataType{kDLFloat, 32, 1},
-                                     DLDevice{kDLCPU, 0});
-}
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(borrow, borrow);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(borrow2, borrow2);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(borrow3, borrow3);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(owned, owned);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(through, through);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(make, make);

@@ -25,6 +25,17 @@ static ffi::Tensor saxpy(double a, ffi::TensorView x, ffi::TensorView y)
     return z;
 }
 
+// Where no framework's allocator is known (NumPy), the caller brings the result.
+static void saxpy_into(double a, ffi::TensorView x, ffi::TensorView y, ffi::TensorView z)
+{
+    check(x, y);
+    check(x, z);
+    auto from_x = static_cast<const float *>(x.data_ptr()), from_y = static_cast<const float *>(y.data_ptr());
+    auto to = static_cast<float *>(z.data_ptr());
+    for (int64_t i = 0; i < x.size(0); i++)
+        to[i] = static_cast<float>(a) * from_x[i] + from_y[i];
+}
+
 static double dot(ffi::TensorView x, ffi::TensorView y)
 {
     check(x, y);
@@ -36,4 +47,5 @@ static double dot(ffi::TensorView x, ffi::TensorView y)
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(saxpy, saxpy);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(saxpy_into, saxpy_into);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(dot, dot);

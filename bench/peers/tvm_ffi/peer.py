@@ -34,7 +34,16 @@ def binaries(folder):
 def operations(folder):
     import tvm_ffi
     crossing, kernels = (tvm_ffi.load_module(str(folder / f"{name}.so")) for name in ("crossing", "kernels"))
+    from numpy import empty_like
+    saxpy_into = kernels.saxpy_into
+
+    def saxpy_numpy(a, x, y):
+        z = empty_like(x)
+        saxpy_into(a, x, y, z)
+        return z
+
     # A function looked up once: `module.name` would look it up on each call.
     yield "tvm-ffi", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3, "import": crossing.owned,
-        "through": crossing.through, "saxpy": kernels.saxpy, "dot": kernels.dot}
+        "through": crossing.through, "dot": kernels.dot,
+        "saxpy": {"torch": kernels.saxpy, "jax": kernels.saxpy, "numpy": saxpy_numpy}}

@@ -261,42 +261,48 @@ defmodule Tenon.Library do
     {Enum.find(paths, hd(paths), &File.regular?/1), paths}
   end
 
+  # {the file that they are from, the library's documentation, signatures}
   defp signatures(opts, path, env) do
-    if file = opts[:signatures] do
-      {source, paths} = find(opts, file, env)
-      text = with {:error, reason} <- File.read(source), do: fail(env, "#{:file.format_error(reason)}: #{several(paths)}")
+    {source, paths} = find(opts, opts[:signatures] || path, env)
+    read = if opts[:signatures], do: read_signatures(source), else: describe(source)
 
-      case Signature.parse_file(text) do
-        {:ok, doc, signatures} -> {source, doc, signatures}
-        {:error, message} -> fail(env, "#{source}: #{message}")
+    case read do
+      {:ok, doc, signatures} ->
+        {source, doc, signatures}
+
+      {:error, message} ->
+        searched = if length(paths) > 1 and not File.regular?(source), do: " (looked for #{several(paths)})", else: ""
+        fail(env, message <> searched)
+    end
+  end
+
+  defp read_signatures(source) do
+    with {:ok, text} <- File.read(source),
+         {:ok, _, _} = read <- Signature.parse_file(text) do
+      read
+    else
+      {:error, message} when is_binary(message) -> {:error, "#{source}: #{message}"}
+      {:error, reason} -> {:error, "#{source}: #{:file.format_error(reason)}"}
+    end
+  end
+
+  defp describe(source) do
+    with {:ok, {doc, functions}} <- Nif.library_describe(source) do
+      parsed = for {text, doc} <- functions, do: {Signature.parse(text), doc && valid(doc)}
+
+      case Enum.find(parsed, &match?({{:error, _}, _}, &1)) do
+        nil -> {:ok, doc && valid(doc), for({{:ok, signature}, doc} <- parsed, do: %{signature | doc: doc})}
+        {{:error, message}, _} -> {:error, "#{source}: #{message}"}
       end
     else
-      {source, paths} = find(opts, path, env)
-
-      case Nif.library_describe(source) do
-        {:ok, {doc, functions}} ->
-          {source, doc && valid(doc), Enum.map(functions, &parse!(&1, source, env))}
-
-        {:error, error} ->
-          searched = if length(paths) > 1 and not File.regular?(source), do: " (looked for #{several(paths)})", else: ""
-
-          fail(
-            env,
-            "#{error.message}#{searched}; build it before this module is compiled (compilers: [:tenon | …] does), " <>
-              "or say where its signatures are (signatures:)"
-          )
-      end
+      {:error, error} ->
+        {:error,
+         "#{error.message}; build it before this module is compiled (compilers: [:tenon | …] does), or say where its " <>
+           "signatures are (signatures:)"}
     end
   end
 
   defp several(paths), do: Enum.join(paths, ", ")
-
-  defp parse!({text, doc}, source, env) do
-    case Signature.parse(text) do
-      {:ok, signature} -> %{signature | doc: doc && valid(doc)}
-      {:error, message} -> fail(env, "#{source}: #{message}")
-    end
-  end
 
   defp valid(text), do: if(String.valid?(text), do: text, else: for(<<c <- text>>, c < 128, into: "", do: <<c>>))
 
@@ -345,13 +351,17 @@ defmodule Tenon.Library do
         # Behind a parameter that may be left out none is required.
         omitted? = not needed? or required < length(positional)
         default = if omitted?, do: {:ok, []}
+
         {vars ++ [options], head ++ [with_default(options, default)], types ++ [keyword_type(keywords)],
          if(omitted?, do: required, else: required + 1)}
       end
 
     value = value_type(signature.results)
     error = quote(do: {:error, Tenon.Error.t()})
-    result = if value == :ok, do: quote(do: :ok | unquote(error)), else: quote(do: {:ok, unquote(value)} | unquote(error))
+
+    result =
+      if value == :ok, do: quote(do: :ok | unquote(error)), else: quote(do: {:ok, unquote(value)} | unquote(error))
+
     arguments = for arity <- required..length(types), do: Enum.take(types, arity)
 
     %{

@@ -11,28 +11,64 @@ MAGIC = int.from_bytes(b"TENONMOD", "little")
 RELEASE_LOCK, KEEP_LOCK, NO_GRAD_CHECK = 1, 2, 4
 KINDS = ["none", "tensor", "int", "float", "bool", "str", "enum", "ints", "floats", "tensors", "handle", "complex"]
 DTYPES = {
-    "bool": (6, 8), "i8": (0, 8), "i16": (0, 16), "i32": (0, 32), "i64": (0, 64), "u8": (1, 8), "u16": (1, 16),
-    "u32": (1, 32), "u64": (1, 64), "f16": (2, 16), "f32": (2, 32), "f64": (2, 64), "bf16": (4, 16), "c64": (5, 64),
+    "bool": (6, 8),
+    "i8": (0, 8),
+    "i16": (0, 16),
+    "i32": (0, 32),
+    "i64": (0, 64),
+    "u8": (1, 8),
+    "u16": (1, 16),
+    "u32": (1, 32),
+    "u64": (1, 64),
+    "f16": (2, 16),
+    "f32": (2, 32),
+    "f64": (2, 64),
+    "bf16": (4, 16),
+    "c64": (5, 64),
     "c128": (5, 128),
-}  # fmt: skip
+}
 
 
 class Function(ctypes.Structure):
-    _fields_ = [("signature", c_char_p), ("doc", c_char_p), ("call", c_void_p), ("shape", c_void_p), ("data", c_void_p),
-                ("flags", c_uint64), ("reserved", c_uint64 * 2)]  # fmt: skip
+    _fields_ = [
+        ("signature", c_char_p),
+        ("doc", c_char_p),
+        ("call", c_void_p),
+        ("shape", c_void_p),
+        ("data", c_void_p),
+        ("flags", c_uint64),
+        ("reserved", c_uint64 * 2),
+    ]
 
 
 class Module(ctypes.Structure):
-    _fields_ = [("magic", c_uint64), ("major", c_uint32), ("minor_needed", c_uint32), ("size", c_uint32),
-                ("function_size", c_uint32), ("nfunctions", c_int64), ("functions", c_void_p), ("name", c_char_p),
-                ("doc", c_char_p), ("version", c_char_p), ("load", c_void_p), ("unload", c_void_p),
-                ("flags", c_uint64)]  # fmt: skip
+    _fields_ = [
+        ("magic", c_uint64),
+        ("major", c_uint32),
+        ("minor_needed", c_uint32),
+        ("size", c_uint32),
+        ("function_size", c_uint32),
+        ("nfunctions", c_int64),
+        ("functions", c_void_p),
+        ("name", c_char_p),
+        ("doc", c_char_p),
+        ("version", c_char_p),
+        ("load", c_void_p),
+        ("unload", c_void_p),
+        ("flags", c_uint64),
+    ]
 
 
 class Call(ctypes.Structure):
     """The beginning of tenon_call, as far as a test written in Python needs it."""
 
-    _fields_ = [("size", c_uint32), ("minor", c_uint32), ("host", c_void_p), ("function", c_void_p), ("state", c_void_p)]
+    _fields_ = [
+        ("size", c_uint32),
+        ("minor", c_uint32),
+        ("host", c_void_p),
+        ("function", c_void_p),
+        ("state", c_void_p),
+    ]
 
 
 class Host(ctypes.Structure):
@@ -67,8 +103,16 @@ def entry(signature, call=ECHO, *, doc=None, shape=None, data=None, flags=0):
 def module(entries=(), **changes):
     """A module of these rows, changed as said; `functions` may be the bytes of a table of another size."""
     table = changes.pop("functions", None) or (Function * len(entries))(*entries)
-    fields = dict(magic=MAGIC, major=1, minor_needed=0, size=ctypes.sizeof(Module), name=b"handmade",
-                  function_size=ctypes.sizeof(Function), nfunctions=len(entries), functions=ctypes.addressof(table))  # fmt: skip
+    fields = dict(
+        magic=MAGIC,
+        major=1,
+        minor_needed=0,
+        size=ctypes.sizeof(Module),
+        name=b"handmade",
+        function_size=ctypes.sizeof(Function),
+        nfunctions=len(entries),
+        functions=ctypes.addressof(table),
+    )
     fields.update(changes)
     for name in ("load", "unload"):
         if name in fields:

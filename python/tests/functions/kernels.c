@@ -57,7 +57,7 @@ static tenon_status swap(tenon_call *call)
     return TENON_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- open and several */
+/* ----------------------------------------------------------------------------------------------- open and several */
 
 static int64_t count_positive(tenon_call *call)
 {

@@ -90,10 +90,19 @@ def test_keyword_of_a_subclass():
     assert echo.values() == [5]
 
 
-@pytest.mark.parametrize("results, allowed", [
-    ("", ()), (" -> int", ()), (" -> f32[]", ("out", "like")), (" -> y: f32[]", ("out", "like")), (" -> f32[?]", ("like",)),
-    (" -> f32[]?", ("like",)), (" -> f32[], f32[]", ("like",)), (" -> f32[], int", ("like",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "results, allowed",
+    [
+        ("", ()),
+        (" -> int", ()),
+        (" -> f32[]", ("out", "like")),
+        (" -> y: f32[]", ("out", "like")),
+        (" -> f32[?]", ("like",)),
+        (" -> f32[]?", ("like",)),
+        (" -> f32[], f32[]", ("like",)),
+        (" -> f32[], int", ("like",)),
+    ],
+)
 def test_out_and_like_are_taken_where_they_mean_something(results, allowed):
     echo = Echo(f"f(a: int){results}")
     echo.leave_open(*([1] if "?]" in results else []))

@@ -35,14 +35,24 @@ def test_function_without_words(kernels):
     assert kernels.copy.__doc__ == "copy(x: T[*b] c) -> T[*b] where T = any"
 
 
-@pytest.mark.parametrize("signature, text", [
-    ("f()", "()"), ("f(a: int)", "(a)"), ("f(a: int = -3, b: float = 1e-5)", "(a=-3, b=1e-05)"), ("f(*, a: int)", "(*, a)"),
-    ("f(a: str = 'x y', b: 'p'|'q' = \"q\")", "(a='x y', b='q')"), ("f(a: ints = (1, 2), b: floats? = None)", "(a=(1, 2), b=None)"),
-    ("f(a: bool = True, b: f32[n]?)", "(a=True, b=None)"), ("f(a: ints = [1], b: ints = ())", "(a=[1], b=())"),
-    ("f(a: int, *, b: int = 2) -> int, f32[]", "(a, *, b=2, like=None)"), ("f() -> f32[3]", "(*, out=None, like=None)"),
-    ("f( a : int , b:int=2 )->f32 [ ] ", "(a, b=2, *, out=None, like=None)"), ("f(self: int, cls: int)", "(self, cls)"),
-    ("f(x: f32[n, k] rw, mode: 'a,b'|'(' = '(')", "(x, mode='(')"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "signature, text",
+    [
+        ("f()", "()"),
+        ("f(a: int)", "(a)"),
+        ("f(a: int = -3, b: float = 1e-5)", "(a=-3, b=1e-05)"),
+        ("f(*, a: int)", "(*, a)"),
+        ("f(a: str = 'x y', b: 'p'|'q' = \"q\")", "(a='x y', b='q')"),
+        ("f(a: ints = (1, 2), b: floats? = None)", "(a=(1, 2), b=None)"),
+        ("f(a: bool = True, b: f32[n]?)", "(a=True, b=None)"),
+        ("f(a: ints = [1], b: ints = ())", "(a=[1], b=())"),
+        ("f(a: int, *, b: int = 2) -> int, f32[]", "(a, *, b=2, like=None)"),
+        ("f() -> f32[3]", "(*, out=None, like=None)"),
+        ("f( a : int , b:int=2 )->f32 [ ] ", "(a, b=2, *, out=None, like=None)"),
+        ("f(self: int, cls: int)", "(self, cls)"),
+        ("f(x: f32[n, k] rw, mode: 'a,b'|'(' = '(')", "(x, mode='(')"),
+    ],
+)
 def test_signature(signature, text):
     assert str(inspect.signature(Echo(signature).function)) == text
 
@@ -77,13 +87,18 @@ def test_what_stands_behind(kernels):
 
 
 def test_what_stands_behind_parameters():
-    function = Echo("f(a: int = 3, *, b: 'x'|'y'? = 'y', c: ints[2]?, d: handle('H'), e: f32[n]? rw) -> r: int, s: 'p'|'q'").function.__self__
+    function = Echo(
+        "f(a: int = 3, *, b: 'x'|'y'? = 'y', c: ints[2]?, d: handle('H'), e: f32[n]? rw) -> r: int, s: 'p'|'q'"
+    ).function.__self__
     found = {parameter["name"]: parameter for parameter in function.parameters}
     assert (found["a"]["default"], found["a"]["optional"], found["a"]["keyword_only"]) == ("3", False, False)
     assert (found["b"]["default"], found["b"]["optional"], found["b"]["keyword_only"]) == ("'y'", True, True)
     assert found["b"]["choices"] == ("x", "y") and found["c"]["count"] == 2 and found["d"]["handle"] == "H"
     assert found["e"]["written"] is True and found["d"]["default"] is None
-    assert [result["name"] for result in function.results] == ["r", "s"] and function.results[1]["choices"] == ("p", "q")
+    assert [result["name"] for result in function.results] == ["r", "s"] and function.results[1]["choices"] == (
+        "p",
+        "q",
+    )
 
 
 def test_doc_with_odd_words():

@@ -16,7 +16,8 @@ SOURCE = """
 static int64_t calls;
 static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, ANSWER); return TENON_OK; }
 static tenon_status next(tenon_call *call) { tenon_return_int(call, 0, ++calls); return TENON_OK; }
-TENON_MODULE(answers, "Answers.", TENON_FUNCTION("answer() -> int", answer, NULL), TENON_FUNCTION("next() -> int", next, NULL))
+TENON_MODULE(answers, "Answers.", TENON_FUNCTION("answer() -> int", answer, NULL),
+    TENON_FUNCTION("next() -> int", next, NULL))
 """
 
 
@@ -42,7 +43,9 @@ def refused(path, *words, exception=ImportError):
 # -------------------------------------------------------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize("name", ["plain.so", "with space.so", "caf\u00e9 \u65e5\u672c.so", "no_suffix", "two.dots.so", "per%s cent%n.so"])
+@pytest.mark.parametrize(
+    "name", ["plain.so", "with space.so", "caf\u00e9 \u65e5\u672c.so", "no_suffix", "two.dots.so", "per%s cent%n.so"]
+)
 @pytest.mark.parametrize("form", [str, os.fsencode, pathlib.Path], ids=["str", "bytes", "Path"])
 def test_paths(tmp_path, whole, name, form):
     file = tmp_path / name
@@ -100,10 +103,18 @@ def test_read_only_folder(tmp_path, whole):
 # ------------------------------------------------------------------------------------------------------ no libraries
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "the file is empty"), (b"not a library\n" * 100, "it is no ELF file"), (b"\x7fELF", "the file is cut off"),
-    (b"\x7fELF" + bytes(1000), "another kind of machine"), (b"MZ" + bytes(1000), "it is no ELF file"), (b"!<arch>\n", "it is no ELF file"),
-], ids=["empty", "text", "magic", "zeros", "windows", "archive"])  # fmt: skip
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "the file is empty"),
+        (b"not a library\n" * 100, "it is no ELF file"),
+        (b"\x7fELF", "the file is cut off"),
+        (b"\x7fELF" + bytes(1000), "another kind of machine"),
+        (b"MZ" + bytes(1000), "it is no ELF file"),
+        (b"!<arch>\n", "it is no ELF file"),
+    ],
+    ids=["empty", "text", "magic", "zeros", "windows", "archive"],
+)
 def test_no_library(tmp_path, content, words):
     (tmp_path / "wrong.so").write_bytes(content)
     refused(tmp_path / "wrong.so", "it is no shared library that can be loaded here", words)
@@ -130,11 +141,21 @@ def patched(whole, offset, code, value):
     return bytes(content)
 
 
-@pytest.mark.parametrize("offset, code, value, words", [
-    (18, "<H", 183, "for another kind of machine"), (18, "<H", 40, "for another kind of machine"), (4, "B", 1, "32 bits, or big-endian"),
-    (5, "B", 2, "32 bits, or big-endian"), (16, "<H", 1, "an object file or a program"), (16, "<H", 2, "an object file or a program"),
-    (32, "<Q", 2**63, "cut off"), (56, "<H", 0xFFFF, "cut off"), (56, "<H", 0, "cut off"), (54, "<H", 1, "cut off"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "offset, code, value, words",
+    [
+        (18, "<H", 183, "for another kind of machine"),
+        (18, "<H", 40, "for another kind of machine"),
+        (4, "B", 1, "32 bits, or big-endian"),
+        (5, "B", 2, "32 bits, or big-endian"),
+        (16, "<H", 1, "an object file or a program"),
+        (16, "<H", 2, "an object file or a program"),
+        (32, "<Q", 2**63, "cut off"),
+        (56, "<H", 0xFFFF, "cut off"),
+        (56, "<H", 0, "cut off"),
+        (54, "<H", 1, "cut off"),
+    ],
+)
 def test_another_kind_of_file(tmp_path, whole, offset, code, value, words):
     if os.uname().machine == "aarch64" and value == 183:
         pytest.skip("this is that machine")
@@ -163,7 +184,9 @@ def test_links_nothing():
 
 def test_newer_abi():
     code = SOURCE.replace("TENON_MODULE(answers", "#undef TENON_TARGET\n#define TENON_TARGET 99\nTENON_MODULE(answers")
-    refused(build(code, "-DANSWER=1", name="newer.so"), "it needs version 1.99 of the function ABI, and this host has 1.")
+    refused(
+        build(code, "-DANSWER=1", name="newer.so"), "it needs version 1.99 of the function ABI, and this host has 1."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- reload
@@ -307,7 +330,7 @@ def test_cpp(standard):
     assert loaded.throws(9) is None
 
 
-# ------------------------------------------------------------------------------------------------ the first release's ABI
+# ---------------------------------------------------------------------------------------------- the first release's ABI
 
 
 def test_library_of_the_first_release():
@@ -317,7 +340,10 @@ def test_library_of_the_first_release():
     assert loaded.__name__ == "abi_1_0" and loaded.__version__ == "1.0"
     x = array.array("f", [1, -2, 3])
     assert memoryview(loaded.saxpy(2.0, x, x)).tolist() == [3, -6, 9]
-    grid, count = memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)), memoryview(bytearray(4)).cast("B").cast("f", ())
+    grid, count = (
+        memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)),
+        memoryview(bytearray(4)).cast("B").cast("f", ()),
+    )
     assert memoryview(loaded.row_sums(grid)).tolist() == [3, 12]
     loaded.row_sums(grid, count)
     assert count.tolist() == 3

@@ -1,5 +1,5 @@
-"""Signatures made by chance, called with arrays that fit and arrays that do not, against a model of the rules: bind all,
-check all in their order, make the results."""
+"""Signatures made by chance, called with arrays that fit and arrays that do not, against a model of the rules: bind
+all, check all in their order, make the results."""
 
 import math
 
@@ -61,8 +61,10 @@ def place(shape, sizes):
     more = len(sizes) - (len(shape) - 1)
     if more < 0:
         return None
-    return list(zip(shape, sizes[:star])) + [(shape[star], tuple(sizes[star : star + more]))] + list(
-        zip(shape[star + 1 :], sizes[star + more :])
+    return (
+        list(zip(shape, sizes[:star]))
+        + [(shape[star], tuple(sizes[star : star + more]))]
+        + list(zip(shape[star + 1 :], sizes[star + more :]))
     )
 
 
@@ -114,9 +116,17 @@ def results_of(results, dims, stars, types):
 @st.composite
 def expressions(draw, names):
     atoms = st.sampled_from(names) | st.integers(0, 4).map(str)
-    return draw(st.recursive(atoms, lambda inner: st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
-                             | st.tuples(inner, st.integers(1, 3)).map(lambda t: f"({t[0]} - 3) // {t[1]}")
-                             | st.tuples(inner, st.sampled_from(names)).map(lambda t: f"({t[0]}) // {t[1]}"), max_leaves=3))  # fmt: skip
+    return draw(
+        st.recursive(
+            atoms,
+            lambda inner: (
+                st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+                | st.tuples(inner, st.integers(1, 3)).map(lambda t: f"({t[0]} - 3) // {t[1]}")
+                | st.tuples(inner, st.sampled_from(names)).map(lambda t: f"({t[0]}) // {t[1]}")
+            ),
+            max_leaves=3,
+        )
+    )
 
 
 @st.composite
@@ -131,7 +141,11 @@ def signatures(draw):
     count = draw(st.integers(1, 3))
     for i in range(count):
         dims = draw(st.lists(st.sampled_from(alone) if alone else st.just("_"), max_size=2))
-        dims += draw(st.lists(st.sampled_from(names) | st.just("_") | st.integers(0, 3).map(str) | expressions(names), max_size=2))
+        dims += draw(
+            st.lists(
+                st.sampled_from(names) | st.just("_") | st.integers(0, 3).map(str) | expressions(names), max_size=2
+            )
+        )
         if i == 0:  # binds whatever nothing else does
             dims += [name for name in alone if name not in dims]
         dims = draw(st.permutations(dims))
@@ -249,12 +263,16 @@ def call(echo, text, params, results, where, args):
     seen["fits"] += 1
     got = echo(**arrays)
     made = () if not results else (got,) if len(results) == 1 else got
-    assert [(array.dtype.name, array.shape) for array in made] == [(NUMPY[dtype], shape) for dtype, shape in expected], note
+    assert [(array.dtype.name, array.shape) for array in made] == [
+        (NUMPY[dtype], shape) for dtype, shape in expected
+    ], note
     assert [tuple(result["shape"]) for result in echo.seen["results"]] == [shape for _, shape in expected]
     order = names_in_order(params, results)
     assert echo.seen["dims"] == [dims.get(name, -1) for name in order], note
     order = [spec[0] for _, _, spec in params if spec and spec[0] in VARIABLES]
-    assert echo.seen["types"] == [list(DTYPES[types[name]]) if name in types else [0, 0] for name in dict.fromkeys(order)], note
+    assert echo.seen["types"] == [
+        list(DTYPES[types[name]]) if name in types else [0, 0] for name in dict.fromkeys(order)
+    ], note
 
 
 def names_in_order(params, results):
@@ -286,22 +304,58 @@ def test_division_rounds_down():
         assert [array.shape for array in got] == [((n - 3) // 2 + 3,), ((3 - n) // -2 + 3,)]
 
 
-@pytest.mark.parametrize("signature, args, message", [
-    ("f(x: f32[n], y: f32[n])", [(2,), (3,)], "f(): argument 'y': dimension 0 is 3, but n = 2 from argument 'x'"),
-    ("f(x: f32[n + 1], y: f32[n])", [(5,), (3,)], "f(): argument 'x': dimension 0 is 5, but n + 1 = 4 (n = 3 from argument 'y')"),
-    ("f(x: f32[n] , y: f32[m]) -> f32[n - m]", [(2,), (5,)],
-     "f(): result 0: dimension 0, n - m, is -3 (n = 2 from argument 'x', m = 5 from argument 'y')"),
-    ("f(x: f32[n], y: f32[m]) -> a: f32[n // m]", [(2,), (0,)],
-     "f(): result 'a': dimension 0, n // m, has no value in 64 bits (n = 2 from argument 'x', m = 0 from argument 'y')"),
-    ("f(x: f32[*b, 2], y: f32[*b])", [(3, 2), (4,)], "f(): argument 'y': *b is [4], but *b = [3] from argument 'x'"),
-    ("f(x: f32[3])", [(4,)], "f(): argument 'x': expected f32[3], got f32[4] (numpy.ndarray)\n  dimension 0 is 4, not 3"),
-    ("f(x: f32[n])", [(4, 2)], "f(): argument 'x': expected f32[n], got f32[4, 2] (numpy.ndarray)\n  2 dimensions, not 1"),
-    ("f(x: f32[*b, n, m])", [(4,)],
-     "f(): argument 'x': expected f32[*b, n, m], got f32[4] (numpy.ndarray)\n  1 dimension, not at least 2"),
-    ("f(x: f32[n]?, y: f32[]?) -> f32[n]", [None, ()],
-     "f(): result 0: dimension 0, n, has no value: no argument that was given says what n is"),
-    ("f(x: f32[*b]?, y: f32[]?) -> f32[*b]", [None, ()], "f(): result 0: no argument that was given says what *b is"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "signature, args, message",
+    [
+        ("f(x: f32[n], y: f32[n])", [(2,), (3,)], "f(): argument 'y': dimension 0 is 3, but n = 2 from argument 'x'"),
+        (
+            "f(x: f32[n + 1], y: f32[n])",
+            [(5,), (3,)],
+            "f(): argument 'x': dimension 0 is 5, but n + 1 = 4 (n = 3 from argument 'y')",
+        ),
+        (
+            "f(x: f32[n] , y: f32[m]) -> f32[n - m]",
+            [(2,), (5,)],
+            "f(): result 0: dimension 0, n - m, is -3 (n = 2 from argument 'x', m = 5 from argument 'y')",
+        ),
+        (
+            "f(x: f32[n], y: f32[m]) -> a: f32[n // m]",
+            [(2,), (0,)],
+            "f(): result 'a': dimension 0, n // m, has no value in 64 bits "
+            "(n = 2 from argument 'x', m = 0 from argument 'y')",
+        ),
+        (
+            "f(x: f32[*b, 2], y: f32[*b])",
+            [(3, 2), (4,)],
+            "f(): argument 'y': *b is [4], but *b = [3] from argument 'x'",
+        ),
+        (
+            "f(x: f32[3])",
+            [(4,)],
+            "f(): argument 'x': expected f32[3], got f32[4] (numpy.ndarray)\n  dimension 0 is 4, not 3",
+        ),
+        (
+            "f(x: f32[n])",
+            [(4, 2)],
+            "f(): argument 'x': expected f32[n], got f32[4, 2] (numpy.ndarray)\n  2 dimensions, not 1",
+        ),
+        (
+            "f(x: f32[*b, n, m])",
+            [(4,)],
+            "f(): argument 'x': expected f32[*b, n, m], got f32[4] (numpy.ndarray)\n  1 dimension, not at least 2",
+        ),
+        (
+            "f(x: f32[n]?, y: f32[]?) -> f32[n]",
+            [None, ()],
+            "f(): result 0: dimension 0, n, has no value: no argument that was given says what n is",
+        ),
+        (
+            "f(x: f32[*b]?, y: f32[]?) -> f32[*b]",
+            [None, ()],
+            "f(): result 0: no argument that was given says what *b is",
+        ),
+    ],
+)
 def test_message_of_a_shape(signature, args, message):
     arrays = [arg if arg is None else numpy.zeros(arg, "float32") for arg in args]
     with pytest.raises(ValueError) as caught:
@@ -330,14 +384,21 @@ def test_result_too_large_for_memory():
         Echo("f(n: int) -> u8[n]")(2**50)
 
 
-@pytest.mark.parametrize("words, given, message", [
-    ("f32", "float64", "expected f32[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not f32; try x.astype('float32')"),
-    ("f32|i32", "float64", "expected f32|i32[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not f32|i32"),
-    ("integer", "float64", "expected integer[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not integer"),
-    ("real", "complex64", "expected real[n], got c64[2] (numpy.ndarray)\n  dtype is c64, not real"),
-    ("real", "bool", "expected real[n], got bool[2] (numpy.ndarray)\n  dtype is bool, not real"),
-    ("T", "float64", "expected T[n], got f64[2] (numpy.ndarray)\n  dtype is f64, but T is one of f32|integer"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words, given, message",
+    [
+        (
+            "f32",
+            "float64",
+            "expected f32[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not f32; try x.astype('float32')",
+        ),
+        ("f32|i32", "float64", "expected f32|i32[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not f32|i32"),
+        ("integer", "float64", "expected integer[n], got f64[2] (numpy.ndarray)\n  dtype is f64, not integer"),
+        ("real", "complex64", "expected real[n], got c64[2] (numpy.ndarray)\n  dtype is c64, not real"),
+        ("real", "bool", "expected real[n], got bool[2] (numpy.ndarray)\n  dtype is bool, not real"),
+        ("T", "float64", "expected T[n], got f64[2] (numpy.ndarray)\n  dtype is f64, but T is one of f32|integer"),
+    ],
+)
 def test_message_of_a_dtype(words, given, message):
     where = " where T = f32|integer" if words == "T" else ""
     with pytest.raises(TypeError) as caught:
@@ -362,8 +423,13 @@ def test_every_number_of_dimensions():
 @pytest.mark.parametrize("attribute", ["c", "f", "dense"])
 def test_layouts(attribute):
     base = numpy.zeros((4, 6), "float32")
-    layouts = {"C": base, "F": numpy.asfortranarray(base), "gaps": base[:, ::2], "back": base[::-1],
-               "dense": numpy.zeros((2, 3, 4), "float32").transpose(1, 0, 2).reshape(3, 2, 4)}  # fmt: skip
+    layouts = {
+        "C": base,
+        "F": numpy.asfortranarray(base),
+        "gaps": base[:, ::2],
+        "back": base[::-1],
+        "dense": numpy.zeros((2, 3, 4), "float32").transpose(1, 0, 2).reshape(3, 2, 4),
+    }
     fit = {"c": {"C"}, "f": {"F"}, "dense": {"C", "F"}}[attribute]
     for name, array in layouts.items():
         array = array if array.ndim == 2 else array[:, :, 0]
@@ -371,8 +437,12 @@ def test_layouts(attribute):
         if name in fit:
             echo(array)
             continue
-        words = {"c": "in C order without gaps", "f": "in Fortran order without gaps", "dense": "without gaps"}[attribute]
-        with pytest.raises(ValueError, match=rf"f\(\): argument 'x': expected f32\[_, _\] {attribute}, got .*\n.* are not {words}"):
+        words = {"c": "in C order without gaps", "f": "in Fortran order without gaps", "dense": "without gaps"}[
+            attribute
+        ]
+        with pytest.raises(
+            ValueError, match=rf"f\(\): argument 'x': expected f32\[_, _\] {attribute}, got .*\n.* are not {words}"
+        ):
             echo(array)
 
 

@@ -39,23 +39,26 @@ def test_without_functions():
 # ------------------------------------------------------------------------------------------------------------- broken
 
 
-@pytest.mark.parametrize("changes, words", [
-    ({"magic": 0}, "no module of Tenon's"),
-    ({"major": 2}, "compiled for version 2 of the function ABI, and this host has version 1"),
-    ({"major": 0}, "compiled for version 0 of the function ABI"),
-    ({"minor_needed": 1000}, "it needs version 1.1000 of the function ABI, and this host has 1."),
-    ({"minor_needed": 2**32 - 1}, "it needs version 1.4294967295"),
-    ({"size": 0}, "its size is smaller than that of any module"),
-    ({"size": 80}, "its size is smaller than that of any module"),
-    ({"function_size": 0}, "the size of its functions cannot be"),
-    ({"function_size": 16}, "the size of its functions cannot be"),
-    ({"function_size": 65}, "the size of its functions cannot be"),
-    ({"function_size": 2**31}, "the size of its functions cannot be"),
-    ({"nfunctions": -1}, "its table of functions cannot be"),
-    ({"nfunctions": 2**62}, "its table of functions cannot be"),
-    ({"nfunctions": -(2**63)}, "its table of functions cannot be"),
-    ({"name": None}, "it has no name"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"magic": 0}, "no module of Tenon's"),
+        ({"major": 2}, "compiled for version 2 of the function ABI, and this host has version 1"),
+        ({"major": 0}, "compiled for version 0 of the function ABI"),
+        ({"minor_needed": 1000}, "it needs version 1.1000 of the function ABI, and this host has 1."),
+        ({"minor_needed": 2**32 - 1}, "it needs version 1.4294967295"),
+        ({"size": 0}, "its size is smaller than that of any module"),
+        ({"size": 80}, "its size is smaller than that of any module"),
+        ({"function_size": 0}, "the size of its functions cannot be"),
+        ({"function_size": 16}, "the size of its functions cannot be"),
+        ({"function_size": 65}, "the size of its functions cannot be"),
+        ({"function_size": 2**31}, "the size of its functions cannot be"),
+        ({"nfunctions": -1}, "its table of functions cannot be"),
+        ({"nfunctions": 2**62}, "its table of functions cannot be"),
+        ({"nfunctions": -(2**63)}, "its table of functions cannot be"),
+        ({"name": None}, "it has no name"),
+    ],
+)
 def test_broken(changes, words):
     made = module([entry(GOOD)], **changes)
     refused(made, words)
@@ -99,15 +102,25 @@ def test_words_that_are_no_utf8():
     assert "caf" in loaded.f.__doc__ and "caf" in loaded.__doc__ and loaded.__version__
 
 
-@pytest.mark.parametrize("signature, words, under", [
-    ("f(x: f32[n)", "expected ']'", ")"), ("f(x: f33[n])", "no dtype is called 'f33'", "f33"),
-    ("f(x: f32[n]) -> f32[m]", "no argument says what 'm' is", "m]"), ("f(x: int = 2.5)", "expected an integer", "2.5"),
-    ("f(out: int)", "'out' is a reserved word", "out"), ("f(x: T[n])", "'T' is no dtype", "T[n]"),
-    ("f(x: f32[n] wr)", "no attribute is called 'wr'", "wr"), ("f(a: int, a: int)", "'a' stands here twice", "a: int)"),
-    ("f(a: int = 1, b: int)", "'b' needs a default", "b: int"), ("f(", "expected the name of a parameter", None),
-    ("f(a: 'x'|'x')", "'x' stands here twice", None), ("", "expected the name of a function", None),
-    ("f() -> ints", "a result cannot be a list", "ints"), ("f(a: int) extra", "expected the end of the signature", "extra"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "signature, words, under",
+    [
+        ("f(x: f32[n)", "expected ']'", ")"),
+        ("f(x: f33[n])", "no dtype is called 'f33'", "f33"),
+        ("f(x: f32[n]) -> f32[m]", "no argument says what 'm' is", "m]"),
+        ("f(x: int = 2.5)", "expected an integer", "2.5"),
+        ("f(out: int)", "'out' is a reserved word", "out"),
+        ("f(x: T[n])", "'T' is no dtype", "T[n]"),
+        ("f(x: f32[n] wr)", "no attribute is called 'wr'", "wr"),
+        ("f(a: int, a: int)", "'a' stands here twice", "a: int)"),
+        ("f(a: int = 1, b: int)", "'b' needs a default", "b: int"),
+        ("f(", "expected the name of a parameter", None),
+        ("f(a: 'x'|'x')", "'x' stands here twice", None),
+        ("", "expected the name of a function", None),
+        ("f() -> ints", "a result cannot be a list", "ints"),
+        ("f(a: int) extra", "expected the end of the signature", "extra"),
+    ],
+)
 def test_signature_that_does_not_parse(signature, words, under):
     """Told with a caret under the mistake, and which function it is."""
     message = refused(module([entry("g()"), entry(signature)]), "the signature of function 1: ", words)
@@ -245,10 +258,19 @@ def test_unload_without_load():
     assert life.unloads == [None]
 
 
-@pytest.mark.parametrize("status, message, words", [
-    (1, b"no licence", "no licence"), (2, b"no memory here", "no memory here"), (13, b"broken", "broken"), (1, None, "TENON_EINVAL"),
-    (13, None, "TENON_EFAILED"), (4711, None, "4711"), (-1, None, "-1"), (0, b"failed, and says fine", "failed, and says fine"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "status, message, words",
+    [
+        (1, b"no licence", "no licence"),
+        (2, b"no memory here", "no memory here"),
+        (13, b"broken", "broken"),
+        (1, None, "TENON_EINVAL"),
+        (13, None, "TENON_EFAILED"),
+        (4711, None, "4711"),
+        (-1, None, "-1"),
+        (0, b"failed, and says fine", "failed, and says fine"),
+    ],
+)
 def test_load_that_fails(status, message, words):
     """It keeps nothing, so nothing is unloaded."""
 
@@ -305,7 +327,10 @@ def test_handles_of_others(kernels):
     with same_counts(counter):
         with pytest.raises(TypeError) as caught:
             kernels.other_next(counter)
-        assert str(caught.value) == "other_next(): argument 'counter': expected handle('Other'), got a handle 'Counter' of kernels"
+        assert (
+            str(caught.value)
+            == "other_next(): argument 'counter': expected handle('Other'), got a handle 'Counter' of kernels"
+        )
         again = tenon.load(build("kernels.c"))
         with pytest.raises(TypeError, match="got a handle 'Counter' of kernels, which was loaded apart from this one"):
             again.counter_next(counter)

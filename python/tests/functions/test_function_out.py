@@ -21,10 +21,18 @@ def refused(function, exception, message, *args, **kwargs):
         del caught
 
 
-@pytest.mark.parametrize("make", [
-    lambda: numpy.zeros(3, "float32"), lambda: array.array("f", [0, 0, 0]), lambda: memoryview(bytearray(12)).cast("f"),
-    lambda: tenon.to(bytearray(12), "tenon"), lambda: numpy.zeros((2, 3), "float32")[1], lambda: numpy.zeros(20, "float32")[5:8],
-], ids=["numpy", "array", "memoryview", "Tensor of u8", "row", "slice"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numpy.zeros(3, "float32"),
+        lambda: array.array("f", [0, 0, 0]),
+        lambda: memoryview(bytearray(12)).cast("f"),
+        lambda: tenon.to(bytearray(12), "tenon"),
+        lambda: numpy.zeros((2, 3), "float32")[1],
+        lambda: numpy.zeros(20, "float32")[5:8],
+    ],
+    ids=["numpy", "array", "memoryview", "Tensor of u8", "row", "slice"],
+)
 def test_is_returned_itself(kernels, make):
     out = make()
     if isinstance(out, tenon.Tensor):
@@ -92,7 +100,15 @@ def test_wrong_layout(kernels):
 def test_read_only(kernels):
     out = numpy.zeros(3, "float32")
     out.flags.writeable = False
-    refused(kernels.saxpy, ValueError, "saxpy(): argument 'out' is read-only; it is written to: pass a copy", 2, X, X, out=out)
+    refused(
+        kernels.saxpy,
+        ValueError,
+        "saxpy(): argument 'out' is read-only; it is written to: pass a copy",
+        2,
+        X,
+        X,
+        out=out,
+    )
     with pytest.raises(ValueError, match=r"saxpy\(\): argument 'out' is read-only"):
         kernels.saxpy(2, X, X, out=memoryview(bytes(12)).cast("f"))
 
@@ -100,7 +116,7 @@ def test_read_only(kernels):
 def test_immutable(kernels):
     jax = pytest.importorskip("jax")
     with pytest.raises(ValueError, match=r"saxpy\(\): argument 'out' is read-only"):
-        kernels.saxpy(2, X, X, out=jax.numpy.zeros(3))
+        kernels.saxpy(2, X, X, out=jax.numpy.zeros(3, "float32"))
 
 
 @pytest.mark.parametrize("out", [3, "text", [0.0, 0.0, 0.0], object()])

@@ -14,9 +14,23 @@ from handmade import DTYPES, Echo
 numpy = pytest.importorskip("numpy")
 
 FLOATS = [1.0, 2.0, 3.0]
-NAMES = {"bool": "bool", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "i8": "int8", "i16": "int16", "i32": "int32",
-         "i64": "int64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64",
-         "c128": "complex128"}  # fmt: skip
+NAMES = {
+    "bool": "bool",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
 
 
 def listed(result):
@@ -121,17 +135,26 @@ def test_dtype_that_a_framework_has_not(kernels):
     """JAX without jax_enable_x64 has no 64 bits; NumPy no float8 of its own."""
     jax = pytest.importorskip("jax")
     x = jax.numpy.array(FLOATS, "float32")
-    assert not jax.config.jax_enable_x64
-    with pytest.raises((ValueError, BufferError, TypeError)) as caught:
-        kernels.positive(x)
-    assert "64" in str(caught.value) or "dtype" in str(caught.value)
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(BufferError, match=r"^positive\(\): result 0: JAX narrows 64-bit numbers"):
+            kernels.positive(x)
+    finally:
+        jax.config.update("jax_enable_x64", before)
     assert kernels.positive(x, like="numpy").tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: array.array("f", FLOATS), lambda: memoryview(array.array("f", FLOATS)), lambda: tenon.to(array.array("f", FLOATS), "tenon"),
-    lambda: memoryview(array.array("f", FLOATS).tobytes()).cast("f"),
-], ids=["array", "memoryview", "tenon.Tensor", "bytes"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: array.array("f", FLOATS),
+        lambda: memoryview(array.array("f", FLOATS)),
+        lambda: tenon.to(array.array("f", FLOATS), "tenon"),
+        lambda: memoryview(array.array("f", FLOATS).tobytes()).cast("f"),
+    ],
+    ids=["array", "memoryview", "tenon.Tensor", "bytes"],
+)
 def test_without_a_framework(kernels, make):
     """NumPy where the process has it; what is ours stays ours."""
     x = make()
@@ -147,7 +170,8 @@ import array, gc, sys
 sys.modules["numpy"] = None
 import tenon
 kernels = tenon.load(sys.argv[1])
-for x in (array.array("f", [1, 2, 3]), memoryview(array.array("f", [1, 2, 3])), memoryview(array.array("f", [1, 2, 3]).tobytes()).cast("f")):
+numbers = array.array("f", [1, 2, 3])
+for x in (numbers, memoryview(numbers), memoryview(numbers.tobytes()).cast("f")):
     z = kernels.saxpy(2, x, x)
     assert type(z) is tenon.Tensor and memoryview(z).tolist() == [3, 6, 9] and not memoryview(z).readonly
     again = kernels.saxpy(2, z, x)
@@ -236,7 +260,8 @@ z = kernels.saxpy(2, x, x)
 assert isinstance(z, tf.Tensor) and z.numpy().tolist() == [3, 6, 9]
 assert isinstance(kernels.count_up(3, like="tensorflow"), tf.Tensor)
 assert isinstance(kernels.count_up(3, like=tf), tf.Tensor) and isinstance(kernels.count_up(3, like=x), tf.Tensor)
-for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"):
+for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+             "complex64", "complex128"):
     x = tf.cast(tf.constant([0, 1, 1]), name)
     y = kernels.copy(x)
     assert isinstance(y, tf.Tensor) and y.dtype == x.dtype and bool(tf.reduce_all(y == x)), name
@@ -270,7 +295,9 @@ def test_like_a_name_or_module(kernels):
             module = importlib.import_module(name)
         except ImportError:
             continue
-        expected = {"numpy": numpy.ndarray, "tenon": tenon.Tensor}.get(name) or getattr(module, "Tensor", None) or module.Array
+        expected = (
+            {"numpy": numpy.ndarray, "tenon": tenon.Tensor}.get(name) or getattr(module, "Tensor", None) or module.Array
+        )
         for like in (name, module, kernels.count_up(2, like=name)):
             z = kernels.count_up(3, like=like)
             assert isinstance(z, expected) and listed(z) == [0, 1, 2]
@@ -293,8 +320,18 @@ def test_like_a_buffer(kernels):
         assert type(kernels.count_up(3, like=like)) in (tenon.Tensor, numpy.ndarray)
 
 
-@pytest.mark.parametrize("like, exception", [("nummpy", ValueError), ("", ValueError), ("caf\u00e9", ValueError), (sys, ValueError),
-                                             (3, TypeError), (numpy.ndarray, TypeError), (object(), TypeError)])  # fmt: skip
+@pytest.mark.parametrize(
+    "like, exception",
+    [
+        ("nummpy", ValueError),
+        ("", ValueError),
+        ("caf\u00e9", ValueError),
+        (sys, ValueError),
+        (3, TypeError),
+        (numpy.ndarray, TypeError),
+        (object(), TypeError),
+    ],
+)
 def test_like_nothing(kernels, like, exception):
     with pytest.raises(exception, match=r"count_up\(\): argument 'like': "):
         kernels.count_up(3, like=like)
@@ -371,7 +408,9 @@ def test_scalars(kernels):
     assert [type(value) for value in got] == [int, float, bool, str, str]
 
 
-@pytest.mark.parametrize("kind, value", [("int", 7), ("float", 2.5), ("bool", True), ("str", "echo"), ("'x'|'y'", "x"), ("int?", 7)])
+@pytest.mark.parametrize(
+    "kind, value", [("int", 7), ("float", 2.5), ("bool", True), ("str", "echo"), ("'x'|'y'", "x"), ("int?", 7)]
+)
 def test_one_scalar(kind, value):
     got = Echo(f"f() -> {kind}")()
     assert got == value and type(got) is type(value)

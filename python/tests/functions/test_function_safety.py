@@ -75,15 +75,25 @@ def test_alias_and_in_place(kernels):
         kernels.swap_in_place(x[:4], x[2:])
 
 
-@pytest.mark.parametrize("make", [
-    lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(1, "float32"), (5,), (0,)),
-    lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(6, "float32"), (3, 3), (4, 4))[:, 0:3].reshape(-1)[:0],
-    lambda: numpy.lib.stride_tricks.as_strided(floats(), (5,), (4,)),
-], ids=["stride of 0", "empty", "none"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(1, "float32"), (5,), (0,)),
+        lambda: numpy.lib.stride_tricks.as_strided(numpy.zeros(6, "float32"), (3, 3), (4, 4))[:, 0:3].reshape(-1)[:0],
+        lambda: numpy.lib.stride_tricks.as_strided(floats(), (5,), (4,)),
+    ],
+    ids=["stride of 0", "empty", "none"],
+)
 def test_self_overlap(kernels, make):
     x = make()
     if x.size and x.strides == (0,):
-        refused(kernels.add_to, ValueError, "add_to(): argument 'x' overlaps itself (strides [0]); it is written to: pass a copy", x, 1.0)
+        refused(
+            kernels.add_to,
+            ValueError,
+            "add_to(): argument 'x' overlaps itself (strides [0]); it is written to: pass a copy",
+            x,
+            1.0,
+        )
         kernels.add_to_unchecked(x, 1.0)
         assert x[0] == 5
     else:
@@ -119,7 +129,13 @@ def test_read_only(kernels):
     x.flags.writeable = False
     refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only; it is written to: pass a copy", x, 1.0)
     for buffer in (memoryview(bytes(8)).cast("f"), memoryview(array.array("f", [1])).toreadonly()):
-        refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only; it is written to: pass a copy", buffer, 1.0)
+        refused(
+            kernels.add_to,
+            ValueError,
+            "add_to(): argument 'x' is read-only; it is written to: pass a copy",
+            buffer,
+            1.0,
+        )
     # What may overlap is still not to be written.
     with pytest.raises(ValueError, match="is read-only"):
         kernels.add_to_unchecked(x, 1.0)
@@ -142,16 +158,26 @@ def test_written(kernels):
 # ----------------------------------------------------------------------------------------------------- what is no array
 
 
-@pytest.mark.parametrize("value, name", [(3, "int"), ("text", "str"), ([1.0], "list"), (None, "NoneType"), (object(), "object"),
-                                         (float, "type")])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, name",
+    [(3, "int"), ("text", "str"), ([1.0], "list"), (None, "NoneType"), (object(), "object"), (float, "type")],
+)
 def test_no_array(kernels, value, name):
     refused(kernels.saxpy, TypeError, f"saxpy(): argument 'x': expected f32[n] c, got {name}", 2, value, floats())
 
 
-@pytest.mark.parametrize("array_, word", [
-    (numpy.array(["text"]), "numpy.ndarray"), (numpy.array([None]), "numpy.ndarray"), (numpy.zeros(2, "datetime64[s]"), "numpy.ndarray"),
-    (numpy.zeros(2, ">f4"), "numpy.ndarray"), (numpy.ma.masked_array([1.0]), "numpy.ma"), (numpy.zeros(2, [("a", "f4")]), "numpy.ndarray"),
-], ids=["text", "object", "datetime", "swapped", "masked", "structured"])  # fmt: skip
+@pytest.mark.parametrize(
+    "array_, word",
+    [
+        (numpy.array(["text"]), "numpy.ndarray"),
+        (numpy.array([None]), "numpy.ndarray"),
+        (numpy.zeros(2, "datetime64[s]"), "numpy.ndarray"),
+        (numpy.zeros(2, ">f4"), "numpy.ndarray"),
+        (numpy.ma.masked_array([1.0]), "numpy.ma"),
+        (numpy.zeros(2, [("a", "f4")]), "numpy.ndarray"),
+    ],
+    ids=["text", "object", "datetime", "swapped", "masked", "structured"],
+)
 def test_array_without_a_dtype_of_ours(kernels, array_, word):
     with same_counts(array_):
         with pytest.raises((TypeError, ValueError, BufferError), match=rf"^saxpy\(\): argument 'x': {word}"):
@@ -189,7 +215,7 @@ class Producer:
     def __dlpack__(self, **keywords):
         if isinstance(self.answer, BaseException):
             raise self.answer
-        return self.answer.__dlpack__(**keywords)
+        return self.answer.__dlpack__()
 
     def __dlpack_device__(self):
         return self.device
@@ -217,7 +243,9 @@ def test_exception_of_a_producer(kernels, error):
 
 def test_refusal_of_a_producer(kernels):
     error = BufferError("not today")
-    with pytest.raises(BufferError, match=r"^saxpy\(\): argument 'x': .*Producer: the producer refused: not today") as caught:
+    with pytest.raises(
+        BufferError, match=r"^saxpy\(\): argument 'x': .*Producer: the producer refused: not today"
+    ) as caught:
         kernels.saxpy(2, Producer(error), floats())
     assert caught.value.__cause__ is error
 
@@ -238,11 +266,16 @@ class OnDevice:
         return self.device
 
 
-@pytest.mark.parametrize("device, name", [((2, 0), "cuda:0"), ((10, 1), "rocm:1"), ((8, 0), "metal:0"), ((12, 3), "ext_dev:3")])
+@pytest.mark.parametrize(
+    "device, name", [((2, 0), "cuda:0"), ((10, 1), "rocm:1"), ((8, 0), "metal:0"), ((12, 3), "ext_dev:3")]
+)
 def test_tensor_on_a_device(kernels, device, name):
     """Device pointers never reach a function of the CPU's."""
     x = OnDevice(*device)
-    message = f"saxpy(): argument 'x': expected f32[n] c, got f32[3] ({__name__}.OnDevice)\n  the memory is on {name}, which the CPU cannot read"
+    message = (
+        f"saxpy(): argument 'x': expected f32[n] c, got f32[3] ({__name__}.OnDevice)\n"
+        f"  the memory is on {name}, which the CPU cannot read"
+    )
     refused(kernels.saxpy, ValueError, message, 2, x, floats(3))
     with pytest.raises(ValueError, match="argument 'y'"):
         kernels.saxpy(2, floats(3), x)
@@ -263,8 +296,8 @@ def torch():
 
 
 GRAD = (
-    "{}(): argument 'x': it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
-    "or register a backward with tenon.torch_ops()"
+    "{}(): argument 'x': it requires grad, and autograd does not see what this function does; pass x.detach(), "
+    "use torch.no_grad(), or register a backward with tenon.torch_ops()"
 )
 
 
@@ -337,7 +370,10 @@ def test_torch_layouts(kernels, torch):
 
 
 def test_torch_advice(kernels, torch):
-    message = "saxpy(): argument 'x': expected f32[n], got f64[2] (torch.Tensor)\n  dtype is f64, not f32; try x.to(torch.float32)"
+    message = (
+        "saxpy(): argument 'x': expected f32[n], got f64[2] (torch.Tensor)\n"
+        "  dtype is f64, not f32; try x.to(torch.float32)"
+    )
     x = torch.zeros(2, dtype=torch.float64)
     refused(kernels.saxpy, TypeError, message, 2, x, x)
 

@@ -80,17 +80,42 @@ def test_int_overflow(value):
     refused(Echo("f(a: int)"), OverflowError, "f(): argument 'a': the integer does not fit 64 bits", value)
 
 
-@pytest.mark.parametrize("value, name", [
-    (1.0, "float"), ("1", "str"), (None, "NoneType"), (b"1", "bytes"), ([1], "list"), (1j, "complex"), (Float(1.0), f"{__name__}.Float"),
-    (decimal.Decimal(1), "decimal.Decimal"), (fractions.Fraction(1), "fractions.Fraction"), (int, "type"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, name",
+    [
+        (1.0, "float"),
+        ("1", "str"),
+        (None, "NoneType"),
+        (b"1", "bytes"),
+        ([1], "list"),
+        (1j, "complex"),
+        (Float(1.0), f"{__name__}.Float"),
+        (decimal.Decimal(1), "decimal.Decimal"),
+        (fractions.Fraction(1), "fractions.Fraction"),
+        (int, "type"),
+    ],
+)
 def test_int_of_the_wrong_kind(value, name):
     refused(Echo("f(a: int)"), TypeError, f"f(): argument 'a': expected int, got {name}", value)
 
 
-@pytest.mark.parametrize("value", [
-    0, -3, 2**53 + 1, True, 0.1, -0.0, math.inf, 5e-324, Index(4), Float(0.25), decimal.Decimal("0.5"), fractions.Fraction(1, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        -3,
+        2**53 + 1,
+        True,
+        0.1,
+        -0.0,
+        math.inf,
+        5e-324,
+        Index(4),
+        Float(0.25),
+        decimal.Decimal("0.5"),
+        fractions.Fraction(1, 3),
+    ],
+)
 def test_float(value):
     got = Echo("f(a: float)").value(value)
     expected = float(value)
@@ -122,7 +147,9 @@ def test_bool(value):
     assert KINDS[echo.seen["args"][0]["kind"]] == "bool"
 
 
-@pytest.mark.parametrize("value, name", [(1, "int"), (0.0, "float"), ("True", "str"), (None, "NoneType"), (Index(1), f"{__name__}.Index")])
+@pytest.mark.parametrize(
+    "value, name", [(1, "int"), (0.0, "float"), ("True", "str"), (None, "NoneType"), (Index(1), f"{__name__}.Index")]
+)
 def test_bool_of_the_wrong_kind(value, name):
     refused(Echo("f(a: bool)"), TypeError, f"f(): argument 'a': expected bool, got {name}", value)
 
@@ -142,12 +169,28 @@ class Mine(Exception):
     pass
 
 
-@pytest.mark.parametrize("error", [Mine("mine"), KeyboardInterrupt(), SystemExit(3), ValueError("theirs"), TypeError("theirs"),
-                                   RecursionError("deep"), MemoryError()])  # fmt: skip
-@pytest.mark.parametrize("signature, make", [
-    ("f(a: int)", Index), ("f(a: float)", Float), ("f(a: float)", Index), ("f(a: ints)", lambda error: [1, Index(error)]),
-    ("f(a: floats)", lambda error: (Float(error),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        Mine("mine"),
+        KeyboardInterrupt(),
+        SystemExit(3),
+        ValueError("theirs"),
+        TypeError("theirs"),
+        RecursionError("deep"),
+        MemoryError(),
+    ],
+)
+@pytest.mark.parametrize(
+    "signature, make",
+    [
+        ("f(a: int)", Index),
+        ("f(a: float)", Float),
+        ("f(a: float)", Index),
+        ("f(a: ints)", lambda error: [1, Index(error)]),
+        ("f(a: floats)", lambda error: (Float(error),)),
+    ],
+)
 def test_exception_of_a_number(signature, make, error):
     value, args = make(error), error.args
     with same_counts(value):
@@ -205,7 +248,9 @@ def test_str_without_utf8():
         Echo("f(a: str)")("\ud800")
 
 
-@pytest.mark.parametrize("value, index", [("mean", 0), ("sum", 1), ("", 2), ("caf\u00e9", 3), (Text("sum"), 1), (Color.MEAN, 0)])
+@pytest.mark.parametrize(
+    "value, index", [("mean", 0), ("sum", 1), ("", 2), ("caf\u00e9", 3), (Text("sum"), 1), (Color.MEAN, 0)]
+)
 def test_enum(value, index):
     echo = Echo("f(a: 'mean'|\"sum\"|''|'caf\u00e9')")
     assert echo.value(value) == index
@@ -252,8 +297,19 @@ def test_lists_of_a_length(length):
                 refused(echo, ValueError, message, [number] * wrong)
 
 
-@pytest.mark.parametrize("value, name", [("12", "str"), (b"12", "bytes"), (bytearray(2), "bytearray"), ({1: 2}, "dict"), ({1, 2}, "set"),
-                                         (3, "int"), (None, "NoneType"), (iter([1]), "list_iterator")])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, name",
+    [
+        ("12", "str"),
+        (b"12", "bytes"),
+        (bytearray(2), "bytearray"),
+        ({1: 2}, "dict"),
+        ({1, 2}, "set"),
+        (3, "int"),
+        (None, "NoneType"),
+        (iter([1]), "list_iterator"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["ints", "floats"])
 def test_lists_of_the_wrong_kind(kind, value, name):
     refused(Echo(f"f(a: {kind})"), TypeError, f"f(): argument 'a': expected {kind}, got {name}", value)
@@ -315,13 +371,32 @@ def test_none_is_for_what_is_optional(kind):
         echo()
 
 
-@pytest.mark.parametrize("text, value", [
-    ("int = 3", 3), ("int = -9223372036854775808", SMALLEST), ("int? = 4", 4), ("float = 1", 1.0), ("float = -2.5e3", -2500.0),
-    ("float = 1e-5", 1e-5), ("bool = True", True), ("bool = False", False), ("str = 'x y'", "x y"), ("str = \"\"", ""),
-    ("'a'|'b' = 'b'", 1), ("'a'|'b'? = 'a'", 0), ("ints = (1, 2)", [1, 2]), ("ints = ()", []), ("ints = (5,)", [5]), ("ints = [5]", [5]),
-    ("ints[2] = (1, -2)", [1, -2]), ("floats = (1, 2.5)", [1.0, 2.5]), ("floats[1] = (0.5,)", [0.5]), ("bool? = False", False),
-    ("str = 'caf\u00e9'", "caf\u00e9"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("int = 3", 3),
+        ("int = -9223372036854775808", SMALLEST),
+        ("int? = 4", 4),
+        ("float = 1", 1.0),
+        ("float = -2.5e3", -2500.0),
+        ("float = 1e-5", 1e-5),
+        ("bool = True", True),
+        ("bool = False", False),
+        ("str = 'x y'", "x y"),
+        ('str = ""', ""),
+        ("'a'|'b' = 'b'", 1),
+        ("'a'|'b'? = 'a'", 0),
+        ("ints = (1, 2)", [1, 2]),
+        ("ints = ()", []),
+        ("ints = (5,)", [5]),
+        ("ints = [5]", [5]),
+        ("ints[2] = (1, -2)", [1, -2]),
+        ("floats = (1, 2.5)", [1.0, 2.5]),
+        ("floats[1] = (0.5,)", [0.5]),
+        ("bool? = False", False),
+        ("str = 'caf\u00e9'", "caf\u00e9"),
+    ],
+)
 def test_default(text, value):
     echo = Echo(f"f(a: {text})")
     got = echo.value()

@@ -1,0 +1,49 @@
+"""The machine, in words, without its name."""
+import os
+import pathlib
+import platform
+import subprocess
+
+PACKAGES = ("numpy", "torch", "jax", "tensorflow-cpu", "cupy-cuda13x", "nanobind", "pybind11", "apache-tvm-ffi", "cffi",
+            "cython")
+
+
+def field(path, key):
+    try:
+        for line in pathlib.Path(path).read_text().splitlines():
+            name, _, value = line.partition(":" if ":" in line else "=")
+            if name.strip() == key:
+                return value.strip().strip('"')
+    except OSError:
+        pass
+    return ""
+
+
+def first_line(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.splitlines()[0].strip()
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return ""
+
+
+def describe(python):
+    from importlib.metadata import PackageNotFoundError, version
+    packages = {}
+    for name in PACKAGES:
+        try:
+            packages[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            pass
+    kilobytes = field("/proc/meminfo", "MemTotal").split()
+    return {
+        "cpu": field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory": f"{int(kilobytes[0]) / 2**20:.0f} GiB" if kilobytes else "",
+        "gpu": first_line("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
+        "system": field("/etc/os-release", "PRETTY_NAME") or platform.system(),
+        "kernel": platform.release().partition("-")[0],
+        "python": platform.python_version(),
+        "compiler": first_line("cc", "--version"),
+        "rust": first_line("rustc", "--version").partition("(")[0].strip(),
+        "packages": packages,
+    }

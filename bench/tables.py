@@ -1,0 +1,175 @@
+"""Rows of results as Markdown: what docs/benchmarks.md and the README show is made here, from one file."""
+ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "tenon", "tenon, its own Tensor",
+         "tenon, no gradient check", "tenon, abi3", "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
+         "pyo3-dlpack", "dlpark", "Cython", "cffi", "ctypes")
+FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw C")
+TITLES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "tensor": "tenon.Tensor"}
+
+
+def key(row):
+    return row["operation"], row["producer"], row["contender"]
+
+
+def grid(results):
+    """{(operation, producer): {contender: row}}"""
+    found = {}
+    for row in results["rows"]:
+        found.setdefault((row["operation"], row["producer"]), {})[row["contender"]] = row
+    return found
+
+
+def is_peer(name):
+    return not name.startswith("tenon") and name not in FLOOR
+
+
+def rank(name):
+    return (ORDER.index(name), name) if name in ORDER else (len(ORDER), name)
+
+
+def number(value):
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
+
+
+def bold(name, text):
+    return f"**{text}**" if name == "tenon" and text else text
+
+
+def cell(row, spread=True):
+    if not row:
+        return ""
+    if row.get("refused"):
+        return "refuses"
+    text = number(row["ns"])
+    return text + (f" +{row['spread']:.0f} %" if spread and row.get("spread") is not None else "")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def by_contender(results, columns, spread=True, group=None):
+    """A table with a line for each contender; columns: [(title, operation, producer)]."""
+    found = grid(results)
+    columns = [column for column in columns if column[1:] in found]
+    names = sorted({name for _, *place in columns for name in found[tuple(place)]}, key=rank)
+    lines = []
+    for name in names:
+        cells = [cell(found[operation, producer].get(name), spread) for _, operation, producer in columns]
+        if any(text not in ("", "refuses") for text in cells):
+            lines.append([bold(name, name), *(bold(name, text) for text in cells)])
+    return table(["", *(title for title, *_ in columns)], lines) if lines else ""
+
+
+def crossings(results, producer, spread=True):
+    return by_contender(results, [
+        ("borrow", "borrow", producer), ("borrow three", "borrow three", producer),
+        ("import and release", "import and release", producer), ("in and out", "in and out", producer),
+        ("new memory", f"new memory as {producer}", producer), ("with its stream", "borrow with its stream", producer),
+    ], spread)
+
+
+def functions(results, spread=True):
+    return by_contender(results, [
+        (f"{operation}, {TITLES[producer]}", operation, producer)
+        for operation in ("saxpy", "dot") for producer in ("numpy", "torch", "jax")], spread)
+
+
+def simple(results, group, value="ns", title="", spread=True):
+    """A table with a line for each operation and a column for each contender of a group."""
+    rows = [row for row in results["rows"] if row["group"] == group and (row.get(value) is not None or row.get("refused"))]
+    if not rows:
+        return ""
+    names = sorted({row["contender"] for row in rows}, key=rank)
+    places = list(dict.fromkeys((row["operation"], row["producer"]) for row in rows))
+    found = {key(row): row for row in rows}
+    producers = {producer for _, producer in places}
+
+    def show(row):
+        if not row or row.get("refused"):
+            return "refuses" if row else ""
+        return cell(row, spread) if value == "ns" else f"{row[value]:+,.1f}" if value == "mib" else f"{row[value]:,}"
+    lines = [[operation + (f", {TITLES.get(producer, producer)}" if len(producers) > 1 else ""),
+              *(bold(name, show(found.get((operation, producer, name)))) for name in names)]
+             for operation, producer in places]
+    return table([title, *(bold(name, name) for name in names)], lines)
+
+
+def arguments(results):
+    found = grid(results)
+    lines = []
+    for producer in ("numpy", "torch", "jax"):
+        further, dot = found.get(("each further argument", producer), {}), found.get(("dot beside two borrows", producer), {})
+        one = found.get(("borrow", producer), {}).get("tenon", {}).get("ns")
+        if "tenon" in further and "tenon: dot" in dot:
+            free = further.get("tenon, no gradient check", {})
+            free_dot = dot.get("tenon, no gradient check: dot", {})
+            lines.append([TITLES[producer], number(further["tenon"]["ns"]), number(free.get("ns")), number(one),
+                          number(dot["tenon: dot"]["ns"]), number(free_dot.get("ns")), number(dot["tenon: two borrows"]["ns"])])
+    return table(["", "each further argument", "… no gradient check", "one bare borrow", "dot", "… no gradient check",
+                  "its two borrows"], lines) if lines else ""
+
+
+def once(results):
+    found = grid(results)
+    columns = (("import and load, ms", "import and load", lambda row: f"{row['ns'] / 1e6:.1f}"),
+               ("bytes, stripped", "bytes of the extension, stripped", lambda row: f"{row['bytes']:,}"),
+               ("lines of user code", "lines of user code", lambda row: str(row["lines"])))
+    names = sorted({name for _, operation, _ in columns for name in found.get((operation, "start"), {})}, key=rank)
+    lines = [[bold(name, name), *(bold(name, show(found[operation, "start"][name]))
+                                  if name in found.get((operation, "start"), {}) else "" for _, operation, show in columns)]
+             for name in names]
+    return table(["", *(title for title, *_ in columns)], lines) if lines else ""
+
+
+def copies(results):
+    """tenon_copy's time as a part of the others'."""
+    found = grid(results)
+    layouts = list(dict.fromkeys(row["operation"] for row in results["rows"] if row["group"] == "copies"))
+    dtypes = [name for name in ("f32", "u8", "f64") if any((layout, name) in found for layout in layouts)]
+    others = [name for name in ("numpy", "torch") if any(name in found.get((layout, dtype), {})
+                                                         for layout in layouts for dtype in dtypes)]
+    if not layouts:
+        return ""
+    lines = [[layout, *(f"{found[layout, dtype]['tenon']['ns'] / found[layout, dtype][other]['ns']:.2f}"
+                        for dtype in dtypes for other in others)] for layout in layouts]
+    return table(["layout", *(f"{dtype}: {TITLES[other]}" for dtype in dtypes for other in others)], lines)
+
+
+def instructions(results):
+    rows = [row for row in results["rows"] if row.get("instructions")]
+    return table(["path", "instructions", "ns"], [
+        [f"{row['operation']}, {TITLES.get(row['producer'], row['producer'])}, {row['contender']}",
+         f"{row['instructions']:,.0f}", number(row["ns"])] for row in rows]) if rows else ""
+
+
+def sections(results):
+    """[(title, text)] of everything that was measured."""
+    found = []
+
+    def add(title, text, note=""):
+        if text:
+            found.append((title, f"{note}\n\n{text}" if note else text))
+    for producer, title in TITLES.items():
+        add(f"Crossing: {title}", crossings(results, producer))
+    for producer in ("torch on cuda", "cupy on cuda", "jax on cuda"):
+        add(f"Crossing: {producer}", crossings(results, producer))
+    add("Whole functions, everything checked", functions(results),
+        "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi has no "
+        "allocator for NumPy: its result is made by `numpy.empty_like` around the call.")
+    add("What an argument costs", arguments(results))
+    add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
+        "Tenon's figures hold the whole call; raw C is called by ctypes with the address taken beforehand. Dense: along the "
+        "data pointer. Strided: every second element, by `tenon_at`.")
+    add("Sizes", simple(results, "sizes", title="owned import and release (nanobind: borrow)"))
+    add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))
+    add("Paid once", once(results), "The same extension, saxpy and dot, in each. Import: in a fresh process, after what its "
+        "users have loaded anyway (NumPy or torch).")
+    add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"))
+    add("Copies", copies(results), "`tenon_copy` on one thread: its time as a part of `numpy.copyto`'s and "
+        "`torch.Tensor.copy_`'s (less is better). Reversed: torch has no negative strides, its figure is `aten::flip.out`.")
+    add("Elixir", simple(results, "elixir", title=""))
+    add("Instructions", instructions(results), "Counted by callgrind inside the C function alone, warm; they repeat exactly.")
+    return found

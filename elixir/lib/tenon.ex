@@ -1,0 +1,288 @@
+defmodule Tenon do
+  @moduledoc """
+  Tensors on memory that is shared, not copied.
+
+      iex> tensor = Tenon.from_binary!(<<1.0::float-32-native, 2.0::float-32-native>>, {:f, 32})
+      iex> Tenon.to_list(tensor)
+      [1.0, 2.0]
+
+  The verbs and the names of types are Nx's. What can fail returns `{:ok, value}` or `{:error, %Tenon.Error{}}`, and has
+  a twin with `!` that returns the value or raises the error. Unknown options raise `ArgumentError`.
+
+  ## Who may write
+
+  Memory has at any time several readers or one writer. A function written in C (see `Tenon.Library`) that wants to
+  write a tensor gets `:busy` where others use it, and they get `:busy` while it writes. Memory that a binary shows is
+  frozen for ever, since a binary never changes: that of `from_binary/3` from the start, other memory from the first
+  `to_binary/2` on that does not copy. Then whoever wants to write gets `:readonly`.
+
+  ## How long memory lives
+
+  Any term that has to do with it keeps it: a tensor, a view, a binary, also in ETS or in another process. `release/1`
+  gives up one handle before the garbage collector does.
+  """
+
+  alias Tenon.{Nif, Tensor}
+
+  @type type :: {atom, pos_integer} | atom
+  @type result(value) :: {:ok, value} | {:error, Tenon.Error.t()}
+
+  @doc """
+  A tensor on the bytes of a binary, which it holds. It is frozen.
+
+  Options:
+
+    * `:shape` - a tuple or list; one dimension without it
+    * `:copy` - `:allow` (the default), `:never`, or `:always`, which gives memory that may be written.
+      The runtime copies binaries of 64 bytes or less and those that do not start at a byte, and an address that is not
+      aligned for the type needs a copy too; `copied?/1` tells.
+
+  ## Examples
+
+      iex> Tenon.from_binary!(<<1, 2, 3, 4, 5, 6>>, :u8, shape: {2, 3})
+      #Tenon.Tensor<
+        u8[2][3]
+        [
+          [1, 2, 3],
+          [4, 5, 6]
+        ]
+      >
+
+      iex> {:error, error} = Tenon.from_binary(<<1, 2, 3>>, {:f, 32}, shape: {2})
+      iex> error.reason
+      {:size_mismatch, 8, 3}
+  """
+  @spec from_binary(binary, type, keyword) :: result(Tensor.t())
+  def from_binary(binary, type, options \\ []) do
+    options = options!(options, shape: nil, copy: :allow)
+    Nif.from_binary(binary, type, options[:shape], options[:copy])
+  end
+
+  @doc """
+  The elements as a binary, in C order.
+
+  With `copy: :never`, the default, it shows the tensor's memory, which is frozen from then on; where that cannot be the
+  error is `:not_contiguous`, or `:would_copy` for memory of somebody else's. `copy: :allow` copies then, and
+  `copy: :always` copies in any case and freezes nothing.
+
+  ## Examples
+
+      iex> tensor = Tenon.from_list!([[1, 2], [3, 4]], type: :u8)
+      iex> Tenon.to_binary!(tensor)
+      <<1, 2, 3, 4>>
+      iex> Tenon.writable?(tensor)
+      false
+      iex> {:error, error} = tensor |> Tenon.transpose!() |> Tenon.to_binary()
+      iex> error.reason
+      :not_contiguous
+  """
+  @spec to_binary(Tensor.t(), keyword) :: result(binary)
+  def to_binary(tensor, options \\ []) do
+    options = options!(options, copy: :never)
+    Nif.to_binary(tensor, options[:copy])
+  end
+
+  @doc """
+  A tensor of zeros, in memory of its own. `:type` is `{:f, 32}` unless given.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.zeros!({2, 2}, type: :s64))
+      [[0, 0], [0, 0]]
+  """
+  @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
+  def zeros(shape, options \\ []) do
+    options = options!(options, type: {:f, 32})
+    Nif.zeros(shape, options[:type])
+  end
+
+  @doc """
+  A tensor of the numbers in nested lists.
+
+  Without `:type` it is `{:f, 32}` where there is a float, `{:c, 64}` where there is a complex number, `{:bool, 8}` for
+  `true` and `false`, else `{:s, 64}`. Integers are taken for floats. `:nan`, `:infinity` and `:neg_infinity` are floats,
+  `{re, im}` is a complex number. What the type cannot hold is an error.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.from_list!([1, 2.5, :nan]))
+      [1.0, 2.5, :nan]
+
+      iex> {:error, error} = Tenon.from_list([1, 300], type: :u8)
+      iex> error.reason
+      {:badarg, :list}
+  """
+  @spec from_list(list | number, keyword) :: result(Tensor.t())
+  def from_list(list, options \\ []) do
+    options = options!(options, type: nil)
+    Nif.from_list(list, options[:type])
+  end
+
+  @doc """
+  The elements as nested lists; the one of a tensor without dimensions as it is. Raises `Tenon.Error`.
+  """
+  @spec to_list(Tensor.t()) :: list | number | atom | tuple
+  def to_list(tensor), do: value!(Nif.to_list(tensor))
+
+  @doc """
+  A part of a tensor, without copying: `lengths` elements from `starts` on along each axis, and of these each one that
+  `:strides` names.
+
+  ## Examples
+
+      iex> tensor = Tenon.from_list!([[1, 2, 3], [4, 5, 6]])
+      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 1], [2, 2]))
+      [[2, 3], [5, 6]]
+      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 0], [1, 3], strides: [1, 2]))
+      [[1, 3]]
+  """
+  @spec slice(Tensor.t(), [integer], [integer], keyword) :: result(Tensor.t())
+  def slice(tensor, starts, lengths, options \\ []) do
+    options = options!(options, strides: nil)
+    Nif.slice(tensor, starts, lengths, options[:strides])
+  end
+
+  @doc """
+  The axes in another order, without copying; reversed where `:axes` is not given.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]])))
+      [[1, 3], [2, 4]]
+  """
+  @spec transpose(Tensor.t(), keyword) :: result(Tensor.t())
+  def transpose(tensor, options \\ []) do
+    options = options!(options, axes: nil)
+    Nif.transpose(tensor, options[:axes])
+  end
+
+  @doc """
+  The same elements in C order under another shape, without copying: `:not_contiguous` where that cannot be. One
+  dimension may be -1: what is left.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, 2}))
+      [[1, 2], [3, 4]]
+  """
+  @spec reshape(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
+  def reshape(tensor, shape), do: Nif.reshape(tensor, shape)
+
+  @doc """
+  Axes of size 1, and new ones in front, repeated without copying.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.broadcast!(Tenon.from_list!([1, 2]), {2, 2}))
+      [[1, 2], [1, 2]]
+  """
+  @spec broadcast(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
+  def broadcast(tensor, shape), do: Nif.broadcast(tensor, shape)
+
+  @doc """
+  Without the axes of size 1 that `:axes` names, or without all of them.
+
+  ## Examples
+
+      iex> Tenon.squeeze!(Tenon.zeros!({1, 3, 1})).shape
+      {3}
+  """
+  @spec squeeze(Tensor.t(), keyword) :: result(Tensor.t())
+  def squeeze(tensor, options \\ []) do
+    options = options!(options, axes: nil)
+    Nif.squeeze(tensor, options[:axes])
+  end
+
+  @doc """
+  With a new axis of size 1 at `axis`, which may count from the end.
+
+  ## Examples
+
+      iex> Tenon.new_axis!(Tenon.zeros!({3}), -1).shape
+      {3, 1}
+  """
+  @spec new_axis(Tensor.t(), integer) :: result(Tensor.t())
+  def new_axis(tensor, axis), do: Nif.new_axis(tensor, axis)
+
+  @doc "Whether the memory may be written at all: it is neither frozen nor read-only. Raises `Tenon.Error`."
+  @spec writable?(Tensor.t()) :: boolean
+  def writable?(tensor), do: value!(Nif.writable(tensor))
+
+  @doc "Whether `from_binary/3` had to copy the binary. Raises `Tenon.Error`."
+  @spec copied?(Tensor.t()) :: boolean
+  def copied?(tensor), do: value!(Nif.copied(tensor))
+
+  @doc """
+  Gives this handle up: from now on it is an error to use it, also in other processes. The memory goes with its last
+  user: other views, binaries, and calls that are under way. Doing it twice is no error.
+  """
+  @spec release(Tensor.t()) :: :ok | {:error, Tenon.Error.t()}
+  def release(tensor), do: Nif.release(tensor)
+
+  @doc "Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread."
+  @spec stats() :: %{live: integer, bytes: integer, deferred: integer}
+  def stats, do: Nif.stats()
+
+  @doc "The folder to compile with (`-I`): has `tenon/function.h` for functions and `tenon/nif.h` for other NIFs."
+  @spec include_dir() :: String.t()
+  def include_dir, do: Application.app_dir(:tenon, "priv/include")
+
+  @doc """
+  The tensor of another NIF's resource, without copying, where that NIF answers the request of `tenon/nif.h`.
+
+  `type` names the resource's type as its NIF opened it: `{Module, :name}`. With `immutable: true` the caller says that
+  nobody ever changes the bytes, so that `to_binary/2` need not copy.
+  """
+  @spec from_resource(reference, {module, atom}, keyword) :: result(Tensor.t())
+  def from_resource(resource, type, options \\ []) do
+    options = options!(options, immutable: false)
+    {module, name} = if match?({_, _}, type), do: type, else: {type, nil}
+    Nif.from_resource(resource, module, name, options[:immutable] == true)
+  end
+
+  for {name, arity} <- [
+        from_binary: 3,
+        to_binary: 2,
+        zeros: 2,
+        from_list: 2,
+        slice: 4,
+        transpose: 2,
+        reshape: 2,
+        broadcast: 2,
+        squeeze: 2,
+        new_axis: 2,
+        from_resource: 3
+      ] do
+    bang = :"#{name}!"
+    arguments = Macro.generate_arguments(arity, __MODULE__)
+
+    # The last argument of these is the options.
+    if name not in [:reshape, :broadcast, :new_axis] do
+      heads = Enum.drop(arguments, -1)
+      @doc false
+      def unquote(bang)(unquote_splicing(heads)), do: value!(unquote(name)(unquote_splicing(heads)))
+    end
+
+    @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
+    def unquote(bang)(unquote_splicing(arguments)), do: value!(unquote(name)(unquote_splicing(arguments)))
+  end
+
+  @doc false
+  def value!({:ok, value}), do: value
+  def value!({:error, %Tenon.Error{} = error}), do: raise(error)
+  def value!(value) when is_boolean(value), do: value
+
+  @doc false
+  # The options with their defaults, as a map would be: Keyword.validate!/2 without its cost where none are given.
+  def options!([], defaults), do: defaults
+
+  def options!(options, defaults) when is_list(options) do
+    if Keyword.keyword?(options),
+      do: Keyword.validate!(options, defaults),
+      else: raise(ArgumentError, "expected a keyword list of options, got: #{inspect(options)}")
+  end
+
+  def options!(options, _defaults) do
+    raise ArgumentError, "expected a keyword list of options, got: #{inspect(options)}"
+  end
+end

@@ -1,0 +1,127 @@
+defmodule Tenon.Blob do
+  @moduledoc """
+  Memory as an address with what describes it: ExTorch's `Tensor.Blob`, key for key.
+
+      iex> tensor = Tenon.from_list!([[1.0, 2.0], [3.0, 4.0]])
+      iex> blob = Tenon.Blob.to_blob(tensor)
+      iex> {blob.shape, blob.strides, blob.dtype, blob.device, blob.element_size}
+      {{2, 2}, [2, 1], :float, :cpu, 4}
+      iex> view = Tenon.Blob.from_blob(blob, owner: tensor)
+      iex> Tenon.to_list(view.tensor)
+      [[1.0, 2.0], [3.0, 4.0]]
+
+  An address says nothing about its memory, so what is passed to `from_blob/2` is trusted as far as it cannot be
+  checked. What can be is: types, devices, alignment, overflow, and the extent where `data_size:` is given.
+
+  Both functions return bare values and raise `Tenon.Error`.
+  """
+
+  alias Tenon.{BlobView, Nif, Tensor}
+
+  @type t :: %__MODULE__{
+          ptr: non_neg_integer,
+          shape: tuple,
+          strides: [integer],
+          dtype: atom,
+          device: :cpu | {atom, non_neg_integer},
+          element_size: pos_integer,
+          owner: term
+        }
+
+  defstruct [:ptr, :shape, :strides, :dtype, :device, :element_size, :owner]
+
+  @doc """
+  The address of a tensor's first element, and what describes the rest. `owner` is the tensor, so the blob keeps the
+  memory alive.
+
+  Whoever writes through the address does it behind Tenon's back: it knows neither readers nor binaries.
+  """
+  @spec to_blob(Tensor.t() | BlobView.t()) :: t
+  def to_blob(%BlobView{tensor: tensor}), do: to_blob(tensor)
+
+  def to_blob(tensor) do
+    case Nif.to_blob(tensor) do
+      {:ok, {ptr, shape, strides, dtype, device, element_size}} ->
+        %__MODULE__{
+          ptr: ptr,
+          shape: shape,
+          strides: strides,
+          dtype: dtype,
+          device: device,
+          element_size: element_size,
+          owner: tensor
+        }
+
+      {:error, error} ->
+        raise error
+    end
+  end
+
+  @doc """
+  A tensor on memory that is there.
+
+  `blob` is a `%Tenon.Blob{}` or a map with `:ptr`, `:shape` and `:dtype`; `:strides` (in elements), `:device` and
+  `:element_size` may be there. The type is torch's name (`:float32`, `:float`, `:long`) or Nx's (`{:f, 32}`, `:s64`).
+
+  Options:
+
+    * `:owner` - the term that keeps the memory alive. The tensor itself holds it, and the result is a
+      `%Tenon.BlobView{}` with both. Holding a term costs what copying it costs, so pass the reference that owns the
+      memory rather than a large term. Without the option the blob's own `owner` is held, and the result is the tensor.
+    * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
+    * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
+
+  A tensor whose owner is another tensor of Tenon's, and whose memory is inside that one's, is a view of it.
+
+  With `config :tenon, unowned: :raise` a blob without any owner is an error.
+  """
+  @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()
+  def from_blob(blob, options \\ []) do
+    options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
+    if not is_map(blob), do: fail(:blob, "expected a map with :ptr, :shape and :dtype")
+    check_element_size(blob)
+    given = options[:owner]
+    owner = if given == nil, do: Map.get(blob, :owner), else: given
+    if owner == nil and Application.get_env(:tenon, :unowned) == :raise, do: fail(:owner, "expected one")
+
+    fields =
+      {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
+       Map.get(blob, :device) || :cpu, options[:data_size], options[:immutable] == true}
+
+    case Nif.from_blob(fields, owner != nil, reference(owner)) do
+      {:ok, tensor} when given == nil -> tensor
+      {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
+      {:error, error} -> raise error
+    end
+  end
+
+  # What of an owner holds the memory.
+  defp reference(%BlobView{tensor: tensor}), do: tensor
+  defp reference(%__MODULE__{owner: owner}), do: owner
+  defp reference(owner), do: owner
+
+  defp fetch(blob, key) do
+    case blob do
+      %{^key => value} -> value
+      _ -> fail(key, "it is missing")
+    end
+  end
+
+  defp check_element_size(%{element_size: size, dtype: dtype}) when size != nil do
+    case Nif.type_size(dtype) do
+      {:ok, ^size} -> :ok
+      {:ok, other} -> fail(:element_size, "#{inspect(dtype)} has #{other} bytes, got #{inspect(size)}")
+      {:error, error} -> raise error
+    end
+  end
+
+  defp check_element_size(_blob), do: :ok
+
+  defp fail(argument, why) do
+    raise Tenon.Error,
+      reason: {:badarg, argument},
+      function: :from_blob,
+      argument: argument,
+      message: "from_blob(): argument '#{argument}': #{why}"
+  end
+end

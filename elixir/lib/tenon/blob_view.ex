@@ -1,0 +1,11 @@
+defmodule Tenon.BlobView do
+  @moduledoc """
+  What `Tenon.Blob.from_blob/2` gives where it was told an owner: the tensor, and the owner.
+
+  `view.tensor` alone keeps the owner alive too.
+  """
+
+  @type t :: %__MODULE__{tensor: Tenon.Tensor.t(), owner: term}
+
+  defstruct [:tensor, :owner]
+end

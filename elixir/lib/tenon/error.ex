@@ -1,0 +1,25 @@
+defmodule Tenon.Error do
+  @moduledoc """
+  What every function of Tenon gives in `{:error, error}`, and what its bang twin raises.
+
+  `reason` is one of
+
+    * `{:badarg, argument}`, `{:mismatch, argument}`, `{:size_mismatch, expected, got}`, `{:overflow, what}`
+    * `{:unsupported_type, type}`, `{:misaligned, need, got}`, `{:device_mismatch, want, got}`
+    * `:not_contiguous`, `:would_copy`: only a copy could do it
+    * `:readonly`, `:busy`: somebody else reads or writes, or nobody may write
+    * `:released`, `:stale`, `{:not_local, node}`: the tensor is not here any more
+    * `:overlap`, `{:failed, status}`, `{:library, why}`: of functions written in C
+    * `{:owner_too_large, words}`: of `Tenon.Blob.from_blob/2`
+
+  `message` says it in words; `function` and `argument` are atoms, or nil.
+  """
+
+  @type t :: %__MODULE__{reason: term, message: String.t(), function: atom, argument: atom}
+
+  defexception [:reason, :message, :function, :argument]
+
+  @impl true
+  def message(%__MODULE__{message: message}) when is_binary(message), do: message
+  def message(%__MODULE__{reason: reason}), do: inspect(reason)
+end

@@ -1,0 +1,232 @@
+defmodule Tenon.BlobTest do
+  use Tenon.Case
+  alias Tenon.{Blob, BlobView, Tensor}
+
+  # The seed's own tests, with our names.
+
+  test "to_blob tells the address and what describes it" do
+    tensor = Tenon.from_list!([[1.0, 2.0], [3.0, 4.0]])
+    blob = Blob.to_blob(tensor)
+    assert is_integer(blob.ptr) and blob.ptr > 0
+
+    assert blob == %Blob{
+             ptr: blob.ptr,
+             shape: {2, 2},
+             strides: [2, 1],
+             dtype: :float,
+             device: :cpu,
+             element_size: 4,
+             owner: tensor
+           }
+
+    assert Blob.to_blob(Tenon.zeros!({3, 4, 5})).strides == [20, 5, 1]
+  end
+
+  test "types have torch's names" do
+    for {type, name, size} <- [
+          {:f64, :double, 8},
+          {:f16, :half, 2},
+          {:bf16, :bfloat16, 2},
+          {:u8, :byte, 1},
+          {:s8, :char, 1},
+          {:s16, :short, 2},
+          {:s32, :int, 4},
+          {:s64, :long, 8},
+          {:u16, :uint16, 2},
+          {:c64, :complex64, 8},
+          {:bool, :bool, 1},
+          {:f8_e4m3fn, :float8_e4m3fn, 1}
+        ] do
+      blob = Blob.to_blob(Tenon.zeros!({2, 3}, type: type))
+      assert {blob.dtype, blob.element_size} == {name, size}
+      assert Blob.from_blob(blob).type == Tenon.zeros!({1}, type: type).type
+    end
+  end
+
+  test "from_blob shares the memory" do
+    original = Tenon.from_list!([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    blob = Blob.to_blob(original)
+    view = Blob.from_blob(blob, owner: original)
+    assert %BlobView{owner: ^original} = view
+    assert view.tensor.shape == {2, 3}
+    assert Tenon.to_list(view.tensor) == Tenon.to_list(original)
+    assert address(view.tensor) == blob.ptr
+    assert Blob.to_blob(view).ptr == blob.ptr
+  end
+
+  test "from_blob gives a bare tensor without an owner" do
+    original = Tenon.from_list!([1.0, 2.0, 3.0])
+    tensor = Blob.from_blob(Blob.to_blob(original))
+    assert %Tensor{} = tensor
+    assert Tenon.to_list(tensor) == [1.0, 2.0, 3.0]
+  end
+
+  test "from_blob takes maps, tuples, lists and all names" do
+    original = Tenon.reshape!(Tenon.from_list!(Enum.to_list(1..16), type: :f32), {4, 4})
+    map = %{ptr: address(original), shape: {4, 4}, dtype: :float, strides: [4, 1]}
+
+    for change <- [
+          %{},
+          %{shape: [4, 4]},
+          %{strides: {4, 1}},
+          %{strides: nil},
+          %{dtype: :float32},
+          %{dtype: {:f, 32}},
+          %{device: :cpu}
+        ] do
+      view = Blob.from_blob(Map.merge(map, change), owner: original)
+      assert Tenon.to_list(view.tensor) == Tenon.to_list(original)
+    end
+
+    transposed = Blob.from_blob(%{map | strides: [1, 4]}, owner: original)
+    assert Tenon.to_list(transposed.tensor) == Tenon.to_list(Tenon.transpose!(original))
+  end
+
+  # What the seed leaves open.
+
+  test "view.tensor alone keeps the owner alive, and so does a blob's own owner" do
+    before = Tenon.stats().bytes
+
+    {tensor, other} =
+      in_process(fn ->
+        original = Tenon.from_list!(Enum.to_list(1..1000))
+        view = Blob.from_blob(Blob.to_blob(original), owner: [original, self()])
+        {view.tensor, Blob.from_blob(Blob.to_blob(original))}
+      end)
+
+    settled()
+    assert Tenon.stats().bytes == before + 8000
+    assert Tenon.to_list(tensor) == Enum.to_list(1..1000)
+    assert Tenon.release(tensor) == :ok
+    settled()
+    assert Tenon.to_list(other) == Enum.to_list(1..1000)
+    Tenon.release(other)
+    assert eventually(fn -> Tenon.stats().bytes == before end)
+  end
+
+  test "an owner that is the tensor shares its state: nobody writes what is frozen" do
+    original = Tenon.zeros!({100})
+    view = Blob.from_blob(Blob.to_blob(original), owner: original).tensor
+    assert Tenon.writable?(view)
+    binary = Tenon.to_binary!(original)
+    refute Tenon.writable?(view)
+    assert Tenon.to_binary!(view) == binary
+    nested = Blob.from_blob(Blob.to_blob(original), owner: Blob.to_blob(view)).tensor
+    refute Tenon.writable?(nested)
+  end
+
+  test "foreign memory is not taken for immutable" do
+    original = Tenon.zeros!({100})
+    blob = %{Blob.to_blob(original) | owner: nil}
+
+    for options <- [[], [owner: [original]]] do
+      tensor = with %BlobView{tensor: tensor} <- Blob.from_blob(blob, options), do: tensor
+      assert reason(Tenon.to_binary(tensor)) == :would_copy
+      assert byte_size(Tenon.to_binary!(tensor, copy: :allow)) == 400
+      assert Tenon.writable?(tensor)
+    end
+
+    %{tensor: trusted} = Blob.from_blob(blob, owner: [original], immutable: true)
+    refute Tenon.writable?(trusted)
+    binary = Tenon.to_binary!(trusted)
+    assert address(Tenon.from_binary!(binary, :f32, copy: :never)) == blob.ptr
+  end
+
+  test "config unowned: :raise" do
+    blob = %{Blob.to_blob(Tenon.zeros!({1})) | owner: nil}
+    Application.put_env(:tenon, :unowned, :raise)
+    on_exit(fn -> Application.delete_env(:tenon, :unowned) end)
+    assert raised(fn -> Blob.from_blob(blob) end) == {:badarg, :owner}
+    Application.delete_env(:tenon, :unowned)
+    assert %Tensor{} = Blob.from_blob(blob)
+  end
+
+  test "what is wrong is checked" do
+    tensor = Tenon.zeros!({4, 4})
+    blob = Blob.to_blob(tensor)
+
+    for {expected, change, options} <- [
+          {{:unsupported_type, :float33}, %{dtype: :float33, element_size: nil}, []},
+          {{:unsupported_type, nil}, %{dtype: nil}, []},
+          {{:badarg, :device}, %{device: :moon}, []},
+          {{:badarg, :device}, %{device: {:cuda, -1}}, []},
+          {{:badarg, :ptr}, %{ptr: -1}, []},
+          {{:badarg, :ptr}, %{ptr: :x}, []},
+          {{:badarg, :shape}, %{ptr: 0}, []},
+          {{:badarg, :shape}, %{shape: {-1, 4}}, []},
+          {{:badarg, :shape}, %{shape: :x}, []},
+          {{:badarg, :strides}, %{strides: [1]}, []},
+          {{:overflow, :shape}, %{shape: {9_223_372_036_854_775_807, 16}}, []},
+          {{:overflow, :shape}, %{strides: [9_223_372_036_854_775_807, 1]}, []},
+          {{:misaligned, 4, 1}, %{ptr: blob.ptr + 1}, []},
+          {{:badarg, :element_size}, %{element_size: 8}, []},
+          {{:badarg, :data_size}, %{}, [data_size: 63]},
+          {{:badarg, :data_size}, %{strides: [-4, 1]}, [data_size: 64]},
+          {{:badarg, :data_size}, %{}, [data_size: -1]},
+          {{:badarg, :data_size}, %{}, [data_size: :x]}
+        ] do
+      assert {raised(fn -> Blob.from_blob(Map.merge(blob, change), options) end), change} == {expected, change}
+    end
+
+    assert %Tensor{} = Blob.from_blob(blob, data_size: 64)
+    assert raised(fn -> Blob.from_blob(%{shape: {1}, dtype: :float}) end) == {:badarg, :ptr}
+    assert raised(fn -> Blob.from_blob(:x) end) == {:badarg, :blob}
+    assert raised(fn -> Blob.to_blob(:x) end) == {:badarg, :tensor}
+    assert_raise ArgumentError, fn -> Blob.from_blob(blob, ownr: tensor) end
+    Tenon.release(tensor)
+    assert raised(fn -> Blob.from_blob(blob) end) == :released
+  end
+
+  test "on a device, memory is described and not touched" do
+    blob = %{ptr: 4096, shape: {2, 2}, dtype: :float, device: {:cuda, 1}}
+    tensor = Blob.from_blob(blob)
+    assert tensor.device == {:cuda, 1}
+    assert Blob.to_blob(Tenon.slice!(tensor, [1, 0], [1, 2])).ptr == 4096 + 8
+    assert reason(Tenon.to_binary(tensor)) == {:device_mismatch, :cpu, {:cuda, 1}}
+    assert reason(Tenon.to_binary(tensor, copy: :always)) == {:device_mismatch, :cpu, {:cuda, 1}}
+    assert reason(Tenon.Nif.to_list(tensor)) == {:device_mismatch, :cpu, {:cuda, 1}}
+  end
+
+  test "owners of any kind are held, and given back" do
+    tensor = Tenon.zeros!({4})
+    blob = %{Blob.to_blob(tensor) | owner: nil}
+
+    owners = [
+      self(),
+      make_ref(),
+      :atom,
+      "short",
+      large(),
+      <<1::3>>,
+      1.5,
+      2 ** 300,
+      {tensor, [tensor | tensor]},
+      %{tensor => [%{}], nil => {}},
+      Map.new(1..100, &{&1, tensor}),
+      Enum.to_list(1..9000)
+    ]
+
+    for owner <- owners, do: assert(%BlobView{owner: ^owner} = Blob.from_blob(blob, owner: owner))
+  end
+
+  test "an owner that would cost too much to copy" do
+    blob = %{Blob.to_blob(Tenon.zeros!({4})) | owner: nil}
+    assert %BlobView{} = Blob.from_blob(blob, owner: Enum.to_list(1..100_000))
+    assert {:owner_too_large, words} = raised(fn -> Blob.from_blob(blob, owner: Enum.to_list(1..1_000_000)) end)
+    assert words > 1_000_000
+    # Small as it lies here; a copy shares nothing.
+    shared = Enum.reduce(1..60, [], fn _, inner -> {inner, inner} end)
+    assert {:owner_too_large, _} = raised(fn -> Blob.from_blob(blob, owner: shared) end)
+    deep = Enum.reduce(1..300_000, [], fn _, inner -> [inner] end)
+    assert %BlobView{} = Blob.from_blob(blob, owner: deep)
+    assert {:owner_too_large, _} = raised(fn -> Blob.from_blob(blob, owner: :erlang.make_tuple(2_000_000, 1)) end)
+    assert {:badarg, :owner} = raised(fn -> Blob.from_blob(blob, owner: [fn -> blob end]) end)
+  end
+
+  defp raised(function) do
+    function.()
+    :nothing
+  rescue
+    error in Tenon.Error -> error.reason
+  end
+end

@@ -1,0 +1,184 @@
+defmodule Tenon.GarbageTest do
+  use Tenon.Case
+
+  # Each function is called with arguments that are right, but for one that is anything: it may answer or raise, and the
+  # VM goes on. What cannot be checked by anyone, the address of a blob, is only described here and never read.
+
+  @raised [ArgumentError, Tenon.Error, FunctionClauseError, KeyError, MatchError, UndefinedFunctionError, ErlangError]
+
+  defp garbage(tensor) do
+    [
+      nil,
+      true,
+      :x,
+      :nan,
+      0,
+      -1,
+      1,
+      64,
+      65,
+      2 ** 31,
+      2 ** 63 - 1,
+      -(2 ** 63),
+      2 ** 64,
+      -(2 ** 200),
+      1.5,
+      -0.0,
+      "",
+      "text",
+      <<0::7>>,
+      :binary.copy(<<255>>, 300),
+      [],
+      [[]],
+      [1 | 2],
+      ['a' | :b],
+      List.duplicate(1, 65),
+      Enum.to_list(1..5000),
+      [nil],
+      [copy: :never],
+      [shape: {2}, shape: 1],
+      [type: 1],
+      {},
+      {1},
+      {0, 0},
+      {-1, 2 ** 62},
+      {2 ** 62, 2 ** 62, 0},
+      {1, 2, 3, 4, 5, 6, 7},
+      List.to_tuple(List.duplicate(1, 65)),
+      {:f, 32},
+      {:f, 2 ** 70},
+      {:cuda, 0},
+      %{},
+      %{ref: 1},
+      %{ref: make_ref()},
+      %{tensor | ref: nil},
+      Map.delete(tensor, :ref),
+      tensor,
+      tensor.ref,
+      self(),
+      make_ref(),
+      fn -> 1 end,
+      hd(Port.list()),
+      %Tenon.BlobView{tensor: 1},
+      %Tenon.Blob{},
+      Enum.reduce(1..70, [], fn _, inner -> [inner] end),
+      Enum.reduce(1..70, [], fn _, inner -> {inner, inner} end)
+    ]
+  end
+
+  # name => arguments that are right
+  defp calls(module) when module in [Tenon, Tenon.Blob] do
+    tensor = Tenon.from_list!([[1.0, 2.0], [3.0, 4.0]])
+
+    arguments = %{
+      from_binary: [<<1, 2, 3, 4>>, :u8, [shape: {2, 2}]],
+      to_binary: [tensor, [copy: :allow]],
+      zeros: [{2, 2}, [type: :f32]],
+      from_list: [[1, 2], [type: :f32]],
+      to_list: [tensor],
+      slice: [tensor, [0, 0], [1, 1], [strides: [1, 1]]],
+      transpose: [tensor, [axes: [1, 0]]],
+      reshape: [tensor, {4}],
+      broadcast: [tensor, {3, 2, 2}],
+      squeeze: [tensor, [axes: []]],
+      new_axis: [tensor, 0],
+      writable?: [tensor],
+      copied?: [tensor],
+      release: [tensor],
+      stats: [],
+      include_dir: [],
+      from_resource: [tensor.ref, {Tenon.Nif, :tenon_tensor_1}, []],
+      to_blob: [tensor],
+      from_blob: [Tenon.Blob.to_blob(tensor), [owner: tensor]],
+      options!: [[], [a: 1]],
+      value!: [{:ok, 1}],
+      __struct__: [[]]
+    }
+
+    for {name, arity} <- module.__info__(:functions) do
+      plain = name |> Atom.to_string() |> String.replace_suffix("!", "") |> String.to_atom()
+      {name, Enum.take(arguments[name] || arguments[plain] || flunk("no arguments for #{name}"), arity)}
+    end
+  end
+
+  defp calls(Tenon.Nif) do
+    tensor = Tenon.from_list!([[1.0, 2.0], [3.0, 4.0]])
+    blob = Tenon.Blob.to_blob(tensor)
+
+    arguments = %{
+      from_binary: [<<1, 2, 3, 4>>, :u8, nil, :allow],
+      to_binary: [tensor, :allow],
+      zeros: [{2, 2}, :f32],
+      from_list: [[1, 2], :f32],
+      slice: [tensor, [0, 0], [1, 1], [1, 1]],
+      transpose: [tensor, [1, 0]],
+      reshape: [tensor, {4}],
+      broadcast: [tensor, {3, 2, 2}],
+      squeeze: [tensor, []],
+      new_axis: [tensor, 0],
+      stats: [],
+      type_size: [:f32],
+      from_blob: [{blob.ptr, {2, 2}, nil, :f32, :cpu, 16, false}, true, tensor],
+      from_resource: [tensor.ref, Tenon.Nif, :tenon_tensor_1, false]
+    }
+
+    for {name, arity} <- Tenon.Nif.__info__(:functions), name not in [:load, :library_open, :library_describe, :call] do
+      {name, arguments[name] || List.duplicate(tensor, arity)}
+    end
+  end
+
+  for module <- [Tenon, Tenon.Blob, Tenon.Nif] do
+    test "#{inspect(module)} with one argument that is anything" do
+      for {name, arguments} <- calls(unquote(module)), at <- 0..(length(arguments) - 1)//1 do
+        tensor = Tenon.zeros!({2, 2})
+        for term <- garbage(tensor), do: call(unquote(module), name, List.replace_at(arguments, at, term))
+      end
+
+      assert Tenon.to_list(Tenon.from_list!([1])) == [1]
+    end
+  end
+
+  test "blobs with one field that is anything" do
+    tensor = Tenon.zeros!({2, 2})
+    blob = Tenon.Blob.to_blob(tensor)
+
+    for key <- Map.keys(blob), key != :__struct__, term <- garbage(tensor) do
+      call(Tenon.Blob, :from_blob, [Map.put(blob, key, term), []])
+    end
+
+    for option <- [:owner, :data_size, :immutable], term <- garbage(tensor) do
+      call(Tenon.Blob, :from_blob, [blob, [{option, term}]])
+    end
+
+    for at <- 0..6, term <- garbage(tensor) do
+      fields = {blob.ptr, {2, 2}, [2, 1], :f32, :cpu, nil, false}
+      call(Tenon.Nif, :from_blob, [put_elem(fields, at, term), false, nil])
+    end
+  end
+
+  test "lists with anything in them, for each type" do
+    tensor = Tenon.zeros!({1})
+
+    for type <- [nil, :u8, :s64, :f16, :f32, :c64, :bool, :f8_e4m3fn, :f128], term <- garbage(tensor) do
+      call(Tenon, :from_list, [[term], [type: type]])
+      call(Tenon, :from_list, [[{term, 1}], [type: type]])
+      call(Tenon, :from_list, [[[1], term], [type: type]])
+    end
+  end
+
+  # In a process of its own, so that what it made can go.
+  defp call(module, name, arguments) do
+    in_process(fn ->
+      try do
+        case apply(module, name, arguments) do
+          {:error, %Tenon.Error{} = error} -> assert is_binary(Exception.message(error)) and String.valid?(error.message)
+          _ -> :ok
+        end
+      rescue
+        error -> assert error.__struct__ in @raised, "#{name}: #{Exception.message(error)}"
+      end
+
+      :ok
+    end)
+  end
+end

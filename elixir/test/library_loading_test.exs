@@ -1,0 +1,332 @@
+defmodule Tenon.LibraryLoadingTest do
+  use ExUnit.Case, async: false
+
+  alias Tenon.Test.Kernels, as: Build
+
+  # A library with one function, which gives a number.
+  defp answer!(name, number, signature \\ "answer() -> int") do
+    Build.build_text!(name, """
+    static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, #{number}); return TENON_OK; }
+    TENON_MODULE(#{name}, "It knows.", TENON_FUNCTION("#{signature}", answer, "The answer."))
+    """)
+  end
+
+  defp unique(prefix), do: "#{prefix}_#{System.unique_integer([:positive])}"
+
+  # Defines a module that uses a library; what was defined before under its name goes.
+  defp define!(module, options) do
+    quoted = quote(do: use(Tenon.Library, unquote(Macro.escape(options))))
+
+    ExUnit.CaptureIO.capture_io(:stderr, fn ->
+      Module.create(module, quoted, Macro.Env.location(__ENV__))
+    end)
+
+    module
+  end
+
+  defp new_module, do: Module.concat(__MODULE__, "M#{System.unique_integer([:positive])}")
+
+  defp compile_error(options) do
+    assert_raise(CompileError, fn -> define!(new_module(), options) end) |> Exception.message()
+  end
+
+  defp why({:error, %Tenon.Error{reason: {:library, why}}}), do: why
+  defp message({:error, %Tenon.Error{message: message}}), do: message
+
+  describe "a library that was built again" do
+    test "is a new one for a module that is loaded again" do
+      name = unique("again")
+      path = answer!(name, 1)
+      module = define!(new_module(), path: path)
+      assert module.answer!() == 1
+      answer!(name, 2)
+      assert module.answer!() == 1
+      define!(module, path: path)
+      assert module.answer!() == 2
+      answer!(name, 3)
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 3
+      # The content counts, not when it was built.
+      answer!(name, 1)
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 1
+    end
+
+    test "with another signature is refused, showing both" do
+      name = unique("other")
+      path = answer!(name, 1)
+      module = define!(new_module(), path: path)
+      answer!(name, 2, "answer() -> int?")
+      assert {:error, error} = Tenon.Library.reload(module)
+      assert error.reason == {:library, :signature}
+      assert error.message =~ "the module: answer() -> int\n"
+      assert error.message =~ "the library: answer() -> int?"
+      assert module.answer() == {:error, error}
+      answer!(name, 2, "question() -> int")
+      assert {:error, error} = Tenon.Library.reload(module)
+      assert error.message =~ "it has no function 'answer'"
+      answer!(name, 3, " answer()\\t->   int ")
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 3
+    end
+
+    test "old code of a module goes on with what it was compiled with" do
+      name = unique("old")
+      module = define!(new_module(), path: answer!(name, 1))
+      key = key([{"answer() -> int", :auto}])
+      assert Tenon.Nif.call(module, key, {}) == {:ok, 1}
+      define!(module, path: answer!(name, 2, "answer(x: int = 0) -> int"))
+      assert module.answer!() == 2
+      assert Tenon.Nif.call(module, key, {}) == {:ok, 1}
+    end
+
+    # What a module with these functions calls its first one by.
+    defp id(functions), do: :erlang.phash2(functions, 0x100000000)
+    defp key(functions), do: Bitwise.bsl(id(functions), 20)
+  end
+
+  describe "a library that is not there" do
+    test "when the module is loaded: each call says so" do
+      path = answer!(unique("gone"), 1)
+      kept = File.read!(path)
+      file = path <> ".tenon"
+      File.write!(file, "answer() -> int\n")
+      File.rm!(path)
+      module = define!(new_module(), path: path, signatures: file)
+      assert why(module.answer()) == :unreadable
+      assert message(module.answer()) == "#{path}: No such file or directory"
+      assert_raise Tenon.Error, fn -> module.answer!() end
+      File.write!(path, kept)
+      assert why(module.answer()) == :unreadable
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 1
+      # And gone again: what is open is not what the file says.
+      File.rm!(path)
+      assert {:error, %Tenon.Error{}} = Tenon.Library.reload(module)
+      assert why(module.answer()) == :unreadable
+    end
+
+    test "when the application is not known" do
+      file = Build.path("unknown") <> ".tenon"
+      File.write!(file, "answer() -> int\n")
+      module = define!(new_module(), otp_app: :no_such_app, path: "priv/x.so", signatures: file)
+      assert why(module.answer()) == :unreadable
+      assert message(module.answer()) =~ "no_such_app"
+    end
+
+    test "while the module is compiled: an error that says what to do" do
+      assert compile_error(path: "/no/such.so") =~ "/no/such.so: No such file or directory; build it before"
+      assert compile_error(path: "x.so", otp_app: :tenon) =~ "looked for"
+      assert compile_error(path: "x.so", signatures: "no.tenon") =~ "no such file or directory"
+    end
+
+    test "and the NIF comes later: the first call opens it" do
+      # As a module whose on_load could not reach the NIF: it is bound to nothing.
+      functions = [{"answer() -> int", :auto}]
+      info = %{id: id(functions), otp_app: nil, path: answer!(unique("later"), 5), functions: functions}
+      code = quote(do: def(__tenon_load__, do: Tenon.Library.__load__(__MODULE__, unquote(Macro.escape(info)))))
+      {:module, late, _, _} = Module.create(new_module(), code, Macro.Env.location(__ENV__))
+      assert Tenon.Nif.call(late, key(functions), {}) == :unbound
+      assert Tenon.Library.__call__(late, key(functions), {}) == {:ok, 5}
+      assert Tenon.Nif.call(late, key(functions), {}) == {:ok, 5}
+    end
+  end
+
+  describe "a file that is no library" do
+    test "does not end the VM" do
+      path = answer!(unique("cut"), 1)
+      whole = File.read!(path)
+
+      for {bytes, words} <- [
+            {"", "the file is empty"},
+            {"text", "it is no ELF file"},
+            {binary_part(whole, 0, 100), "the file is cut off"},
+            {binary_part(whole, 0, div(byte_size(whole), 2)), "the file is cut off"}
+          ] do
+        File.write!(path, bytes)
+        assert {:error, error} = Tenon.Nif.library_describe(path)
+        assert error.reason == {:library, :invalid}
+        assert error.message =~ words
+      end
+
+      assert {:error, error} = Tenon.Nif.library_describe(Path.dirname(path))
+      assert error.reason == {:library, :unreadable}
+    end
+
+    test "or has no functions of Tenon's" do
+      path = Build.build_text!(unique("plain"), "int nothing(void); int nothing(void) { return 1; }")
+      assert compile_error(path: path) =~ "it is no library of Tenon functions"
+      path = answer!(unique("wrong"), 1, "answer(x: f32[n) -> int")
+      assert compile_error(path: path) =~ "the signature of function 0: "
+
+      path =
+        Build.build_text!(unique("null"), """
+        TENON__EXPORT const tenon_module *tenon_module_v1(void);
+        const tenon_module *tenon_module_v1(void) { return NULL; }
+        """)
+
+      assert compile_error(path: path) =~ "tenon_module_v1() gave NULL"
+    end
+
+    test "or whose load fails" do
+      path =
+        Build.build_text!(unique("load"), """
+        #include <stdlib.h>
+        static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+        static tenon_status load(tenon_call *call, void **state)
+        {
+            *state = NULL;
+            return getenv("TENON_TEST_LOAD") ? TENON_OK : tenon_fail(call, TENON_EINVAL, "not today");
+        }
+        TENON_MODULE_STATE(loads, "", load, NULL, TENON_FUNCTION("f()", f, NULL))
+        """)
+
+      module = define!(new_module(), path: path)
+      assert why(module.f()) == :load
+      assert message(module.f()) == "#{path}: load(): not today"
+    end
+  end
+
+  describe "names" do
+    defp named!(signatures) do
+      entries = Enum.map_join(signatures, ", ", &~s|TENON_FUNCTION("#{&1}", f, NULL)|)
+
+      Build.build_text!(unique("names"), """
+      static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+      TENON_MODULE(names, "", #{entries})
+      """)
+    end
+
+    test "that cannot be are refused, with a way out" do
+      for {signature, hint} <- [
+            {"module_info()", "rename: [module_info: :c_module_info]"},
+            {"__info__(x: int)", "rename: [__info__: :c___info__]"},
+            {"FooBar()", ~s|rename: ["FooBar": :foo_bar]|},
+            {"_()", "rename: [_: :c__]"},
+            {"unquote(x: int)", "rename: [unquote: :c_unquote]"}
+          ] do
+        assert compile_error(path: named!([signature])) =~ hint
+      end
+
+      module = define!(new_module(), path: named!(["module_info()", "plain()"]), rename: [module_info: :info])
+      assert module.info() == :ok
+      assert module.info!() == :ok
+      assert module.plain() == :ok
+    end
+
+    test "of options must be there" do
+      path = named!(["f()"])
+      assert compile_error(path: path, rename: [g: :h]) =~ "there is no function g"
+      assert compile_error(path: path, schedulers: [g: :dirty]) =~ "there is no function g"
+      assert compile_error(path: path, schedulers: [f: :fast]) =~ "expected :normal, :dirty or :auto"
+      assert compile_error(path: named!(["f()", "g()"]), rename: [f: :g]) =~ "two functions are called g"
+      assert_raise ArgumentError, ~r/unknown options \[:pth\]/, fn -> define!(new_module(), pth: path) end
+      assert_raise ArgumentError, ~r/:path is missing/, fn -> define!(new_module(), []) end
+    end
+
+    test "twice" do
+      assert compile_error(path: named!(["f()", "f(x: int)"])) =~ "there are two functions 'f'"
+    end
+  end
+
+  describe "signatures from a file" do
+    test "as describe prints them" do
+      path = answer!(unique("described"), 42, "answer(x: int = 1,\\n  y: 'a b'|'c' = 'a b') -> int")
+      file = path <> ".tenon"
+
+      File.write!(file, """
+      # kernels 1.0
+      # It knows.
+      # Much.
+
+      # The answer.
+      # All of it.
+      answer(x: int = 1, y: 'a b'|'c' = 'a b') -> int
+      """)
+
+      module = define!(new_module(), path: path, signatures: file)
+      assert module.answer() == {:ok, 42}
+      assert module.answer(1, :c) == {:ok, 42}
+      resources = for {:external_resource, files} <- module.module_info(:attributes), file <- files, do: file
+      assert resources == [file]
+      File.write!(file, "answer() -> int\n")
+      assert why(define!(new_module(), path: path, signatures: file).answer()) == :signature
+      File.write!(file, "answer( -> int\n")
+      assert compile_error(path: path, signatures: file) =~ "the signature answer( -> int: "
+    end
+
+    test "are what the library has" do
+      path = Build.build!("kernels", Build.source("kernels.c"))
+      {:ok, {_doc, functions}} = Tenon.Nif.library_describe(path)
+
+      text =
+        Enum.map_join(functions, "\n", fn {signature, doc} -> "# #{doc}\n#{Tenon.Signature.one_line(signature)}\n" end)
+
+      file = path <> ".tenon"
+      File.write!(file, text)
+      module = define!(new_module(), path: path, signatures: file)
+      assert module.__info__(:functions) == Tenon.LibraryTest.Kernels.__info__(:functions)
+      assert module.echo_enum!(:größe) == :größe
+    end
+  end
+
+  if Build.repository("examples/functions/kernels.c") do
+    test "the library of the examples, as Python has it" do
+      path = Build.build!("example", Build.repository("examples/functions/kernels.c"))
+      module = define!(new_module(), path: path)
+      x = Tenon.from_list!([1, 2, 3], type: {:f, 32})
+      y = Tenon.from_list!([4, 5, 6], type: {:f, 32})
+      assert Tenon.to_list(module.saxpy!(2.0, x, y)) == [6.0, 9.0, 12.0]
+      assert module.dot(x, y) == {:ok, 32.0}
+      assert module.scale(y, 2) == :ok
+      assert {:ok, {z, 3.0}} = module.normalize(x, :max)
+      assert {:ok, {_, 6.0}} = module.normalize(x)
+      assert Tenon.to_list(z) |> List.last() == 1.0
+      assert module.normalize(Tenon.zeros!({2}, type: {:f, 32})) |> message() == "normalize(): the sum of x is 0"
+      a = Tenon.from_list!([[1, 2], [3, 4]], type: {:f, 64})
+      assert Tenon.to_list(module.matmul!(a, Tenon.transpose!(a))) == [[5.0, 11.0], [11.0, 25.0]]
+      assert Tenon.to_list(module.nonzero!(Tenon.from_list!([0, 1, 0, 2], type: {:f, 32}))) == [1, 3]
+    end
+  end
+
+  if Build.repository("python/tests/functions/lies.c") do
+    defp reason({:error, %Tenon.Error{reason: reason}}), do: reason
+    defp said({:error, %Tenon.Error{} = error}), do: {error.reason, error.message}
+
+    test "functions that are wrong about themselves" do
+      lies = define!(new_module(), path: Build.build!("lies", Build.repository("python/tests/functions/lies.c")))
+      x = Tenon.from_list!([1, 2], type: {:f, 32})
+      for what <- 0..21, do: assert({what, {:failed, :efailed}} == {what, reason(lies.ask(what, x))})
+      assert {:ok, _} = lies.ask(99, x)
+      for what <- 0..18, do: assert({:failed, _} = reason(lies.slots(what)))
+      assert {:ok, {%Tenon.Tensor{shape: {3}}, 1, ""}} = lies.slots(99)
+      assert reason(lies.status(1)) == {:failed, :einval}
+      assert reason(lies.status(-7)) == {:failed, -7}
+      assert {{:failed, :einval}, "ok_after_fail(): the first message stays"} == said(lies.ok_after_fail())
+      assert reason(lies.fail_with_ok()) == {:failed, :efailed}
+      assert said(lies.fail_without_text()) == {{:failed, :einval}, "fail_without_text(): "}
+      assert byte_size(message(lies.fail_at_length())) in 900..1100
+      assert message(lies.fail_in_no_utf8()) == "fail_in_no_utf8(): before ?? after"
+
+      for name <- [:no_int, :no_float, :no_bool, :no_str, :no_enum, :no_handle, :no_second, :null_handle] do
+        assert {name, {:failed, :efailed}} == {name, reason(apply(lies, name, []))}
+      end
+
+      assert message(lies.no_int()) == "no_int(): its code returned without giving result 0"
+      assert reason(lies.no_open(3)) == {:failed, :efailed}
+      assert lies.choice(1) == {:ok, :b}
+      assert message(lies.choice(2)) == "choice(): its code gave result 0 the choice 2 of 2"
+      assert reason(lies.choice(-1)) == {:failed, :efailed}
+      assert message(lies.no_utf8()) == "no_utf8(): its code gave result 0 a text that is no UTF-8"
+      before = lies.number_destroyed!()
+      assert reason(lies.two_handles()) == {:failed, :efailed}
+      assert reason(lies.handle_then_fail()) == {:failed, :einval}
+      assert {:ok, _} = lies.static_handle()
+      Build.until(fn -> lies.number_destroyed!() == before + 2 end)
+      assert reason(lies.made_then_fail(x)) == {:failed, :ebounds}
+      assert said(lies.shape_fails(x)) == {{:failed, :einval}, "shape_fails(): no shape"}
+      assert reason(lies.shape_silent(x)) == {:failed, :efailed}
+      assert lies.number_of_surprises!() == 0
+    end
+  end
+end

@@ -1,0 +1,72 @@
+defmodule Tenon.SchedulerTest do
+  use Tenon.Case
+  alias Tenon.OtherNif
+
+  # No scheduler is held by a release: while the deleter sleeps, every scheduler goes on running processes.
+
+  test "a slow deleter holds up nobody" do
+    {deleted, on_scheduler, _} = OtherNif.counts()
+    tensor = Tenon.from_resource!(OtherNif.source(1, sleep_ms: 300), OtherNif.type())
+    Tenon.release(tensor)
+
+    # Each scheduler answers while the deleter has not ended.
+    answers =
+      for scheduler <- 1..System.schedulers_online() do
+        parent = self()
+        :erlang.spawn_opt(fn -> send(parent, {scheduler, OtherNif.counts()}) end, [{:scheduler, scheduler}])
+        receive do: ({^scheduler, counts} -> counts)
+      end
+
+    assert Enum.all?(answers, &(elem(&1, 0) == deleted))
+    assert eventually(fn -> elem(OtherNif.counts(), 0) == deleted + 1 end)
+    assert elem(OtherNif.counts(), 1) == on_scheduler
+    assert on_scheduler == 0
+  end
+
+  test "owners, held binaries and large blocks go to the reaper" do
+    # A deleter that sleeps keeps the reaper busy, so that what comes behind it waits where it can be counted.
+    before = Tenon.stats()
+    tensor = Tenon.from_resource!(OtherNif.source(1, sleep_ms: 500), OtherNif.type())
+    binary = large(1_000_000)
+    blob = %{Tenon.Blob.to_blob(tensor) | owner: nil}
+
+    handles = [
+      tensor,
+      Tenon.from_binary!(binary, :u8),
+      Tenon.Blob.from_blob(blob, owner: self()).tensor,
+      Tenon.zeros!({16 * 1024 * 1024}, type: :u8)
+    ]
+
+    small = Tenon.zeros!({16})
+    Enum.each(handles, &Tenon.release/1)
+    assert eventually(fn -> Tenon.stats().live == before.live + length(handles) + 1 end, 10)
+    Tenon.release(small)
+    assert eventually(fn -> Tenon.stats() == before end)
+  end
+
+  test "long work moves to a dirty scheduler" do
+    # A process on a dirty scheduler says so to whoever asks for its status.
+    for work <- [
+          fn -> Tenon.from_binary!(large(64 * 1024 * 1024), :u8, copy: :always) end,
+          fn -> Tenon.to_list(Tenon.zeros!({2_000_000})) end,
+          fn -> Tenon.from_list!(List.duplicate(1, 2_000_000)) end,
+          fn -> Tenon.to_binary!(Tenon.zeros!({64 * 1024 * 1024}, type: :u8), copy: :always) end
+        ] do
+      tracer = self()
+      pid = spawn(fn -> receive do: (:go -> work.()) end)
+      reference = Process.monitor(pid)
+      :erlang.trace(pid, true, [:running, :exiting, {:tracer, tracer}])
+      send(pid, :go)
+      assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
+      assert Enum.any?(messages([]), fn message -> match?({:trace, ^pid, :in, {Tenon.Nif, _, _}}, message) end)
+    end
+  end
+
+  defp messages(list) do
+    receive do
+      message -> messages([message | list])
+    after
+      200 -> list
+    end
+  end
+end

@@ -1,0 +1,49 @@
+defmodule Tenon.Test.Kernels do
+  @moduledoc false
+  # Builds libraries of C functions for the tests, outside of the project.
+
+  @doc "Compiles a file to a library of this name, and gives its path."
+  def build!(name, source), do: compile!(name, [source])
+
+  @doc "The same for C code, to which the include is added."
+  def build_text!(name, code) do
+    source = path(name) <> ".c"
+    File.write!(source, "#include <tenon/function.h>\n" <> code)
+    compile!(name, [source])
+  end
+
+  def path(name) do
+    folder = Path.join(System.tmp_dir!(), "tenon-test-#{System.pid()}")
+    File.mkdir_p!(folder)
+    Path.join(folder, name <> ".so")
+  end
+
+  @doc "A file of Tenon's repository, or nil: this folder may be a copy elsewhere."
+  def repository(path) do
+    file = Path.expand(Path.join("../../..", path), __DIR__)
+    if File.exists?(file), do: file
+  end
+
+  @doc "Waits until something holds that other threads bring about."
+  def until(check, left \\ 4000) do
+    cond do
+      check.() -> :ok
+      left == 0 -> raise "it never came"
+      true -> Process.sleep(5) && until(check, left - 1)
+    end
+  end
+
+  def source(name), do: Path.join(__DIR__, name)
+
+  defp compile!(name, sources) do
+    out = path(name)
+    # Beside it, and then to its name: what is open is not written.
+    new = out <> ".new"
+    cc = System.get_env("CC") || "cc"
+    arguments = ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-I", Tenon.include_dir()] ++ sources ++ ["-o", new]
+    {output, status} = System.cmd(cc, arguments, stderr_to_stdout: true)
+    if status != 0, do: raise("#{name}: #{output}")
+    File.rename!(new, out)
+    out
+  end
+end

@@ -1,0 +1,59 @@
+defmodule Tenon.Upgrade do
+  @moduledoc "Replaces the NIF of a running node by another copy of it, and looks at what was made before. For a peer."
+
+  @nif_source Path.expand("../../lib/tenon/nif.ex", __DIR__)
+
+  def run(folder) do
+    own = Tenon.from_list!(Enum.to_list(1..1000))
+    held = Tenon.from_binary!(:binary.copy("01234567", 1000), :u8)
+    foreign = Tenon.from_resource!(Tenon.OtherNif.source(3), Tenon.OtherNif.type())
+    shown = Tenon.to_binary!(own)
+    before = Tenon.stats()
+    old = load(Path.join(folder, "second"))
+    # Without the old code nothing but the memory map holds the old copy of the library.
+    :code.purge(Tenon.Nif)
+
+    checks = [
+      own: Tenon.to_list(own) == Enum.to_list(1..1000),
+      held: binary_part(Tenon.to_binary!(held), 0, 8) == "01234567",
+      foreign: Tenon.to_list(foreign) == [0.0, 1.0, 2.0],
+      shown: shown == Tenon.to_binary!(own),
+      frozen: not Tenon.writable?(own),
+      views: Tenon.to_list(Tenon.slice!(own, [5], [1])) == [6],
+      other_nif: match?({:ok, _}, Tenon.OtherNif.hold(foreign.ref, 0)),
+      stats: Tenon.stats().bytes == before.bytes,
+      purged: not :erlang.check_old_code(Tenon.Nif),
+      replaced: old != version()
+    ]
+
+    Enum.each([own, held, foreign], &Tenon.release/1)
+    # Back to the first copy, and on again: no copy is counted twice.
+    load(Application.app_dir(:tenon, "priv/tenon_nif"))
+    :code.purge(Tenon.Nif)
+    load(Path.join(folder, "second"))
+    checks ++ [made_after: Tenon.to_list(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100)]
+  end
+
+  # The binary `shown` went with its function's frame.
+  defp released?(tries) do
+    :erlang.garbage_collect()
+    done = Tenon.stats() == %{live: 0, bytes: 0, deferred: 0} and elem(Tenon.OtherNif.counts(), 0) == 1
+
+    cond do
+      done -> true
+      tries == 0 -> Tenon.stats()
+      true -> Process.sleep(20) && released?(tries - 1)
+    end
+  end
+
+  defp load(path) do
+    old = version()
+    unless File.exists?(path <> ".so"), do: File.cp!(Application.app_dir(:tenon, "priv/tenon_nif.so"), path <> ".so")
+    source = String.replace(File.read!(@nif_source), ~s|:tenon \|> Application.app_dir("priv/tenon_nif")|, inspect(path))
+    Code.compiler_options(ignore_module_conflict: true)
+    Code.compile_string(source)
+    old
+  end
+
+  defp version, do: Tenon.Nif.module_info(:md5)
+end

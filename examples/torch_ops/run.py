@@ -1,0 +1,254 @@
+"""kernels.cu beside twin.cu, the same operator written with torch's C++ registration. A plain script:
+
+    python3 examples/torch_ops/run.py       needs a GPU, torch and nvcc; builds all it needs, installs nothing
+
+It checks that both agree with torch, alone and under torch.compile(fullgraph=True), then measures: lines of code, time on
+the device under a CUDA graph, and what a call costs the host. It skips where there is no GPU.
+"""
+import ctypes
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+COLUMNS = 4096
+ROWS = [1, 64, 1024, 8192]
+
+
+# ---------------------------------------------------------------------------------------------------------- building
+
+
+def build_package(folder):
+    """The package as it is in this tree, for an interpreter that has none installed."""
+    shutil.copytree(ROOT / "python/tenon", folder / "tenon")
+    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").glob("*.c")]
+    includes = [f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{sysconfig.get_path('include')}"]
+    options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]
+    libraries = ["-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")]
+    subprocess.run(["cc", *options, *includes, *map(str, sources), *libraries], check=True)
+    sys.path.insert(0, str(folder))
+
+
+def nvcc(source, output, *options):
+    command = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    major, minor = torch.cuda.get_device_capability()
+    flags = ["-O3", f"-arch=sm_{major}{minor}", "-shared", "-Xcompiler", "-fPIC"]
+    start = time.perf_counter()
+    subprocess.run([command, *flags, *options, str(HERE / source), "-o", str(output)], check=True)
+    print(f"{source}: nvcc took {time.perf_counter() - start:.0f} s")
+    return output
+
+
+def build_twin(folder):
+    """What torch.utils.cpp_extension does, without the ninja that it needs."""
+    where = pathlib.Path(torch.__file__).parent
+    includes = [f"-I{where}/include", f"-I{where}/include/torch/csrc/api/include"]
+    libraries = [f"-L{where}/lib", *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda"))]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    version = tuple(map(int, torch.__version__.split(".")[:2]))
+    standard = "-std=c++20" if version >= (2, 12) else "-std=c++17"
+    torch.ops.load_library(nvcc("twin.cu", folder / "twin.so", standard, abi, *includes, *libraries))
+
+
+def lines(name):
+    """Lines with code in them."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", (HERE / name).read_text(), flags=re.S)
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def tier():
+    cpu = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"))
+    stable = hasattr(cpu, "torch_tensor_to_pyobject")
+    table = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+    arguments = "DLPack exchange table" if table else "__dlpack__"
+    results = "torch's stable C functions (2.14 and newer)" if stable else "torch.empty (below 2.14)"
+    return f"arguments through {arguments}, results through {results}"
+
+
+# ---------------------------------------------------------------------------------------------------------- checking
+
+
+def reference(x, weight, eps=1e-6):
+    y = x.float()
+    y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
+    return (y if weight is None else y * weight.float()).to(x.dtype)
+
+
+def inputs(rows, columns=COLUMNS, grad=False):
+    x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(columns, device="cuda", dtype=torch.bfloat16)
+    return x.requires_grad_(grad), weight.requires_grad_(grad)
+
+
+def gradients(function, x, weight):
+    x, weight = x.detach().requires_grad_(), None if weight is None else weight.detach().requires_grad_()
+    y = function(x, weight)
+    (y.float() * torch.linspace(-1, 1, y.numel(), device="cuda").view_as(y)).sum().backward()
+    return [y.detach(), x.grad] + ([] if weight is None else [weight.grad])
+
+
+def close(found, expected):
+    for one, other in zip(found, expected):
+        difference = (one.float() - other.float()).abs().max().item()
+        assert difference <= 2e-2 * max(1.0, other.float().abs().max().item()), difference
+
+
+def check(op, name):
+    compiled = torch.compile(lambda x, weight: 2 * op(x + 1, weight), fullgraph=True, dynamic=True)
+    for rows in (3, 17, 300):
+        x, weight = inputs(rows, 1000)
+        close(gradients(op, x, weight), gradients(reference, x, weight))
+        close(gradients(op, x, None), gradients(reference, x, None))
+        close(gradients(compiled, x, weight), gradients(lambda x, w: 2 * reference(x + 1, w), x, weight))
+    for arguments in (inputs(8, 64, True), (inputs(8, 64, True)[0], None, 1e-3)):
+        torch.library.opcheck(op, arguments)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        close([op(x, weight)], [reference(x, weight)])
+    print(f"{name}: agrees with torch, alone, compiled with fullgraph=True, and on another stream; opcheck passes")
+
+
+def check_mistakes(ours):
+    for arguments in ((torch.zeros(2, 3), None), (inputs(2, 8)[0].float(), None), (*inputs(2, 8), "eps"), (inputs(2, 8)[0], inputs(2, 9)[1])):
+        try:
+            ours(*arguments)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            print("  refused:", str(error).splitlines()[0][:150])
+        else:
+            raise AssertionError("a wrong call was taken")
+
+
+# --------------------------------------------------------------------------------------------------------- measuring
+
+
+def graph_of(call, count):
+    """A CUDA graph with `count` calls in it, and how long one takes on the device, in microseconds."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = [call() for _ in range(count)]
+
+    def once():
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) * 1000 / count
+
+    once.kept = kept
+    return once
+
+
+def device_times(calls):
+    """Medians of runs that take turns, and the spread of the first one's: what a difference has to exceed."""
+    runs = [graph_of(call, 20) for call in calls]
+    samples = [[] for _ in calls]
+    for turn in range(60):
+        for run, sample in zip(runs, samples):
+            sample.append(run())
+    samples = [sorted(sample[10:]) for sample in samples]
+    spread = samples[0][3 * len(samples[0]) // 4] - samples[0][len(samples[0]) // 4]
+    return [statistics.median(sample) for sample in samples], spread
+
+
+def host_time(call):
+    """What a call costs before it returns, in microseconds. The queue never fills: each round waits for the device."""
+    best = []
+    for _ in range(15):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(100):
+            call()
+        best.append((time.perf_counter() - start) / 100)
+    torch.cuda.synchronize()
+    return min(best) * 1e6
+
+
+def measure(kernels, ours, ours_grad, twin, twin_grad):
+    print("\ndevice time under a CUDA graph, microseconds per call (median; spread: between the quartiles)")
+    print(f"  {'rows x ' + str(COLUMNS):>14} {'ours':>9} {'twin':>9} {'spread':>7} | {'grad: ours':>10} {'twin':>9} {'spread':>7}")
+    for rows in ROWS:
+        x, weight = inputs(rows)
+        with torch.no_grad():
+            forward, spread = device_times([lambda: ours(x, weight), lambda: twin(x, weight)])
+            backward, spread_grad = device_times([lambda: ours_grad(x, x, weight, 1e-6), lambda: twin_grad(x, x, weight, 1e-6)])
+        print(f"  {rows:>14} {forward[0]:>9.2f} {forward[1]:>9.2f} {spread:>7.2f} |"
+              f" {backward[0]:>10.2f} {backward[1]:>9.2f} {spread_grad:>7.2f}")
+
+    @torch.library.custom_op("by_hand::rms_norm", mutates_args=())
+    def by_hand(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return kernels.rms_norm(x, weight)
+
+    by_hand.register_fake(lambda x, weight: torch.empty_like(x))
+    calls = {
+        "loaded function": kernels.rms_norm,
+        "ours": ours,
+        "custom_op": by_hand,
+        "twin (C++)": twin,
+    }
+    for name in ("ours", "custom_op", "twin (C++)"):
+        op = calls[name]
+        calls[f"{name}, compiled"] = torch.compile(lambda x, weight, op=op: op(x, weight), fullgraph=True, dynamic=True)
+    print(f"\nhost time per call, microseconds ({tier()})")
+    print(f"  {'':22}" + "".join(f"{str(rows) + ' rows':>11}" for rows in ROWS))
+    for mode, context in (("no_grad", torch.no_grad), ("inference_mode", torch.inference_mode)):
+        for name, call in calls.items():
+            with context():
+                times = []
+                for rows in ROWS:
+                    x, weight = inputs(rows)
+                    call(x, weight)
+                    times.append(host_time(lambda: call(x, weight)))
+            print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {mode}")
+    for name, op in (("ours, with gradients", ours), ("twin, with gradients", twin)):
+        times = []
+        for rows in ROWS:
+            x, weight = inputs(rows, grad=True)
+            times.append(host_time(lambda: op(x, weight)))
+        print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + "   forward only")
+
+
+def main():
+    global torch
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    if not torch or not torch.cuda.is_available():
+        print("skipped: no GPU that torch can use")
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        build_package(folder)
+        from tenon import load
+        from tenon._torch_ops import torch_ops
+
+        print(f"torch {torch.__version__} on {torch.cuda.get_device_name()}, Python {sys.version.split()[0]}")
+        kernels = load(nvcc("kernels.cu", folder / "kernels.so", "-std=c++17", f"-I{ROOT}/core/include"))
+        build_twin(folder)
+        torch_ops(kernels, "example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
+        ours, ours_grad = torch.ops.example.rms_norm.default, torch.ops.example.rms_norm_grad.default
+        twin, twin_grad = torch.ops.twin.rms_norm.default, torch.ops.twin.rms_norm_grad.default
+        print(f"lines of code: {lines('kernels.cu')} + 1 of Python, twin {lines('twin.cu')}; the kernels, which both"
+              f" include, {lines('rms_norm.cuh')}")
+        check(ours, "ours")
+        check(twin, "twin")
+        check_mistakes(ours)
+        measure(kernels, ours, ours_grad, twin, twin_grad)
+
+
+if __name__ == "__main__":
+    main()

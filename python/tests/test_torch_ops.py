@@ -1,0 +1,655 @@
+"""tenon.torch_ops: what torch's own checks, compilers and autograd say of operators that follow from signatures.
+
+The package is an installed `tenon`, or the one in the folder that TENON_PACKAGE names."""
+
+import gc
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+if os.environ.get("TENON_PACKAGE"):
+    sys.path.insert(0, os.environ["TENON_PACKAGE"])
+
+torch = pytest.importorskip("torch")
+tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
+COMPILER = shlex.split(os.environ.get("CC", "cc"))
+if not shutil.which(COMPILER[0]):
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/torch_ops"
+
+SOURCE = r"""
+#include <tenon/function.h>
+
+/* Elementwise in either dtype: z = a * x * (w or 1) + shift */
+static tenon_status affine_of(tenon_call *call, int x, int w, double a, double shift)
+{
+    const tenon_view *view = tenon_arg(call, x);
+    for (int64_t i = 0; view && i < view->numel; i++) {
+        if (view->dtype.bits == 32)
+            tenon_result_data(call, 0, float)[i] =
+                (float)(a * tenon_data(call, x, float)[i] * (w < 0 ? 1 : tenon_data(call, w, float)[i]) + shift);
+        else
+            tenon_result_data(call, 0, double)[i] =
+                a * tenon_data(call, x, double)[i] * (w < 0 ? 1 : tenon_data(call, w, double)[i]) + shift;
+    }
+    return TENON_OK;
+}
+static tenon_status affine(tenon_call *call)
+{
+    return affine_of(call, 0, -1, tenon_arg_double(call, 1), tenon_given(call, 2) ? tenon_arg_double(call, 2) : 0);
+}
+static tenon_status affine_grad(tenon_call *call) { return affine_of(call, 0, -1, tenon_arg_double(call, 2), 0); }
+static tenon_status weighted(tenon_call *call) { return affine_of(call, 0, tenon_given(call, 1) ? 1 : -1, 1, 0); }
+static tenon_status same(tenon_call *call) { return affine_of(call, 0, -1, 1, 0); }
+
+static tenon_status add_to(tenon_call *call)
+{
+    double *y = tenon_rw_data(call, 0, double);
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++)
+        y[i] += tenon_arg_double(call, 2) * tenon_data(call, 1, double)[i];
+    return TENON_OK;
+}
+static tenon_status twice(tenon_call *call) /* in place, and the old values */
+{
+    double *x = tenon_rw_data(call, 0, double);
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++) {
+        tenon_result_data(call, 0, double)[i] = x[i];
+        x[i] *= 2;
+    }
+    return TENON_OK;
+}
+static tenon_status dot(tenon_call *call)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++)
+        sum += tenon_data(call, 0, double)[i] * tenon_data(call, 1, double)[i];
+    tenon_return_double(call, 0, sum);
+    return TENON_OK;
+}
+static tenon_status dot_grad(tenon_call *call)
+{
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++) {
+        tenon_result_data(call, 0, double)[i] = *tenon_data(call, 0, double) * tenon_data(call, 2, double)[i];
+        tenon_result_data(call, 1, double)[i] = *tenon_data(call, 0, double) * tenon_data(call, 1, double)[i];
+    }
+    return TENON_OK;
+}
+static tenon_status stats(tenon_call *call)
+{
+    int64_t n = tenon_dim(call, 0), count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x = tenon_data(call, 0, double)[i];
+        tenon_result_data(call, 0, double)[i] = x > 0 ? x : 0;
+        tenon_result_data(call, 1, bool)[i] = x > 0;
+        count += x > 0;
+    }
+    tenon_return_int(call, 2, count);
+    tenon_return_bool(call, 3, count == n);
+    return TENON_OK;
+}
+static tenon_status pool(tenon_call *call)
+{
+    const tenon_view *z = tenon_result(call, 0);
+    int64_t length, sum = 0;
+    const int64_t *size = tenon_arg_ints(call, 2, &length);
+    for (int64_t i = 0; i < length; i++)
+        sum += size[i];
+    for (int64_t i = 0; z && i < z->numel; i++)
+        tenon_result_data(call, 0, float)[i] = (float)(sum + 100 * tenon_arg_enum(call, 1));
+    return TENON_OK;
+}
+static tenon_status ramp(tenon_call *call)
+{
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++)
+        tenon_result_data(call, 0, float)[i] = (float)i;
+    return TENON_OK;
+}
+static tenon_status positive(tenon_call *call)
+{
+    int64_t count = 0, n = tenon_dim(call, 0);
+    for (int64_t i = 0; i < n; i++)
+        count += tenon_data(call, 0, float)[i] > 0;
+    if (!tenon_result_alloc(call, 0, 1, &count))
+        return TENON_EFAILED;
+    for (int64_t i = 0, k = 0; i < n; i++)
+        if (tenon_data(call, 0, float)[i] > 0)
+            tenon_result_data(call, 0, int64_t)[k++] = i;
+    return TENON_OK;
+}
+static tenon_status strides(tenon_call *call)
+{
+    for (int i = 0; i < 2; i++)
+        tenon_result_data(call, 0, int64_t)[i] = tenon_arg(call, 0)->strides[i];
+    return TENON_OK;
+}
+static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+
+TENON_MODULE(ops, "For torch.",
+    TENON_FUNCTION("affine(x: T[*b] c, a: float = 2, *, shift: float?) -> T[*b] where T = f32|float64", affine, "where"),
+    TENON_FUNCTION("affine_grad(g: T[*b] c, x: T[*b], a: float, *, shift: float?) -> T[*b] where T = f32|f64",
+        affine_grad, NULL),
+    TENON_FUNCTION("weighted(x: f64[n] c, w: f64[n]? c) -> f64[n]", weighted, NULL),
+    TENON_FUNCTION("weighted_grad(g: f64[n], x: f64[n]) -> f64[n], f64[n]", none, NULL),
+    TENON_FUNCTION("plain(x: f64[n] c) -> f64[n]", same, NULL),
+    TENON_FUNCTION("add_to(y: f64[n] rw c, x: f64[n] c, a: float = 1)", add_to, NULL),
+    TENON_FUNCTION("twice(x: f64[n] rw c) -> f64[n]", twice, NULL),
+    TENON_FUNCTION("dot(x: f64[n] c, y: f64[n] c) -> float", dot, NULL),
+    TENON_FUNCTION("dot_grad(g: f64[], x: f64[n] c, y: f64[n] c) -> f64[n], f64[n]", dot_grad, NULL),
+    TENON_FUNCTION("stats(x: f64[n] c) -> relu: f64[n], mask: bool[n], count: int, all: bool", stats, NULL),
+    TENON_FUNCTION("total(x: f64[n] c, y: f64[n] c) -> total: float", dot, NULL),
+    TENON_FUNCTION("pool(x: f32[n, k] c, mode: 'mean'|'a \"sum\"' = 'a \"sum\"', size: ints[2] = (1, 2), *, keep: bool = True)"
+        " -> f32[n // 2, k + 1, 3]", pool, NULL),
+    TENON_FUNCTION("ramp(n: int) -> f32[n]", ramp, NULL),
+    TENON_FUNCTION("head(x: f32[2 * n] c, n: int = 2) -> f32[2 * n]", same, NULL),
+    TENON_FUNCTION("shrink(x: f32[n, k - 1], y: f32[k], z: f32[4, _]?) -> f32[n - 5]", ramp, NULL),
+    TENON_FUNCTION("batch(x: T[*b, n], y: U[*b, n]) -> U[*b] where T = integer, U = real", none, NULL),
+    TENON_FUNCTION("positive(x: f32[n] c) -> i64[?]", positive, NULL),
+    TENON_FUNCTION("strides(x: f32[_, _]) -> i64[2]", strides, NULL),
+    TENON_FUNCTION("on_gpu(x: f32[n] c cuda) -> f32[n]", same, NULL),
+    TENON_FUNCTION("by_keyword(a: float, *, x: f64[n] c) -> f64[n]", none, NULL),
+    TENON_FUNCTION("open(path: str) -> handle('Index')", none, NULL),
+    TENON_FUNCTION("close(index: handle('Index')) -> f32[1]", none, NULL),
+    TENON_FUNCTION("label(x: f32[n]) -> str", none, NULL),
+    TENON_FUNCTION("perhaps(x: f32[n]) -> f32[n]?", none, NULL),
+    TENON_FUNCTION("quiet(x: f32[n])", none, NULL),
+    TENON_FUNCTION("wide(x: f32[n]) -> f128[n]", none, NULL),
+    TENON_FUNCTION("lists(x: f32[n], w: ints? = (1, 2)) -> f32[n]", none, NULL),
+    TENON_FUNCTION("name(x: f32[n]) -> f32[n]", none, NULL),
+    TENON_FUNCTION("far(x: f32[n] hexagon) -> f32[n]", none, NULL))
+"""
+
+LEFT_OUT = {
+    "open": "of the type handle",
+    "close": "argument 'index' is a handle",
+    "label": "of the type str",
+    "perhaps": "may be None",
+    "quiet": "returns nothing and writes nothing",
+    "wide": "f128, which torch does not have",
+    "lists": "torch does not take",
+    "name": "keeps this name for itself",
+    "far": "hexagon",
+}
+
+
+def compiled_library(folder, source, *options):
+    file = folder / "kernels.so"
+    command = [*COMPILER, "-O1", "-shared", "-fPIC", f"-I{ROOT / 'core/include'}", str(source), "-o", str(file), *options]
+    subprocess.run(command, check=True)
+    return file
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    source = tmp_path_factory.mktemp("torch_ops") / "ops.c"
+    source.write_text(SOURCE)
+    return tenon.load(compiled_library(source.parent, source))
+
+
+def weighted_backward(ctx, grad):
+    x, w = ctx.saved_tensors
+    return (grad, None) if w is None else (grad * w, grad * x)
+
+
+BACKWARD = {"affine": "affine_grad", "weighted": weighted_backward, "dot": "dot_grad"}
+
+
+@pytest.fixture(scope="module")
+def ops(kernels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD)
+    yield registered
+    torch._dynamo.reset()
+    registered.unload()
+
+
+@pytest.fixture(autouse=True)
+def no_graphs_left():
+    yield
+    torch._dynamo.reset()
+
+
+def doubles(*shape, grad=False):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
+
+
+# ------------------------------------------------------------------------------------------------------ registration
+
+
+def test_the_schemas_follow_from_the_signatures(ops):
+    names = [name for name in dir(ops) if name != "unload"]
+    schemas = {name: str(getattr(torch.ops.tenon_tests, name).default._schema).partition("::")[2] for name in names}
+    assert schemas["affine"] == "affine(Tensor x, float a=2., *, float? shift=None) -> Tensor"
+    assert schemas["weighted"] == "weighted(Tensor x, Tensor? w=None) -> Tensor"
+    assert schemas["add_to"] == "add_to(Tensor(a0!) y, Tensor x, float a=1.) -> ()"
+    assert schemas["stats"] == "stats(Tensor x) -> (Tensor, Tensor, Tensor, Tensor)"
+    assert schemas["ramp"] == "ramp(SymInt n) -> Tensor"
+    assert "SymInt[] size=[1, 2], *, bool keep=True" in schemas["pool"]
+    assert "affine" in repr(ops) and not hasattr(ops, "open")
+
+
+def test_what_cannot_be_an_operator_is_named_with_the_reason(kernels):
+    with pytest.warns(UserWarning) as caught:
+        tenon.torch_ops(kernels, "tenon_left_out").unload()
+    ours = [warning for warning in caught if "is left out" in str(warning.message)]
+    said = {re.search(r"(\w+)\(\) is", str(warning.message))[1]: str(warning.message) for warning in ours}
+    assert said.keys() == LEFT_OUT.keys()
+    assert all(reason in said[name] for name, reason in LEFT_OUT.items())
+    assert {warning.filename for warning in ours} == {__file__}
+
+
+def test_strict_raises_and_registers_nothing(kernels):
+    with pytest.raises(ValueError, match=r"open\(\) cannot be an operator"):
+        tenon.torch_ops(kernels, "tenon_strict", strict=True)
+    assert not hasattr(torch.ops.tenon_strict, "affine")
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+def test_registering_twice_and_again_after_unload(kernels):
+    first = tenon.torch_ops(kernels, "tenon_again")
+    with pytest.raises(ValueError, match=r"tenon_again::affine already"):
+        tenon.torch_ops(kernels, "tenon_again")
+    x = doubles(3)
+    assert torch.equal(first.affine(x), 2 * x)
+    first.unload()
+    gc.collect()
+    assert not hasattr(torch.ops.tenon_again, "affine")
+    with pytest.raises(AttributeError, match="unloaded"):
+        first.affine
+    second = tenon.torch_ops(kernels, "tenon_again")
+    assert torch.equal(torch.ops.tenon_again.affine(x), 2 * x)
+    second.unload()
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+def test_operators_stay_without_the_object(kernels):
+    tenon.torch_ops(kernels, "tenon_stays")
+    gc.collect()
+    x = doubles(3)
+    assert torch.equal(torch.ops.tenon_stays.affine(x), 2 * x)
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+@pytest.mark.parametrize(
+    "backward, said",
+    [
+        ({"nothing": "affine_grad"}, "no function nothing"),
+        ({"affine": "nothing"}, "no operator nothing"),
+        ({"affine": "dot_grad"}, "has to take the gradients of its results, then its arguments: tensor, tensor, float"),
+        ({"dot": "batch"}, "has to take the gradients"),
+        ({"dot": "total"}, "has to take the gradients"),
+        ({"plain": "weighted_grad"}, "has to return the gradients of x, one result each"),
+        ({"add_to": weighted_backward}, "writes to its arguments"),
+        ({"by_keyword": weighted_backward}, "by keyword only"),
+        ({"label": weighted_backward}, "cannot be an operator"),
+    ],
+)
+def test_a_backward_that_does_not_fit_is_refused(kernels, backward, said):
+    with pytest.raises(ValueError, match=said):
+        tenon.torch_ops(kernels, "tenon_backward", backward=backward)
+    assert not hasattr(torch.ops.tenon_backward, "affine")
+
+
+def test_arguments_of_torch_ops(kernels):
+    for namespace in ("aten", "prim", "no-name", ""):
+        with pytest.raises(ValueError, match="namespace"):
+            tenon.torch_ops(kernels, namespace)
+    with pytest.raises(ValueError, match="kernels"):
+        tenon.torch_ops(os, "tenon_os")
+
+
+def test_without_torch():
+    code = """
+import sys, types
+import tenon
+assert "torch" not in sys.modules
+sys.modules["torch"] = None
+try:
+    tenon.torch_ops(types.ModuleType("kernels"), "nothing")
+except ImportError as error:
+    print(error)
+"""
+    paths = [str(pathlib.Path(tenon.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "tenon.torch_ops() needs torch, which is not installed\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- calls
+
+
+def test_calls(ops):
+    x = doubles(2, 3)
+    assert torch.equal(ops.affine(x, 3.0, shift=1.0), 3 * x + 1)
+    assert torch.equal(ops.affine(x.float()), 2 * x.float())
+    v, w = doubles(4), doubles(4)
+    assert torch.equal(ops.weighted(v), v) and torch.equal(ops.weighted(v, w), v * w)
+    assert ops.pool(torch.ones(5, 2)).tolist() == torch.full((2, 3, 3), 103.0).tolist()
+    assert ops.pool(torch.ones(5, 2), mode="mean", size=[3, 4])[0, 0, 0] == 7
+    assert ops.positive(torch.tensor([1.0, -1.0, 2.0])).tolist() == [0, 2]
+
+
+def test_numbers_become_tensors_and_names_stay(ops):
+    x = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+    made = ops.stats(x)
+    assert made._fields == ("relu", "mask", "count", "all")
+    assert made.relu.tolist() == [1, 0, 3] and made.mask.tolist() == [True, False, True]
+    assert made.count.dtype == torch.int64 and made.count.item() == 2
+    assert made.all.dtype == torch.bool and not made.all.item()
+    assert isinstance(torch.ops.tenon_tests.stats(x), (tuple, list))
+    dot = ops.dot(x, x)
+    assert dot.shape == () and dot.dtype == torch.float64 and dot.item() == 14
+    assert ops.total(x, x).total.item() == 14
+
+
+def test_without_a_tensor_the_result_is_torchs(ops):
+    made = ops.ramp(4)
+    assert type(made) is torch.Tensor and made.tolist() == [0, 1, 2, 3]
+
+
+def test_a_function_for_the_gpu_is_not_registered_for_the_cpu(ops):
+    with pytest.raises(NotImplementedError, match="CPU"):
+        ops.on_gpu(torch.ones(3))
+    assert torch.ops.tenon_tests.on_gpu(torch.ones(3, device="meta")).device.type == "meta"
+
+
+# ------------------------------------------------------------------------------------------------------------ opcheck
+
+SAMPLES = {
+    "affine": [lambda: ((doubles(2, 3, grad=True), 3.0), {"shift": 1.0}), lambda: ((torch.ones(4),), {})],
+    "weighted": [lambda: ((doubles(4, grad=True), doubles(4, grad=True)), {}), lambda: ((doubles(4, grad=True), None), {})],
+    "plain": [lambda: ((doubles(4),), {})],
+    "add_to": [lambda: ((doubles(4), doubles(4), 2.0), {})],
+    "twice": [lambda: ((doubles(4),), {})],
+    "dot": [lambda: ((doubles(4, grad=True), doubles(4, grad=True)), {})],
+    "stats": [lambda: ((doubles(5),), {})],
+    "pool": [lambda: ((torch.ones(6, 2), "mean", [3, 4]), {"keep": False})],
+    "ramp": [lambda: ((4,), {})],
+    "head": [lambda: ((torch.ones(6), 3), {})],
+    "positive": [lambda: ((torch.ones(5),), {})],
+    "strides": [lambda: ((torch.ones(3, 4).t(),), {})],
+}
+
+
+@pytest.mark.parametrize("name, sample", [(name, sample) for name, samples in SAMPLES.items() for sample in samples])
+def test_opcheck(ops, name, sample):
+    args, kwargs = sample()
+    done = torch.library.opcheck(getattr(torch.ops.tenon_tests, name).default, args, kwargs)
+    assert len(done) >= 4 and set(done.values()) == {"SUCCESS"}
+
+
+# ------------------------------------------------------------------------------------------------- shapes without data
+
+WRONG = {
+    "size": lambda ops, t: ops.weighted(t(3).double(), t(4).double()),
+    "dtype": lambda ops, t: ops.weighted(t(3)),
+    "ndim": lambda ops, t: ops.weighted(t(3, 1).double()),
+    "variable": lambda ops, t: ops.affine(t(3).to(torch.int32)),
+    "kinds": lambda ops, t: ops.batch(t(3).int(), t(3).bool()),
+    "star": lambda ops, t: ops.batch(t(2, 3).int(), t(4, 3)),
+    "star ndim": lambda ops, t: ops.batch(t(2, 3).int(), t(3)),
+    "few": lambda ops, t: ops.batch(t(2, 3).int(), t(())),
+    "two variables": lambda ops, t: torch.ops.tenon_tests.affine_grad(t(3), t(3).double(), 1.0),
+    "expression": lambda ops, t: ops.shrink(t(9, 4), t(4)),
+    "number": lambda ops, t: ops.shrink(t(9, 3), t(4), t(5, 2)),
+    "negative": lambda ops, t: ops.shrink(t(2, 3), t(4)),
+    "negative int": lambda ops, t: ops.ramp(-1),
+    "int": lambda ops, t: ops.head(t(6), 2),
+    "enum": lambda ops, t: ops.pool(t(6, 2), "median"),
+    "count": lambda ops, t: ops.pool(t(6, 2), "mean", [1]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_calls_say_the_same_without_data(ops, case):
+    with pytest.raises((TypeError, ValueError)) as real:
+        WRONG[case](ops, torch.ones)
+    with FakeTensorMode(), pytest.raises((TypeError, ValueError)) as fake:
+        WRONG[case](ops, torch.ones)
+    assert type(fake.value) is type(real.value)
+    assert str(fake.value) == str(real.value)
+
+
+def test_sizes_and_devices_without_data(ops):
+    with FakeTensorMode():
+        y = ops.pool(torch.ones(7, 4))
+        assert y.shape == (3, 5, 3) and y.dtype == torch.float32 and y.device.type == "cpu"
+        assert ops.batch(torch.ones(2, 5, 3).int(), torch.ones(2, 5, 3).half()).dtype == torch.float16
+        assert ops.batch(torch.ones(3).int(), torch.ones(3)).shape == ()
+        assert ops.head(torch.ones(4)).shape == (4,)
+    if torch.cuda.is_available():
+        pytest.skip("the last lines are for a machine without a GPU")
+    with FakeTensorMode():
+        assert ops.on_gpu(torch.ones(3, device="cuda")).device.type == "cuda"
+        with pytest.raises(Exception, match="expected f32"):
+            ops.on_gpu(torch.ones(3, 3, device="cuda"))
+
+
+# ---------------------------------------------------------------------------------------------------- compile, export
+
+
+def counted(function, **options):
+    counter = CompileCounterWithBackend("aot_eager")
+    return torch.compile(function, backend=counter, fullgraph=True, **options), counter
+
+
+@pytest.mark.parametrize("dynamic, frames", [(True, 1), (None, 2)])
+def test_sizes_do_not_recompile(ops, dynamic, frames):
+    def function(x, w):
+        y = ops.affine(ops.weighted(x + 1, w), 3.0, shift=0.5)
+        return y, ops.dot(y, x), ops.stats(y).count, ops.pool(x.float().reshape(-1, 2)).shape[0]
+
+    compiled, counter = counted(function, dynamic=dynamic)
+    for size in (8, 12, 16, 20, 32, 64):
+        x, w = doubles(size), doubles(size)
+        for found, expected in zip(compiled(x, w), function(x, w)):
+            assert torch.equal(torch.as_tensor(found), torch.as_tensor(expected))
+    assert counter.frame_count == frames
+
+
+def test_a_size_as_an_argument_does_not_recompile(ops):
+    compiled, counter = counted(lambda x: ops.ramp(x.shape[0] + 1) + ops.head(x.repeat(2), x.shape[0]).sum(), dynamic=True)
+    for size in (3, 5, 9):
+        assert compiled(torch.ones(size)).tolist() == [i + 2.0 * size for i in range(size + 1)]
+    assert counter.frame_count == 1
+
+
+def test_compiled_without_dynamic_sizes(ops):
+    compiled, counter = counted(lambda x: ops.affine(x), dynamic=False)
+    for size in (3, 4):
+        assert torch.equal(compiled(torch.ones(size)), 2 * torch.ones(size))
+    assert counter.frame_count == 2  # or the tests above would count nothing
+
+
+def test_compiled_with_a_size_that_only_the_function_knows(ops):
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled, counter = counted(lambda x: ops.positive(x) * 2)
+        for values in ([1.0, -1.0, 2.0], [1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]):
+            x = torch.tensor(values)
+            assert compiled(x).tolist() == [2 * i for i, value in enumerate(values) if value > 0]
+        assert counter.frame_count == 1
+
+
+def test_compiled_mutation(ops):
+    def function(y, x):
+        y = y + 1
+        ops.add_to(y, x, 3.0)
+        return y, ops.twice(y), y * 1
+
+    compiled, _ = counted(function)
+    y, x = doubles(4), doubles(4)
+    for found, expected in zip(compiled(y, x), function(y, x)):
+        assert torch.equal(found, expected)
+    graph_input = y.clone()
+    torch.compile(lambda y: ops.add_to(y, x), backend="aot_eager", fullgraph=True)(graph_input)
+    assert torch.equal(graph_input, y + x)
+
+
+def test_a_wrong_shape_is_told_when_it_is_compiled(ops):
+    compiled, _ = counted(lambda x, w: ops.weighted(x, w))
+    with pytest.raises(Exception, match=r"weighted\(\): argument 'w': dimension 0 is \w+, but n = \w+ from argument 'x'"):
+        compiled(doubles(3), doubles(4))
+
+
+def test_export(ops):
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            return ops.stats(ops.weighted(x, w))
+
+    n = torch.export.Dim("n", min=2)
+    program = torch.export.export(Model(), (doubles(4), doubles(4)), dynamic_shapes={"x": {0: n}, "w": {0: n}})
+    assert "tenon_tests.weighted" in str(program.graph)
+    x, w = doubles(9), doubles(9)
+    for found, expected in zip(program.module()(x, w), Model()(x, w)):
+        assert torch.equal(found, expected)
+
+
+def test_export_of_a_mutation(ops):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            y = x * 2
+            ops.twice(y)
+            return y
+
+    program = torch.export.export(Model(), (doubles(4),)).run_decompositions()
+    assert "auto_functionalized" in str(program.graph)
+    y = doubles(4)
+    assert torch.equal(program.module()(y), 4 * y)
+
+
+# --------------------------------------------------------------------------------------------------------- gradients
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradcheck(ops, compiled):
+    def check(function, *inputs):
+        function = torch.compile(function, backend="aot_eager", fullgraph=True) if compiled else function
+        assert torch.autograd.gradcheck(function, inputs)
+
+    check(lambda x: ops.affine(x, 3.0, shift=1.0), doubles(2, 3, grad=True))  # another function of the library
+    check(lambda x, y: ops.dot(x, y), doubles(4, grad=True), doubles(4, grad=True))
+    check(lambda x, w: ops.weighted(x, w), doubles(4, grad=True), doubles(4, grad=True))  # a Python function
+    check(lambda x: ops.weighted(x), doubles(4, grad=True))
+    check(lambda x, w: ops.weighted(x, w), doubles(4), doubles(4, grad=True))
+
+
+def test_gradients_with_strides_reach_a_function_that_wants_none(ops):
+    x = doubles(2, 3, grad=True)
+    ops.affine(x).sum().backward()  # an expanded 1
+    assert torch.equal(x.grad, torch.full_like(x, 2))
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+def test_setup_context_of_ones_own(kernels):
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0]
+
+    ops = tenon.torch_ops(kernels, "tenon_setup", backward={"plain": (backward, setup)})
+    x = doubles(3, grad=True)
+    ops.plain(x).sum().backward()
+    assert torch.equal(x.grad, x.detach())
+    ops.unload()
+
+
+def test_gradients_are_not_lost(ops):
+    x = doubles(3, grad=True)
+    y = ops.plain(x)
+    with pytest.raises(RuntimeError, match="plain has no backward"):
+        y.sum().backward()
+    with torch.no_grad():
+        assert not ops.plain(x).requires_grad
+    for call in (lambda: ops.twice(x * 1), lambda: ops.add_to(doubles(3), x), lambda: ops.by_keyword(1.0, x=x)):
+        with pytest.raises(RuntimeError, match="requires grad.*detach"):
+            call()
+        with pytest.raises(Exception, match="requires grad.*detach"):
+            torch.compile(call, backend="aot_eager", fullgraph=True)()
+
+
+def test_what_was_saved_may_not_be_written(ops):
+    x, y = doubles(3, grad=True), doubles(3)
+    z = x * y
+    ops.add_to(y, y.clone())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    with torch.inference_mode():
+        ops.twice(doubles(3))
+
+
+def test_vmap(ops):
+    x = doubles(3, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that a loop is slow
+        assert torch.equal(torch.vmap(ops.plain)(x), x)
+        with pytest.raises(RuntimeError):
+            torch.vmap(lambda y: ops.add_to(doubles(4), y))(x)
+
+
+# ----------------------------------------------------------------------------------------------------------- example
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    source = EXAMPLE / "kernels.c"
+    command = re.search(r"^ \* +(cc .* kernels\.c -o kernels\.so -lm)$", source.read_text(), re.M)[1]
+    command = command.replace("$(python -m tenon cflags)", shlex.quote(f"-I{ROOT / 'core/include'}"))
+    folder = tmp_path_factory.mktemp("example")
+    subprocess.run(command.replace("kernels.c", shlex.quote(str(source)), 1), shell=True, cwd=folder, check=True)
+    return folder / "kernels.so"
+
+
+def rms_norm(x, weight=None, eps=1e-6):
+    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return y if weight is None else y * weight
+
+
+def test_the_example_is_right(example):
+    ops = tenon.torch_ops(tenon.load(example), "tenon_example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
+    for weight in (None, torch.randn(5, requires_grad=True)):
+        x = torch.randn(7, 5, requires_grad=True)
+        given = [x] if weight is None else [x, weight]
+        torch.testing.assert_close(ops.rms_norm(*given), rms_norm(*given))
+        factor = torch.randn(7, 5)
+        found = torch.autograd.grad((ops.rms_norm(*given) * factor).sum(), given)
+        torch.testing.assert_close(found, torch.autograd.grad((rms_norm(*given) * factor).sum(), given))
+        torch.library.opcheck(torch.ops.tenon_example.rms_norm.default, tuple(given))
+    ops.unload()
+
+
+def test_the_example_trains(example):
+    paths = [str(pathlib.Path(tenon.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, str(EXAMPLE / "train.py"), str(example)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", done.stdout).groups())
+    assert last < first / 5 and "learned too: True" in done.stdout
+
+
+def test_the_strides_of_an_argument_are_kept_by_the_compiler(ops):
+    def function(x):
+        return ops.strides((x + 1).t()), ops.strides((x * 2).relu())
+
+    x = torch.ones(4, 6)
+    for found, expected in zip(torch.compile(function, fullgraph=True)(x), function(x)):
+        assert found.tolist() == expected.tolist()
+
+
+def test_the_gpu_script_skips_here():
+    if torch.cuda.is_available():
+        pytest.skip("it would run")
+    done = subprocess.run([sys.executable, str(EXAMPLE / "run.py")], capture_output=True, text=True, check=True)
+    assert "skipped" in done.stdout

@@ -1,0 +1,188 @@
+"""Every operator of torch's, from C."""
+
+import pytest
+import tenon_torch_probe as probe
+import torch
+
+UNLOCKED = probe.info()["calls_unlocked"]
+
+
+def call(name, overload, *args, results=1, unlocked=0):
+    got = probe.call(name, overload, args, results, unlocked)
+    return got[0] if results == 1 else got
+
+
+@pytest.fixture
+def x():
+    return torch.arange(6.0).reshape(2, 3)
+
+
+CASES = {
+    "tensors": (lambda x: call("aten::mul", "Tensor", x, x), lambda x: x * x),
+    "a Scalar": (lambda x: call("aten::mul", "Scalar", x, 2.5), lambda x: x * 2.5),
+    "a Scalar's default": (lambda x: call("aten::add", "Tensor", x, x), lambda x: x + x),
+    "a keyword Scalar": (lambda x: call("aten::add", "Tensor", x, x, 3), lambda x: x + 3 * x),
+    "an int": (lambda x: call("aten::select", "int", x, 1, 2), lambda x: x[:, 2]),
+    "a negative int": (lambda x: call("aten::softmax", "int", x, -1), lambda x: x.softmax(-1)),
+    "a float": (lambda x: call("aten::nan_to_num", "", x, 0.5), lambda x: x.nan_to_num(0.5)),
+    "an int for a float": (lambda x: call("aten::nan_to_num", "", x, 1), lambda x: x.nan_to_num(1)),
+    "ints": (lambda x: call("aten::reshape", "", x, ("ints", 3, 2)), lambda x: x.reshape(3, 2)),
+    "optional ints": (lambda x: call("aten::sum", "dim_IntList", x, ("ints", 1), True), lambda x: x.sum(1, True)),
+    "no optional ints": (lambda x: call("aten::sum", "dim_IntList", x, None), lambda x: x.sum()),
+    "an optional dtype": (
+        lambda x: call("aten::sum", "", x, ("dtype", "f64")),
+        lambda x: x.sum(dtype=torch.float64),
+    ),
+    "a dtype": (lambda x: call("aten::to", "dtype", x, ("dtype", "bf16")), lambda x: x.to(torch.bfloat16)),
+    "a device": (
+        lambda x: call("aten::to", "device", x, ("device", 1, 0), ("dtype", "i32")),
+        lambda x: x.to("cpu", torch.int32),
+    ),
+    "a str": (lambda x: call("aten::gelu", "", x, "tanh"), lambda x: torch.nn.functional.gelu(x, approximate="tanh")),
+    "a str's default": (lambda x: call("aten::gelu", "", x), lambda x: torch.nn.functional.gelu(x)),
+    "a list of tensors": (lambda x: call("aten::cat", "", ("tensors", x, x), 1), lambda x: torch.cat([x, x], 1)),
+    "an empty default list": (lambda x: call("aten::roll", "", x, ("ints", 1)), lambda x: x.roll(1)),
+    "None in a list": (
+        lambda x: call("aten::index", "Tensor", x, ("tensors", None, torch.tensor([0, 2]))),
+        lambda x: x[:, torch.tensor([0, 2])],
+    ),
+    "an optional tensor": (
+        lambda x: call("aten::clamp", "Tensor", x, torch.tensor(1.0), torch.tensor(2.0)),
+        lambda x: x.clamp(1, 2),
+    ),
+    "no optional tensor": (lambda x: call("aten::clamp", "Tensor", x, torch.tensor(1.0)), lambda x: x.clamp(min=1)),
+    "a memory format": (
+        lambda x: call("aten::clone", "", x.reshape(1, 2, 3, 1), "channels_last"),
+        lambda x: x.reshape(1, 2, 3, 1).clone(memory_format=torch.channels_last),
+    ),
+    "floats": (
+        lambda x: call("aten::upsample_nearest2d", "vec", x.reshape(1, 1, 2, 3), None, ("floats", 2.0, 2.0)),
+        lambda x: torch.nn.functional.interpolate(x.reshape(1, 1, 2, 3), scale_factor=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arguments(name, x):
+    ours, theirs = CASES[name]
+    got, wanted = ours(x), theirs(x)
+    assert got.dtype == wanted.dtype and got.stride() == wanted.stride() and torch.equal(got, wanted)
+
+
+def test_defaults_in_between(x):
+    values, indices = call("aten::topk", "", x, 2, ..., False, results=2)
+    wanted = x.topk(2, largest=False)
+    assert torch.equal(values, wanted.values) and torch.equal(indices, wanted.indices)
+
+
+def test_results(x):
+    parts = call("aten::split", "Tensor", x, 1)
+    assert [part.tolist() for part in parts] == [part.tolist() for part in x.split(1)]
+    assert call("aten::size", "int", x, 1) == 3
+    assert call("aten::is_conj", "", x) is False
+    assert call("aten::equal", "", x, x) is True
+    assert call("aten::item", "", torch.tensor(2.5)) == 2.5
+    assert call("aten::item", "", torch.tensor(2)) == 2
+    assert call("aten::q_scale", "", torch.quantize_per_tensor(x, 0.5, 0, torch.qint8)) == 0.5
+    assert call("aten::topk", "", x, 2).shape == (2, 2)  # the second is dropped
+    assert probe.call("aten::topk", "", (x, 2), 0) == ()
+
+
+def test_in_place_returns_the_same_object(x):
+    y = call("aten::relu_", "", x)
+    assert y is x
+
+
+def test_counts(x):
+    before = x._use_count()
+    for _ in range(100):
+        call("aten::mul", "Tensor", x, x)
+        call("aten::add", "Tensor", x, x)
+        call("aten::cat", "", ("tensors", x, x))
+        call("aten::clamp", "Tensor", x, x)
+        call("aten::split", "Tensor", x, 1)
+    assert x._use_count() == before
+
+
+def test_autograd(x):
+    x.requires_grad_()
+    y = call("aten::mul", "Tensor", x, x)
+    assert type(y.grad_fn).__name__ == "MulBackward0"
+    y.sum().backward()
+    assert torch.equal(x.grad, 2 * x)
+    with torch.no_grad():
+        assert call("aten::mul", "Tensor", x, x).grad_fn is None
+
+
+def test_a_c_function_that_calls_operators():
+    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(probe.square_plus, (x, y))
+    assert torch.autograd.gradgradcheck(probe.square_plus, (x, y))
+
+
+def test_a_model_that_trains_with_it():
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.zeros(3))
+    x = torch.randn(64, 3)
+    target = x @ torch.tensor([1.0, -2.0, 3.0])
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        product = call("aten::mv", "", x, weight)
+        error = product - target
+        probe.square_plus(error, torch.zeros(())).mean().backward()
+        optimizer.step()
+    assert torch.allclose(weight.detach(), torch.tensor([1.0, -2.0, 3.0]), atol=1e-3)
+
+
+def test_without_the_lock(x):
+    assert probe.unlocked("aten::mul", "Tensor") == UNLOCKED
+    assert probe.unlocked("aten::add", "Tensor") is False
+    if not UNLOCKED:
+        with pytest.raises(RuntimeError, match="does not hold the interpreter's lock"):
+            call("aten::mul", "Tensor", x, x, unlocked=1)
+        return
+    assert torch.equal(call("aten::mul", "Tensor", x, x, unlocked=1), x * x)
+    with pytest.raises(RuntimeError, match="aten::add.Tensor: .* does not hold the interpreter's lock"):
+        call("aten::add", "Tensor", x, x, unlocked=1)
+    with pytest.raises(RuntimeError, match="aten::sigmoid has not been used yet"):
+        call("aten::sigmoid", "", x, unlocked=1)
+    probe.unlocked("aten::sigmoid", "")
+    assert torch.equal(call("aten::sigmoid", "", x, unlocked=1), x.sigmoid())
+
+
+def test_custom_operators(x):
+    with torch.library._scoped_library("tenon_test", "DEF") as library:
+        library.define("twice(Tensor x, int times=2) -> Tensor")
+        library.impl("twice", lambda x, times=2: x * times, "CPU")
+        assert torch.equal(call("tenon_test::twice", "", x), 2 * x)
+        assert torch.equal(call("tenon_test::twice", "", x, 3), 3 * x)
+
+
+def test_a_python_operators_exception(x):
+    with torch.library._scoped_library("tenon_sad", "DEF") as library:
+        library.define("fail(Tensor x) -> Tensor")
+
+        def fail(x):
+            raise KeyError("no such thing")
+
+        library.impl("fail", fail, "CPU")
+        with pytest.raises(RuntimeError, match="no such thing"):
+            call("tenon_sad::fail", "", x)
+    assert torch.equal(call("aten::neg", "", x), -x)
+
+
+def test_modes_and_subclasses_are_honoured(x):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        call("aten::mul", "Tensor", x, x)
+    assert "aten.mul.Tensor" in seen
