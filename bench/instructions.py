@@ -1,6 +1,6 @@
 """Instruction counts by callgrind: what one warm call spends inside the C function, on ours and on the limit.
 
-callgrind collects only while one of ENTRIES is running, so that neither Python's loop nor its call of the function is
+callgrind collects only while the C function is running, so that neither Python's loop nor its call of the function is
 in the count; what our code calls (NumPy, torch, CPython) is. The counts repeat exactly.
 """
 import os
@@ -13,6 +13,7 @@ import tempfile
 import building
 
 CALLS = 1000
+SECONDS = 900  # for one process under callgrind
 # (operation, producer, contender): (the C function that is entered, the Python call)
 PATHS = {
     ("borrow", "numpy", "tenon"): ("bench_borrow", "crossing.borrow(n)"),
@@ -35,14 +36,17 @@ PATHS = {
     ("borrow", "torch", "limit"): ("table_borrow", "limit.table_borrow(t)"),
     ("import and release", "torch", "limit"): ("table_owned", "limit.table_owned(t)"),
 }
+# One process for each set: a name that is an entry in one may be a kernel's in another.
+SETS = [[key for key in PATHS if key[1] == "numpy" and key[2] != "C by hand"],
+        [key for key in PATHS if key[2] == "C by hand"],
+        [key for key in PATHS if key[1] == "torch"]]
 # Calls before the counting: the caches of types, of torch's functions and of Python's own are filled.
 CODE = """
 import sys
 sys.dont_write_bytecode = True
 sys.path[:0] = [{bench!r}, {own!r}]
 import building, numpy, tenon
-if {torch}:
-    import torch
+mark = building.load_file({mark!r})
 crossing = building.load_file({own!r} + "/crossing.so")
 limit = building.load_file({c!r} + "/limit.so")
 hand = building.load_file({c!r} + "/kernels.so", "kernels")
@@ -50,58 +54,75 @@ kernels = tenon.load({kernels!r})
 n, n2, n3 = (numpy.arange(6, dtype="float32").reshape(2, 3) for _ in range(3))
 v, w = (numpy.arange(6, dtype="float32") for _ in range(2))
 if {torch}:
+    import torch
     t, tv, tw = torch.arange(6.0).reshape(2, 3), torch.arange(6.0), torch.arange(6.0)
-for _ in range({calls}):
-    {call}
+for number, call in enumerate({calls!r}):
+    run = eval(f"lambda: {{call}}")
+    for _ in range({count}):
+        run()
+    mark.begin()
+    for _ in range({count}):
+        run()
+    mark.end(f"path {{number}}")
 """
 
 
-def collect(python, folder, key, calls, out):
-    """Instructions of `calls` calls, the warm-up included."""
-    entry, call = PATHS[key]
-    code = CODE.format(bench=str(building.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), calls=calls,
-                       kernels=str(folder / "tenon/kernels.so"), call=call, torch=key[1] == "torch")
-    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={entry}",
-               f"--callgrind-out-file={out}", str(python), "-c", code]
+def collect(python, folder, keys, out):
+    """Run the calls under callgrind, which writes a file for each."""
+    code = CODE.format(bench=str(building.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), count=CALLS,
+                       kernels=str(folder / "tenon/kernels.so"), mark=str(folder / "mark.so"),
+                       calls=[PATHS[key][1] for key in keys], torch=keys[0][1] == "torch")
+    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={out}/callgrind",
+               *sorted({f"--toggle-collect={PATHS[key][0]}" for key in keys}), str(python), "-c", code]
     # Python's hashes, and with them the paths through its dicts, are the same in every run.
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300,
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS,
                             env={**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"})
-    found = re.search(r"Collected : (\d+)", result.stderr)
-    if result.returncode or not found:
+    if result.returncode:
         raise building.NotHere((result.stderr.strip().splitlines() or ["callgrind failed"])[-1])
-    return int(found.group(1))
 
 
 def by_function(path):
-    """{(function, object): own instructions} of a callgrind file."""
+    """[[function, library, own instructions a call]] of a callgrind file, the dearest first."""
     text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", str(path)], capture_output=True,
                           text=True).stdout
-    found = {}
+    counts, libraries = {}, {}
     for line in text.splitlines():
-        match = re.match(r"\s*([\d,]+)\s+\([\d. ]+%\)\s+(?:\S+:)(\S.*?)(?:'\d+)?(?: \[(.*)\])?$", line)
+        match = re.match(r"\s*([\d,]+)\s+\([\d. ]+%\)\s+\S+?:(\S.*?)(?: \[(.*)\])?$", line)
         if match and "PROGRAM" not in line:
-            key = match.group(2), pathlib.Path(match.group(3) or "").name
-            found[key] = found.get(key, 0) + int(match.group(1).replace(",", ""))
-    return found
+            name = re.sub(r"'\d+$", "", match.group(2))
+            counts[name] = counts.get(name, 0) + int(match.group(1).replace(",", ""))
+            if match.group(3):
+                libraries[name] = pathlib.Path(match.group(3)).name
+    return sorted(([name, libraries.get(name, ""), round(value / CALLS, 1)] for name, value in counts.items()
+                   if value >= CALLS), key=lambda part: -part[2])
+
+
+def total(path):
+    return int(re.search(r"^(?:totals|summary): (\d+)", path.read_text(), re.M).group(1))
 
 
 def count(python, folder):
     """({path: instructions a call}, {path: [[function, library, instructions]]}, a reason or None)."""
     if not shutil.which("valgrind"):
         return {}, {}, "valgrind is not here"
-    counted, layers, reason = {}, {}, None
-    with tempfile.TemporaryDirectory() as temporary:
-        few, many = (pathlib.Path(temporary) / name for name in ("few", "many"))
-        for key in PATHS:
+    counted, layers, reasons = {}, {}, []
+    try:
+        building.extension(python, ["cc"], folder / "mark.so", [building.BENCH / "mark.c"], "-O2")
+    except building.NotHere as problem:
+        return {}, {}, str(problem)
+    for keys in SETS:
+        with tempfile.TemporaryDirectory() as out:
             try:
-                less = collect(python, folder, key, CALLS, few)
-                more = collect(python, folder, key, 2 * CALLS, many)
+                collect(python, folder, keys, out)
             except (building.NotHere, subprocess.TimeoutExpired) as problem:
-                reason = f"{', '.join(key)}: {problem}"[:200]
+                reasons.append(f"{keys[0][1]}: {problem}"[:200])
                 continue
-            counted[key] = round((more - less) / CALLS, 1)
-            if key[2] == "tenon":
-                before, after = by_function(few), by_function(many)
-                parts = [[*name, round((value - before.get(name, 0)) / CALLS, 1)] for name, value in after.items()]
-                layers[", ".join(key[:2])] = sorted((part for part in parts if part[2] >= 1), key=lambda part: -part[2])
-    return counted, layers, reason
+            for path in pathlib.Path(out).iterdir():
+                label = re.search(r"^desc: Trigger: .*path (\d+)", path.read_text(), re.M)
+                if not label:
+                    continue
+                key = keys[int(label.group(1))]
+                counted[key] = round(total(path) / CALLS, 1)
+                if key[2] == "tenon":
+                    layers[", ".join(key[:2])] = by_function(path)
+    return counted, layers, "; ".join(reasons) or None

@@ -1,4 +1,4 @@
-"""Writes the README's numbers between their markers, from bench/results/latest.json.
+"""Writes the numbers of README.md and docs/performance.md between their markers, from bench/results/latest.json.
 
     readme.py [--check]
 
@@ -42,9 +42,11 @@ def machine(results):
     return f"{words['cores']} cores of an {words['cpu']}, Python {words['python']}, {packages}"
 
 
-BLOCKS = {"crossings": crossings, "functions": lambda results: tables.functions(results, spread=False),
-          "copies": tables.copies, "once": tables.once, "machine": machine,
-          "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
+FILES = ("README.md", "docs/performance.md")
+BLOCKS = {"layers": tables.layers, "crossings": crossings,
+          "functions": lambda results: tables.functions(results, spread=False),
+          "copies": tables.copies,
+          "once": tables.once, "machine": machine, "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
 
 
 def text_of(name, results):
@@ -55,7 +57,7 @@ def text_of(name, results):
     if kind in ("ns", "times") and len(place) == 3 and found.get(tuple(place), {}).get("ns"):
         value = found[tuple(place)]["ns"]
         return tables.number(value if kind == "ns" else value / found[place[0], place[1], "tenon"]["ns"])
-    raise ValueError(f"README.md: nothing measured is called bench:{name}")
+    raise ValueError(f"nothing measured is called bench:{name}")
 
 
 def filled(text, results):
@@ -69,15 +71,16 @@ def filled(text, results):
 
 def main():
     results = json.loads((ROOT / "bench/results/latest.json").read_text())
-    readme = ROOT / "README.md"
-    before = readme.read_text()
-    after = filled(before, results)
-    if not MARKER.search(before):
-        sys.exit("README.md has no marker")
-    if "--check" in sys.argv[1:]:
-        sys.exit("README.md does not show the numbers of bench/results/latest.json; run bench/readme.py"
-                 if before != after else 0)
-    readme.write_text(after)
+    stale = []
+    for name in FILES:
+        before = (ROOT / name).read_text()
+        after = filled(before, results)
+        if before != after:
+            stale.append(name)
+            if "--check" not in sys.argv[1:]:
+                (ROOT / name).write_text(after)
+    print(", ".join(stale) + (": stale" if "--check" in sys.argv[1:] else ": written") if stale else "all as measured")
+    sys.exit(1 if stale and "--check" in sys.argv[1:] else 0)
 
 
 if __name__ == "__main__":

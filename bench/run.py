@@ -1,6 +1,6 @@
 """The benchmark: builds every peer, measures every group in a process of its own, writes the results.
 
-    run.py [--quick] [--group NAME]... [--instructions] [--all] [--out FOLDER]
+    run.py [--quick] [--group NAME]... [--instructions] [--out FOLDER]
 
 Without --group the results are bench/results/latest.json, docs/benchmarks.md and docs/benchmarks.svg; with --group, or
 with --out, they go to that folder (build/bench/results by default), so that a part never replaces the whole.
@@ -91,10 +91,6 @@ class Run:
 
     def build(self, python, folder, names):
         for name in names:
-            peer_file = building.PEERS / name / "peer.py"
-            if "ONLY_WITH_ALL" in peer_file.read_text() and not self.options.all:
-                self.problem(name, "only with --all: it needs another torch and five minutes")
-                continue
             self.progress.say(f"building {name}")
             built = building.build(name, python, folder)
             if "reason" in built:
@@ -220,7 +216,6 @@ def main():
     parser.add_argument("--quick", action="store_true", help="about two minutes")
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this group; may be repeated")
     parser.add_argument("--instructions", action="store_true", help="count instructions with callgrind too")
-    parser.add_argument("--all", action="store_true", help="peers whose build is long, too")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the results")
     options = parser.parse_args()
     load = os.getloadavg()[0]

@@ -145,6 +145,16 @@ def instructions(results):
          f"{row['instructions']:,.0f}", number(row["ns"])] for row in rows]) if rows else ""
 
 
+def layers(results):
+    """A table for each path: where its instructions go, function by function."""
+    parts = []
+    for path, functions in results.get("layers", {}).items():
+        total = sum(count for *_, count in functions)
+        parts.append(f"### {path}: {total:,.0f} instructions\n" + table(["function", "in", "instructions"], [
+            [f"`{name}`", library, f"{count:,.0f}"] for name, library, count in functions[:12]]))
+    return "\n\n".join(parts)
+
+
 def sections(results):
     """[(title, text)] of everything that was measured."""
     found = []
@@ -166,7 +176,7 @@ def sections(results):
     add("Sizes", simple(results, "sizes", title="owned import and release (nanobind: borrow)"))
     add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))
     add("Paid once", once(results), "The same extension, saxpy and dot, in each. Import: in a fresh process, after what its "
-        "users have loaded anyway (NumPy or torch).")
+        "users have loaded anyway (NumPy or torch; tvm-ffi imports torch itself where it is installed, which is not counted).")
     add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"))
     add("Copies", copies(results), "`tenon_copy` on one thread: its time as a part of `numpy.copyto`'s and "
         "`torch.Tensor.copy_`'s (less is better). Reversed: torch has no negative strides, its figure is `aten::flip.out`.")

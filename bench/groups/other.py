@@ -28,7 +28,7 @@ def imports(folder):
         "nanobind": ("import building", file.format(str(folder / "nanobind/kernels.so"), "kernels")),
         "pybind11": ("import building", file.format(str(folder / "pybind11/kernels.so"), "kernels")),
         "Cython": ("import building, numpy", file.format(str(folder / "cython/kernels.so"), "kernels")),
-        "tvm-ffi": ("", f"import tvm_ffi; tvm_ffi.load_module({str(folder / 'tvm_ffi/kernels.so')!r})"),
+        "tvm-ffi": ("import torch", f"import tvm_ffi; tvm_ffi.load_module({str(folder / 'tvm_ffi/kernels.so')!r})"),
         "torch C++ extension": ("import building, torch",
                                 file.format(str(folder / "torch_cpp/kernels/torch_kernels.so"), "torch_kernels")),
     }

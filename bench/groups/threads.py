@@ -7,6 +7,7 @@ import time
 from groups.arrays import make, pick
 
 SHOWN = ("tenon", "limit", "C by hand", "nanobind", "pybind11", "tvm-ffi")
+PEERS = ("tenon", "c", "nanobind", "pybind11", "tvm_ffi")
 LONG = 1 << 22  # elements: enough work that letting the lock go pays
 
 
@@ -40,22 +41,23 @@ def takes(function, arguments):
 
 
 def threads_group(session):
-    contenders = [(name, operations) for name, operations in session.contenders() if name in SHOWN]
+    contenders = [(name, operations) for name, operations in session.contenders(only=PEERS) if name in SHOWN]
     free = not getattr(sys, "_is_gil_enabled", lambda: True)()
     producer = "numpy, free-threaded" if free else "numpy"
-    rounds = 2 if session.plan.quick else 9
-    plans = (("borrow", "borrow", make("numpy", 1), 10_000),
-             ("dot of 6", "dot", make("numpy", 2, (6,)), 10_000),
+    rounds = 5 if session.plan.quick else 9
+    calls = 10_000 if session.plan.quick else 100_000
+    plans = (("borrow", "borrow", make("numpy", 1), calls),
+             ("dot of 6", "dot", make("numpy", 2, (6,)), calls),
              ("dot of 4,194,304", "dot", make("numpy", 2, (LONG,)), 4))
     session.say(total=3 * len(plans))
-    for title, key, arguments, calls in plans:
+    for title, key, arguments, count_of_calls in plans:
         rows = {name: function for name, operations in contenders
                 if (function := pick(operations, key, "numpy")) and takes(function, arguments)}
         for count in (1, 2, 4):
             samples = {name: [] for name in rows}
             for _ in range(rounds):
                 for name, function in rows.items():
-                    samples[name].append(rush(function, arguments, count, calls))
+                    samples[name].append(rush(function, arguments, count, count_of_calls))
             for name, values in samples.items():
                 session.row(f"{title}, {count} threads", producer, name, ns=min(values),
                             median=statistics.median(values),

@@ -29,22 +29,63 @@ static tenon_status not_a_library(tenon_error *err, const char *why)
     return tenon_error_set(err, TENON_EINVAL, "it is no shared library that can be loaded here: %s", why);
 }
 
-/* Each segment that is mapped must lie inside the file, and one must say how to link it. */
-static tenon_status check_segments(const unsigned char *bytes, size_t size, uint64_t at, uint64_t width, uint64_t count,
+enum { LOAD = 1, DYNAMIC = 2, INTERP = 3, GNU_STACK = 0x6474e551 };
+
+/* A program header. */
+typedef struct segment {
+    uint64_t type, offset, address, file_size, memory_size, align;
+} segment;
+
+static segment segment_at(const unsigned char *bytes, size_t at)
+{
+    return (segment){number_at(bytes, at, 4),      number_at(bytes, at + 8, 8),  number_at(bytes, at + 16, 8),
+                     number_at(bytes, at + 32, 8), number_at(bytes, at + 40, 8), number_at(bytes, at + 48, 8)};
+}
+
+/* Whether what the loader reads at this address is mapped by one of the `count` headers. */
+static bool is_mapped(const unsigned char *headers, uint64_t count, segment part)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        segment load = segment_at(headers, (size_t)i * 56);
+        if (load.type == LOAD && part.address >= load.address && part.memory_size <= load.memory_size &&
+            part.address - load.address <= load.memory_size - part.memory_size &&
+            (part.type != DYNAMIC || part.address - load.address == part.offset - load.offset))
+            return true;
+    }
+    return false;
+}
+
+/* Each segment that is mapped must lie inside the file and where the loader can put it, what the loader reads must be
+ * mapped, and one must say how to link it. */
+static tenon_status check_segments(const unsigned char *bytes, size_t size, uint64_t at, uint64_t count,
                                    tenon_error *err)
 {
-    enum { LOAD = 1, DYNAMIC = 2 };
+    const uint64_t most = (uint64_t)1 << 46; /* of addresses that a process has */
     bool loads = false, dynamic = false;
+    uint64_t end = 0;
     for (uint64_t i = 0; i < count; i++) {
-        size_t header = (size_t)(at + i * width);
-        uint64_t type = number_at(bytes, header, 4), offset = number_at(bytes, header + 8, 8);
-        uint64_t length = number_at(bytes, header + 32, 8);
-        if (type != LOAD && type != DYNAMIC)
+        segment s = segment_at(bytes, (size_t)(at + i * 56));
+        if (s.type != LOAD && s.type != DYNAMIC) {
+            bool read = s.type != 0 && s.type != INTERP && s.type != GNU_STACK && s.memory_size;
+            if (read && !is_mapped(bytes + at, count, s))
+                return not_a_library(err, "its headers are damaged; build it again");
             continue;
-        if (offset > size || length > size - offset)
+        }
+        if (s.offset > size || s.file_size > size - s.offset)
             return not_a_library(err, "the file is cut off; build it again");
-        loads |= type == LOAD;
-        dynamic |= type == DYNAMIC;
+        bool fits = s.address < most && s.memory_size < most && s.memory_size >= s.file_size;
+        if (s.type == LOAD) {
+            bool aligned = s.align >= 4096 && (s.align & (s.align - 1)) == 0 && s.align <= (uint64_t)1 << 30 &&
+                           (s.address - s.offset) % s.align == 0;
+            if (!fits || !aligned || s.address < end)
+                return not_a_library(err, "its headers are damaged; build it again");
+            end = s.address + s.memory_size;
+            loads = true;
+        } else {
+            if (!fits || s.file_size % 16 || s.file_size == 0 || !is_mapped(bytes + at, count, s))
+                return not_a_library(err, "its headers are damaged; build it again");
+            dynamic = true;
+        }
     }
     return loads && dynamic ? TENON_OK : not_a_library(err, "it has nothing to load; link it with -shared");
 }
@@ -68,7 +109,7 @@ tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *e
     uint64_t at = number_at(bytes, 32, 8), width = number_at(bytes, 54, 2), count = number_at(bytes, 56, 2);
     if (width != PROGRAM_HEADER || count == 0 || at > size || count * width > size - at)
         return not_a_library(err, "the file is cut off; build it again");
-    return check_segments(bytes, size, at, width, count, err);
+    return check_segments(bytes, size, at, count, err);
 }
 
 #else

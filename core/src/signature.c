@@ -65,6 +65,8 @@ static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out
         return tenon__parse_fail(&c->p, w.at, "expected the name of a %s", of_what);
     if (w.length >= TENON_NAME_SIZE)
         return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
+    if (w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
+        return tenon__parse_fail(&c->p, w.at, "a name that starts with '__' belongs to the runtime");
     if (is_reserved(w))
         return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
     *out = w;
@@ -385,6 +387,8 @@ static tenon_status take_result(compiler *c)
     tenon_signature *out = c->out;
     tenon__word w = tenon__peek_word(p);
     size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    if (tenon__word_is(w, "None"))
+        return tenon__parse_fail(p, w.at, "a function without results has no '->'");
     bool named = w.length && p->text[after] == ':';
     tenon_status status = TENON_OK;
     if (out->nresults == TENON_MAX_RESULTS)
@@ -487,6 +491,8 @@ static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_
         if (spec->dims[i].kind == TENON__DIM_STAR && !(bound.stars >> spec->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at, "no argument says what '*%s' is",
                                      names->stars[spec->dims[i].slot]);
+    if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
+        return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' are for what is written: 'rw', or a result");
     if (!(spec->flags & TENON_SPEC_INPLACE))
         return TENON_OK;
     for (int32_t i = 0; i < c->out->nparams; i++) {

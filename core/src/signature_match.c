@@ -155,10 +155,11 @@ static tenon_status bind_and_check(const tenon_signature *s, const tenon_value *
 
 static bool same_view(const tenon_view *a, const tenon_view *b)
 {
-    size_t bytes = (size_t)a->ndim * sizeof(int64_t);
-    return a->data == b->data && a->byte_offset == b->byte_offset && tenon_dtype_equal(a->dtype, b->dtype) &&
-           a->ndim == b->ndim &&
-           (bytes == 0 || (memcmp(a->shape, b->shape, bytes) == 0 && memcmp(a->strides, b->strides, bytes) == 0));
+    bool same = a->data == b->data && a->byte_offset == b->byte_offset && tenon_dtype_equal(a->dtype, b->dtype) &&
+                a->ndim == b->ndim;
+    for (int32_t i = 0; same && i < a->ndim; i++) /* the stride of a dimension of size 1 means nothing */
+        same = a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->strides[i] == b->strides[i]);
+    return same;
 }
 
 /* Whether what is written under `spec` may share memory with the argument `name`. */

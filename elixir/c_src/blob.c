@@ -102,7 +102,7 @@ static ERL_NIF_TERM make_dtype_name(ErlNifEnv *env, tenon_dtype dtype)
     static const struct {
         const char *from;
         const char *to;
-    } names[] = {{"f32", "float"}, {"f64", "double"}, {"f16", "half"}, {"u8", "byte"},        {"i8", "char"},
+    } names[] = {{"f32", "float"}, {"f64", "double"}, {"f16", "half"}, {"u8", "byte"},      {"i8", "char"},
                  {"i16", "short"}, {"i32", "int"},    {"i64", "long"}, {"bf16", "bfloat16"}},
       prefixes[] = {{"f", "float"}, {"u", "uint"}, {"c", "complex"}};
     char name[32], full[40];

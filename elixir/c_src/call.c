@@ -145,6 +145,28 @@ static bool is_nx(ErlNifEnv *env, ERL_NIF_TERM term)
            enif_is_identical(module, enif_make_atom(env, "Elixir.Nx.Tensor"));
 }
 
+/* A %Tenon.Tensor{}, pinned, with its storage noted. */
+static bool view_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term, bool written, tenon_nif_operand *o)
+{
+    tenon_nif_reader *r = &f->reader;
+    const tenon_signature *s = f->function->signature;
+    const char *name = s->params[index].name;
+    o->pinned = enif_is_map(r->env, term) ? tenon_nif_tensor_pin(r->env, term, s->name, name, &r->error) : NULL;
+    if (!o->pinned) {
+        if (is_nx(r->env, term))
+            r->error = enif_make_atom(r->env, "nx");
+        else if (!tenon_nif_is_tensor(r->env, term))
+            r->error = tenon_nif_wrong_kind(r->env, f->function, index, term);
+        return false;
+    }
+    tenon_nif_storage *storage = o->pinned->storage;
+    o->view = *tenon_tensor_view(o->pinned->tensor);
+    if (written && (storage->readonly || tenon_nif_frozen(storage)))
+        o->view.flags |= TENON_READ_ONLY;
+    note_storage(f, storage, name, written);
+    return true;
+}
+
 static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
 {
     tenon_nif_reader *r = &f->reader;
@@ -155,29 +177,10 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     int arity;
     bool written = param->spec->flags & TENON_SPEC_WRITE;
     o->pinned = NULL;
-    if (enif_get_tuple(r->env, term, &arity, &parts)) {
-        if (arity != 3) {
-            r->error = tenon_nif_wrong_kind(r->env, f->function, index, term);
-            return false;
-        }
-        if (!view_binary(f, index, parts, &o->view))
-            return false;
-        f->noperands++;
-    } else if (tenon_nif_is_tensor(r->env, term)) {
-        o->pinned = tenon_nif_tensor_pin(r->env, term, s->name, param->name, &r->error);
-        if (!o->pinned)
-            return false;
-        f->noperands++;
-        tenon_nif_storage *storage = o->pinned->storage;
-        o->view = *tenon_tensor_view(o->pinned->tensor);
-        if (written && (storage->readonly || tenon_nif_frozen(storage)))
-            o->view.flags |= TENON_READ_ONLY;
-        note_storage(f, storage, param->name, written);
-    } else {
-        r->error =
-            is_nx(r->env, term) ? enif_make_atom(r->env, "nx") : tenon_nif_wrong_kind(r->env, f->function, index, term);
+    bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && arity == 3;
+    if (!(tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o)))
         return false;
-    }
+    f->noperands++;
     if (written)
         o->view.flags |= TENON_VIEW_WRITTEN;
     f->args[index] = (tenon_value){.kind = TENON_KIND_TENSOR, .as.view = &o->view};

@@ -83,9 +83,9 @@ static const small_float *small_float_of(tenon_dtype dtype)
 {
     static const small_float half = {5, 10, 15, IEEE}, brain = {8, 7, 127, IEEE};
     static const small_float eights[] = {
-        [TENON_CODE_F8_E3M4] = {3, 4, 3, IEEE},          [TENON_CODE_F8_E4M3] = {4, 3, 7, IEEE},
-        [TENON_CODE_F8_E4M3B11FNUZ] = {4, 3, 11, FNUZ},  [TENON_CODE_F8_E4M3FN] = {4, 3, 7, FN},
-        [TENON_CODE_F8_E4M3FNUZ] = {4, 3, 8, FNUZ},      [TENON_CODE_F8_E5M2] = {5, 2, 15, IEEE},
+        [TENON_CODE_F8_E3M4] = {3, 4, 3, IEEE},         [TENON_CODE_F8_E4M3] = {4, 3, 7, IEEE},
+        [TENON_CODE_F8_E4M3B11FNUZ] = {4, 3, 11, FNUZ}, [TENON_CODE_F8_E4M3FN] = {4, 3, 7, FN},
+        [TENON_CODE_F8_E4M3FNUZ] = {4, 3, 8, FNUZ},     [TENON_CODE_F8_E5M2] = {5, 2, 15, IEEE},
         [TENON_CODE_F8_E5M2FNUZ] = {5, 2, 16, FNUZ},
     };
     if (dtype.code == TENON_CODE_FLOAT && dtype.bits == 16)
@@ -118,7 +118,9 @@ static bool encode(const small_float *format, double value, unsigned *out)
     unsigned sign = 1u << magnitude_bits, all = sign - 1;
     unsigned infinity = ((1u << format->exponent_bits) - 1) << format->fraction_bits;
     if (isnan(value)) {
-        *out = format->family == FNUZ ? sign : format->family == FN ? all : infinity | 1u << (format->fraction_bits - 1);
+        *out = format->family == FNUZ ? sign
+               : format->family == FN ? all
+                                      : infinity | 1u << (format->fraction_bits - 1);
         return true;
     }
     if (!signbit(value))

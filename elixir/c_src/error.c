@@ -22,8 +22,8 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
     memcpy(enif_make_new_binary(env, size, &message), text, size);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
     ERL_NIF_TERM keys[] = {a->__struct__, a->__exception__, a->reason, a->message, a->function, a->argument};
-    ERL_NIF_TERM values[] = {
-        a->error_module, a->yes, reason, message, atom_or_nil(env, function), atom_or_nil(env, argument)};
+    ERL_NIF_TERM values[] = {a->error_module,           a->yes, reason, message, atom_or_nil(env, function),
+                             atom_or_nil(env, argument)};
     enif_make_map_from_arrays(env, keys, values, sizeof keys / sizeof *keys, &error);
     return enif_make_tuple2(env, a->error, error);
 }

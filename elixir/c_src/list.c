@@ -205,9 +205,9 @@ TENON_NIF(to_list)
     const tenon_view *view = tenon_tensor_view(tensor->tensor);
     if (!tenon_device_on_host(view->device)) {
         ERL_NIF_TERM device = tenon_nif_make_device(env, view->device);
-        result = tenon_nif_error(
-            env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device), "to_list",
-            "tensor", "to_list(): argument 'tensor' is in memory that the CPU cannot read");
+        result =
+            tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device),
+                            "to_list", "tensor", "to_list(): argument 'tensor' is in memory that the CPU cannot read");
     } else if (!tenon_nif_type_has_terms(view->dtype)) {
         result = tenon_nif_bad_type(env, tenon_nif_make_type(env, view->dtype), "to_list", "tensor");
     } else if (makes_many(view)) {

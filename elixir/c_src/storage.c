@@ -164,8 +164,7 @@ bool tenon_nif_frozen(tenon_nif_storage *storage)
     return atomic_load_explicit(&storage->state, memory_order_relaxed) & FROZEN;
 }
 
-ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function,
-                                    const char *argument)
+ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function, const char *argument)
 {
     bool busy = access == TENON_NIF_BUSY;
     return tenon_nif_error(env, busy ? tenon_nif_atoms.busy : tenon_nif_atoms.readonly, function, argument,
@@ -210,7 +209,13 @@ bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
  * version, the tag and the number of words. `name` is NULL where the term is no reference. */
 static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes, const char **name, size_t *length)
 {
-    enum { VERSION_MAGIC = 131, NEWER_REFERENCE_EXT = 90, ATOM_EXT = 100, ATOM_UTF8_EXT = 118, SMALL_ATOM_UTF8_EXT = 119 };
+    enum {
+        VERSION_MAGIC = 131,
+        NEWER_REFERENCE_EXT = 90,
+        ATOM_EXT = 100,
+        ATOM_UTF8_EXT = 118,
+        SMALL_ATOM_UTF8_EXT = 119
+    };
     *name = NULL;
     if (!enif_is_ref(env, reference) || !enif_term_to_binary(env, reference, bytes))
         return;

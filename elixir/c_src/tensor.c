@@ -95,11 +95,10 @@ bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtyp
         return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
     if (__builtin_mul_overflow(numel, dtype.bits / 8, &expected) || (uint64_t)expected != bytes.size) {
         ERL_NIF_TERM wanted = enif_make_int64(env, expected), got = enif_make_uint64(env, bytes.size);
-        return set_error(error,
-                         tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, wanted, got),
-                                         function, argument,
-                                         "%s(): argument '%s': the shape and type need %" PRId64 " bytes, got %zu",
-                                         function, argument, expected, bytes.size));
+        return set_error(
+            error, tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, wanted, got), function,
+                                   argument, "%s(): argument '%s': the shape and type need %" PRId64 " bytes, got %zu",
+                                   function, argument, expected, bytes.size));
     }
     size_t need = natural_alignment(dtype), rest = (uintptr_t)bytes.data % need;
     ErlNifEnv *own;
@@ -267,9 +266,9 @@ TENON_NIF(to_binary)
     size_t size = (size_t)tenon_view_nbytes(view);
     if (!tenon_device_on_host(view->device)) {
         ERL_NIF_TERM device = tenon_nif_make_device(env, view->device);
-        result = tenon_nif_error(
-            env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device), function,
-            "tensor", "to_binary(): argument 'tensor' is in memory that the CPU cannot read");
+        result =
+            tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device),
+                            function, "tensor", "to_binary(): argument 'tensor' is in memory that the CPU cannot read");
     } else if (copy != TENON_NIF_COPY_ALWAYS && !(why = why_copy(view, tensor->storage, &text))) {
         tenon_nif_access access = tenon_nif_freeze(tensor->storage);
         result = access == TENON_NIF_GRANTED ? tenon_nif_ok(env, show(env, view, size, tensor->storage))

@@ -3,8 +3,7 @@
 #include <inttypes.h>
 
 /* What each view does to a pinned tensor: *out is a new tensor of the core, or the result is {:error, …}. */
-typedef ERL_NIF_TERM (*view_maker)(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[],
-                                   tenon_tensor **out);
+typedef ERL_NIF_TERM (*view_maker)(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out);
 
 static ERL_NIF_TERM make_view(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, view_maker maker)
 {
@@ -39,11 +38,11 @@ static void replace(tenon_tensor *pinned, tenon_tensor **current, tenon_tensor *
 static ERL_NIF_TERM bad_slice(ErlNifEnv *env, const char *argument, int32_t axis, int64_t start, int64_t length,
                               int64_t step, int64_t size)
 {
-    return tenon_nif_error(
-        env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), "slice", argument,
-        "slice(): axis %" PRId32 " has %" PRId64 " elements: start %" PRId64 ", length %" PRId64 " and stride %" PRId64
-        " reach outside, or are negative",
-        axis, size, start, length, step);
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), "slice",
+                           argument,
+                           "slice(): axis %" PRId32 " has %" PRId64 " elements: start %" PRId64 ", length %" PRId64
+                           " and stride %" PRId64 " reach outside, or are negative",
+                           axis, size, start, length, step);
 }
 
 static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
@@ -67,8 +66,8 @@ static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TE
         int64_t start = given[0][axis], length = given[1][axis], step = given[2][axis], size = view->shape[axis], stop;
         const char *argument = start < 0 || start > size ? "starts" : step < 1 ? "strides" : "lengths";
         /* As in Nx `length` counts what the slice spans, and the stride leaves elements out. */
-        bool fits = start >= 0 && length >= 0 && step >= 1 && !__builtin_add_overflow(start, length, &stop) &&
-                    stop <= size;
+        bool fits =
+            start >= 0 && length >= 0 && step >= 1 && !__builtin_add_overflow(start, length, &stop) && stop <= size;
         if (!fits || tenon_tensor_slice(current, axis, start, stop, step, &next, &err)) {
             replace(tensor, &current, NULL);
             return fits ? tenon_nif_core_error(env, &err, "slice", argument)

@@ -41,7 +41,11 @@ defmodule Tenon.ExchangeTest do
       assert take.(:bad_version) == {:badarg, :resource}
       assert take.(:bad_shape) == {:badarg, :resource}
       assert take.(:lanes) == {:unsupported_type, :f32x2}
-      assert eventually(fn -> match?({_, ^on_scheduler, _}, OtherNif.counts()) and elem(OtherNif.counts(), 0) == deleted + 3 end)
+
+      assert eventually(fn ->
+               match?({_, ^on_scheduler, _}, OtherNif.counts()) and elem(OtherNif.counts(), 0) == deleted + 3
+             end)
+
       assert take.(:nothing) == {:failed, -1}
       assert take.(:busy) == :busy
       source = OtherNif.source(1)
@@ -107,12 +111,15 @@ defmodule Tenon.ExchangeTest do
 
       results =
         1..200
-        |> Task.async_stream(fn _ ->
-          with {:ok, held} <- OtherNif.hold(tensor.ref, 1) do
-            Process.sleep(1)
-            OtherNif.drop(held)
-          end
-        end, max_concurrency: 50)
+        |> Task.async_stream(
+          fn _ ->
+            with {:ok, held} <- OtherNif.hold(tensor.ref, 1) do
+              Process.sleep(1)
+              OtherNif.drop(held)
+            end
+          end,
+          max_concurrency: 50
+        )
         |> Enum.map(fn {:ok, result} -> result end)
 
       assert :ok in results

@@ -85,6 +85,18 @@ defmodule Tenon.LibraryLoadingTest do
     defp key(functions), do: Bitwise.bsl(id(functions), 20)
   end
 
+  test "a NIF that is loaded again knows its libraries and handles" do
+    module = define!(new_module(), path: Build.build!("kernels", Build.source("kernels.c")))
+    counter = module.counter_new!(7)
+
+    for number <- 7..9 do
+      :code.purge(Tenon.Nif)
+      {:module, Tenon.Nif} = :code.load_file(Tenon.Nif)
+      :code.purge(Tenon.Nif)
+      assert module.counter_next!(counter) == number
+    end
+  end
+
   describe "a library that is not there" do
     test "when the module is loaded: each call says so" do
       path = answer!(unique("gone"), 1)
@@ -187,6 +199,28 @@ defmodule Tenon.LibraryLoadingTest do
     end
   end
 
+  test "where no copy can be made the file itself is opened, once" do
+    path = answer!(unique("place"), 1)
+    newer = File.read!(answer!(unique("newer"), 2))
+
+    code = """
+    describe = fn -> Tenon.Nif.library_describe(#{inspect(path)}) end
+    {:ok, _} = describe.()
+    {:ok, _} = describe.()
+    File.rm!(#{inspect(path)})
+    File.write!(#{inspect(path)}, #{inspect(newer, limit: :infinity)})
+    {:error, error} = describe.()
+    IO.write(error.message)
+    """
+
+    script = path <> ".exs"
+    File.write!(script, code)
+    ebin = Application.app_dir(:tenon, "ebin")
+    {output, 0} = System.cmd("elixir", ["-pa", ebin, script], env: [{"TMPDIR", "/no/such"}], stderr_to_stdout: true)
+    assert output =~ "an older build is open under its name"
+    assert output =~ "no folder for a copy can be made: No such file or directory"
+  end
+
   describe "names" do
     defp named!(signatures) do
       entries = Enum.map_join(signatures, ", ", &~s|TENON_FUNCTION("#{&1}", f, NULL)|)
@@ -200,7 +234,6 @@ defmodule Tenon.LibraryLoadingTest do
     test "that cannot be are refused, with a way out" do
       for {signature, hint} <- [
             {"module_info()", "rename: [module_info: :c_module_info]"},
-            {"__info__(x: int)", "rename: [__info__: :c___info__]"},
             {"FooBar()", ~s|rename: ["FooBar": :foo_bar]|},
             {"_()", "rename: [_: :c__]"},
             {"unquote(x: int)", "rename: [unquote: :c_unquote]"}
@@ -265,7 +298,7 @@ defmodule Tenon.LibraryLoadingTest do
       file = path <> ".tenon"
       File.write!(file, text)
       module = define!(new_module(), path: path, signatures: file)
-      assert module.__info__(:functions) == Tenon.LibraryTest.Kernels.__info__(:functions)
+      assert module.__info__(:functions) == define!(new_module(), path: path).__info__(:functions)
       assert module.echo_enum!(:größe) == :größe
     end
   end

@@ -204,6 +204,8 @@ defmodule Tenon.LibraryTest do
       assert Tenon.to_list(Kernels.echo_tensor!({part, :f32, {3}})) == [1.0, 2.0, 3.0]
       <<_::3, odd::binary-size(12), _::bits>> = <<0::3, floats::binary, 0::5>>
       assert Tenon.to_list(Kernels.echo_tensor!({odd, :f32, {3}})) == [1.0, 2.0, 3.0]
+      <<_, doubles::binary-size(800), _::binary>> = :binary.copy(<<0>>, 808)
+      assert Kernels.misaligned({doubles, :f64, {100}}) == {:ok, 0}
       large = :binary.copy(<<1, 0, 0, 0>>, 50_000)
       <<_, large_part::binary>> = <<0, large::binary>>
       assert Tenon.to_binary!(Kernels.echo_tensor!({large_part, :s32, {50_000}})) == large
@@ -305,6 +307,17 @@ defmodule Tenon.LibraryTest do
       assert Kernels.scale(x, 2) == :ok
     end
 
+    test "a storage that is read and written by one call is written" do
+      x = f32([1, 2, 3, 4])
+      {low, high} = {Tenon.slice!(x, [0], [2]), Tenon.slice!(x, [2], [2])}
+      task = Task.async(fn -> Kernels.hold_both(low, high) end)
+      Build.until(fn -> Kernels.is_holding!() end)
+      assert reason(Kernels.add(low, low)) == :busy
+      Kernels.let_go!()
+      assert Task.await(task) == :ok
+      assert {:ok, _} = Kernels.add(low, low)
+    end
+
     test "a tensor that is released during a call is there until its end" do
       x = f32([1, 2])
       task = Task.async(fn -> Kernels.hold_read(x) end)
@@ -348,7 +361,7 @@ defmodule Tenon.LibraryTest do
           [fn -> 1 end, 2 ** 100, [nil], %{__struct__: Tenon.Tensor}, {"", {:f, 32}, {0}}, List.duplicate(1, 5000)]
 
       :rand.seed(:exsss, {1, 2, 3})
-      waits = [:hold_read, :hold_written, :hold_read!, :hold_written!]
+      waits = [:hold_read, :hold_written, :hold_both, :hold_read!, :hold_written!, :hold_both!]
 
       for {name, arity} <- Kernels.__info__(:functions), name not in waits, _ <- 1..50 do
         arguments = for _ <- 1..arity//1, do: Enum.random(garbage)
@@ -468,7 +481,7 @@ defmodule Tenon.LibraryTest do
 
   test "nothing stays" do
     :erlang.garbage_collect()
-    before = Tenon.stats().live
+    before = Map.take(Tenon.stats(), [:live, :bytes])
 
     in_process(fn ->
       for _ <- 1..100 do
@@ -476,9 +489,10 @@ defmodule Tenon.LibraryTest do
         Kernels.add(x, f32([1]))
         Kernels.scale(x, 2)
         Kernels.fail(1, "x")
+        assert reason(Kernels.fail_late(10)) == {:failed, :einval}
       end
     end)
 
-    Build.until(fn -> Tenon.stats().live == before end)
+    Build.until(fn -> Map.take(Tenon.stats(), [:live, :bytes]) == before end)
   end
 end

@@ -118,7 +118,12 @@ defmodule Tenon.LifetimeTest do
     defp on_node(encoded, name) do
       own = Atom.to_string(node())
       tags = [<<100, byte_size(own)::16, own::binary>>, <<119, byte_size(own), own::binary>>]
-      new = if byte_size(name) < 256, do: <<119, byte_size(name), name::binary>>, else: <<118, byte_size(name)::16, name::binary>>
+
+      new =
+        if byte_size(name) < 256,
+          do: <<119, byte_size(name), name::binary>>,
+          else: <<118, byte_size(name)::16, name::binary>>
+
       assert :binary.matches(encoded, tags) != []
       :binary.replace(encoded, tags, new, [:global])
     end

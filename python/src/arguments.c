@@ -159,7 +159,8 @@ static int too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObje
     else
         PyOS_snprintf(takes, sizeof takes, "from %d to %d", s->nrequired, s->npositional);
     PyErr_Format(PyExc_TypeError, "%s() takes %s positional argument%s but %zd%s %s given", s->name, takes,
-                 s->npositional == 1 ? "" : "s", nargs, more, nargs == 1 && !named ? "was" : "were");
+                 s->npositional == 1 && s->nrequired == 1 ? "" : "s", nargs, more,
+                 nargs == 1 && !named ? "was" : "were");
     return -1;
 }
 

@@ -188,6 +188,11 @@ PyObject *tenon__py_torch_alias(PyObject *object);
 /* Refuse what torch hands out but is no plain memory: conj, neg, and requires_grad where it is written. */
 int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
 
+/* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. */
+int tenon__py_torch_tangent(PyObject *object);
+/* Raise the version counter of a tensor that was written; nothing for other objects. Keeps a pending exception. -1 with
+ * an exception. */
+int tenon__py_torch_written(PyObject *object);
 /* A new tensor on the CPU or a CUDA device, borrowed: a new reference, or NULL without an exception where this torch has
  * no C functions for it, or they failed: torch.empty knows. */
 PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
@@ -197,6 +202,8 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
 
 /* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
 void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
+/* Whether it is an array of JAX's that is gone; then the pending exception, which would not say so, is cleared. */
+bool tenon__py_framework_is_deleted_jax(PyObject *object);
 /* The framework of the object's type; -1 with an exception. */
 int tenon__py_framework(PyObject *object);
 /* As tenon_py_empty, for the result of a function that runs on `device`: `like` may also be the name of a framework, or

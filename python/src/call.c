@@ -33,6 +33,9 @@ static int meet_device(tenon__py_frame *f, const tenon_parameter *param, const t
 /* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
 static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
 {
+    if (tenon__py_framework_is_deleted_jax(object))
+        return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
+                                        "this JAX array was deleted or given away (donated)");
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -84,16 +87,44 @@ static int borrow_tensor(tenon__py_frame *f, const tenon_parameter *param, PyObj
     return 0;
 }
 
-static int take_arguments(tenon__py_frame *f)
+static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    int status = borrow_tensor(f, param, object, &f->args[i]);
+    if (!f->like && status == 0) {
+        int framework = tenon__py_framework(object);
+        status = framework < 0 ? -1 : 0;
+        f->like = framework > TENON__PY_IN_NONE ? object : NULL;
+    }
+    return status;
+}
+
+/* An argument that was left out, or None where that is allowed; false: it is another one. */
+static inline bool take_nothing(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    if (!object) {
+        f->args[i] = param->value;
+        return true;
+    }
+    if (object != Py_None || !(param->flags & TENON_PARAMETER_OPTIONAL))
+        return false;
+    f->args[i].kind = TENON_KIND_NONE;
+    f->args[i].flags = 0;
+    return true;
+}
+
+static int take_tensors(tenon__py_frame *f, int32_t before)
 {
     const tenon_signature *s = f->function->signature;
     PyTypeObject *ndarray = tenon__py_ndarray;
-    for (int32_t i = 0; i < s->nparams; i++) {
+    for (int32_t i = 0; i < before; i++) {
         const tenon_parameter *param = &s->params[i];
         PyObject *object = f->given[i];
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-        int status = 0;
-        if (object && param->spec && Py_TYPE(object) == ndarray && tenon__py_borrow_numpy_quick(object, borrowed)) {
+        if (!param->spec)
+            continue;
+        if (object && Py_TYPE(object) == ndarray && tenon__py_borrow_numpy_quick(object, borrowed)) {
             /* The commonest case: nothing to ask, nothing to hold, since the caller does. */
             borrowed->object = NULL;
             f->nborrowed++;
@@ -101,27 +132,46 @@ static int take_arguments(tenon__py_frame *f)
             f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
             if (!f->like)
                 f->like = object;
-        } else if (!object) {
-            f->args[i] = param->value;
-        } else if (object == Py_None && (param->flags & TENON_PARAMETER_OPTIONAL)) {
-            f->args[i].kind = TENON_KIND_NONE;
-            f->args[i].flags = 0;
-        } else if (param->kind == TENON_KIND_TENSOR) {
-            status = borrow_tensor(f, param, object, &f->args[i]);
-            if (!f->like && status == 0) {
-                int framework = tenon__py_framework(object);
-                status = framework < 0 ? -1 : 0;
-                f->like = framework > TENON__PY_IN_NONE ? object : NULL;
-            }
-        } else {
-            status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
-            if (status < 0)
-                tenon__py_note_argument(f->function, param->name);
-        }
-        if (status < 0)
+        } else if (!take_nothing(f, i, object) && take_tensor(f, i, object) < 0) {
             return -1;
+        }
     }
     return 0;
+}
+
+/* Everything else first: Python code may run there (__index__, __float__), and what it does to an array is done before
+ * that is borrowed. */
+static int take_others(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        PyObject *object = f->given[i];
+        if (param->spec || take_nothing(f, i, object) ||
+            tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]) == 0)
+            continue;
+        tenon__py_note_argument(f->function, param->name);
+        /* Of two mistakes the first is told. */
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        if (take_tensors(f, i) < 0) {
+            Py_XDECREF(type);
+            Py_XDECREF(value);
+            Py_XDECREF(traceback);
+        } else {
+            PyErr_Restore(type, value, traceback);
+        }
+        return -1;
+    }
+    return 0;
+}
+
+static int take_arguments(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->ntensors < s->nparams && take_others(f) < 0)
+        return -1;
+    return take_tensors(f, s->nparams);
 }
 
 /* What a user of that framework writes to get the dtype that is wanted; "" where nothing is sure. */
@@ -130,7 +180,8 @@ static void dtype_advice(const tenon_parameter *param, PyObject *object, char *b
     char name[64];
     buffer[0] = '\0';
     int framework = tenon__py_framework(object);
-    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1)
+    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1 ||
+        param->spec->dtypes.items[0].lanes != 1)
         return;
     tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
     if (framework == TENON__PY_IN_TORCH)
@@ -220,6 +271,10 @@ static int take_out(tenon__py_frame *f, PyObject *object)
 static int prepare_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
+    if (f->out && f->wanted_like) {
+        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' exclude each other: pass one of them", s->name);
+        return -1;
+    }
     if (f->wanted_like)
         f->like = f->wanted_like;
     if (f->out)
@@ -238,6 +293,10 @@ static int prepare_results(tenon__py_frame *f)
         }
         if (tenon__py_make_result(f, i, dtype, ndim, shape) < 0)
             return -1;
+        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, &err)) {
+            tenon_py_raise(&err);
+            return -1;
+        }
     }
     return 0;
 }
@@ -276,8 +335,13 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
             return PyUnicode_FromString(param->choices[value->as.integer]);
         return PyErr_Format(PyExc_RuntimeError, "%s(): its code gave result %d the choice %lld of %d",
                             f->function->signature->name, (int)index, (long long)value->as.integer, (int)param->count);
-    case TENON_KIND_STR:
-        return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+    case TENON_KIND_STR: {
+        PyObject *text = PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+        if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+            PyErr_Format(PyExc_RuntimeError, "%s(): its code gave result %d a text that is no UTF-8",
+                         f->function->signature->name, (int)index);
+        return text;
+    }
     default:
         return result_missing(f, index);
     }
@@ -359,6 +423,19 @@ static int run(tenon__py_frame *f)
     return -1;
 }
 
+/* torch counts what is written, so that autograd notices: what a function writes counts too, also where it failed. */
+static int tell_written(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_spec *spec = s->params[i].spec;
+        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR &&
+            tenon__py_torch_written(f->given[i]) < 0)
+            return -1;
+    }
+    return f->out ? tenon__py_torch_written(f->out) : 0;
+}
+
 static PyObject *call_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
@@ -383,9 +460,12 @@ static PyObject *call_in(tenon__py_frame *f)
     f->call.dims = f->bindings.dims;
     f->call.types = f->bindings.types;
     f->call.device = f->device;
-    if (prepare_results(f) < 0 || run(f) < 0)
+    if (prepare_results(f) < 0)
         return NULL;
-    return all_results(f);
+    int done = run(f);
+    if ((s->nwritten || f->out) && tell_written(f) < 0)
+        return NULL;
+    return done < 0 ? NULL : all_results(f);
 }
 
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

@@ -253,6 +253,25 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 /* ------------------------------------------------------------------------------------------- results of functions */
 
+bool tenon__py_framework_is_deleted_jax(PyObject *object)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *answer =
+        tenon__py_framework(object) == TENON__PY_IN_JAX ? PyObject_CallMethod(object, "is_deleted", NULL) : NULL;
+    bool deleted = answer && PyObject_IsTrue(answer) == 1;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    if (!deleted) {
+        PyErr_Restore(type, value, traceback);
+        return false;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return true;
+}
+
 int tenon__py_framework(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -295,8 +314,15 @@ PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype 
         if (array)
             return array;
     }
-    if (like && !PyUnicode_Check(like) && !PyModule_Check(like))
-        return tenon_py_empty(like, dtype, ndim, shape, out);
+    if (like && !PyUnicode_Check(like) && !PyModule_Check(like)) {
+        tenon_device where;
+        int owner = tenon__py_framework(like);
+        if (owner < 0 || (owner == TENON__PY_IN_NONE && device_of_like(like, &where) < 0))
+            return NULL;
+        if (owner != TENON__PY_IN_NONE || !tenon_device_on_host(where))
+            return tenon_py_empty(like, dtype, ndim, shape, out);
+        like = NULL; /* a buffer is nobody's: as if it were not given */
+    }
     int framework = TENON__PY_IN_NONE;
     if (like) {
         framework = framework_by_name(like);

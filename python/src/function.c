@@ -183,6 +183,7 @@ static void function_dealloc(PyObject *object)
     Py_XDECREF(self->module_name);
     Py_XDECREF(self->result_type);
     Py_XDECREF(self->requires_grad);
+    Py_XDECREF(self->current_level);
     PyMem_Free(self->doc);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
@@ -238,12 +239,14 @@ static PyObject *named_results(const tenon_signature *s, PyObject *module_name)
     }
     PyObject *collections = names ? PyImport_ImportModule("collections") : NULL;
     PyObject *make = collections ? PyObject_GetAttrString(collections, "namedtuple") : NULL;
-    PyObject *arguments = make ? Py_BuildValue("(sO)", s->name, names) : NULL;
+    PyObject *own_name = make ? PyUnicode_FromFormat("%s_result", s->name) : NULL;
+    PyObject *arguments = own_name ? PyTuple_Pack(2, own_name, names) : NULL;
     PyObject *keywords = arguments ? Py_BuildValue("{sO}", "module", module_name) : NULL;
     PyObject *type = keywords ? PyObject_Call(make, arguments, keywords) : NULL;
     Py_XDECREF(names);
     Py_XDECREF(collections);
     Py_XDECREF(make);
+    Py_XDECREF(own_name);
     Py_XDECREF(arguments);
     Py_XDECREF(keywords);
     return type;
@@ -272,7 +275,8 @@ static int fill_function(tenon__py_function *self)
         if (!(self->names[i] = PyUnicode_InternFromString(name)))
             return -1;
     }
-    if (!(self->requires_grad = PyUnicode_InternFromString("requires_grad")))
+    if (!(self->requires_grad = PyUnicode_InternFromString("requires_grad")) ||
+        !(self->current_level = PyUnicode_InternFromString("_current_level")))
         return -1;
     if (s->named_results && !(self->result_type = named_results(s, self->module_name)))
         return -1;
@@ -307,7 +311,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->function = function;
     self->signature = signature;
     self->doc = NULL;
-    self->result_type = self->requires_grad = NULL;
+    self->result_type = self->requires_grad = self->current_level = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);
     for (Py_ssize_t i = 0; i < names; i++)

@@ -1,39 +1,93 @@
-/* Gradients are never lost silently: autograd does not see what a C function does. */
+/* Gradients are never lost silently: no framework sees what a C function does. */
 #include "host.h"
 
-/* Whether the tensor is one that autograd follows now: 1, 0, or -1 with an exception. */
-static int is_followed(PyObject *object, PyObject *requires_grad)
+/* Whether autograd records now: 1, 0, or -1 with an exception. */
+static int autograd_records(void)
 {
-    PyObject *answer = PyObject_GetAttr(object, requires_grad);
-    int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
-    Py_XDECREF(answer);
-    if (truth < 1)
-        return truth;
     PyObject *torch = tenon__py_loaded("torch");
     PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
-    truth = enabled ? PyObject_IsTrue(enabled) : PyErr_Occurred() ? -1 : 0;
+    int truth = enabled ? PyObject_IsTrue(enabled) : PyErr_Occurred() ? -1 : 0;
     Py_XDECREF(torch);
     Py_XDECREF(enabled);
     return truth;
+}
+
+/* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
+static int requires_grad(PyObject *object, PyObject *name)
+{
+    PyObject *answer = PyObject_GetAttr(object, name);
+    int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
+    Py_XDECREF(answer);
+    return truth;
+}
+
+/* Whether forward-mode differentiation goes on anywhere: 1, 0, or -1 with an exception. The module's names are kept, since
+ * finding a module costs more than the rest of the check. */
+static int in_dual_level(const tenon__py_function *function)
+{
+    PyObject *names = atomic_load_explicit(&function->library->forward_ad, memory_order_acquire);
+    if (!names) {
+        PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
+        if (!module)
+            return PyErr_Occurred() ? -1 : 0;
+        PyObject *expected = NULL;
+        names = PyModule_GetDict(module);
+        Py_INCREF(names);
+        if (!atomic_compare_exchange_strong(&function->library->forward_ad, &expected, names)) {
+            Py_DECREF(names);
+            names = expected;
+        }
+        Py_DECREF(module);
+    }
+    PyObject *level = PyDict_GetItemWithError(names, function->current_level);
+    return level && PyLong_Check(level) ? PyLong_AsLong(level) >= 0 : PyErr_Occurred() ? -1 : 0;
+}
+
+static int check_torch(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    int followed = requires_grad(object, function->requires_grad);
+    if (followed > 0)
+        followed = autograd_records();
+    if (followed > 0)
+        return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
+                                        "it requires grad, and autograd does not see what this function does; pass "
+                                        "x.detach(), use torch.no_grad(), "
+                                        "or register a backward with tenon.torch_ops()");
+    int tangent = followed < 0 ? -1 : in_dual_level(function);
+    if (tangent > 0)
+        tangent = tenon__py_torch_tangent(object);
+    if (tangent > 0)
+        return tenon__py_argument_error(
+            function, argument, PyExc_RuntimeError,
+            "it carries a tangent (torch.autograd.forward_ad), which this function does not "
+            "see; pass unpack_dual(x).primal");
+    return tangent;
+}
+
+/* A gradient tape of TensorFlow's that watches the tensor. Its question is not public: without it there is no check. */
+static int check_tensorflow(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    PyObject *module = tenon__py_loaded("tensorflow.python.eager.record");
+    PyObject *answer = module ? PyObject_CallMethod(module, "should_record_backprop", "((O))", object) : NULL;
+    int watched = answer ? PyObject_IsTrue(answer) : 0;
+    Py_XDECREF(module);
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    if (watched <= 0)
+        return 0;
+    return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
+                                    "a GradientTape watches it, and does not see what this function does; pass "
+                                    "tf.stop_gradient(x), or call it outside of the tape");
 }
 
 int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object)
 {
     if (!tenon__py_checks_gradients(function))
         return 0;
-    if (Py_TYPE(object) != tenon__py_torch_tensor) {
-        tenon__py_kind room;
-        const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-        if (!kind)
-            return -1;
-        if (!(kind->ways & TENON__PY_TORCH))
-            return 0;
-    }
-    int followed = is_followed(object, function->requires_grad);
-    if (followed > 0)
-        return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
-                                        "it requires grad, and autograd does not see what this function does; pass "
-                                        "x.detach(), use torch.no_grad(), "
-                                        "or register a backward with tenon.torch_ops()");
-    return followed;
+    int framework = tenon__py_framework(object);
+    if (framework == TENON__PY_IN_TORCH)
+        return check_torch(function, argument, object);
+    if (framework == TENON__PY_IN_TENSORFLOW)
+        return check_tensorflow(function, argument, object);
+    return framework < 0 ? -1 : 0;
 }

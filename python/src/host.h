@@ -11,6 +11,7 @@ typedef struct tenon__py_library {
     _Atomic int64_t count;
     const tenon_module *module;
     void *state;
+    _Atomic(PyObject *) forward_ad; /* the names of torch.autograd.forward_ad, once a tensor of torch's has come */
 } tenon__py_library;
 
 tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
@@ -26,10 +27,11 @@ typedef struct tenon__py_function {
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
     PyObject *result_type;   /* of named results, or NULL */
-    PyObject *requires_grad; /* the name, interned: it is asked of every torch tensor */
-    bool takes_out;          /* one result, a tensor */
-    bool takes_like;         /* a tensor among the results */
-    PyObject *names[];       /* of the parameters, interned, then "out" and "like" */
+    PyObject *requires_grad; /* names, interned: they are asked for with every torch tensor */
+    PyObject *current_level;
+    bool takes_out;    /* one result, a tensor */
+    bool takes_like;   /* a tensor among the results */
+    PyObject *names[]; /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
 /* Whether the function checks the gradients of what it is given. */

@@ -21,6 +21,7 @@ void tenon__py_library_release(tenon__py_library *library)
         library->module->unload(library->state);
         PyErr_Restore(type, value, traceback);
     }
+    Py_XDECREF(atomic_load(&library->forward_ad));
     free(library);
 }
 
@@ -33,6 +34,7 @@ static tenon__py_library *library_new(const tenon_module *module)
     atomic_init(&library->count, 1);
     library->module = module;
     library->state = NULL;
+    atomic_init(&library->forward_ad, NULL);
     if (!module->load || tenon__py_call_load(module, &library->state) == 0)
         return library;
     free(library);
@@ -47,6 +49,20 @@ static int add_text(PyObject *object, const char *name, const char *text)
     return status;
 }
 
+/* The type of named results stands beside its function, so that results of an importable module can be pickled. */
+static int add_result_type(PyObject *object, PyObject *builtin)
+{
+    PyObject *info = PyObject_GetAttrString(builtin, "__self__");
+    PyObject *type = info ? ((tenon__py_function *)info)->result_type : NULL;
+    PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
+    int status = info && (!type || name) ? 0 : -1;
+    if (name && !PyObject_HasAttr(object, name))
+        status = PyObject_SetAttr(object, name, type);
+    Py_XDECREF(info);
+    Py_XDECREF(name);
+    return status;
+}
+
 static int add_functions(PyObject *object, tenon__py_library *library, PyObject *name)
 {
     for (int64_t i = 0; i < library->module->nfunctions; i++) {
@@ -57,6 +73,8 @@ static int add_functions(PyObject *object, tenon__py_library *library, PyObject 
             PyErr_Format(PyExc_ImportError, "there are two functions '%U'", function_name);
         else if (function_name)
             status = PyObject_SetAttr(object, function_name, function);
+        if (status == 0)
+            status = add_result_type(object, function);
         Py_XDECREF(function);
         Py_XDECREF(function_name);
         if (status < 0)

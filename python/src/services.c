@@ -50,6 +50,9 @@ static tenon_status host_fail(tenon_call *call, tenon_status status, const char 
     if (length)
         memcpy(f->error.message, message, length);
     f->error.message[length] = '\0';
+    if (length == 0)
+        snprintf(f->error.message, sizeof f->error.message, "it failed with %s and gave no reason",
+                 tenon_status_name(status));
     return status;
 }
 
@@ -119,8 +122,9 @@ static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, teno
 static tenon_status host_result_handle(tenon_call *call, int32_t index, void *object, void (*destroy)(void *))
 {
     tenon__py_frame *f = frame_of(call);
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_HANDLE || f->made[index] ||
-        !object)
+    if (index >= 0 && index < call->nresults && f->made[index])
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d twice", index);
+    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_HANDLE || !object)
         return tenon_fail(call, TENON_EFAILED, "its code gives result %d a handle that cannot be taken", index);
     attach(f);
     const char *type = f->function->signature->results[index].handle;

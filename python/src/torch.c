@@ -109,9 +109,8 @@ static int grad_mode(void)
     return on;
 }
 
-/* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. There is none outside of
- * torch.autograd.forward_ad.dual_level(). */
-static int has_tangent(PyObject *object)
+/* There is none outside of torch.autograd.forward_ad.dual_level(). */
+int tenon__py_torch_tangent(PyObject *object)
 {
     PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
     if (!module)
@@ -149,7 +148,7 @@ static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
         tenon__py_complain(PyExc_RuntimeError, object,
                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
                            "torch.no_grad()");
-    int tangent = recorded || !(borrowed->flags & TENON_PY_WRITE) ? 0 : has_tangent(object);
+    int tangent = recorded || !(borrowed->flags & TENON_PY_WRITE) ? 0 : tenon__py_torch_tangent(object);
     if (tangent > 0)
         tenon__py_complain(PyExc_RuntimeError, object,
                            "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
@@ -184,4 +183,19 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
     Py_XDECREF(guard);
     Py_XDECREF(entered);
     return result;
+}
+
+int tenon__py_torch_written(PyObject *object)
+{
+    if (Py_TYPE(object) == tenon__py_ndarray || tenon__py_framework(object) != TENON__PY_IN_TORCH)
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *module = tenon__py_loaded("torch.autograd.graph");
+    PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(done);
+    PyErr_Clear(); /* inference tensors have no counter, nor has autograd anything to do with them */
+    PyErr_Restore(type, value, traceback);
+    return 0;
 }

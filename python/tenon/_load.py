@@ -1,8 +1,10 @@
 """Opening a library of functions."""
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from types import ModuleType
@@ -12,6 +14,16 @@ from tenon._native import check_library, open_library
 
 _lock = threading.RLock()
 _opened: dict[str, str] = {}  # the file that each content was opened from, which may be gone
+
+
+def _after_fork() -> None:
+    """The thread that held the lock may be one that the child does not have."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> ModuleType:
@@ -24,6 +36,8 @@ def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> M
     Raises OSError where the file cannot be read, and ImportError where it is no such library.
     """
     origin = os.fsdecode(path)
+    if not stat.S_ISREG(os.stat(origin).st_mode) and not os.path.isdir(origin):  # a pipe would never end
+        raise OSError(errno.EINVAL, "not a regular file", origin)
     name = os.path.basename(origin).partition(".")[0]
     with open(origin, "rb") as file:
         data = file.read()

@@ -58,6 +58,11 @@ def stub(module: ModuleType, source: str) -> str:
     return _Stub(module).text(source)
 
 
+def _alias(source: str) -> str:
+    """The name of a whole module, which is not that of a function."""
+    return f"_tenon_{source.replace('.', '_')}"
+
+
 class _Stub:
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -81,7 +86,7 @@ class _Stub:
     def imports(self) -> str:
         words = sorted(self.used)
         whole = {_SOURCES[word] for word in words if word in self.functions}
-        lines = [f"import {source}\n" for source in sorted(whole)]
+        lines = [f"import {source} as {_alias(source)}\n" for source in sorted(whole)]
         for source in ("collections.abc", "typing"):
             names = [word for word in words if _SOURCES[word] == source and word not in self.functions]
             if names:
@@ -91,7 +96,7 @@ class _Stub:
     def word(self, word: str) -> str:
         """A word of _SOURCES as it has to be written where a function may have the same name."""
         self.used.add(word)
-        return f"{_SOURCES[word]}.{word}" if word in self.functions else word
+        return f"{_alias(_SOURCES[word])}.{word}" if word in self.functions else word
 
     def new_name(self, wanted: str) -> str:
         name = re.sub(r"\W", "_", wanted, flags=re.ASCII)

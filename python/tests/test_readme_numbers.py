@@ -21,18 +21,20 @@ def results():
     return json.loads(LATEST.read_text())
 
 
-def test_the_readme_shows_what_was_measured(results):
-    text = (ROOT / "README.md").read_text()
-    assert readme.MARKER.search(text), "README.md has no marker"
+@pytest.mark.parametrize("name", readme.FILES)
+def test_the_page_shows_what_was_measured(name, results):
+    text = (ROOT / name).read_text()
+    assert readme.MARKER.search(text), f"{name} has no marker"
     assert readme.filled(text, results) == text, "run bench/readme.py"
 
 
-def test_the_readme_has_no_marker_without_its_end():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("name", readme.FILES)
+def test_every_marker_has_its_end(name):
+    text = (ROOT / name).read_text()
     assert text.count("<!-- bench:") == text.count("<!-- /bench:") == len(readme.MARKER.findall(text))
 
 
-def test_the_page_is_made_from_the_same_results(results):
+def test_the_benchmarks_page_is_made_from_the_same_results(results):
     assert (ROOT / "docs/benchmarks.md").read_text() == report.markdown(results), "make bench writes it"
 
 

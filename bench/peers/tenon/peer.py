@@ -29,6 +29,7 @@ def build(python, folder):
             shutil.copy(file, target / "tenon")
         for source, name in ((bundle / "_native.c", "tenon/_native.so"), (HERE / "crossing.c", "crossing.so")):
             building.extension(python, ["cc", "-std=c11"], target / name, [source, *library], *flags, *more)
+        building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
     for name in ("kernels", "more"):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])

@@ -45,6 +45,9 @@ typedef struct tenon_nif_request {
     void *managed;
 } tenon_nif_request;
 
-#define TENON_NIF_REQUEST {sizeof(tenon_nif_request), 1, 0, TENON_NIF_UNANSWERED, 0}
+#define TENON_NIF_REQUEST                                                                                              \
+    {                                                                                                                  \
+        sizeof(tenon_nif_request), 1, 0, TENON_NIF_UNANSWERED, 0                                                       \
+    }
 
 #endif

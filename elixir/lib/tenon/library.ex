@@ -313,7 +313,7 @@ defmodule Tenon.Library do
     end
   end
 
-  @impossible ~w(module_info __info__ unquote unquote_splicing __block__ __aliases__ when _)
+  @impossible ~w(module_info unquote unquote_splicing _)
 
   defp elixir_name(name, rename, env) do
     renamed = to_string(Keyword.get(rename, String.to_atom(name), name))

@@ -103,7 +103,15 @@ defmodule Tenon.Signature do
   # signature = name "(" [params] ")" ["->" results] ["where" …]
   defp signature([name, "(" | rest], text) do
     {params, rest} = params(rest, false, [])
-    results = if match?(["->" | _], rest), do: results(tl(rest), []), else: []
+
+    results =
+      case rest do
+        ["->" | rest] -> results(rest, [])
+        ["where" | _] -> []
+        [] -> []
+        _ -> throw("expected -> or where behind the )")
+      end
+
     %__MODULE__{text: text, name: name!(name), params: params, results: results}
   end
 

@@ -84,9 +84,9 @@ static tenon_status defaults(tenon_call *call)
     int64_t length = 0, count = 0;
     const char *s = tenon_arg_str(call, 3, &length);
     const int64_t *list = tenon_arg_ints(call, 5, &count);
-    int size = snprintf(text, sizeof text, "%d %g %d %s %d %d:%d", (int)tenon_arg_int(call, 0),
-                        tenon_arg_double(call, 1), tenon_arg_bool(call, 2), s ? s : "", tenon_arg_enum(call, 4),
-                        (int)count, count ? (int)list[0] : 0);
+    int size =
+        snprintf(text, sizeof text, "%d %g %d %s %d %d:%d", (int)tenon_arg_int(call, 0), tenon_arg_double(call, 1),
+                 tenon_arg_bool(call, 2), s ? s : "", tenon_arg_enum(call, 4), (int)count, count ? (int)list[0] : 0);
     tenon_return_str(call, 0, text, (size_t)size);
     return TENON_OK;
 }
@@ -174,6 +174,19 @@ static tenon_status halves(tenon_call *call)
     memcpy(tenon_result_data(call, 0, float), copy, (size_t)half * sizeof *copy);
     memcpy(tenon_result_data(call, 1, float), copy + half, (size_t)(n - half) * sizeof *copy);
     return TENON_OK;
+}
+
+/* How far from a multiple of its elements the address is. */
+static tenon_status misaligned(tenon_call *call)
+{
+    tenon_return_int(call, 0, (int64_t)((uintptr_t)tenon_data(call, 0, double) % sizeof(double)));
+    return TENON_OK;
+}
+
+/* Its result is made already. */
+static tenon_status fail_late(tenon_call *call)
+{
+    return tenon_fail(call, TENON_EINVAL, "too late for %d elements", (int)tenon_dim(call, 0));
 }
 
 static tenon_status fail(tenon_call *call)
@@ -300,6 +313,8 @@ TENON_MODULE_STATE(
     TENON_FUNCTION("count_up(n: int) -> f32[n]", count_up, NULL),
     TENON_FUNCTION("halves(x: f32[n] c) -> f32[n // 2], f32[n - n // 2]", halves, NULL),
     TENON_FUNCTION("fail(status: int, text: str? = None)", fail, NULL),
+    TENON_FUNCTION("fail_late(n: int) -> f32[n]", fail_late, NULL),
+    TENON_FUNCTION("misaligned(x: f64[n] c) -> int", misaligned, NULL),
     TENON_FUNCTION("is_dirty(x: u8[n]) -> bool", is_dirty, NULL),
     TENON_FUNCTION("is_dirty_for_text(x: str) -> bool", is_dirty, NULL),
     TENON_FUNCTION("is_dirty_for_list(x: floats) -> bool", is_dirty, NULL),
@@ -310,6 +325,7 @@ TENON_MODULE_STATE(
     TENON_FUNCTION_FLAGS("is_dirty_never(x: u8[n]) -> bool", is_dirty, NULL, TENON_KEEP_LOCK),
     TENON_FUNCTION_FLAGS("hold_written(x: f32[n] rw)", hold, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION_FLAGS("hold_read(x: f32[n])", hold, NULL, TENON_RELEASE_LOCK),
+    TENON_FUNCTION_FLAGS("hold_both(x: f32[n], y: f32[n] rw)", hold, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("is_holding() -> bool", is_holding, NULL), TENON_FUNCTION("let_go()", let_go, NULL),
     TENON_FUNCTION("counter_new(start: int = 0) -> handle('Counter')", counter_new, "A counter."),
     TENON_FUNCTION("counter_next(counter: handle('Counter')) -> int", counter_next, "Its value, and counts."),

@@ -54,7 +54,8 @@ static void delete_block(void *self)
     block *block = ((managed_tensor *)self)->context;
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    signals_open += !sigismember(&blocked, SIGTERM) || !sigismember(&blocked, SIGCHLD) || !sigismember(&blocked, SIGINT);
+    signals_open +=
+        !sigismember(&blocked, SIGTERM) || !sigismember(&blocked, SIGCHLD) || !sigismember(&blocked, SIGINT);
     deleted_on_scheduler += enif_thread_type() != ERL_NIF_THR_UNDEFINED;
     sleep_for(block->sleep_ms);
     deleted++;

@@ -1,0 +1,102 @@
+defmodule Tenon.Nx do
+  @moduledoc """
+  To Nx and from it, without depending on it: only Nx's public functions are called, and only where it is there.
+
+  Nx needs Elixir 1.17; on older ones this module is tested with a stand-in only.
+
+  Holding an Nx tensor does not protect its memory from `Nx.backend_deallocate/1`, nor from a backend that donates its
+  buffers: whoever takes a pointer by `from_nx/2` keeps away from these.
+  """
+
+  alias Tenon.{Blob, Tensor}
+
+  @doc """
+  The tensor as one of Nx, which shows the same memory, frozen from then on: `Tenon.to_binary/2` says when that cannot
+  be, and takes the same `:copy`. A `{:bool, 8}` is a `{:u, 8}` in Nx.
+  """
+  @spec to_nx(Tensor.t(), keyword) :: Tenon.result(struct)
+  def to_nx(tensor, options \\ []) do
+    with :ok <- available(:to_nx),
+         {:ok, type} <- nx_type(tensor),
+         {:ok, binary} <- Tenon.to_binary(tensor, options) do
+      {:ok, call(:reshape, [call(:from_binary, [binary, type]), tensor.shape])}
+    end
+  end
+
+  @doc """
+  An Nx tensor as one of ours.
+
+  Without options its binary is taken: with Nx's own backend that is the memory itself, held and frozen; others copy it.
+
+  With `device:` (such as `:cpu` or `{:cuda, 0}`) the memory of another backend is shared through
+  `Nx.to_pointer(tensor, mode: :local)`, with the tensor as its owner. Nx does not say on which device a pointer is, so
+  the caller has to: with the wrong one the address means nothing.
+  """
+  @spec from_nx(struct, keyword) :: Tenon.result(Tensor.t())
+  def from_nx(tensor, options \\ []) do
+    options = Tenon.options!(options, device: nil)
+
+    with :ok <- available(:from_nx),
+         :ok <- nx_tensor(tensor) do
+      {type, shape} = {call(:type, [tensor]), call(:shape, [tensor])}
+
+      if options[:device] == nil,
+        do: Tenon.from_binary(call(:to_binary, [tensor]), type, shape: shape),
+        else: from_pointer(tensor, type, shape, options[:device])
+    end
+  end
+
+  @doc """
+  An `Nx.Pointer` to a tensor in C order, and its owner, which must be kept as long as the pointer is used.
+  """
+  @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
+  def to_pointer(tensor) do
+    with :ok <- available(:to_pointer),
+         # Nothing moves: where it would have to, this says so.
+         {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
+      address = Blob.to_blob(flat).ptr
+      {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
+    end
+  end
+
+  for {name, arity} <- [to_nx: 2, from_nx: 2, to_pointer: 1] do
+    arguments = Macro.generate_arguments(arity, __MODULE__)
+
+    if arity == 2 do
+      @doc false
+      def unquote(:"#{name}!")(tensor), do: Tenon.value!(unquote(name)(tensor))
+    end
+
+    @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
+    def unquote(:"#{name}!")(unquote_splicing(arguments)), do: Tenon.value!(unquote(name)(unquote_splicing(arguments)))
+  end
+
+  defp from_pointer(tensor, type, shape, device) do
+    pointer = call(:to_pointer, [tensor, [mode: :local]])
+    blob = %{ptr: pointer.address, shape: shape, dtype: type, device: device}
+    {:ok, Blob.from_blob(blob, owner: tensor, data_size: pointer.data_size).tensor}
+  rescue
+    error in Tenon.Error -> {:error, error}
+  end
+
+  # By apply, so that the compiler does not look for a module that need not be there.
+  defp call(function, arguments), do: apply(Nx, function, arguments)
+
+  defp available(function) do
+    if Code.ensure_loaded?(Nx),
+      do: :ok,
+      else: fail({:library, :nx}, function, nil, "Nx is not here; add it to the dependencies")
+  end
+
+  defp nx_tensor(%{__struct__: Nx.Tensor}), do: :ok
+  defp nx_tensor(_), do: fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor")
+
+  defp nx_type(%Tensor{type: {:bool, 8}}), do: {:ok, {:u, 8}}
+  defp nx_type(%Tensor{type: {kind, _} = type}) when kind in [:s, :u, :f, :bf, :c, :f8_e4m3fn], do: {:ok, type}
+  defp nx_type(%Tensor{type: type}), do: fail({:unsupported_type, type}, :to_nx, :tensor, "Nx has no such type")
+  defp nx_type(_), do: fail({:badarg, :tensor}, :to_nx, :tensor, "expected a tensor")
+
+  defp fail(reason, function, argument, why) do
+    {:error, %Tenon.Error{reason: reason, function: function, argument: argument, message: "#{function}(): #{why}"}}
+  end
+end

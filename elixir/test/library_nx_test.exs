@@ -1,0 +1,58 @@
+alias Tenon.Test.Kernels, as: Build
+
+Build.build!("kernels", Build.source("kernels.c"))
+
+# The part of Nx that is called, for those who do not have it.
+unless Code.ensure_loaded?(Nx) do
+  defmodule Nx.Tensor do
+    defstruct [:data, :type, :shape]
+  end
+
+  defmodule Nx do
+    def from_binary(binary, type), do: %Nx.Tensor{data: binary, type: type, shape: {div(byte_size(binary), size(type))}}
+    def reshape(tensor, shape), do: %{tensor | shape: shape}
+    def to_binary(tensor), do: tensor.data
+    def type(tensor), do: tensor.type
+    def shape(tensor), do: tensor.shape
+    defp size({_, bits}), do: div(bits, 8)
+  end
+end
+
+defmodule Tenon.LibraryNxTest.Kernels do
+  use Tenon.Library, path: Build.path("kernels")
+end
+
+defmodule Tenon.LibraryNxTest do
+  use ExUnit.Case, async: false
+
+  alias Tenon.LibraryNxTest.Kernels
+
+  defp nx(list) do
+    binary = for x <- list, into: <<>>, do: <<x::float-32-native>>
+    apply(Nx, :from_binary, [binary, {:f, 32}])
+  end
+
+  test "Nx in, Nx out" do
+    x = nx([1, 2, 3])
+    assert {:ok, y} = Kernels.add(x, x)
+    assert y.__struct__ == Nx.Tensor
+    assert {apply(Nx, :type, [y]), apply(Nx, :shape, [y])} == {{:f, 32}, {3}}
+    assert apply(Nx, :to_binary, [y]) == apply(Nx, :to_binary, [nx([2, 4, 6])])
+    assert {a, b} = Kernels.halves!(x)
+    assert {apply(Nx, :shape, [a]), apply(Nx, :shape, [b])} == {{1}, {2}}
+    matrix = apply(Nx, :reshape, [x, {3, 1}])
+    assert apply(Nx, :shape, [Kernels.echo_tensor!(matrix)]) == {3, 1}
+  end
+
+  test "the first tensor argument says what comes out" do
+    {x, y} = {nx([1, 2]), Tenon.from_list!([1, 2], type: {:f, 32})}
+    assert Kernels.add!(x, y).__struct__ == Nx.Tensor
+    assert Kernels.add!(y, x).__struct__ == Tenon.Tensor
+    assert Kernels.given(nil, nil, nil, nil, nil, nil, nil, x) == {:ok, "nnnnnnny"}
+  end
+
+  test "its binaries are not written" do
+    assert {:error, %Tenon.Error{reason: :readonly}} = Kernels.scale(nx([1, 2]), 2)
+    assert {:error, %Tenon.Error{reason: {:mismatch, :y}}} = Kernels.add(nx([1]), nx([1, 2]))
+  end
+end

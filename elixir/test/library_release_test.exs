@@ -1,0 +1,108 @@
+defmodule Tenon.LibraryReleaseTest do
+  use ExUnit.Case, async: false
+
+  # A project as a user has it: C functions, the :tenon compiler, and an application that calls one when it starts.
+  @files %{
+    "lib/sample.ex" => """
+    defmodule Sample do
+      use Tenon.Library, otp_app: :sample, path: "priv/kernels.so"
+    end
+
+    defmodule Sample.Application do
+      use Application
+
+      def start(_type, _arguments) do
+        IO.puts(inspect({:code.get_mode(), Sample.answer()}))
+        System.halt(0)
+      end
+    end
+    """,
+    "c_src/kernels.c" => """
+    #include <tenon/function.h>
+    #include "answer.h"
+    static tenon_status answer(tenon_call *call)
+    {
+        tenon_return_int(call, 0, ANSWER);
+        return TENON_OK;
+    }
+    TENON_MODULE(kernels, "It knows.", TENON_FUNCTION("answer() -> int", answer, "The answer."))
+    """,
+    "c_src/answer.h" => "#define ANSWER 42\n",
+    "mix.exs" => """
+    defmodule Sample.MixProject do
+      use Mix.Project
+
+      def project do
+        [
+          app: :sample,
+          version: "1.0.0",
+          compilers: [:tenon] ++ Mix.compilers(),
+          tenon: [cflags: ["-O1", "-Werror"]],
+          deps: [{:tenon, path: #{inspect(Path.expand("..", __DIR__))}}]
+        ]
+      end
+
+      def application, do: [mod: {Sample.Application, []}]
+    end
+    """
+  }
+
+  setup do
+    folder = Path.join(System.tmp_dir!(), "tenon-sample-#{System.pid()}")
+    on_exit(fn -> File.rm_rf!(folder) end)
+    for {name, text} <- @files, do: write!(folder, name, text)
+    {:ok, folder: folder}
+  end
+
+  defp write!(folder, name, text) do
+    path = Path.join(folder, name)
+    File.mkdir_p!(Path.dirname(path))
+    File.write!(path, text)
+  end
+
+  defp mix(folder, arguments) do
+    env = [{"MIX_ENV", "prod"}, {"MIX_BUILD_PATH", nil}, {"CFLAGS", "-O0"}]
+    System.cmd("mix", arguments, cd: folder, env: env, stderr_to_stdout: true)
+  end
+
+  defp mix!(folder, arguments) do
+    {output, status} = mix(folder, arguments)
+    assert status == 0, output
+    output
+  end
+
+  defp started(release) do
+    {output, 0} = System.cmd(Path.join(release, "bin/sample"), ["start"], stderr_to_stdout: true)
+    output
+  end
+
+  @tag timeout: 600_000
+  test "from C files to a release that is moved", %{folder: folder} do
+    assert mix!(folder, ["compile"]) =~ "cc c_src/kernels.c -o priv/kernels.so"
+    refute mix!(folder, ["compile"]) =~ "kernels.c"
+
+    # What is newer is built again; a mistake leaves what there was.
+    write!(folder, "c_src/answer.h", "#define ANSWER 43\n")
+    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 2)
+    assert mix!(folder, ["compile"]) =~ "kernels.c"
+    write!(folder, "c_src/answer.h", "#define ANSWER forty\n")
+    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 4)
+    assert {output, 1} = mix(folder, ["compile"])
+    assert output =~ "forty" and output =~ "priv/kernels.so did not build"
+    assert File.ls!(Path.join(folder, "priv")) == ["kernels.so"]
+    write!(folder, "c_src/answer.h", "#define ANSWER 44\n")
+    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 6)
+
+    mix!(folder, ["release"])
+    release = Path.join(folder, "moved")
+    File.rename!(Path.join(folder, "_build/prod/rel/sample"), release)
+    assert started(release) == "{:embedded, {:ok, 44}}\n"
+
+    # Without its library it boots all the same.
+    library = Path.join(release, "lib/sample-1.0.0/priv/kernels.so")
+    File.rm!(library)
+    assert started(release) =~ "#{library}: No such file or directory"
+    mix!(folder, ["clean"])
+    assert File.ls!(Path.join(folder, "priv")) == []
+  end
+end

@@ -1,0 +1,48 @@
+defmodule Tenon.PackageTest do
+  use ExUnit.Case
+
+  # The folder, copied to where Tenon's repository is not, builds by itself, also into a release that is moved.
+
+  @moduletag timeout: :infinity
+  @root Path.expand("..", __DIR__)
+
+  setup_all do
+    work = Path.join(System.tmp_dir!(), "tenon_package_#{System.pid()}")
+    copy = Path.join(work, "copy")
+    File.mkdir_p!(copy)
+    on_exit(fn -> File.rm_rf!(work) end)
+
+    for name <- ~w(c_src include lib Makefile mix.exs .formatter.exs) do
+      File.cp_r!(Path.join(@root, name), Path.join(copy, name))
+    end
+
+    run!(copy, "mix", ["release", "--quiet", "--path", Path.join(work, "release")])
+    File.rename!(Path.join(work, "release"), Path.join(work, "moved"))
+    File.rename!(copy, copy <> "_gone")
+    {:ok, release: Path.join(work, "moved")}
+  end
+
+  defp run!(folder, command, arguments) do
+    # The build of the tests is not the copy's.
+    env = [{"MIX_ENV", "prod"}, {"MIX_BUILD_PATH", nil}, {"CFLAGS", "-O1"}, {"LDFLAGS", nil}, {"LD_PRELOAD", nil}]
+    env = [{"SANITIZE", nil} | env]
+    {text, status} = System.cmd(command, arguments, cd: folder, env: env, stderr_to_stdout: true)
+    assert status == 0, text
+    text
+  end
+
+  test "a moved release loads the NIF and has the headers", %{release: release} do
+    code = "IO.inspect({Tenon.to_list(Tenon.zeros!({2})), File.ls!(Path.join(Tenon.include_dir(), ~s(tenon)))})"
+    text = run!(release, Path.join(release, "bin/tenon"), ["eval", code])
+    assert text =~ ~s({[0.0, 0.0], [)
+    assert text =~ "function.h"
+    assert text =~ "nif.h"
+  end
+
+  test "the library shows nothing but its entry" do
+    library = Application.app_dir(:tenon, "priv/tenon_nif.so")
+    {text, 0} = System.cmd("nm", ["-D", "--defined-only", library])
+    symbols = text |> String.split("\n", trim: true) |> Enum.map(&List.last(String.split(&1)))
+    assert Enum.reject(symbols, &String.starts_with?(&1, ["__asan", "__odr_asan", "_init", "_fini"])) == ["nif_init"]
+  end
+end

@@ -1,0 +1,200 @@
+"""What went wrong once, in ways that no rule of the grammar or of the calls suggests."""
+
+import array
+import os
+import pickle
+import struct
+import sys
+
+import pytest
+import tenon
+from building import build, run_python
+from handmade import Echo
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+# -------------------------------------------------------------------------------------- code that runs between borrows
+
+
+def test_a_later_argument_takes_the_memory_away(kernels):
+    """Numbers are converted before arrays are borrowed: what their code does to an array is seen."""
+    numpy = pytest.importorskip("numpy")
+    x = numpy.ones(1000, "float32")
+
+    class Evil:
+        def __index__(self):
+            x.resize(0, refcheck=False)
+            return 3
+
+    echo = Echo("f(x: f32[n] rw, k: int)")
+    echo(x, Evil())
+    assert echo.seen["args"][0]["value"]["shape"] == [0]
+
+
+def test_the_first_mistake_is_told_whatever_is_converted_first():
+    echo = Echo("f(x: f32[n], k: int)")
+    with pytest.raises(TypeError, match="argument 'x'"):
+        echo("text", "text")
+    with pytest.raises(TypeError, match="argument 'k'"):
+        echo(array.array("f", [1]), "text")
+
+
+# ----------------------------------------------------------------------------------------------------------- gradients
+
+
+def test_tangents_are_not_lost(kernels, torch):
+    forward = torch.autograd.forward_ad
+    x = torch.ones(3)
+    with forward.dual_level():
+        dual = forward.make_dual(x, x)
+        with pytest.raises(RuntimeError, match=r"copy\(\): argument 'x': it carries a tangent"):
+            kernels.copy(dual)
+        with pytest.raises(RuntimeError, match="tangent"):
+            Echo("f(a: float)")(forward.make_dual(torch.tensor(1.0), torch.tensor(1.0)))
+        assert kernels.copy(x).tolist() == [1, 1, 1]
+    assert kernels.copy(x).tolist() == [1, 1, 1]
+
+
+def test_writes_are_counted(kernels, torch):
+    """Autograd notices that what it saved has been written."""
+    a, w = torch.ones(3), torch.ones(3, requires_grad=True)
+    z = (a * w).sum()
+    before = a._version
+    kernels.add_to(a, 1.0)
+    assert a._version == before + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+    out = torch.empty(3)
+    before = out._version
+    kernels.saxpy(2.0, torch.ones(3), torch.ones(3), out=out)
+    assert out._version == before + 1
+    with torch.inference_mode():
+        kernels.add_to(torch.ones(3), 1.0)
+
+
+def test_tapes_are_not_left_out():
+    code = """
+import sys
+import pytest, tenon
+tf = pytest.importorskip("tensorflow")
+kernels = tenon.load(sys.argv[1])
+x = tf.ones(3)
+with tf.GradientTape() as tape:
+    tape.watch(x)
+    for argument in (x, x * 2):
+        with pytest.raises(RuntimeError, match="a GradientTape watches it"):
+            kernels.copy(argument)
+    assert kernels.copy(tf.stop_gradient(x)).numpy().tolist() == [1, 1, 1]
+assert kernels.copy(x).numpy().tolist() == [1, 1, 1]
+"""
+    pytest.importorskip("tensorflow")
+    run_python(code, build("kernels.c"), timeout=120)
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+def test_a_result_is_where_its_signature_says():
+    with pytest.raises(ValueError, match=r"f\(\): expected f32\[n\] cuda, got f32\[3\]\n  the memory is on cpu"):
+        Echo("f(n: int) -> f32[n] cuda")(3)
+
+
+def test_a_buffer_as_like_is_nobodys(kernels):
+    numpy = pytest.importorskip("numpy")
+    x = array.array("f", [1, 2, 3])
+    assert type(kernels.saxpy(2.0, x, x)) is type(kernels.saxpy(2.0, x, x, like=x)) is numpy.ndarray
+    with pytest.raises(TypeError, match=r"argument 'like': int: expected an array"):
+        kernels.saxpy(2.0, x, x, like=3)
+    with pytest.raises(TypeError, match=r"'out' and 'like' exclude each other"):
+        kernels.saxpy(2.0, x, x, like=x, out=array.array("f", [0, 0, 0]))
+
+
+def test_named_results_of_an_importable_module(kernels):
+    named = kernels.moments(array.array("f", [1, 2, 3]))
+    assert type(named).__name__ == "moments_result" and type(named) is kernels.moments_result
+    sys.modules[kernels.__name__] = kernels
+    try:
+        assert type(pickle.loads(pickle.dumps(named))) is type(named)
+    finally:
+        del sys.modules[kernels.__name__]
+
+
+def test_deleted_arrays(kernels):
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.ones(3, "float32")
+    x.delete()
+    with pytest.raises(ValueError, match=r"copy\(\): argument 'x': this JAX array was deleted"):
+        kernels.copy(x)
+
+
+# ------------------------------------------------------------------------------------------------------------- loading
+
+
+@pytest.mark.parametrize("name", ["__file__", "__getattr__", "__name__"])
+def test_names_of_the_runtime(name):
+    with pytest.raises(ImportError, match="a name that starts with '__' belongs to the runtime"):
+        Echo(f"{name}()")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_loads_while_its_parent_did():
+    code = """
+import os, sys, threading, warnings
+import tenon
+warnings.simplefilter("ignore")
+stop = threading.Event()
+def loop():
+    while not stop.is_set():
+        tenon.load(sys.argv[1])
+thread = threading.Thread(target=loop)
+thread.start()
+try:
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            tenon.load(sys.argv[1])
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+finally:
+    stop.set()
+    thread.join()
+"""
+    run_python(code, build("kernels.c"), timeout=120)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_no_library(tmp_path):
+    os.mkfifo(tmp_path / "pipe.so")
+    with pytest.raises(OSError, match="not a regular file"):
+        tenon.load(tmp_path / "pipe.so")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ELF only")
+def test_damaged_headers(tmp_path):
+    """Each field of each program header wrong in turn: ImportError, or it loads; never the end of the process."""
+    good = build("kernels.c").read_bytes()
+    start, count = struct.unpack_from("<Q", good, 32)[0], struct.unpack_from("<H", good, 56)[0]
+    files = []
+    for header in range(count):
+        for field in (0, 8, 16, 32, 40, 48):
+            for value in (b"\xff" * 4, b"\x01\x00\x00\x70", b"\x03\x02\x01\x00"):
+                data = bytearray(good)
+                data[start + 56 * header + field : start + 56 * header + field + 4] = value
+                files.append(tmp_path / f"{header}-{field}-{value[0]}-{value[3]}.so")
+                files[-1].write_bytes(data)
+    code = """
+import sys
+import tenon
+for line in sys.stdin:
+    print(line.strip(), flush=True)
+    try:
+        tenon.load(line.strip())
+    except ImportError:
+        pass
+"""
+    printed = run_python(code, check=False, input="\n".join(map(str, files)), timeout=120)
+    assert printed.split() == list(map(str, files))
