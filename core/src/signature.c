@@ -387,9 +387,9 @@ static tenon_status take_result(compiler *c)
     tenon_signature *out = c->out;
     tenon__word w = tenon__peek_word(p);
     size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
-    if (tenon__word_is(w, "None"))
-        return tenon__parse_fail(p, w.at, "a function without results has no '->'");
     bool named = w.length && p->text[after] == ':';
+    if (!named && tenon__word_is(w, "None"))
+        return tenon__parse_fail(p, w.at, "a function without results has no '->'");
     tenon_status status = TENON_OK;
     if (out->nresults == TENON_MAX_RESULTS)
         return tenon__parse_fail(p, w.at, "more than %d results", TENON_MAX_RESULTS);

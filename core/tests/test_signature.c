@@ -398,7 +398,7 @@ static void test_names_of_31_characters(void **state)
     const char *name = "a23456789012345678901234567890z";
     assert_int_equal(strlen(name), 31);
     char text[400];
-    snprintf(text, sizeof text, "%s(%s: int, y: f32[%s] inplace(x), x: f32[*%s]) -> %s: int", name, name, name, name,
+    snprintf(text, sizeof text, "%s(%s: int, y: f32[%s] rw inplace(x), x: f32[*%s]) -> %s: int", name, name, name, name,
              name);
     tenon_signature *s = compiled(text);
     assert_string_equal(s->name, name);

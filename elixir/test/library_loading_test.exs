@@ -52,6 +52,25 @@ defmodule Tenon.LibraryLoadingTest do
       assert module.answer!() == 1
     end
 
+    test "by several processes at once, while others call" do
+      {one, two} = {answer!(unique("one"), 1), answer!(unique("two"), 2)}
+      path = Build.path(unique("either"))
+      File.cp!(one, path)
+      module = define!(new_module(), path: path)
+
+      write = fn source ->
+        File.cp!(source, "#{path}.new")
+        File.rename!("#{path}.new", path)
+      end
+
+      loads = for _ <- 1..8, do: Task.async(fn -> for _ <- 1..20, do: assert(Tenon.Library.reload(module) == :ok) end)
+      calls = for _ <- 1..8, do: Task.async(fn -> for _ <- 1..500, do: assert(module.answer!() in [1, 2]) end)
+      for source <- [two, one, two, one, two], do: write.(source)
+      Task.await_many(loads ++ calls, 60_000)
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 2
+    end
+
     test "with another signature is refused, showing both" do
       name = unique("other")
       path = answer!(name, 1)

@@ -74,7 +74,7 @@ static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type 
 static bool take_tensors(PyObject *object, tenon_torch_value *out)
 {
     Py_ssize_t size = PySequence_Size(object);
-    tenon_torch **items = size >= 0 ? calloc((size_t)size + 1, sizeof *items) : NULL;
+    tenon_torch **items = size >= 0 ? calloc((size_t)size + 1, sizeof(void *)) : NULL;
     bool good = items;
     if (size >= 0 && !items)
         PyErr_NoMemory();

@@ -143,7 +143,7 @@ static bool take_list(const tenon__torch_api *api, tenon__torch_stable value, te
     size_t size = 0;
     tenon__torch_list list = to_pointer(value);
     bool good = api->list_size(list, &size) == 0;
-    tenon_torch **items = calloc(size + 1, sizeof *items);
+    tenon_torch **items = calloc(size + 1, sizeof(void *));
     for (size_t i = 0; good && i < size; i++) {
         tenon__torch_stable item;
         tenon_torch *tensor = NULL;

@@ -44,6 +44,7 @@ def test_dtypes(name):
     assert view(x)["dtype"] == name
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_quantized_dtype_is_refused():
     x = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
     with pytest.raises(TypeError, match="has no name here"):
@@ -130,5 +131,14 @@ def test_refused_memory_stays_the_callers(args, error, message):
     before = probe.released()
     with pytest.raises(error, match=message):
         probe.blob(*args)
+    gc.collect()
+    assert probe.released() == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch must fail")
+def test_memory_that_torch_fails_to_take_stays_the_callers():
+    before = probe.released()
+    with pytest.raises(RuntimeError, match="tenon_torch_from_blob"):
+        probe.blob((2,), None, 0, 1, "f32", 2)
     gc.collect()
     assert probe.released() == before

@@ -295,10 +295,13 @@ defmodule Tenon.Library do
         {{:error, message}, _} -> {:error, "#{source}: #{message}"}
       end
     else
-      {:error, error} ->
+      {:error, %{reason: {:library, :unreadable}, message: message}} ->
         {:error,
-         "#{error.message}; build it before this module is compiled (compilers: [:tenon | …] does), or say where its " <>
+         "#{message}; build it before this module is compiled (compilers: [:tenon | …] does), or say where its " <>
            "signatures are (signatures:)"}
+
+      {:error, error} ->
+        {:error, error.message}
     end
   end
 

@@ -278,18 +278,19 @@ static PyObject *probe_released(PyObject *module, PyObject *unused)
     return PyLong_FromLong(atomic_load(&released));
 }
 
-/* blob(shape, strides or None, read_only=0, with_data=1, dtype="f32"): memory with 0, 1, 2, … in it. */
+/* blob(shape, strides or None, read_only=0, with_data=1, dtype="f32", device_type=1): memory with 0, 1, 2, … in it. */
 static PyObject *probe_blob(PyObject *module, PyObject *arguments)
 {
     (void)module;
     enum { FLOATS = 64 };
     PyObject *sizes, *steps;
-    int read_only = 0, with_data = 1;
+    int read_only = 0, with_data = 1, device_type = TENON_CPU;
     const char *dtype = "f32";
     int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
     tenon_error err;
     tenon_torch *tensor;
-    if (!PyArg_ParseTuple(arguments, "O!O|iis", &PyTuple_Type, &sizes, &steps, &read_only, &with_data, &dtype))
+    if (!PyArg_ParseTuple(arguments, "O!O|iisi", &PyTuple_Type, &sizes, &steps, &read_only, &with_data, &dtype,
+                          &device_type))
         return NULL;
     int ndim = read_shape(sizes, shape);
     if (ndim < 0 || (steps != Py_None && read_shape(steps, strides) != ndim))
@@ -300,6 +301,7 @@ static PyObject *probe_blob(PyObject *module, PyObject *arguments)
     tenon_blob blob = {.data = with_data ? data : NULL,
                        .byte_offset = with_data ? sizeof *data : 0,
                        .data_size = with_data ? FLOATS * sizeof *data : 0,
+                       .device = tenon_device_of(device_type, 0),
                        .ndim = ndim,
                        .shape = shape,
                        .strides = steps == Py_None ? NULL : strides,

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 #include <exception>
@@ -132,7 +133,7 @@ static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
 
 static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
 {
-    return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+    return memcmp(&a, &b, sizeof a) == 0; /* one comparison: there is no padding */
 }
 
 /* --------------------------------------------------------------------------------------------------------- device */
