@@ -7,5 +7,6 @@
 from tenon._load import load
 from tenon._native import Tensor, to
 from tenon._native import version as __version__
+from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "load", "to", "__version__"]
+__all__ = ["Tensor", "load", "to", "torch_ops", "__version__"]

@@ -1,6 +1,7 @@
 """What went wrong once, in ways that no rule of the grammar or of the calls suggests."""
 
 import array
+import importlib.util
 import os
 import pickle
 import struct
@@ -91,7 +92,8 @@ with tf.GradientTape() as tape:
     assert kernels.copy(tf.stop_gradient(x)).numpy().tolist() == [1, 1, 1]
 assert kernels.copy(x).numpy().tolist() == [1, 1, 1]
 """
-    pytest.importorskip("tensorflow")
+    if "tensorflow" in os.environ.get("TENON_WITHOUT", "") or not importlib.util.find_spec("tensorflow"):
+        pytest.skip("no TensorFlow")  # which torch's triton does not survive in one process
     run_python(code, build("kernels.c"), timeout=120)
 
 
