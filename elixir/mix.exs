@@ -51,7 +51,7 @@ defmodule Tenon.MixProject do
     [
       licenses: ["MIT"],
       links: %{},
-      files: ~w(c_src include lib Makefile mix.exs README.md .formatter.exs)
+      files: ~w(c_src include lib Makefile mix.exs README.md tour.livemd .formatter.exs)
     ]
   end
 end

@@ -9,19 +9,24 @@ enum { OWNER_WORDS_INLINE = 10 * 1000, OWNER_WORDS = 1000 * 1000 };
 
 /* -------------------------------------------------------------------------------------------------- size of a term */
 
+/* Most owners need no more than what is inside. */
 typedef struct term_stack {
     ERL_NIF_TERM *terms;
     size_t count;
     size_t room;
+    ERL_NIF_TERM inside[64];
 } term_stack;
 
 static bool push(term_stack *stack, ERL_NIF_TERM term)
 {
     if (stack->count == stack->room) {
-        size_t room = stack->room ? 2 * stack->room : 64;
-        ERL_NIF_TERM *terms = enif_realloc(stack->terms, room * sizeof *terms);
+        size_t room = 2 * stack->room;
+        bool is_inside = stack->terms == stack->inside;
+        ERL_NIF_TERM *terms = enif_realloc(is_inside ? NULL : stack->terms, room * sizeof *terms);
         if (!terms)
             return false;
+        if (is_inside)
+            memcpy(terms, stack->inside, sizeof stack->inside);
         stack->terms = terms;
         stack->room = room;
     }
@@ -50,7 +55,10 @@ static int64_t flat_words(ErlNifEnv *env, ERL_NIF_TERM term, ErlNifTermType type
  * where it is larger, without looking further; -1 for what holds a function, whose size cannot be known. */
 static int64_t copied_words(ErlNifEnv *env, ERL_NIF_TERM term, int64_t budget)
 {
-    term_stack stack = {0};
+    term_stack stack;
+    stack.terms = stack.inside;
+    stack.count = 0;
+    stack.room = sizeof stack.inside / sizeof *stack.inside;
     int64_t words = 0;
     bool more = push(&stack, term);
     while (more && stack.count && words <= budget) {
@@ -90,7 +98,8 @@ static int64_t copied_words(ErlNifEnv *env, ERL_NIF_TERM term, int64_t budget)
             words += flat_words(env, term, type);
         }
     }
-    enif_free(stack.terms);
+    if (stack.terms != stack.inside)
+        enif_free(stack.terms);
     return more ? words : budget + 1;
 }
 
@@ -118,15 +127,6 @@ static ERL_NIF_TERM make_dtype_name(ErlNifEnv *env, tenon_dtype dtype)
         }
     }
     return enif_make_atom(env, name);
-}
-
-TENON_NIF(type_size)
-{
-    (void)argc;
-    tenon_dtype dtype;
-    if (!tenon_nif_get_type(env, argv[0], &dtype))
-        return tenon_nif_bad_type(env, argv[0], "from_blob", "dtype");
-    return tenon_nif_ok(env, enif_make_int(env, dtype.bits / 8));
 }
 
 TENON_NIF(to_blob)
@@ -163,7 +163,7 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
     ErlNifUInt64 address, data_size = 0;
     int32_t ndim = 0, nstrides;
     bool has_strides = false;
-    if (!enif_get_tuple(env, term, &size, &field) || size != 7) {
+    if (!enif_get_tuple(env, term, &size, &field) || size != 8) {
         *error = tenon_nif_badarg(env, function, "blob", "a map with :ptr, :shape and :dtype");
         return false;
     }
@@ -184,6 +184,9 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
     else if (!enif_is_identical(field[5], tenon_nif_atoms.nil) &&
              (!enif_get_uint64(env, field[5], &data_size) || data_size == 0))
         argument = "data_size", expected = "a number of bytes, or nil";
+    else if (!enif_is_identical(field[7], tenon_nif_atoms.nil) &&
+             (!enif_get_int(env, field[7], &size) || size != out->blob.dtype.bits / 8))
+        argument = "element_size", expected = "the bytes of the dtype, or nil";
     if (argument) {
         *error = tenon_nif_badarg(env, function, argument, expected);
         return false;
@@ -293,7 +296,10 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
         }
     }
     if (!storage) {
-        storage = foreign_storage(tenon_tensor_retain(tensor), has_owner, argv[2], request.immutable);
+        ERL_NIF_TERM owner = argv[2];
+        if (has_owner && tenon_nif_is_tensor(env, owner))
+            enif_get_map_value(env, owner, tenon_nif_atoms.ref, &owner);
+        storage = foreign_storage(tenon_tensor_retain(tensor), has_owner, owner, request.immutable);
         if (!storage) {
             tenon_tensor_release(tensor);
             return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "from_blob", NULL,
@@ -313,7 +319,8 @@ static ERL_NIF_TERM from_blob_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM
 
 TENON_NIF(from_blob)
 {
-    if (!enif_is_identical(argv[1], tenon_nif_atoms.yes))
+    /* Of a tensor only the reference is held. */
+    if (!enif_is_identical(argv[1], tenon_nif_atoms.yes) || tenon_nif_is_tensor(env, argv[2]))
         return from_blob(env, argc, argv);
     int64_t words = copied_words(env, argv[2], OWNER_WORDS_INLINE);
     if (words > OWNER_WORDS_INLINE)

@@ -21,7 +21,6 @@ static ErlNifFunc functions[] = {
     {"copied", 1, tenon_nif_copied, 0},
     {"release", 1, tenon_nif_release, 0},
     {"stats", 0, tenon_nif_stats, 0},
-    {"type_size", 1, tenon_nif_type_size, 0},
     {"to_blob", 1, tenon_nif_to_blob, 0},
     {"from_blob", 3, tenon_nif_from_blob, 0},
     {"from_resource", 4, tenon_nif_from_resource, 0},

@@ -273,16 +273,30 @@ defmodule Tenon do
   def value!(value) when is_boolean(value), do: value
 
   @doc false
-  # The options with their defaults, as a map would be: Keyword.validate!/2 without its cost where none are given.
+  # Keyword.validate!/2, without its cost on the paths that are measured in nanoseconds.
   def options!([], defaults), do: defaults
 
-  def options!(options, defaults) when is_list(options) do
-    if Keyword.keyword?(options),
-      do: Keyword.validate!(options, defaults),
-      else: raise(ArgumentError, "expected a keyword list of options, got: #{inspect(options)}")
+  def options!(options, defaults) do
+    check_options(options, defaults, options)
+
+    for {key, default} <- defaults do
+      case :lists.keyfind(key, 1, options) do
+        false -> {key, default}
+        option -> option
+      end
+    end
   end
 
-  def options!(options, _defaults) do
+  defp check_options([], _defaults, _options), do: :ok
+
+  defp check_options([{key, _} | rest], defaults, options) do
+    if :lists.keymember(key, 1, defaults),
+      do: check_options(rest, defaults, options),
+      else:
+        raise(ArgumentError, "unknown option #{inspect(key)}, the known ones are #{inspect(Keyword.keys(defaults))}")
+  end
+
+  defp check_options(_other, _defaults, options) do
     raise ArgumentError, "expected a keyword list of options, got: #{inspect(options)}"
   end
 end

@@ -115,8 +115,7 @@ defmodule Tenon.GarbageTest do
       squeeze: [tensor, []],
       new_axis: [tensor, 0],
       stats: [],
-      type_size: [:f32],
-      from_blob: [{blob.ptr, {2, 2}, nil, :f32, :cpu, 16, false}, true, tensor],
+      from_blob: [{blob.ptr, {2, 2}, nil, :f32, :cpu, 16, false, 4}, true, tensor],
       from_resource: [tensor.ref, Tenon.Nif, :tenon_tensor_1, false]
     }
 
@@ -148,8 +147,8 @@ defmodule Tenon.GarbageTest do
       call(Tenon.Blob, :from_blob, [blob, [{option, term}]])
     end
 
-    for at <- 0..6, term <- garbage(tensor) do
-      fields = {blob.ptr, {2, 2}, [2, 1], :f32, :cpu, nil, false}
+    for at <- 0..7, term <- garbage(tensor) do
+      fields = {blob.ptr, {2, 2}, [2, 1], :f32, :cpu, nil, false, nil}
       call(Tenon.Nif, :from_blob, [put_elem(fields, at, term), false, nil])
     end
   end

@@ -209,6 +209,7 @@ def measure(kernels, ours, ours_grad, twin, twin_grad):
     print(f"  {'':22}" + "".join(f"{str(rows) + ' rows':>11}" for rows in ROWS))
     for mode, context in (("no_grad", torch.no_grad), ("inference_mode", torch.inference_mode)):
         for name, call in calls.items():
+            torch._dynamo.reset()  # all of these share one piece of code, and the compiler counts
             with context():
                 times = []
                 for rows in ROWS:

@@ -79,14 +79,13 @@ defmodule Tenon.Blob do
   def from_blob(blob, options \\ []) do
     options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
     if not is_map(blob), do: fail(:blob, "expected a map with :ptr, :shape and :dtype")
-    check_element_size(blob)
     given = options[:owner]
     owner = if given == nil, do: Map.get(blob, :owner), else: given
     if owner == nil and Application.get_env(:tenon, :unowned) == :raise, do: fail(:owner, "expected one")
 
     fields =
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
-       Map.get(blob, :device) || :cpu, options[:data_size], options[:immutable] == true}
+       Map.get(blob, :device) || :cpu, options[:data_size], options[:immutable] == true, Map.get(blob, :element_size)}
 
     case Nif.from_blob(fields, owner != nil, reference(owner)) do
       {:ok, tensor} when given == nil -> tensor
@@ -106,16 +105,6 @@ defmodule Tenon.Blob do
       _ -> fail(key, "it is missing")
     end
   end
-
-  defp check_element_size(%{element_size: size, dtype: dtype}) when size != nil do
-    case Nif.type_size(dtype) do
-      {:ok, ^size} -> :ok
-      {:ok, other} -> fail(:element_size, "#{inspect(dtype)} has #{other} bytes, got #{inspect(size)}")
-      {:error, error} -> raise error
-    end
-  end
-
-  defp check_element_size(_blob), do: :ok
 
   defp fail(argument, why) do
     raise Tenon.Error,

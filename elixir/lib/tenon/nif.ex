@@ -24,7 +24,6 @@ defmodule Tenon.Nif do
   def copied(_tensor), do: missing()
   def release(_tensor), do: missing()
   def stats, do: missing()
-  def type_size(_type), do: missing()
   def to_blob(_tensor), do: missing()
   def from_blob(_fields, _has_owner, _owner), do: missing()
   def from_resource(_ref, _module, _type, _immutable), do: missing()

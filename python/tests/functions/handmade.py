@@ -170,7 +170,7 @@ class Echo:
 
 def load_one(row):
     loaded = load(module([row]))
-    (name,) = [name for name in vars(loaded) if not name.startswith("__")]
+    (name,) = [name for name, value in vars(loaded).items() if not name.startswith("__") and not isinstance(value, type)]
     return getattr(loaded, name)
 
 

@@ -140,7 +140,7 @@ def test_fail_with_ok(lies):
 
 
 def test_fail_with_odd_words(lies):
-    assert fails(lies.fail_without_text, ValueError) == "fail_without_text(): "
+    assert fails(lies.fail_without_text, ValueError) == "fail_without_text(): it failed with TENON_EINVAL and gave no reason"
     long = fails(lies.fail_at_length, ValueError)
     assert long.startswith("fail_at_length(): xxx") and set(long[18:]) == {"x"} and 200 < len(long) < 5000
     odd = fails(lies.fail_in_no_utf8, ValueError)
@@ -148,7 +148,7 @@ def test_fail_with_odd_words(lies):
 
 
 def test_message_with_percent_and_unicode(kernels):
-    for text in ("100%s %d %n", "caf\u00e9 \U0001f600", "two\nlines", ""):
+    for text in ("100%s %d %n", "caf\u00e9 \U0001f600", "two\nlines"):
         assert fails(kernels.fail, ValueError, 1, text) == f"fail(): {text}"
 
 
@@ -192,7 +192,7 @@ def test_fails_after_its_results_were_made(lies):
 def test_handles(lies):
     before = lies.number_destroyed()
     message = fails(lies.two_handles, RuntimeError)
-    assert message == "two_handles(): its code gives result 0 a handle that cannot be taken"
+    assert message == "two_handles(): its code gives result 0 twice"
     assert lies.number_destroyed() == before + 1
     assert "cannot be taken" in fails(lies.null_handle, RuntimeError)
     assert "gave no reason" in fails(lies.handle_then_fail, ValueError)

@@ -54,11 +54,6 @@ def test_torch_is_returned_itself(kernels):
     assert kernels.saxpy(2, X, X, out=half) is half and half.tolist() == [3, 6, 9]
 
 
-def test_decides_over_like(kernels):
-    out = numpy.zeros(3, "float32")
-    assert kernels.saxpy(2, X, X, out=out, like="tenon") is out
-
-
 def test_with_a_named_result():
     out = numpy.ones(3, "float32")
     got = Echo("f(x: f32[n]) -> y: f32[n]")(X, out=out)

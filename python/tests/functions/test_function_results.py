@@ -271,7 +271,7 @@ try:
 except ValueError as error:
     print(error)
 try:
-    kernels.count_up(3, like="tensorflow", out=tf.zeros(3))
+    kernels.count_up(3, out=tf.zeros(3))
 except ValueError as error:
     print("read-only" in str(error))
 """
@@ -357,7 +357,7 @@ def test_named():
     got = kernels.moments(numpy.array(FLOATS, "float32"))
     assert isinstance(got, tuple) and type(got)._fields == ("mean", "centred", "count")
     assert (got.mean, got.centred.tolist(), got.count) == (2.0, [-1, 0, 1], 3)
-    assert type(got).__name__ == "moments" and type(got).__module__ == "kernels"
+    assert type(got).__name__ == "moments_result" and type(got).__module__ == "kernels"
     assert type(kernels.moments(numpy.array(FLOATS, "float32"))) is type(got)
     assert got == (2.0, got.centred, 3)
 
