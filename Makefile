@@ -2,7 +2,8 @@
 #
 #   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python}.{h,c}
 #   make test-core   the core's            make demo                   one library, every framework that is here
-#   make test-python the CPython bridge's  make bench                  measure
+#   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
+#   make test-elixir the BEAM bridge's     make bench-check            what falls short of the targets
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers
 #   make check       style and headers     make format                 clang-format in place
@@ -14,20 +15,22 @@ SHELL := /bin/bash
 PYTHON :=
 PREFIX :=
 FUZZ_SECONDS := 60
+BENCH :=
 BUILD := build
 
 python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
 export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
-.PHONY: all test test-core test-python test-lite test-all check setup bench bundle fuzz demo format clean
+.PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
+	bundle fuzz demo format clean
 
 all: demo
 
 test:
 	@tools/test "$(python)" test
 
-test-core test-python test-lite test-all: test-%:
+test-core test-python test-elixir test-lite test-all test-torch-versions: test-%:
 	@tools/test "$(python)" $*
 
 check:
@@ -43,10 +46,12 @@ bundle:
 	@"$(python)" tools/bundle --prefix "$(PREFIX)" --output $(BUILD)/bundle
 
 bench: setup
-	@cmake -S . -B $(BUILD)/release -DCMAKE_BUILD_TYPE=Release >/dev/null
-	@cmake --build $(BUILD)/release -j 2 >/dev/null
-	@.venv/bin/python bench/bridge/run.py
-	@.venv/bin/python bench/copy/run.py --lib $(BUILD)/release/core/libtenon.so
+	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
+	@.venv-bench/bin/python bench/run.py $(BENCH)
+	@.venv-bench/bin/python bench/readme.py
+
+bench-check:
+	@.venv-bench/bin/python bench/check.py
 
 demo:
 	@tools/demo "$(python)"
