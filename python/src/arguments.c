@@ -402,7 +402,8 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
         return value->as.list.data ? 0 : -1;
     }
     default:
-        value->as.handle.object = tenon__py_handle_object(function, param, object);
+        value->as.handle.object = tenon__py_foreign(param->handle) ? tenon__py_foreign_object(function, param, object)
+                                                                   : tenon__py_handle_object(function, param, object);
         value->as.handle.type = param->handle;
         return value->as.handle.object ? 0 : -1;
     }

@@ -500,12 +500,16 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.fits = !s->binds_ints;
     f.held = false;
     tenon_signature_begin(s, &f.bindings);
+    for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
+        f.args[i].kind = TENON_KIND_NONE; /* so that it can be told which were taken */
     PyObject *result = call_in(&f);
     if (f.held)
         tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
     if (!result) /* what is given up now must not meet the exception */
         PyErr_Fetch(&type, &value, &traceback);
+    if (f.function->has_foreign)
+        tenon__py_foreign_release(&f);
     for (int32_t i = 0; i < s->nresults; i++)
         Py_XDECREF(f.made[i]);
     Py_XDECREF(f.exception);

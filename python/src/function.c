@@ -268,6 +268,8 @@ static int fill_function(tenon__py_function *self)
                               .ndims = s->names.ndims,
                               .ntypes = s->names.ntypes,
                               .device = tenon_device_of(TENON_CPU, 0)};
+    for (int32_t i = 0; i < s->nparams; i++)
+        self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     for (int32_t i = 0; i < s->nparams + 2; i++) {
@@ -311,6 +313,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->function = function;
     self->signature = signature;
     self->doc = NULL;
+    self->has_foreign = false;
     self->result_type = self->requires_grad = self->current_level = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);

@@ -29,6 +29,7 @@ typedef struct tenon__py_function {
     PyObject *result_type;   /* of named results, or NULL */
     PyObject *requires_grad; /* names, interned: they are asked for with every torch tensor */
     PyObject *current_level;
+    bool has_foreign;  /* a handle of a framework's among the parameters */
     bool takes_out;    /* one result, a tensor */
     bool takes_like;   /* a tensor among the results */
     PyObject *names[]; /* of the parameters, interned, then "out" and "like" */
@@ -131,5 +132,14 @@ void tenon__py_raise_failure(const tenon__py_frame *f, const char *name, tenon_s
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
 /* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
+
+/* What stands behind the name of a framework's handles, or NULL; the host's `extension`. */
+const tenon_py_foreign *tenon__py_foreign(const char *type);
+const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);
+/* An argument's handle, to be released with all of the call's; NULL with an exception. */
+void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
+void tenon__py_foreign_release(const tenon__py_frame *f);
+/* A result: takes `handle` on success. */
+PyObject *tenon__py_foreign_result(const tenon_py_foreign *foreign, void *handle, void (*destroy)(void *));
 
 #endif

@@ -128,7 +128,9 @@ static tenon_status host_result_handle(tenon_call *call, int32_t index, void *ob
         return tenon_fail(call, TENON_EFAILED, "its code gives result %d a handle that cannot be taken", index);
     attach(f);
     const char *type = f->function->signature->results[index].handle;
-    f->made[index] = tenon__py_handle_new(f->function->library, type, object, destroy);
+    const tenon_py_foreign *foreign = tenon__py_foreign(type);
+    f->made[index] = foreign ? tenon__py_foreign_result(foreign, object, destroy)
+                             : tenon__py_handle_new(f->function->library, type, object, destroy);
     if (f->made[index])
         call->results[index].flags &= ~TENON_VALUE_UNSET;
     else
@@ -220,6 +222,7 @@ const tenon_host tenon__py_host = {
     .result_str = host_result_str,
     .scratch = host_scratch,
     .cancelled = host_cancelled,
+    .extension = tenon__py_extension,
 };
 
 /* ------------------------------------------------------------------------------------------------------- failures */

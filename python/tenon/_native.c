@@ -1,6 +1,8 @@
 /* The extension module behind the package: what its Python files call. */
 #include <tenon/python.h>
 
+#include <tenon/torch.h>
+
 #include <string.h>
 
 static PyObject *check_library(PyObject *self, PyObject *data)
@@ -58,10 +60,22 @@ static PyObject *to(PyObject *self, PyObject *args)
         name);
 }
 
+static PyObject *torch_info(PyObject *self, PyObject *unused)
+{
+    static const char *const tiers[] = {"none", "private", "stable"};
+    (void)self;
+    (void)unused;
+    tenon_torch_report report;
+    tenon_torch_info(&report);
+    return Py_BuildValue("{ssssss}", "tier", tiers[report.tier], "version", report.version, "missing", report.missing);
+}
+
 static PyMethodDef methods[] = {
     {"check_library", check_library, METH_O, "check_library(data)\n--\n\nRaise ImportError where it cannot be loaded."},
     {"open_library", open_library, METH_VARARGS,
      "open_library(path, origin, /)\n--\n\nThe module of a shared library."},
+    {"torch_info", torch_info, METH_NOARGS,
+     "torch_info()\n--\n\nHow tensors of this torch can be exchanged, as a dict."},
     {"to", to, METH_VARARGS, "to(x, framework, /)\n--\n\nThe same memory as an array of that framework."},
     {NULL, NULL, 0, NULL},
 };
@@ -76,7 +90,7 @@ static int fill(PyObject *module)
         Py_DECREF((PyObject *)type);
         return -1;
     }
-    return PyModule_AddStringConstant(module, "version", tenon_version());
+    return tenon_torch_register() < 0 ? -1 : PyModule_AddStringConstant(module, "version", tenon_version());
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(fill)}, TENON__PY_FREE_SLOTS{0, NULL}};

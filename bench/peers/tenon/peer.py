@@ -16,6 +16,8 @@ def build(python, folder):
     bundle = folder / "bundle"
     building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
     native = (building.ROOT / "python/tenon/_native.c").read_text()
+    # The bundle has no torch bridge, which nothing here uses.
+    native = native.replace("#include <tenon/torch.h>", "static int tenon_torch_register(void) { return 0; }")
     (bundle / "_native.c").write_text(native.replace("<tenon/python.h>", '"tenon_python.h"'))
     library = [bundle / "tenon.c", bundle / "tenon_python.c"]
     flags = ["-O2", "-g", "-DTENON_HIDDEN", f"-I{bundle}", "-pthread"]

@@ -169,6 +169,20 @@ PyObject *tenon_py_open(const char *path, const char *origin);
 #define TENON__PY_FREE_SLOTS
 #endif
 
+/* A handle type whose objects are a framework's own in Python, not tenon.Handle: what handle("type") stands for, and the
+ * table that functions get from their host as `extension` to work with it. Lives as long as the process. */
+typedef struct tenon_py_foreign {
+    const char *type;      /* "torch.Tensor" */
+    const char *extension; /* "tenon.torch" */
+    const void *services;
+    int (*take)(PyObject *object, void **out); /* 0, or -1 with an exception */
+    int (*give)(void *handle, PyObject **out); /* a new reference; takes nothing */
+    void (*release)(void *handle);
+} tenon_py_foreign;
+
+/* Make it known, before libraries that use it are loaded. 0, or -1 with an exception. */
+int tenon_py_add_foreign(const tenon_py_foreign *foreign);
+
 /* --------------------------------------------------------------------------------------------------------- errors */
 
 /* Raise what `err` says: MemoryError (TENON_ENOMEM), TypeError (TENON_EDTYPE), BufferError (TENON_EVERSION), else

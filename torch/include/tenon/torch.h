@@ -257,6 +257,9 @@ typedef struct tenon_torch_table {
 
 #define TENON_TORCH_EXTENSION "tenon.torch"
 
+/* Let the Python host take and give handle("torch.Tensor"). 0, or -1 with an exception. */
+int tenon_torch_register(void);
+
 extern const tenon_torch_table tenon_torch_services;
 
 /* The host's table, or NULL where it has none. */
