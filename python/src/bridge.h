@@ -165,6 +165,9 @@ typedef struct tenon__py_numpy {
 extern _Atomic(PyTypeObject *) tenon__py_ndarray;
 bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out);
 
+/* Whether an array that was borrowed as NumPy's still looks like that; false: it has changed, or is not so ordinary. */
+bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
+
 /* NULL where NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
 const tenon__py_numpy *tenon__py_numpy_api(void);
 /* NumPy's dtype object for ours: a new reference, or NULL with an exception. */

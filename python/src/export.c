@@ -20,7 +20,9 @@ static PyObject *export_same(tenon_tensor *tensor)
     tenon_py_borrowed now;
     PyObject *object = holder->borrowed.object;
     bool same = false;
-    if (tenon__py_peek(object, &now)) {
+    if (holder->borrowed.way == TENON__PY_NUMPY && tenon__py_numpy_still_is(object, tenon_tensor_view(tensor))) {
+        same = true;
+    } else if (tenon__py_peek(object, &now)) {
         same = same_view(&now.view, tenon_tensor_view(tensor));
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
         same = same_view(&now.view, tenon_tensor_view(tensor));

@@ -234,6 +234,20 @@ bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out)
                                  IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY, out->inline_dims);
 }
 
+bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
+{
+    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
+    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
+    if (array->data != view->data || array->nd != view->ndim || (unsigned)descr->type_num >= 24 ||
+        (descr->byteorder != '=' && descr->byteorder != '|'))
+        return false;
+    const number_kind *number = &number_kinds[descr->type_num];
+    for (int i = 0; i < array->nd; i++)
+        if (array->dimensions[i] != view->shape[i] || array->strides[i] >> number->shift != view->strides[i])
+            return false;
+    return tenon_dtype_equal(number->dtype, view->dtype);
+}
+
 int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
 {
     const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
