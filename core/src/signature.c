@@ -65,8 +65,8 @@ static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out
         return tenon__parse_fail(&c->p, w.at, "expected the name of a %s", of_what);
     if (w.length >= TENON_NAME_SIZE)
         return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
-    if (w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
-        return tenon__parse_fail(&c->p, w.at, "a name that starts with '__' belongs to the runtime");
+    if (strcmp(of_what, "function") == 0 && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
+        return tenon__parse_fail(&c->p, w.at, "a function's name that starts with '__' belongs to the runtime");
     if (is_reserved(w))
         return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
     *out = w;

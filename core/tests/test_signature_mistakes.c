@@ -237,7 +237,7 @@ static void test_names_without_a_value(void **state)
     no("f(x: ^f32[n] alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
     no("f(x: f32[n], y: ^f32[n] inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
     no("f() -> ^None", "a function without results has no '->'");
-    no("^__init__()", "a name that starts with '__' belongs to the runtime");
+    no("^__init__()", "a function's name that starts with '__' belongs to the runtime");
     no("f(x: ^f32[n] rw inplace(x))", "inplace(x) names no other tensor argument");
     no("f(n: int, x: f32[n]) -> ^f32[n] inplace(n)", "inplace(n) names no other tensor argument");
     no("f(x: f32[n]) -> y: ^f32[n] inplace(y)", "inplace(y) names no other tensor argument");

@@ -25,6 +25,8 @@ int(x: int) -> int, float, bool, str
 
 Literal(x: f32[n] rw, __y: int)
 
+typing(x: int? = None)
+
 # Café.
 nonzero(x: f32[n]) -> i64[?]
 

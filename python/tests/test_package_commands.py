@@ -15,7 +15,8 @@ def test_headers():
     (include,) = command_line("include")
     assert command_line("cflags") == [f"-I{include}"]
     root = pathlib.Path(__file__).parents[2]
-    wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h")]
+    wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h"),
+              *root.glob("torch/include/tenon/*.h")]
     assert {header.name for header in pathlib.Path(include, "tenon").iterdir()} == {header.name for header in wanted}
 
 

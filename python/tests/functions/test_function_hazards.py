@@ -138,7 +138,7 @@ def test_deleted_arrays(kernels):
 
 @pytest.mark.parametrize("name", ["__file__", "__getattr__", "__name__"])
 def test_names_of_the_runtime(name):
-    with pytest.raises(ImportError, match="a name that starts with '__' belongs to the runtime"):
+    with pytest.raises(ImportError, match="name that starts with '__' belongs to the runtime"):
         Echo(f"{name}()")
 
 
