@@ -12,12 +12,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 ABI3 = "-DPy_LIMITED_API=0x030c0000"
 
 
+NO_TORCH = """
+typedef struct tenon_torch_report { int tier; const char *version, *missing; } tenon_torch_report;
+static void tenon_torch_info(tenon_torch_report *report) { *report = (tenon_torch_report){0, "", "left out"}; }
+static int tenon_torch_register(void) { return 0; }
+"""
+
+
 def build(python, folder):
     bundle = folder / "bundle"
     building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
     native = (building.ROOT / "python/tenon/_native.c").read_text()
     # The bundle has no torch bridge, which nothing here uses.
-    native = native.replace("#include <tenon/torch.h>", "static int tenon_torch_register(void) { return 0; }")
+    native = native.replace("#include <tenon/torch.h>", NO_TORCH)
     (bundle / "_native.c").write_text(native.replace("<tenon/python.h>", '"tenon_python.h"'))
     library = [bundle / "tenon.c", bundle / "tenon_python.c"]
     flags = ["-O2", "-g", "-DTENON_HIDDEN", f"-I{bundle}", "-pthread"]
