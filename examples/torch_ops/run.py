@@ -28,8 +28,11 @@ ROWS = [1, 64, 1024, 8192]
 def build_package(folder):
     """The package as it is in this tree, for an interpreter that has none installed."""
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").glob("*.c")]
-    includes = [f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{sysconfig.get_path('include')}"]
+    sources = [ROOT / "python/tenon/_native.c"]
+    for part in ("core", "python", "torch"):
+        sources += (ROOT / part / "src").glob("*.c")
+    folders = ["core/include", "python/include", "torch/include", "python/src"]
+    includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
     options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]
     libraries = ["-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")]
     subprocess.run(["cc", *options, *includes, *map(str, sources), *libraries], check=True)

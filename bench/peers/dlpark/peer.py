@@ -1,4 +1,4 @@
-"""dlpark from crates.io, built by cargo with its release profile."""
+"""dlpark by its name, built by cargo with its release profile."""
 import building
 
 NAME = "dlpark"

@@ -1,4 +1,4 @@
-"""pyo3-dlpack from crates.io, built by cargo with its release profile."""
+"""pyo3-dlpack by its name, built by cargo with its release profile."""
 import building
 
 NAME = "pyo3-dlpack"
