@@ -72,3 +72,10 @@ def same_counts(*objects):
     yield
     gc.collect()
     assert [sys.getrefcount(obj) for obj in objects] == before
+
+
+# CPython's own words on its free-threaded 3.13: modules, their dictionaries and functions are never deallocated there.
+needs_mortal_modules = pytest.mark.skipif(
+    sys.version_info < (3, 14) and not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="free-threaded 3.13 makes modules immortal",
+)

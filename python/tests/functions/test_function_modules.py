@@ -5,7 +5,7 @@ import gc
 import weakref
 
 import pytest
-from building import build, same_counts, tenon
+from building import build, needs_mortal_modules, same_counts, tenon
 from handmade import ECHO, LOAD, UNLOAD, Call, EchoData, Function, Module, entry, host_fail, load, load_one, module
 
 GOOD = "f(a: int = 3) -> int"
@@ -194,6 +194,7 @@ class Life:
         self.hooks = {"load": LOAD(loading), "unload": UNLOAD(lambda state: self.unloads.append(state))}
 
 
+@needs_mortal_modules
 def test_state_of_each_load():
     life, states = Life(), []
 
@@ -214,6 +215,7 @@ def test_state_of_each_load():
     assert life.unloads == [1000, 1001]
 
 
+@needs_mortal_modules
 def test_unloaded_with_the_last_function():
     life = Life()
     loaded = load(module([entry("f()"), entry("g()")], **life.hooks))
@@ -228,6 +230,7 @@ def test_unloaded_with_the_last_function():
     assert life.unloads == [1000]
 
 
+@needs_mortal_modules
 def test_unloaded_with_the_last_handle():
     life = Life()
     loaded = load(module([entry("f() -> handle('H')", data=EchoData())], **life.hooks))
@@ -241,6 +244,7 @@ def test_unloaded_with_the_last_handle():
     assert life.unloads == [1000]
 
 
+@needs_mortal_modules
 def test_module_is_collected_in_a_cycle():
     life = Life()
     loaded = load(module([entry("f()")], **life.hooks))
@@ -251,6 +255,7 @@ def test_module_is_collected_in_a_cycle():
     assert gone() is None and life.unloads == [1000]
 
 
+@needs_mortal_modules
 def test_unload_without_load():
     life = Life()
     load(module([entry("f()")], unload=life.hooks["unload"]))
@@ -285,6 +290,7 @@ def test_load_that_fails(status, message, words):
     assert life.loads == [1000] and life.unloads == []
 
 
+@needs_mortal_modules
 def test_load_that_was_made_for_nothing():
     """Loaded first, then a signature does not parse: what was loaded is unloaded."""
     life = Life()
@@ -293,6 +299,7 @@ def test_load_that_was_made_for_nothing():
     assert life.loads == life.unloads == [1000]
 
 
+@needs_mortal_modules
 def test_unload_happens_in_an_exception():
     """The last function dies while an exception is on its way: which stays as it is."""
     life = Life()
@@ -360,6 +367,7 @@ def test_handle_outlives_everything():
         type(counter)()
 
 
+@needs_mortal_modules
 def test_state_of_a_real_library():
     first, second = tenon.load(build("kernels.c")), tenon.load(build("kernels.c"))
     assert [first.counts().calls, first.counts().calls, second.counts().calls] == [1, 2, 1]
