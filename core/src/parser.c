@@ -117,6 +117,20 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
     return TENON_OK;
 }
 
+bool tenon__is_reserved(tenon__word w)
+{
+    static const char *const words[] = {
+        "False",  "None",    "True",     "and",      "as",    "assert", "async", "await",  "break", "case",
+        "catch",  "class",   "continue", "def",      "del",   "do",     "elif",  "else",   "end",   "except",
+        "false",  "finally", "fn",       "for",      "from",  "global", "if",    "import", "in",    "is",
+        "lambda", "like",    "nil",      "nonlocal", "not",   "or",     "out",   "pass",   "raise", "rescue",
+        "return", "true",    "try",      "when",     "while", "with",   "yield"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (tenon__word_is(w, words[i]))
+            return true;
+    return false;
+}
+
 tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
 {
     tenon__word w = tenon__take_word(p);

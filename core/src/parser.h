@@ -32,6 +32,8 @@ tenon_status tenon__expect(tenon__parser *p, char wanted, const char *where);
 tenon__word tenon__peek_word(tenon__parser *p);
 tenon__word tenon__take_word(tenon__parser *p);
 bool tenon__word_is(tenon__word w, const char *text);
+/* Whether one of the languages that call functions keeps the word for itself, or every function understands it. */
+bool tenon__is_reserved(tenon__word w);
 tenon_status tenon__take_number(tenon__parser *p, int64_t *out);
 /* A literal with its sign: as a double, and where `integer`, as one. */
 tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole, double *number);

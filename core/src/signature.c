@@ -43,21 +43,6 @@ static bool starts_name(char letter)
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-/* Words that one of the languages that call functions keeps for itself, and those that every function understands. */
-static bool is_reserved(tenon__word w)
-{
-    static const char *const words[] = {
-        "False",  "None",    "True",     "and",      "as",    "assert", "async", "await",  "break", "case",
-        "catch",  "class",   "continue", "def",      "del",   "do",     "elif",  "else",   "end",   "except",
-        "false",  "finally", "fn",       "for",      "from",  "global", "if",    "import", "in",    "is",
-        "lambda", "like",    "nil",      "nonlocal", "not",   "or",     "out",   "pass",   "raise", "rescue",
-        "return", "true",    "try",      "when",     "while", "with",   "yield"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (tenon__word_is(w, words[i]))
-            return true;
-    return false;
-}
-
 static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out)
 {
     tenon__word w = tenon__take_word(&c->p);
@@ -67,7 +52,7 @@ static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out
         return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
     if (strcmp(of_what, "function") == 0 && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
         return tenon__parse_fail(&c->p, w.at, "a function's name that starts with '__' belongs to the runtime");
-    if (is_reserved(w))
+    if (tenon__is_reserved(w))
         return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
     *out = w;
     return TENON_OK;

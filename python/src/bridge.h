@@ -34,6 +34,10 @@ tenon__py_interp *tenon__py_here(void);
 /* Whether this thread may touch objects of the interpreter now; it may be attached to another one, or to none. */
 bool tenon__py_attached_to(const tenon__py_interp *interp);
 
+/* Leave work to the next call in that interpreter, from any thread, without waiting; the job begins by taking one off
+ * tenon__py_waiting. False: the interpreter has ended, and it never runs. */
+bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer);
+
 /* Give back what other threads could not, where there is anything. Keeps a pending exception. */
 extern _Atomic int64_t tenon__py_waiting;
 void tenon__py_drain(void);
@@ -193,9 +197,15 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
 
 /* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. */
 int tenon__py_torch_tangent(PyObject *object);
-/* Raise the version counter of a tensor that was written; nothing for other objects. Keeps a pending exception. -1 with
- * an exception. */
-int tenon__py_torch_written(PyObject *object);
+/* Raise the version counter of a tensor that was written; nothing for other objects. No exception may be pending. */
+void tenon__py_torch_written(PyObject *object);
+/* The library that torch has loaded, or NULL; a function of it (`place` is where its address goes); one of those that only
+ * return a number; and torch's numbers for dtypes, each told to `found`. */
+void *tenon__py_torch_library(void);
+bool tenon__py_symbol(void *library, const char *name, void *place);
+bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
+void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
+                            void *context);
 /* A new tensor on the CPU or a CUDA device, borrowed: a new reference, or NULL without an exception where this torch has
  * no C functions for it, or they failed: torch.empty knows. */
 PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,

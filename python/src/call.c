@@ -424,16 +424,19 @@ static int run(tenon__py_frame *f)
 }
 
 /* torch counts what is written, so that autograd notices: what a function writes counts too, also where it failed. */
-static int tell_written(tenon__py_frame *f)
+static void tell_written(const tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
-        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR &&
-            tenon__py_torch_written(f->given[i]) < 0)
-            return -1;
+        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR)
+            tenon__py_torch_written(f->given[i]);
     }
-    return f->out ? tenon__py_torch_written(f->out) : 0;
+    if (f->out)
+        tenon__py_torch_written(f->out);
+    PyErr_Restore(type, value, traceback);
 }
 
 static PyObject *call_in(tenon__py_frame *f)
@@ -463,8 +466,8 @@ static PyObject *call_in(tenon__py_frame *f)
     if (prepare_results(f) < 0)
         return NULL;
     int done = run(f);
-    if ((s->nwritten || f->out) && tell_written(f) < 0)
-        return NULL;
+    if (s->nwritten || f->out)
+        tell_written(f);
     return done < 0 ? NULL : all_results(f);
 }
 

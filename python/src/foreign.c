@@ -1,5 +1,4 @@
-/* Handles that are objects of a framework's in Python: handle("torch.Tensor").
- */
+/* Handles that are objects of a framework's in Python: handle("torch.Tensor"). */
 #include "host.h"
 
 #include <string.h>
@@ -48,10 +47,7 @@ void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_p
     void *handle = NULL;
     if (tenon__py_foreign(param->handle)->take(object, &handle) == 0)
         return handle;
-    PyObject *exception = tenon__py_take_exception();
-    if (exception)
-        tenon__py_argument_error(function, param->name, (PyObject *)Py_TYPE(exception), "%S", exception);
-    Py_XDECREF(exception);
+    tenon__py_name_argument(function, param->name, NULL);
     return NULL;
 }
 

@@ -96,6 +96,22 @@ static int drain_pending(void *pointer)
     return 0;
 }
 
+bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer)
+{
+    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
+    atomic_fetch_add(&interp->pushing, 1);
+    bool alive = !atomic_load(&interp->dead);
+    if (alive) {
+        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+        bool first = tenon_deferred_push(&interp->pending, node, job, pointer);
+        /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
+        if (first && interp->is_main)
+            Py_AddPendingCall(drain_pending, NULL);
+    }
+    atomic_fetch_sub(&interp->pushing, 1);
+    return alive;
+}
+
 void tenon__py_holder_release(void *pointer)
 {
     tenon__py_holder *holder = pointer;
@@ -104,18 +120,8 @@ void tenon__py_holder_release(void *pointer)
         give_up(holder);
         return;
     }
-    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
-    atomic_fetch_add(&interp->pushing, 1);
-    if (atomic_load(&interp->dead)) {
+    if (!tenon__py_defer(interp, &holder->node, give_up_waiting, holder))
         atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
-        bool first = tenon_deferred_push(&interp->pending, &holder->node, give_up_waiting, holder);
-        /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
-        if (first && interp->is_main)
-            Py_AddPendingCall(drain_pending, NULL);
-    }
-    atomic_fetch_sub(&interp->pushing, 1);
 }
 
 void tenon__py_release(tenon_tensor *tensor)

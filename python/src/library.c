@@ -115,8 +115,10 @@ static void name_file(const char *origin)
         return;
     PyObject *error = tenon__py_take_exception();
     PyObject *message = PyUnicode_FromFormat("%s: %S", origin, error), *path = PyUnicode_DecodeFSDefault(origin);
-    if (message && path)
+    if (message && path) {
         PyErr_SetImportError(message, NULL, path);
+        tenon__py_add_context(error);
+    }
     Py_XDECREF(message);
     Py_XDECREF(path);
     Py_XDECREF(error);
@@ -135,7 +137,7 @@ PyObject *tenon_py_open(const char *path, const char *origin)
     memcpy(&get, &symbol, sizeof get);
     PyObject *module = symbol ? tenon_py_module(get(), NULL) : NULL;
     PyObject *file = module ? PyUnicode_DecodeFSDefault(origin) : NULL;
-    if (file && PyObject_SetAttrString(module, "__file__", file) < 0)
+    if (module && (!file || PyObject_SetAttrString(module, "__file__", file) < 0))
         Py_CLEAR(module);
     Py_XDECREF(file);
     if (!module)

@@ -272,10 +272,12 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     int result = status || (f.call.flags & TENON_CALL_FAILED) ? -1 : 0;
     if (result < 0) {
         tenon__py_raise_failure(&f, "load", status);
-        PyObject *error = tenon__py_take_exception();
-        PyErr_Format(PyExc_ImportError, "%S", error);
-        tenon__py_add_context(error);
-        Py_XDECREF(error);
+        if (PyErr_ExceptionMatches(PyExc_Exception)) { /* an interrupt stays what it is */
+            PyObject *error = tenon__py_take_exception();
+            PyErr_Format(PyExc_ImportError, "%S", error);
+            tenon__py_add_context(error);
+            Py_XDECREF(error);
+        }
         Py_XDECREF(f.exception);
     }
     tenon__py_blocks_free(f.blocks);

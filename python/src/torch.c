@@ -185,17 +185,12 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
     return result;
 }
 
-int tenon__py_torch_written(PyObject *object)
+void tenon__py_torch_written(PyObject *object)
 {
-    if (Py_TYPE(object) == tenon__py_ndarray || tenon__py_framework(object) != TENON__PY_IN_TORCH)
-        return PyErr_Occurred() ? -1 : 0;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyObject *module = tenon__py_loaded("torch.autograd.graph");
+    bool torch = Py_TYPE(object) != tenon__py_ndarray && tenon__py_framework(object) == TENON__PY_IN_TORCH;
+    PyObject *module = torch ? tenon__py_loaded("torch.autograd.graph") : NULL;
     PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(done);
     PyErr_Clear(); /* inference tensors have no counter, nor has autograd anything to do with them */
-    PyErr_Restore(type, value, traceback);
-    return 0;
 }

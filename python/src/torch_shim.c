@@ -27,70 +27,84 @@ static torch_functions functions;
 static atomic_flag finding = ATOMIC_FLAG_INIT;
 static _Atomic int search; /* 0: not looked for yet; 1: there; -1: not there */
 
-/* A function of the library, whose address C keeps apart from those of objects. */
-static bool find(void *library, const char *name, void *place)
+bool tenon__py_symbol(void *library, const char *name, void *place)
 {
-    void *symbol = dlsym(library, name);
+    void *symbol = dlsym(library, name); /* C keeps the addresses of functions apart from those of objects */
     memcpy(place, &symbol, sizeof symbol);
     return symbol;
 }
 
-static bool find_number(void *library, const char *name, int32_t *out)
+bool tenon__py_torch_number(void *library, const char *name, int32_t *out)
 {
     int32_t (*number)(void);
-    if (!find(library, name, &number))
+    if (!tenon__py_symbol(library, name, &number))
         return false;
     *out = number();
     return true;
 }
 
-static void find_dtypes(void *library, torch_functions *all)
+void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
+                            void *context)
 {
     static const struct {
         uint8_t code, bits, lanes;
-    } candidates[] = {{TENON_CODE_INT, 8, 1},        {TENON_CODE_INT, 16, 1},      {TENON_CODE_INT, 32, 1},
-                      {TENON_CODE_INT, 64, 1},       {TENON_CODE_UINT, 8, 1},      {TENON_CODE_UINT, 16, 1},
-                      {TENON_CODE_UINT, 32, 1},      {TENON_CODE_UINT, 64, 1},     {TENON_CODE_FLOAT, 16, 1},
-                      {TENON_CODE_FLOAT, 32, 1},     {TENON_CODE_FLOAT, 64, 1},    {TENON_CODE_BFLOAT, 16, 1},
-                      {TENON_CODE_COMPLEX, 64, 1},   {TENON_CODE_COMPLEX, 128, 1}, {TENON_CODE_BOOL, 8, 1},
-                      {TENON_CODE_F8_E4M3FN, 8, 1},  {TENON_CODE_F8_E5M2, 8, 1},   {TENON_CODE_F8_E4M3FNUZ, 8, 1},
-                      {TENON_CODE_F8_E5M2FNUZ, 8, 1}};
+    } candidates[] = {{TENON_CODE_INT, 8, 1},         {TENON_CODE_INT, 16, 1},        {TENON_CODE_INT, 32, 1},
+                      {TENON_CODE_INT, 64, 1},        {TENON_CODE_UINT, 8, 1},        {TENON_CODE_UINT, 16, 1},
+                      {TENON_CODE_UINT, 32, 1},       {TENON_CODE_UINT, 64, 1},       {TENON_CODE_FLOAT, 16, 1},
+                      {TENON_CODE_FLOAT, 32, 1},      {TENON_CODE_FLOAT, 64, 1},      {TENON_CODE_BFLOAT, 16, 1},
+                      {TENON_CODE_COMPLEX, 32, 1},    {TENON_CODE_COMPLEX, 64, 1},    {TENON_CODE_COMPLEX, 128, 1},
+                      {TENON_CODE_BOOL, 8, 1},        {TENON_CODE_F8_E4M3FN, 8, 1},   {TENON_CODE_F8_E5M2, 8, 1},
+                      {TENON_CODE_F8_E4M3FNUZ, 8, 1}, {TENON_CODE_F8_E5M2FNUZ, 8, 1}, {TENON_CODE_F8_E8M0FNU, 8, 1},
+                      {TENON_CODE_F4_E2M1FN, 4, 2}};
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         char word[64], name[96];
-        tenon_dtype ours = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
-        tenon__py_framework_dtype(ours, word, sizeof word);
+        int32_t number;
+        tenon_dtype dtype = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
+        tenon__py_framework_dtype(dtype, word, sizeof word);
         PyOS_snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
-        if (find_number(library, name, &all->dtypes[all->ndtypes].number))
-            all->dtypes[all->ndtypes++].ours = ours;
+        bool there = tenon__py_torch_number(library, name, &number);
+        PyOS_snprintf(name, sizeof name, "torch_dtype_%s", word); /* what the two newest had first */
+        if (there || tenon__py_torch_number(library, name, &number))
+            found(context, dtype, number);
     }
+}
+
+static void add_dtype(void *context, tenon_dtype dtype, int32_t number)
+{
+    torch_functions *all = context;
+    all->dtypes[all->ndtypes].ours = dtype;
+    all->dtypes[all->ndtypes++].number = number;
 }
 
 static bool find_all(void *library, torch_functions *all)
 {
-    bool there = find(library, "aoti_torch_empty_strided", &all->empty_strided) &&
-                 find(library, "torch_tensor_to_pyobject", &all->to_pyobject) &&
-                 find(library, "aoti_torch_get_data_ptr", &all->data_ptr) &&
-                 find(library, "aoti_torch_delete_tensor_object", &all->delete_handle) &&
-                 find_number(library, "aoti_torch_device_type_cpu", &all->cpu) &&
-                 find_number(library, "aoti_torch_device_type_cuda", &all->cuda);
+    bool there = tenon__py_symbol(library, "aoti_torch_empty_strided", &all->empty_strided) &&
+                 tenon__py_symbol(library, "torch_tensor_to_pyobject", &all->to_pyobject) &&
+                 tenon__py_symbol(library, "aoti_torch_get_data_ptr", &all->data_ptr) &&
+                 tenon__py_symbol(library, "aoti_torch_delete_tensor_object", &all->delete_handle) &&
+                 tenon__py_torch_number(library, "aoti_torch_device_type_cpu", &all->cpu) &&
+                 tenon__py_torch_number(library, "aoti_torch_device_type_cuda", &all->cuda);
     if (there)
-        find_dtypes(library, all);
+        tenon__py_torch_dtypes(library, add_dtype, all);
     return there;
 }
 
-/* The library that torch has loaded, or NULL. */
-static void *torch_library(void)
+void *tenon__py_torch_library(void)
 {
+#ifdef __APPLE__
+    static const char *const name = "libtorch_cpu.dylib";
+#else
+    static const char *const name = "libtorch_cpu.so";
+#endif
     PyObject *torch = tenon__py_loaded("torch");
     PyObject *file = torch ? PyObject_GetAttrString(torch, "__file__") : NULL;
     PyObject *bytes = file && PyUnicode_Check(file) ? PyUnicode_EncodeFSDefault(file) : NULL;
     const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
     const char *slash = path ? strrchr(path, '/') : NULL;
     void *library = NULL;
-    char name[1024];
-    if (slash &&
-        PyOS_snprintf(name, sizeof name, "%.*s/lib/libtorch_cpu.so", (int)(slash - path), path) < (int)sizeof name)
-        library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    char full[4096];
+    if (slash && PyOS_snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
+        library = dlopen(full, RTLD_NOW | RTLD_NOLOAD);
     Py_XDECREF(torch);
     Py_XDECREF(file);
     Py_XDECREF(bytes);
@@ -104,7 +118,7 @@ static const torch_functions *find_functions(void)
     if (known)
         return known > 0 ? &functions : NULL;
     torch_functions all = {.ndtypes = 0};
-    void *library = torch_library();
+    void *library = tenon__py_torch_library();
     int there = library && find_all(library, &all) ? 1 : -1;
     while (atomic_flag_test_and_set_explicit(&finding, memory_order_acquire)) {
     }
@@ -149,6 +163,7 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
     torch->delete_handle(handle);
     PyErr_Clear(); /* whoever is asked next says what is wrong */
     if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
+        PyErr_Clear();
         Py_DECREF((PyObject *)object);
         return NULL;
     }

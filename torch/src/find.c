@@ -10,47 +10,11 @@ _Atomic(const tenon__torch_api *) tenon__torch_found;
 
 /* ------------------------------------------------------------------------------------------------------ the library */
 
-/* A function of the library, whose address C keeps apart from those of objects. */
-static bool find(void *library, const char *name, void *place)
+static void add_dtype(void *context, tenon_dtype dtype, int32_t number)
 {
-    void *symbol = dlsym(library, name);
-    memcpy(place, &symbol, sizeof symbol);
-    return symbol;
-}
-
-static bool find_number(void *library, const char *name, int32_t *out)
-{
-    int32_t (*number)(void);
-    if (!find(library, name, &number))
-        return false;
-    *out = number();
-    return true;
-}
-
-static void find_dtypes(void *library, tenon__torch_api *api)
-{
-    static const struct {
-        uint8_t code, bits, lanes;
-    } candidates[] = {{TENON_CODE_INT, 8, 1},         {TENON_CODE_INT, 16, 1},        {TENON_CODE_INT, 32, 1},
-                      {TENON_CODE_INT, 64, 1},        {TENON_CODE_UINT, 8, 1},        {TENON_CODE_UINT, 16, 1},
-                      {TENON_CODE_UINT, 32, 1},       {TENON_CODE_UINT, 64, 1},       {TENON_CODE_FLOAT, 16, 1},
-                      {TENON_CODE_FLOAT, 32, 1},      {TENON_CODE_FLOAT, 64, 1},      {TENON_CODE_BFLOAT, 16, 1},
-                      {TENON_CODE_COMPLEX, 32, 1},    {TENON_CODE_COMPLEX, 64, 1},    {TENON_CODE_COMPLEX, 128, 1},
-                      {TENON_CODE_BOOL, 8, 1},        {TENON_CODE_F8_E4M3FN, 8, 1},   {TENON_CODE_F8_E5M2, 8, 1},
-                      {TENON_CODE_F8_E4M3FNUZ, 8, 1}, {TENON_CODE_F8_E5M2FNUZ, 8, 1}, {TENON_CODE_F8_E8M0FNU, 8, 1},
-                      {TENON_CODE_F4_E2M1FN, 4, 2}};
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        char word[64], name[96];
-        int32_t number;
-        tenon_dtype dtype = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
-        tenon__py_framework_dtype(dtype, word, sizeof word);
-        snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
-        bool there = find_number(library, name, &number);
-        snprintf(name, sizeof name, "torch_dtype_%s", word); /* what the two newest had first */
-        there = there || find_number(library, name, &number);
-        if (there && number >= 0 && number < TENON__TORCH_DTYPES)
-            api->dtypes[number] = dtype;
-    }
+    tenon__torch_api *api = context;
+    if (number >= 0 && number < TENON__TORCH_DTYPES)
+        api->dtypes[number] = dtype;
 }
 
 /* What every torch must have: true, or false with the name of what is missing in the report. */
@@ -70,10 +34,10 @@ static bool find_needed(void *library, tenon__torch_api *api)
                   {"aoti_torch_empty_strided", &api->empty_strided}};
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && !missing; i++)
-        missing = find(library, needed[i].name, needed[i].place) ? NULL : needed[i].name;
-    if (!missing && !find_number(library, "aoti_torch_device_type_cpu", &api->cpu))
+        missing = tenon__py_symbol(library, needed[i].name, needed[i].place) ? NULL : needed[i].name;
+    if (!missing && !tenon__py_torch_number(library, "aoti_torch_device_type_cpu", &api->cpu))
         missing = "aoti_torch_device_type_cpu";
-    if (!missing && !find_number(library, "aoti_torch_device_type_cuda", &api->cuda))
+    if (!missing && !tenon__py_torch_number(library, "aoti_torch_device_type_cuda", &api->cuda))
         missing = "aoti_torch_device_type_cuda";
     if (missing)
         snprintf(api->report.missing, sizeof api->report.missing, "the C function %s", missing);
@@ -83,48 +47,27 @@ static bool find_needed(void *library, tenon__torch_api *api)
 /* What newer ones have. */
 static void find_more(void *library, tenon__torch_api *api)
 {
-    if (!find(library, "torch_tensor_from_pyobject", &api->from_pyobject) ||
-        !find(library, "torch_tensor_to_pyobject", &api->to_pyobject))
+    if (!tenon__py_symbol(library, "torch_tensor_from_pyobject", &api->from_pyobject) ||
+        !tenon__py_symbol(library, "torch_tensor_to_pyobject", &api->to_pyobject))
         api->from_pyobject = NULL;
-    if (!find(library, "torch_from_blob", &api->from_blob) ||
-        !find_number(library, "aoti_torch_layout_strided", &api->strided))
+    if (!tenon__py_symbol(library, "torch_from_blob", &api->from_blob) ||
+        !tenon__py_torch_number(library, "aoti_torch_layout_strided", &api->strided))
         api->from_blob = NULL;
-    find(library, "torch_exception_get_what_without_backtrace", &api->what);
-    bool all =
-        api->what && find(library, "torch_call_dispatcher", &api->call) &&
-        find(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
-        find(library, "torch_new_stable_ivalue", &api->new_optional) &&
-        find(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
-        find(library, "torch_new_list_reserve_size", &api->new_list) &&
-        find(library, "torch_list_push_back", &api->list_push) && find(library, "torch_list_size", &api->list_size) &&
-        find(library, "torch_list_get_item", &api->list_get) && find(library, "torch_delete_list", &api->delete_list) &&
-        find(library, "torch_new_string_handle", &api->new_string) &&
-        find(library, "aoti_torch_abi_version", &api->abi_version);
+    tenon__py_symbol(library, "torch_exception_get_what_without_backtrace", &api->what);
+    bool all = api->what && tenon__py_symbol(library, "torch_call_dispatcher", &api->call) &&
+               tenon__py_symbol(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
+               tenon__py_symbol(library, "torch_new_stable_ivalue", &api->new_optional) &&
+               tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
+               tenon__py_symbol(library, "torch_new_list_reserve_size", &api->new_list) &&
+               tenon__py_symbol(library, "torch_list_push_back", &api->list_push) &&
+               tenon__py_symbol(library, "torch_list_size", &api->list_size) &&
+               tenon__py_symbol(library, "torch_list_get_item", &api->list_get) &&
+               tenon__py_symbol(library, "torch_delete_list", &api->delete_list) &&
+               tenon__py_symbol(library, "torch_new_string_handle", &api->new_string) &&
+               tenon__py_symbol(library, "aoti_torch_abi_version", &api->abi_version);
     if (!all)
         api->call = NULL;
-    find_dtypes(library, api);
-}
-
-/* The library that torch has loaded, or NULL. */
-static void *torch_library(PyObject *torch)
-{
-#ifdef __APPLE__
-    static const char *const name = "libtorch_cpu.dylib";
-#else
-    static const char *const name = "libtorch_cpu.so";
-#endif
-    PyObject *file = PyObject_GetAttrString(torch, "__file__");
-    PyObject *bytes = file && PyUnicode_Check(file) ? PyUnicode_EncodeFSDefault(file) : NULL;
-    const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    char full[4096];
-    void *library = NULL;
-    if (slash && snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
-        library = dlopen(full, RTLD_NOW | RTLD_NOLOAD);
-    Py_XDECREF(file);
-    Py_XDECREF(bytes);
-    PyErr_Clear();
-    return library;
+    tenon__py_torch_dtypes(library, add_dtype, api);
 }
 
 /* ------------------------------------------------------------------------------------------------------- the module */
@@ -172,7 +115,7 @@ static void examine(PyObject *torch, tenon__torch_api *api)
 {
     tenon_torch_report *report = &api->report;
     read_version(torch, report->version, sizeof report->version);
-    void *library = torch_library(torch);
+    void *library = tenon__py_torch_library();
     api->tensor_type = (PyTypeObject *)reach(torch, "Tensor", NULL, NULL);
     if (!api->tensor_type || !PyType_Check((PyObject *)api->tensor_type)) {
         snprintf(report->missing, sizeof report->missing, "torch.Tensor: torch is only half imported");

@@ -234,28 +234,6 @@ static void give_up_waiting(void *pointer)
     give_up(pointer);
 }
 
-static int drain_pending(void *pointer)
-{
-    (void)pointer;
-    tenon__py_drain();
-    return 0;
-}
-
-/* As the bridge does it for imports: see interp.c. */
-static void leave_to_interpreter(tenon__torch_block *block)
-{
-    tenon__py_interp *interp = block->api->interp;
-    atomic_fetch_add(&interp->pushing, 1);
-    if (atomic_load(&interp->dead)) {
-        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
-        if (tenon_deferred_push(&interp->pending, &block->node, give_up_waiting, block) && interp->is_main)
-            Py_AddPendingCall(drain_pending, NULL);
-    }
-    atomic_fetch_sub(&interp->pushing, 1);
-}
-
 void tenon_torch_release(tenon_torch *tensor)
 {
     tenon__torch_block *block = tenon__torch_block_of(tensor);
@@ -273,6 +251,6 @@ void tenon_torch_release(tenon_torch *tensor)
     /* Even where Python holds the tensor too: since 2.10 the last count but Python's own is one on Python's object. */
     if (tenon__py_attached_to(block->api->interp))
         give_up(block);
-    else
-        leave_to_interpreter(block);
+    else if (!tenon__py_defer(block->api->interp, &block->node, give_up_waiting, block))
+        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
 }

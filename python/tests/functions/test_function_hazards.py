@@ -77,6 +77,25 @@ def test_writes_are_counted(kernels, torch):
         kernels.add_to(torch.ones(3), 1.0)
 
 
+def test_writes_of_a_function_that_fails_are_counted(torch):
+    """Whatever kind the first written argument is, and with the function's exception on its way."""
+    numpy = pytest.importorskip("numpy")
+    code = """
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call)
+    {
+        tenon_rw_data(call, 0, float)[0] = tenon_rw_data(call, 1, float)[0] = 2;
+        return tenon_fail(call, TENON_EINVAL, "half done");
+    }
+    TENON_MODULE(half, NULL, TENON_FUNCTION("f(x: f32[n] rw, y: f32[n] rw)", f, NULL))
+    """
+    x, y = numpy.ones(3, "float32"), torch.ones(3)
+    before = y._version
+    with pytest.raises(ValueError, match=r"f\(\): half done"):
+        tenon.load(build(code, name="half.so")).f(x, y)
+    assert x[0] == y[0] == 2 and y._version == before + 1
+
+
 def test_tapes_are_not_left_out():
     code = """
 import sys
