@@ -190,7 +190,8 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
     uint32_t told = 0;
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon_spec_op *op = &spec->code[i];
-        if (op->kind != TENON__OP_NAME || told >> op->value & 1)
+        bool bound = op->kind == TENON__OP_NAME && (b->dims_bound >> op->value & 1);
+        if (!bound || told >> op->value & 1) /* one that comes after a division by 0 may have no value */
             continue;
         told |= 1u << op->value;
         tenon__text_add(&m->text, "%s%s = %" PRId64, separator, b->names->dims[op->value], b->dims[op->value]);

@@ -9,6 +9,7 @@ static void match(const char *text, const tenon_view *view, tenon_status status,
     tenon_names names = {0};
     tenon_spec spec = parsed(text, &names);
     tenon_bindings b;
+    memset(&b, 0x5a, sizeof b); /* a look at what is not bound shows */
     tenon_bindings_reset(&b, &names);
     if (said)
         FAILS_SAYING(status, said, tenon_spec_match(&spec, view, &b, &err));
@@ -98,6 +99,8 @@ static void test_match_shapes(void **state)
     match("f32[n, k + 1]", v, TENON_EINVAL, "dimension 1 is 3, but k of k + 1 has no value; no argument binds it");
     match("f32[n, n // (n - 4)]", v, TENON_EOVERFLOW,
           "dimension 1 is 3, but n // (n - 4) has no value in 64 bits (n = 4)");
+    match("f32[n, n // (n - 4) + k]", v, TENON_EOVERFLOW,
+          "dimension 1 is 3, but n // (n - 4) + k has no value in 64 bits (n = 4)");
     match("f32[n, n * 9223372036854775807]", v, TENON_EOVERFLOW,
           "dimension 1 is 3, but n * 9223372036854775807 has no value in 64 bits (n = 4)");
     match("f32[n, n + 9223372036854775807]", v, TENON_EOVERFLOW,

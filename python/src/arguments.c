@@ -267,7 +267,9 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     Py_DECREF(found);
     if (!integer && is_complex(object)) /* NumPy's would drop the imaginary part */
         return 0;
-    if (refuse_device(function, argument, object) < 0 || tenon__py_check_gradient(function, argument, object) < 0)
+    bool flat = false;
+    if (refuse_device(function, argument, object) < 0 ||
+        tenon__py_check_gradient(function, argument, object, &flat) < 0)
         return -1;
     return 1;
 }

@@ -51,8 +51,10 @@ static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, 
     return -1;
 }
 
-static inline void take_view(const tenon_parameter *param, tenon_py_borrowed *borrowed, tenon_value *value)
+static inline void take_view(tenon__py_frame *f, const tenon_parameter *param, tenon_py_borrowed *borrowed,
+                             tenon_value *value)
 {
+    f->elements |= borrowed->view.numel;
     value->kind = TENON_KIND_TENSOR;
     value->flags = 0;
     value->as.view = &borrowed->view;
@@ -74,13 +76,13 @@ static int borrow_tensor(tenon__py_frame *f, const tenon_parameter *param, PyObj
     }
     f->nborrowed++;
     f->held |= borrowed->object != NULL;
-    take_view(param, borrowed, value);
+    take_view(f, param, borrowed, value);
     int32_t index = (int32_t)(param - f->function->signature->params);
     f->fits = f->fits && tenon_signature_fits(f->function->signature, index, &borrowed->view, &f->bindings);
     uint8_t code = borrowed->view.dtype.code;
     bool whole = code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL;
     if (!whole && Py_TYPE(object) != tenon__py_ndarray &&
-        tenon__py_check_gradient(f->function, param->name, object) < 0)
+        tenon__py_check_gradient(f->function, param->name, object, &f->flat) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device))
         return meet_device(f, param, borrowed);
@@ -128,7 +130,7 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
             /* The commonest case: nothing to ask, nothing to hold, since the caller does. */
             borrowed->object = NULL;
             f->nborrowed++;
-            take_view(param, borrowed, &f->args[i]);
+            take_view(f, param, borrowed, &f->args[i]);
             f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
             if (!f->like)
                 f->like = object;
@@ -251,7 +253,7 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     }
     f->nborrowed++;
     f->held = true;
-    if (tenon__py_check_gradient(f->function, "out", object) < 0)
+    if (tenon__py_check_gradient(f->function, "out", object, &f->flat) < 0)
         return -1;
     const tenon_signature *s = f->function->signature;
     if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL)) {
@@ -382,10 +384,8 @@ static bool lets_go(const tenon__py_frame *f)
     uint64_t flags = f->function->function.flags;
     if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
         return flags & TENON_RELEASE_LOCK;
-    int64_t most = 0, bytes = 0;
-    for (int32_t i = 0; i < f->nborrowed; i++)
-        most |= f->borrowed[i].view.numel;
-    if (most < MANY_BYTES / 1024) /* as nearly always; what follows need not be quick */
+    int64_t bytes = 0;
+    if (f->elements < MANY_BYTES / 1024) /* as nearly always; what follows need not be quick */
         return false;
     for (int32_t i = 0; i < f->nborrowed; i++) {
         int64_t more = tenon_view_nbytes(&f->borrowed[i].view);
@@ -453,11 +453,6 @@ static PyObject *call_in(tenon__py_frame *f)
         raise_mismatch(f);
         return NULL;
     }
-    for (int32_t i = 0; i < s->nresults; i++) {
-        f->results[i].kind = s->results[i].kind;
-        f->results[i].flags = TENON_VALUE_UNSET;
-        f->results[i].as.view = NULL;
-    }
     f->call.args = f->args;
     f->call.results = f->results;
     f->call.dims = f->bindings.dims;
@@ -498,10 +493,15 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.nborrowed = 0;
     f.like = f.exception = f.kept = NULL;
     f.blocks = NULL;
-    for (int32_t i = 0; i < s->nresults; i++)
+    for (int32_t i = 0; i < s->nresults; i++) {
         f.made[i] = NULL;
+        f.results[i].kind = s->results[i].kind;
+        f.results[i].flags = TENON_VALUE_UNSET;
+        f.results[i].as.view = NULL;
+    }
     f.fits = !s->binds_ints;
-    f.held = false;
+    f.held = f.flat = false;
+    f.elements = 0;
     tenon_signature_begin(s, &f.bindings);
     for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
         f.args[i].kind = TENON_KIND_NONE; /* so that it can be told which were taken */

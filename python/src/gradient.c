@@ -12,10 +12,37 @@ static int autograd_records(void)
     return truth;
 }
 
+/* What stands behind torch.Tensor's attribute, found once: looking an attribute up takes longer than its answer. The
+ * type, which it belongs to, lives as long as the process. */
+static _Atomic(PyObject *) torch_question;
+
+static PyObject *ask_tensor(PyObject *object, PyObject *name)
+{
+    PyObject *question = atomic_load_explicit(&torch_question, memory_order_acquire);
+    if (!question) {
+        question = PyObject_GetAttr((PyObject *)Py_TYPE(object), name);
+        if (!question || Py_TYPE(question) != &PyGetSetDescr_Type) {
+            Py_XDECREF(question);
+            PyErr_Clear();
+            return PyObject_GetAttr(object, name);
+        }
+        PyObject *expected = NULL;
+        if (!atomic_compare_exchange_strong(&torch_question, &expected, question))
+            Py_DECREF(question); /* the type holds it too */
+    }
+#ifdef Py_LIMITED_API
+    descrgetfunc answer = (descrgetfunc)(uintptr_t)PyType_GetSlot(&PyGetSetDescr_Type, Py_tp_descr_get);
+#else
+    descrgetfunc answer = PyGetSetDescr_Type.tp_descr_get;
+#endif
+    return answer(question, object, (PyObject *)Py_TYPE(object));
+}
+
 /* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
 static int requires_grad(PyObject *object, PyObject *name)
 {
-    PyObject *answer = PyObject_GetAttr(object, name);
+    PyObject *answer = Py_TYPE(object) == tenon__py_torch_tensor ? ask_tensor(object, name)
+                                                                 : PyObject_GetAttr(object, name);
     int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
     Py_XDECREF(answer);
     return truth;
@@ -43,7 +70,7 @@ static int in_dual_level(const tenon__py_function *function)
     return level && PyLong_Check(level) ? PyLong_AsLong(level) >= 0 : PyErr_Occurred() ? -1 : 0;
 }
 
-static int check_torch(const tenon__py_function *function, const char *argument, PyObject *object)
+static int check_torch(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat)
 {
     int followed = requires_grad(object, function->requires_grad);
     if (followed > 0)
@@ -53,7 +80,10 @@ static int check_torch(const tenon__py_function *function, const char *argument,
                                         "it requires grad, and autograd does not see what this function does; pass "
                                         "x.detach(), use torch.no_grad(), "
                                         "or register a backward with tenon.torch_ops()");
+    if (followed == 0 && *flat)
+        return 0;
     int tangent = followed < 0 ? -1 : in_dual_level(function);
+    *flat = tangent == 0;
     if (tangent > 0)
         tangent = tenon__py_torch_tangent(object);
     if (tangent > 0)
@@ -80,13 +110,13 @@ static int check_tensorflow(const tenon__py_function *function, const char *argu
                                     "tf.stop_gradient(x), or call it outside of the tape");
 }
 
-int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object)
+int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat)
 {
     if (!tenon__py_checks_gradients(function))
         return 0;
-    int framework = tenon__py_framework(object);
+    int framework = Py_TYPE(object) == tenon__py_torch_tensor ? TENON__PY_IN_TORCH : tenon__py_framework(object);
     if (framework == TENON__PY_IN_TORCH)
-        return check_torch(function, argument, object);
+        return check_torch(function, argument, object, flat);
     if (framework == TENON__PY_IN_TENSORFLOW)
         return check_tensorflow(function, argument, object);
     return framework < 0 ? -1 : 0;

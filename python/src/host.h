@@ -82,8 +82,9 @@ void tenon__py_note_argument(const tenon__py_function *function, const char *arg
 void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 
-/* Refuse a tensor of torch's whose gradients would end here. `name` is "requires_grad". 0, or -1 with an exception. */
-int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object);
+/* Refuse a tensor whose gradients would end here. *flat: it is known that no forward-mode differentiation goes on, which
+ * is asked once in a call. 0, or -1 with an exception. */
+int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat);
 
 /* ------------------------------------------------------------------------------------------------------- the frame */
 
@@ -97,10 +98,12 @@ typedef struct tenon__py_frame {
     int32_t nborrowed;
     bool fits;             /* all tensors so far plainly fit */
     bool held;             /* some borrow holds something */
+    bool flat;             /* see tenon__py_check_gradient */
     PyObject *like;        /* whose framework the results follow, or NULL */
     PyObject *exception;   /* one of Python's that came up during the call */
     PyObject *kept;        /* a list of what must live until the end, or NULL */
     PyThreadState *thread; /* where the lock was let go */
+    int64_t elements;      /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
     tenon__py_block *blocks;
     tenon_py_borrowed *borrowed;

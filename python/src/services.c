@@ -62,6 +62,7 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
     tenon_value *result = &f->results[index];
     f->made[index] = object;
     borrowed->view.flags |= flags;
+    f->elements |= borrowed->view.numel;
     result->as.view = &borrowed->view;
     result->flags = 0;
 }
