@@ -51,54 +51,48 @@ static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, 
     return -1;
 }
 
-static inline void take_view(tenon__py_frame *f, const tenon_parameter *param, tenon_py_borrowed *borrowed,
-                             tenon_value *value)
+/* What was borrowed is argument `i`. -1 with an exception where its gradients would end here. */
+static inline int take_view(tenon__py_frame *f, int32_t i, PyObject *object, tenon_py_borrowed *borrowed)
 {
+    const tenon_signature *s = f->function->signature;
+    const tenon_parameter *param = &s->params[i];
+    f->nborrowed++;
     f->elements |= borrowed->view.numel;
-    value->kind = TENON_KIND_TENSOR;
-    value->flags = 0;
-    value->as.view = &borrowed->view;
+    f->args[i].kind = TENON_KIND_TENSOR;
+    f->args[i].flags = 0;
+    f->args[i].as.view = &borrowed->view;
     if (param->spec->flags & TENON_SPEC_WRITE)
         borrowed->view.flags |= TENON_VIEW_WRITTEN;
-}
-
-static int borrow_tensor(tenon__py_frame *f, const tenon_parameter *param, PyObject *object, tenon_value *value)
-{
-    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    if (tenon__py_peek(object, borrowed)) {
-        borrowed->object = NULL; /* the caller holds it */
-    } else {
-        bool follow = !tenon_device_on_host(f->device);
-        int status = follow ? tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed)
-                            : tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed);
-        if (status < 0)
-            return not_borrowed(f, param, object);
-    }
-    f->nborrowed++;
-    f->held |= borrowed->object != NULL;
-    take_view(f, param, borrowed, value);
-    int32_t index = (int32_t)(param - f->function->signature->params);
-    f->fits = f->fits && tenon_signature_fits(f->function->signature, index, &borrowed->view, &f->bindings);
+    f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
     uint8_t code = borrowed->view.dtype.code;
     bool whole = code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL;
-    if (!whole && Py_TYPE(object) != tenon__py_ndarray &&
-        tenon__py_check_gradient(f->function, param->name, object, &f->flat) < 0)
-        return -1;
-    if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device))
-        return meet_device(f, param, borrowed);
-    return 0;
+    if (Py_TYPE(object) == tenon__py_ndarray || whole)
+        return 0;
+    return tenon__py_check_gradient(f->function, param->name, object, &f->flat);
 }
 
 static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
-    int status = borrow_tensor(f, param, object, &f->args[i]);
-    if (!f->like && status == 0) {
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    bool follow = !tenon_device_on_host(f->device);
+    int status = follow ? tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed)
+                        : tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed);
+    if (status < 0)
+        return not_borrowed(f, param, object);
+    f->held = true;
+    if (take_view(f, i, object, borrowed) < 0)
+        return -1;
+    if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
+        meet_device(f, param, borrowed) < 0)
+        return -1;
+    if (!f->like) {
         int framework = tenon__py_framework(object);
-        status = framework < 0 ? -1 : 0;
+        if (framework < 0)
+            return -1;
         f->like = framework > TENON__PY_IN_NONE ? object : NULL;
     }
-    return status;
+    return 0;
 }
 
 /* An argument that was left out, or None where that is allowed; false: it is another one. */
@@ -118,20 +112,15 @@ static inline bool take_nothing(tenon__py_frame *f, int32_t i, PyObject *object)
 
 static int take_tensors(tenon__py_frame *f, int32_t before)
 {
-    const tenon_signature *s = f->function->signature;
-    PyTypeObject *ndarray = tenon__py_ndarray;
     for (int32_t i = 0; i < before; i++) {
-        const tenon_parameter *param = &s->params[i];
         PyObject *object = f->given[i];
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-        if (!param->spec)
+        if (!f->function->signature->params[i].spec)
             continue;
-        if (object && Py_TYPE(object) == ndarray && tenon__py_borrow_numpy_quick(object, borrowed)) {
-            /* The commonest case: nothing to ask, nothing to hold, since the caller does. */
-            borrowed->object = NULL;
-            f->nborrowed++;
-            take_view(f, param, borrowed, &f->args[i]);
-            f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
+        if (object && tenon__py_peek(object, borrowed)) {
+            borrowed->object = NULL; /* nothing to hold: the caller does */
+            if (take_view(f, i, object, borrowed) < 0)
+                return -1;
             if (!f->like)
                 f->like = object;
         } else if (!take_nothing(f, i, object) && take_tensor(f, i, object) < 0) {
