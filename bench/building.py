@@ -1,4 +1,4 @@
-"""Help for the peers' recipes, and the building of one of them: `building.py PEER FOLDER` runs in the target interpreter.
+"""Help for the peers' recipes, and the building of one: `building.py PEER FOLDER` runs in the target interpreter.
 
 A recipe raises NotHere with a reason where it cannot be built; the rest of the benchmark goes on without it.
 """
@@ -14,7 +14,8 @@ import sys
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
-SECONDS = 300  # that one peer may take to build
+SECONDS = 300  # that one peer may take to build, unless it says how long
+APART = ("pyo3_tch",)  # peers that need an environment of their own
 
 
 class NotHere(Exception):
@@ -61,13 +62,14 @@ def extension(python, compiler, target, sources, *options):
     return target
 
 
-def cargo(python, peer, folder):
+def cargo(python, peer, folder, **environment):
     """Build a crate in a copy of its folder, so that nothing is written beside the sources."""
     need("cargo")
     crate = folder / "crate"
     shutil.copytree(PEERS / peer, crate, dirs_exist_ok=True)
     run(["cargo", "build", "--quiet", "--release", "--manifest-path", crate / "Cargo.toml"],
-        env={**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(folder / "target")})
+        env={**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(folder / "target"),
+             **environment})
     shutil.copy(folder / "target/release/libcrossing.so", folder / "crossing.so")
 
 
@@ -91,16 +93,24 @@ def peer(name):
 
 
 def names():
-    return sorted(path.parent.name for path in PEERS.glob("*/peer.py"))
+    """The peers of the environment that the benchmark runs in."""
+    return sorted(path.parent.name for path in PEERS.glob("*/peer.py") if path.parent.name not in APART)
+
+
+def environment(python, folder, requirements):
+    """The interpreter of a virtual environment, made where it is not there."""
+    need("bash")
+    run(["bash", ROOT / "tools/setup", python, "venv", os.path.relpath(folder, ROOT), requirements])
+    return folder / "bin/python"
 
 
 def stamp(name, python):
-    """What a build depends on: the peer's files, the recipes, the interpreter and its packages; for ours the sources."""
+    """What a build depends on: the peer's files, the recipes, the interpreter, its packages; for ours the sources."""
     digest = hashlib.sha256()
     files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
     if name == "tenon":
         files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "python").glob("**/*.[ch]"),
-                  *(ROOT / "python/tenon").glob("*.py")]
+                  *(ROOT / "torch").glob("*/**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py")]
     for path in sorted(files):
         digest.update(path.read_bytes())
     digest.update(pathlib.Path(__file__).read_bytes())
@@ -122,10 +132,11 @@ def build(name, python, folder):
     folder.mkdir(parents=True, exist_ok=True)
     known.unlink(missing_ok=True)
     command = [python, __file__, name, folder]
+    seconds = getattr(peer(name), "SECONDS", SECONDS)
     try:
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS)
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return {"reason": f"takes more than {SECONDS} seconds to build"}
+        return {"reason": f"takes more than {seconds} seconds to build"}
     try:
         answer = json.loads(result.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):

@@ -38,7 +38,8 @@ def judge(target, found):
     mine, theirs = row["ns"], other["ns"] * target.get("times", 1)
     figures = f"{tables.number(mine)} beside {name}'s {tables.number(theirs)} ns"
     if "at_most" in target:
-        return mine <= target["at_most"] * theirs, f"{title}: {mine / theirs:.2f}x, at most {target['at_most']} ({figures})"
+        return mine <= target["at_most"] * theirs, \
+            f"{title}: {mine / theirs:.2f}x, at most {target['at_most']} ({figures})"
     if "faster" in target:
         return theirs >= target["faster"] * mine, \
             f"{title}: {theirs / mine:.2f}x faster, at least {target['faster']} ({figures})"

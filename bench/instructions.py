@@ -13,6 +13,7 @@ import tempfile
 import building
 
 CALLS = 1000
+TOP = 8  # functions that are named
 SECONDS = 900  # for one process under callgrind
 # (operation, producer, contender): (the C function that is entered, the Python call)
 PATHS = {
@@ -35,7 +36,14 @@ PATHS = {
     ("dot", "torch", "tenon"): ("tenon__py_call", "kernels.dot(tv, tw)"),
     ("borrow", "torch", "limit"): ("table_borrow", "limit.table_borrow(t)"),
     ("import and release", "torch", "limit"): ("table_owned", "limit.table_owned(t)"),
+    ("import and release", "torch", "tenon, same object"): ("bench_same_import", "same.owned(t)"),
+    ("in and out", "torch", "tenon, same object"): ("bench_same_through", "same.through(t)"),
 }
+# Whose code a file is, by its name; the copies that tenon.load opens are named by their content.
+OWNERS = {
+    "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"[0-9a-f]{16}\.so", "CPython": r"(lib)?python3.*",
+    "NumPy": r"_multiarray_umath.*", "torch": r"(libtorch|libc10|_C\.).*",
+    "C library": r"(libc|ld-linux.*|libpthread)\.so.*"}
 # One process for each set: a name that is an entry in one may be a kernel's in another.
 SETS = [[key for key in PATHS if key[1] == "numpy" and key[2] != "C by hand"],
         [key for key in PATHS if key[2] == "C by hand"],
@@ -48,6 +56,7 @@ sys.path[:0] = [{bench!r}, {own!r}]
 import building, numpy, tenon
 mark = building.load_file({mark!r})
 crossing = building.load_file({own!r} + "/crossing.so")
+same = building.load_file({own!r} + "/same_object.so")
 limit = building.load_file({c!r} + "/limit.so")
 hand = building.load_file({c!r} + "/kernels.so", "kernels")
 kernels = tenon.load({kernels!r})
@@ -72,7 +81,8 @@ def collect(python, folder, keys, out):
     code = CODE.format(bench=str(building.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), count=CALLS,
                        kernels=str(folder / "tenon/kernels.so"), mark=str(folder / "mark.so"),
                        calls=[PATHS[key][1] for key in keys], torch=keys[0][1] == "torch")
-    command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={out}/callgrind",
+    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
+               f"--callgrind-out-file={out}/callgrind",
                *sorted({f"--toggle-collect={PATHS[key][0]}" for key in keys}), str(python), "-c", code]
     # Python's hashes, and with them the paths through its dicts, are the same in every run.
     result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS,
@@ -81,20 +91,33 @@ def collect(python, folder, keys, out):
         raise building.NotHere((result.stderr.strip().splitlines() or ["callgrind failed"])[-1])
 
 
-def by_function(path):
-    """[[function, library, own instructions a call]] of a callgrind file, the dearest first."""
+def owner(library):
+    return next((name for name, pattern in OWNERS.items() if re.fullmatch(pattern, library)), "others")
+
+
+def layers_of(path):
+    """A callgrind file as {"by": {whose code: instructions a call}, "top": [[function, whose, instructions]]}."""
     text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", str(path)], capture_output=True,
                           text=True).stdout
     counts, libraries = {}, {}
     for line in text.splitlines():
         match = re.match(r"\s*([\d,]+)\s+\([\d. ]+%\)\s+\S+?:(\S.*?)(?: \[(.*)\])?$", line)
         if match and "PROGRAM" not in line:
-            name = re.sub(r"'\d+$", "", match.group(2))
-            counts[name] = counts.get(name, 0) + int(match.group(1).replace(",", ""))
-            if match.group(3):
+            # Neither recursion's number, nor a symbol's version, nor C++'s list of arguments.
+            name = re.sub(r"'\d+$|@@.*|(?<=\w)\([^()]*\)( const)?$", "", match.group(2))
+            counts[name] = counts.get(name, 0) + int(match.group(1).replace(",", "")) / CALLS
+            if match.group(3):  # not said again for the lines that were inlined from another file
                 libraries[name] = pathlib.Path(match.group(3)).name
-    return sorted(([name, libraries.get(name, ""), round(value / CALLS, 1)] for name, value in counts.items()
-                   if value >= CALLS), key=lambda part: -part[2])
+    whose, by = {name: owner(libraries.get(name, "")) for name in counts}, {}
+    for name, count in counts.items():
+        by[whose[name]] = by.get(whose[name], 0) + count
+    top = sorted(counts, key=lambda name: -counts[name])[:TOP]
+    return {"by": {name: round(count, 1) for name, count in by.items()},
+            "top": [[name, whose[name], round(counts[name], 1)] for name in top]}
+
+
+def title(operation, producer, contender):
+    return operation + (f", {producer}" if not operation.endswith(producer) else "") + contender.removeprefix("tenon")
 
 
 def total(path):
@@ -102,7 +125,7 @@ def total(path):
 
 
 def count(python, folder):
-    """({path: instructions a call}, {path: [[function, library, instructions]]}, a reason or None)."""
+    """({path: instructions a call}, {path: its layers}, a reason or None)."""
     if not shutil.which("valgrind"):
         return {}, {}, "valgrind is not here"
     counted, layers, reasons = {}, {}, []
@@ -117,12 +140,14 @@ def count(python, folder):
             except (building.NotHere, subprocess.TimeoutExpired) as problem:
                 reasons.append(f"{keys[0][1]}: {problem}"[:200])
                 continue
+            dumps = {}
             for path in pathlib.Path(out).iterdir():
                 label = re.search(r"^desc: Trigger: .*path (\d+)", path.read_text(), re.M)
-                if not label:
-                    continue
-                key = keys[int(label.group(1))]
+                if label:
+                    dumps[int(label.group(1))] = path
+            for number, path in sorted(dumps.items()):
+                key = keys[number]
                 counted[key] = round(total(path) / CALLS, 1)
-                if key[2] == "tenon":
-                    layers[", ".join(key[:2])] = by_function(path)
+                if key[2].startswith("tenon"):
+                    layers[title(*key)] = layers_of(path)
     return counted, layers, "; ".join(reasons) or None

@@ -4,8 +4,8 @@ import pathlib
 import platform
 import subprocess
 
-PACKAGES = ("numpy", "torch", "jax", "tensorflow-cpu", "cupy-cuda13x", "nanobind", "pybind11", "apache-tvm-ffi", "cffi",
-            "cython")
+PACKAGES = ("numpy", "torch", "jax", "tensorflow-cpu", "cupy-cuda12x", "cupy-cuda13x", "nanobind", "pybind11",
+            "apache-tvm-ffi", "cffi", "cython")
 
 
 def field(path, key):

@@ -31,14 +31,16 @@ def crossings(results):
             if row:
                 title = operation if operation.startswith("new memory") else f"{operation}, {tables.TITLES[producer]}"
                 title = title.replace("as numpy", "as NumPy").replace("as torch", "as PyTorch")
-                lines.append([title, *(tables.bold(name, tables.cell(row.get(name), spread=False)) for name, _ in columns)])
+                lines.append([title, *(tables.bold(name, tables.cell(row.get(name), spread=False))
+                                       for name, _ in columns)])
     return tables.table(["ns a call", *(title for _, title in columns)], lines)
 
 
 def machine(results):
     words = results["machine"]
     shown = {"numpy": "NumPy", "torch": "torch", "jax": "JAX"}
-    packages = ", ".join(f"{title} {words['packages'][name]}" for name, title in shown.items() if name in words["packages"])
+    packages = ", ".join(f"{title} {words['packages'][name]}" for name, title in shown.items()
+                         if name in words["packages"])
     return f"{words['cores']} cores of an {words['cpu']}, Python {words['python']}, {packages}"
 
 
@@ -46,7 +48,8 @@ FILES = ("README.md", "docs/performance.md")
 BLOCKS = {"layers": tables.layers, "crossings": crossings,
           "functions": lambda results: tables.functions(results, spread=False),
           "copies": tables.copies,
-          "once": tables.once, "machine": machine, "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
+          "once": tables.once, "machine": machine,
+          "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
 
 
 def text_of(name, results):

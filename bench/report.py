@@ -1,7 +1,11 @@
 """The results as a table, a chart and a page."""
 import json
+import pathlib
 
 import tables
+
+# The rows of a machine with a GPU: the latest.json of `run.py --group gpu --out FOLDER` there, by this name.
+GPU = pathlib.Path(__file__).resolve().parent / "results/gpu.json"
 
 # The chart's panels: (title, operation, producer, the contender that is the limit line).
 PANELS = (
@@ -16,11 +20,12 @@ OURS, OTHERS, LINE, TEXT = "#e4572e", "#7d8ca3", "#2a9d8f", "#7f8792"
 
 
 def compact(results):
-    """One row a line: a change of the results reads well."""
-    head = {key: value for key, value in results.items() if key != "rows"}
+    """One row a line, and one path's layers: a change of the results reads well."""
+    head = {key: value for key, value in results.items() if key not in ("rows", "layers")}
     text = json.dumps(head, indent=1, ensure_ascii=False)
+    layers = ",\n  ".join(f"{json.dumps(path)}: {json.dumps(parts)}" for path, parts in results["layers"].items())
     rows = ",\n  ".join(json.dumps(rounded(row), ensure_ascii=False) for row in results["rows"])
-    return text[:-2] + f',\n "rows": [\n  {rows}\n ]\n}}\n'
+    return text[:-2] + f',\n "layers": {{\n  {layers}\n }},\n "rows": [\n  {rows}\n ]\n}}\n'
 
 
 def rounded(row):
@@ -54,9 +59,20 @@ def summary(results):
     return "\n".join(lines)
 
 
+def machine(results):
+    words = results["machine"]
+    packages = ", ".join(f"{name} {version}" for name, version in words["packages"].items())
+    tools = "; ".join(filter(None, (f"Python {words['python']}", words["compiler"], words["rust"])))
+    return f"""{words['cpu']}, {words['cores']} cores, {words['memory']}{', ' + words['gpu'] if words['gpu'] else ''};
+{words['system']}, kernel {words['kernel']}; {tools};
+{packages}. Load average at the start: {results['load_at_start']:.1f}. The run took {results['seconds']} seconds."""
+
+
+def left_out(results):
+    return "\n".join(f"- {entry['peer']}: {entry['reason']}" for entry in results["problems"])
+
+
 def markdown(results):
-    machine = results["machine"]
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     quick = "A quick run: the figures are rough.\n\n" if results["quick"] else ""
     parts = [f"""# Benchmarks
 
@@ -77,16 +93,22 @@ Written by `make bench`; `make bench-check` compares it with [targets.toml](../b
 - What each peer checks and how it is built stands in `note.md` beside its source in [bench/peers](../bench/peers).
 
 ## The machine
-{machine['cpu']}, {machine['cores']} cores, {machine['memory']}{', ' + machine['gpu'] if machine['gpu'] else ''};
-{machine['system']}, kernel {machine['kernel']}; Python {machine['python']}; {machine['compiler']}; {machine['rust']};
-{packages}. Load average at the start: {results['load_at_start']:.1f}. The run took {results['seconds']} seconds.
+{machine(results)}
 """]
     for title, text in tables.sections(results):
         parts.append(f"## {title}\n{text}\n")
     if results["problems"]:
-        parts.append("## Not measured here\n" + "\n".join(
-            f"- {entry['peer']}: {entry['reason']}" for entry in results["problems"]) + "\n")
+        parts.append(f"## Not measured here\n{left_out(results)}\n")
+    if GPU.exists() and not tables.on_gpu(results):
+        parts.append(gpu_section(json.loads(GPU.read_text())))
     return "\n".join(parts)
+
+
+def gpu_section(results):
+    parts = ["## On a GPU", "Another machine, another run:", machine(results), ""]
+    for title, text in tables.on_gpu(results):
+        parts += [f"### {title}", text, ""]
+    return "\n".join(parts + (["Not measured there:", left_out(results), ""] if results["problems"] else []))
 
 
 def chart(results, path):

@@ -1,6 +1,6 @@
 """The benchmark: builds every peer, measures every group in a process of its own, writes the results.
 
-    run.py [--quick] [--group NAME]... [--instructions] [--out FOLDER]
+    run.py [--quick] [--group NAME]... [--instructions] [--all] [--out FOLDER]
 
 Without --group the results are bench/results/latest.json, docs/benchmarks.md and docs/benchmarks.svg; with --group, or
 with --out, they go to that folder (build/bench/results by default), so that a part never replaces the whole.
@@ -9,9 +9,11 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -25,10 +27,13 @@ BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 
 # Seconds that a group takes here: quick, full. They are what the progress bar starts from.
 GROUPS = {
-    "numpy": (6, 40), "torch": (7, 40), "jax": (10, 45), "tensorflow": (14, 50), "tensor": (9, 40), "gpu": (1, 60),
-    "functions": (11, 70), "loops": (1, 10), "sizes": (14, 70), "memory": (14, 60), "start": (14, 50),
-    "threads": (12, 60), "copies": (10, 90), "elixir": (1, 60)}
+    "numpy": (6, 40), "torch": (7, 40), "jax": (8, 45), "tensorflow": (14, 50), "tensor": (7, 40), "gpu": (1, 60),
+    "same object": (3, 15), "functions": (10, 70), "compiled": (10, 40), "loops": (1, 10), "sizes": (12, 70),
+    "memory": (12, 60), "start": (16, 50), "threads": (10, 60), "copies": (4, 90), "elixir": (12, 60)}
 GPU = ("gpu torch", "gpu cupy", "gpu jax")
+FREE_THREADED = ROOT / ".venv-free-threaded/bin/python"  # tools/python-free-threaded builds that Python
+OTHER_TORCH = BUILD / "torch-2.13"
+ELSEWHERE = {"same object", "elixir"}  # groups that need nothing of this environment
 
 
 class Progress:
@@ -77,7 +82,7 @@ class Run:
     def __init__(self, options):
         self.options = options
         self.rows, self.problems, self.took = [], [], {}
-        self.python = sys.executable
+        self.python, self.other_torch = sys.executable, None
         tag = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
         self.folder = BUILD / tag
         chosen = options.group or list(GROUPS)
@@ -85,7 +90,7 @@ class Run:
         self.chosen = chosen
 
     def problem(self, peer, reason):
-        entry = {"peer": peer, "reason": reason}
+        entry = {"peer": peer, "reason": re.sub(r"(?<![\w:/.])(/[\w.+-]+)+/", "", reason)}  # no folders of this machine
         if entry not in self.problems:
             self.problems.append(entry)
 
@@ -98,25 +103,32 @@ class Run:
 
     def lines(self, command, **options):
         """Run a command; take its lines of JSON as they come."""
-        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, **options)
-        for line in process.stdout:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if not isinstance(entry, dict):
-                continue
-            if "total" in entry:
-                self.progress.total = max(1, entry["total"])
-            if "row" in entry:
-                self.rows.append(entry["row"])
-            if "problem" in entry:
-                self.problem(**entry["problem"])
-            if "step" in entry:
-                self.progress.step(entry["step"])
-        error = process.stderr.read().strip()
-        return process.wait(), error.splitlines()[-1] if error else ""
+        with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would fill
+            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors,
+                                       text=True, **options)
+            for line in process.stdout:
+                self.take(line)
+            status = process.wait()
+            errors.seek(0)
+            text = errors.read().strip().splitlines() or [""]
+            # Elixir says first what is wrong, Python last.
+            return status, next((line for line in text if line.startswith("** ")), text[-1])
+
+    def take(self, line):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(entry, dict):
+            return
+        if "total" in entry:
+            self.progress.total = max(1, entry["total"])
+        if "row" in entry:
+            self.rows.append(entry["row"])
+        if "problem" in entry:
+            self.problem(**entry["problem"])
+        if "step" in entry:
+            self.progress.step(entry["step"])
 
     def worker(self, group, python=None, folder=None):
         command = [python or self.python, BENCH / "worker.py", group, folder or self.folder]
@@ -126,12 +138,13 @@ class Run:
 
     def copies(self):
         """bench/copy, whose rows become ours."""
-        self.progress.total = 3
+        dtypes = ("f32",) if self.options.quick else ("f32", "u8", "f64")
+        self.progress.total = len(dtypes)
         out = self.folder / "copies.json"
         out.unlink(missing_ok=True)
-        for dtype in ("f32", "u8", "f64"):
-            command = [self.python, BENCH / "copy/run.py", "--lib", self.folder / "tenon/libtenon.so", "--dtypes", dtype,
-                       "--json", out] + ["--quick"] * self.options.quick
+        for dtype in dtypes:
+            command = [self.python, BENCH / "copy/run.py", "--lib", self.folder / "tenon/libtenon.so",
+                       "--dtypes", dtype, "--json", out] + ["--quick"] * self.options.quick
             result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
             if result.returncode:
                 self.problem("group copies", (result.stderr.strip().splitlines() or ["failed"])[-1])
@@ -154,19 +167,34 @@ class Run:
         else:
             quick = ["--quick"] * self.options.quick
             status, error = self.lines(["mix", "run", "bench/run.exs", *quick], cwd=ROOT / "elixir",
-                                       env={**os.environ, "MIX_ENV": "bench"})
+                                       env={**os.environ, "MIX_ENV": "bench", "MIX_BUILD_PATH": str(BUILD / "elixir")})
             if status:
                 self.problem("elixir", error[:300])
 
-    def free_threaded(self):
-        """The threads once more under a free-threaded Python, where tools/python-free-threaded has made one."""
-        python = ROOT / ".venv-free-threaded/bin/python"
-        if not python.exists():
-            self.problem("free-threaded Python", "not here: make test-all builds one")
+    def prepare_same_object(self):
+        """pyo3-tch, and what is beside it, in an environment with the one torch that it takes."""
+        if not self.options.all:
+            self.problem("pyo3-tch", "only with --all: it needs exactly torch 2.13, and minutes to build")
             return
-        folder = BUILD / "free-threaded"
-        self.build(python, folder, ["tenon", "c"])
-        self.worker("threads", python, folder)
+        requirements = building.PEERS / "pyo3_tch/requirements.txt"
+        try:
+            self.other_torch = building.environment(self.python, OTHER_TORCH / "venv", requirements)
+        except building.NotHere as problem:
+            self.problem("pyo3-tch", str(problem))
+            return
+        self.build(self.other_torch, OTHER_TORCH, ["tenon", "c", "torch_cpp", "pyo3_tch"])
+
+    def prepare(self):
+        """Build what the chosen groups need, in each environment."""
+        if set(self.chosen) - ELSEWHERE:
+            self.build(self.python, self.folder, building.names())
+        if "threads" in self.chosen:
+            if FREE_THREADED.exists():
+                self.build(FREE_THREADED, BUILD / "free-threaded", ["tenon", "c"])
+            else:
+                self.problem("free-threaded Python", "not here: make test-all builds one")
+        if "same object" in self.chosen:
+            self.prepare_same_object()
 
     def measure(self):
         for group in self.chosen:
@@ -175,6 +203,9 @@ class Run:
                 self.copies()
             elif group == "elixir":
                 self.elixir()
+            elif group == "same object":
+                if self.other_torch:
+                    self.worker(group, self.other_torch, OTHER_TORCH)
             elif group == "gpu":
                 if not shutil.which("nvidia-smi"):
                     self.problem("gpu", "there is none in this machine")
@@ -183,8 +214,8 @@ class Run:
                         self.worker(part)
             else:
                 self.worker(group)
-                if group == "threads":
-                    self.free_threaded()
+                if group == "threads" and FREE_THREADED.exists():
+                    self.worker(group, FREE_THREADED, BUILD / "free-threaded")
             self.progress.finish()
             self.took[group] = round(time.time() - self.progress.began, 1)
 
@@ -216,12 +247,13 @@ def main():
     parser.add_argument("--quick", action="store_true", help="about two minutes")
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this group; may be repeated")
     parser.add_argument("--instructions", action="store_true", help="count instructions with callgrind too")
+    parser.add_argument("--all", action="store_true", help="with what takes minutes to build: pyo3-tch and its torch")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the results")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     run = Run(options)
     try:
-        run.build(run.python, run.folder, building.names())
+        run.prepare()
         began = time.time()
         run.measure()
         layers = run.instructions() if options.instructions else {}

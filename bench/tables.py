@@ -1,9 +1,13 @@
 """Rows of results as Markdown: what docs/benchmarks.md and the README show is made here, from one file."""
-ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "tenon", "tenon, its own Tensor",
-         "tenon, no gradient check", "tenon, abi3", "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
-         "pyo3-dlpack", "dlpark", "Cython", "cffi", "ctypes")
-FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw C")
-TITLES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "tensor": "tenon.Tensor"}
+ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "empty NIF", "idle", "tenon",
+         "tenon, same object", "tenon, its own Tensor", "tenon, no gradient check", "tenon, abi3", "nanobind",
+         "pybind11", "tvm-ffi", "torch C++ extension", "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark",
+         "Cython", "cffi", "ctypes")
+FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw C", "empty NIF", "idle")
+TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
+          "tensor": "tenon.Tensor"}
+NOTES = {"torch 2.13": "With an environment of its own: pyo3-tch takes no other torch. The tensor crosses as itself."}
+GPU = ("torch on cuda", "cupy on cuda", "jax on cuda")
 
 
 def key(row):
@@ -77,9 +81,22 @@ def functions(results, spread=True):
         for operation in ("saxpy", "dot") for producer in ("numpy", "torch", "jax")], spread)
 
 
+def operators(results):
+    return by_contender(results, [
+        (f"{way}{mode}", f"operator, {way}{mode}", "torch") for mode in ("", ", inference mode")
+        for way in ("eager", "compiled")])
+
+
+def on_gpu(results):
+    """[(title, text)] of what was measured on a GPU."""
+    found = [(f"Crossing: {producer}", crossings(results, producer)) for producer in GPU]
+    return [part for part in found if part[1]]
+
+
 def simple(results, group, value="ns", title="", spread=True):
     """A table with a line for each operation and a column for each contender of a group."""
-    rows = [row for row in results["rows"] if row["group"] == group and (row.get(value) is not None or row.get("refused"))]
+    rows = [row for row in results["rows"] if row["group"] == group
+            and (row.get(value) is not None or row.get("refused"))]
     if not rows:
         return ""
     names = sorted({row["contender"] for row in rows}, key=rank)
@@ -101,13 +118,15 @@ def arguments(results):
     found = grid(results)
     lines = []
     for producer in ("numpy", "torch", "jax"):
-        further, dot = found.get(("each further argument", producer), {}), found.get(("dot beside two borrows", producer), {})
+        further = found.get(("each further argument", producer), {})
+        dot = found.get(("dot beside two borrows", producer), {})
         one = found.get(("borrow", producer), {}).get("tenon", {}).get("ns")
         if "tenon" in further and "tenon: dot" in dot:
             free = further.get("tenon, no gradient check", {})
             free_dot = dot.get("tenon, no gradient check: dot", {})
             lines.append([TITLES[producer], number(further["tenon"]["ns"]), number(free.get("ns")), number(one),
-                          number(dot["tenon: dot"]["ns"]), number(free_dot.get("ns")), number(dot["tenon: two borrows"]["ns"])])
+                          number(dot["tenon: dot"]["ns"]), number(free_dot.get("ns")),
+                          number(dot["tenon: two borrows"]["ns"])])
     return table(["", "each further argument", "… no gradient check", "one bare borrow", "dot", "… no gradient check",
                   "its two borrows"], lines) if lines else ""
 
@@ -119,8 +138,8 @@ def once(results):
                ("lines of user code", "lines of user code", lambda row: str(row["lines"])))
     names = sorted({name for _, operation, _ in columns for name in found.get((operation, "start"), {})}, key=rank)
     lines = [[bold(name, name), *(bold(name, show(found[operation, "start"][name]))
-                                  if name in found.get((operation, "start"), {}) else "" for _, operation, show in columns)]
-             for name in names]
+                                  if name in found.get((operation, "start"), {}) else ""
+                                  for _, operation, show in columns)] for name in names]
     return table(["", *(title for title, *_ in columns)], lines) if lines else ""
 
 
@@ -145,14 +164,25 @@ def instructions(results):
          f"{row['instructions']:,.0f}", number(row["ns"])] for row in rows]) if rows else ""
 
 
+OWNERS = ("Tenon", "the function", "CPython", "NumPy", "torch", "C library", "others")
+SHOWN = ("borrow, numpy", "saxpy, numpy", "borrow, torch", "saxpy, torch")  # paths whose functions are named
+
+
 def layers(results):
-    """A table for each path: where its instructions go, function by function."""
-    parts = []
-    for path, functions in results.get("layers", {}).items():
-        total = sum(count for *_, count in functions)
-        parts.append(f"### {path}: {total:,.0f} instructions\n" + table(["function", "in", "instructions"], [
-            [f"`{name}`", library, f"{count:,.0f}"] for name, library, count in functions[:12]]))
-    return "\n\n".join(parts)
+    """Whose instructions a call's are; for some, function by function."""
+    found = results.get("layers", {})
+    if not found:
+        return ""
+    owners = [name for name in OWNERS if any(name in parts["by"] for parts in found.values())]
+    tables = [table(["instructions a call", "all", *owners], [
+        [path, f"{sum(parts['by'].values()):,.0f}",
+         *(f"{parts['by'][name]:,.0f}" if name in parts["by"] else "" for name in owners)]
+        for path, parts in found.items()])]
+    for path in SHOWN:
+        if path in found:
+            tables.append(table([f"{path}: the dearest functions", "whose", "instructions"], [
+                [f"`{name}`", whose, f"{count:,.0f}"] for name, whose, count in found[path]["top"]]))
+    return "\n\n".join(tables)
 
 
 def sections(results):
@@ -163,23 +193,30 @@ def sections(results):
         if text:
             found.append((title, f"{note}\n\n{text}" if note else text))
     for producer, title in TITLES.items():
-        add(f"Crossing: {title}", crossings(results, producer))
-    for producer in ("torch on cuda", "cupy on cuda", "jax on cuda"):
-        add(f"Crossing: {producer}", crossings(results, producer))
+        add(f"Crossing: {title}", crossings(results, producer), NOTES.get(producer, ""))
+    found.extend(on_gpu(results))
     add("Whole functions, everything checked", functions(results),
-        "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi has no "
-        "allocator for NumPy: its result is made by `numpy.empty_like` around the call.")
+        "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi has "
+        "no allocator for NumPy: its result is made by `numpy.empty_like` around the call.")
+    add("Operators of torch", operators(results),
+        "saxpy as an operator: by `tenon.torch_ops`, by `torch.library.custom_op`, by C++; called by itself, and by "
+        "a graph of `torch.compile(fullgraph=True)` that calls nothing else.")
     add("What an argument costs", arguments(results))
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
-        "Tenon's figures hold the whole call; raw C is called by ctypes with the address taken beforehand. Dense: along the "
-        "data pointer. Strided: every second element, by `tenon_at`.")
+        "Tenon's figures hold the whole call; raw C is called by ctypes with the address taken beforehand. Dense: "
+        "along the data pointer. Strided: every second element, by `tenon_at`.")
     add("Sizes", simple(results, "sizes", title="owned import and release (nanobind: borrow)"))
     add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))
-    add("Paid once", once(results), "The same extension, saxpy and dot, in each. Import: in a fresh process, after what its "
-        "users have loaded anyway (NumPy or torch; tvm-ffi imports torch itself where it is installed, which is not counted).")
+    add("Paid once", once(results),
+        "The same extension, saxpy and dot, in each. Import: in a fresh process, after what its users have loaded "
+        "anyway (NumPy or torch; tvm-ffi imports torch itself where it is installed, which is not counted).")
     add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"))
     add("Copies", copies(results), "`tenon_copy` on one thread: its time as a part of `numpy.copyto`'s and "
-        "`torch.Tensor.copy_`'s (less is better). Reversed: torch has no negative strides, its figure is `aten::flip.out`.")
-    add("Elixir", simple(results, "elixir", title=""))
-    add("Instructions", instructions(results), "Counted by callgrind inside the C function alone, warm; they repeat exactly.")
+        "`torch.Tensor.copy_`'s (less is better). Reversed: torch has no negative strides, its figure is "
+        "`aten::flip.out`.")
+    add("Elixir", simple(results, "elixir", title="ns"),
+        "Each sample in a fresh process; `saxpy` and `dot` are of the library that Python loads. A gap: a process that "
+        "looks at the clock without pause on the only scheduler gives a tensor up.")
+    add("Instructions", instructions(results),
+        "Counted by callgrind inside the C function alone, warm; they repeat exactly.")
     return found

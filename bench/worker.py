@@ -55,7 +55,7 @@ class Session:
         self.say(step=label)
 
     def compare(self, operation, producer, candidates, check=None):
-        """Time {contender: (function, arguments)}; who refuses the arguments or answers wrongly gets a row that says so."""
+        """Time {contender: (function, arguments)}; who refuses them or answers wrongly gets a row that says so."""
         able = {}
         for name, (function, arguments) in candidates.items():
             try:

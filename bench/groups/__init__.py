@@ -1,7 +1,9 @@
 """The groups of rows. Each is a function of a worker.Session and runs in a process of its own."""
+from groups.compiled import compiled_group
 from groups.crossings import crossing_group
 from groups.functions import functions_group, loops_group
 from groups.other import start_group
+from groups.same_object import same_object_group
 from groups.sizes import memory_group, sizes_group
 from groups.threads import threads_group
 
@@ -14,7 +16,9 @@ GROUPS = {
     "gpu torch": crossing_group("torch on cuda"),
     "gpu cupy": crossing_group("cupy on cuda"),
     "gpu jax": crossing_group("jax on cuda"),
+    "same object": same_object_group,
     "functions": functions_group,
+    "compiled": compiled_group,
     "loops": loops_group,
     "sizes": sizes_group,
     "memory": memory_group,

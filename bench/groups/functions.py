@@ -34,7 +34,8 @@ def functions_group(session):
                 two = measured
         for name, values in measured.items():
             if name in two:
-                session.row("each further argument", producer, name, ns=(values["ns"] - two[name]["ns"]) / 4, spread=None)
+                each = (values["ns"] - two[name]["ns"]) / 4
+                session.row("each further argument", producer, name, ns=each, spread=None)
         # dot allocates nothing: beside it the bare borrow of its two arguments, in the same rounds.
         session.compare("dot beside two borrows", producer, {
             f"{name}: {title}": (function, make(producer, 2, (6,))) for name, operations in contenders

@@ -40,7 +40,8 @@ def code_lines(path):
     text = path.read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S) if path.suffix in (".c", ".cc", ".cpp") else text
     text = re.sub(r'^"""[^"]*"""', "", text)
-    return sum(1 for line in text.splitlines() if line.strip() and not re.match(r"\s*(//|#(?!include|define|undef))", line))
+    comment = re.compile(r"\s*(//|#(?!include|define|undef))")
+    return sum(1 for line in text.splitlines() if line.strip() and not comment.match(line))
 
 
 def start_group(session):
@@ -48,13 +49,13 @@ def start_group(session):
     times = {name: entry for name, entry in imports(session.folder).items()
              if any(peer.NAME == name or name == "C by hand" and peer.NAME == "C" for peer in peers.values())}
     session.versions = {peer.NAME: session.built[name] for name, peer in peers.items()}
-    rounds = 3 if session.plan.quick else 11
+    rounds = 2 if session.plan.quick else 11
     session.say(total=rounds + 1)
     samples = {name: [] for name in times}
     for turn in range(rounds):
         for name, (before, code) in times.items():
-            result = subprocess.run([sys.executable, "-c", IMPORT.format(before=before, code=code), str(building.BENCH)],
-                                    capture_output=True, text=True)
+            script = IMPORT.format(before=before, code=code)
+            result = subprocess.run([sys.executable, "-c", script, str(building.BENCH)], capture_output=True, text=True)
             if not result.returncode:
                 samples[name].append(float(result.stdout.split()[-1]) * 1e9)
         session.step(f"import time, round {turn + 1}")
@@ -65,7 +66,8 @@ def start_group(session):
     for folder, peer in peers.items():
         if hasattr(peer, "binaries"):
             for name, path in peer.binaries(session.folder / folder).items():
-                session.row("bytes of the extension, stripped", "start", name, bytes=stripped(path), ns=None, spread=None)
+                session.row("bytes of the extension, stripped", "start", name, bytes=stripped(path), ns=None,
+                            spread=None)
         if peer.KERNELS:
             files = (peer.KERNELS,) if isinstance(peer.KERNELS, str) else peer.KERNELS
             lines = sum(code_lines(building.PEERS / folder / name) for name in files)

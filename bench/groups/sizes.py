@@ -77,10 +77,12 @@ def memory_group(session):
         session.versions[name] = session.built.get(OWNERS.get(name))
         contender = f"{producer} copy" if name == "copy" else name
         if name == "copy" and not result.returncode and float(result.stdout) < 300:
-            session.say(problem={"peer": "group memory", "reason": f"a copy of 381 MiB shows as {result.stdout.strip()}"})
+            session.say(problem={"peer": "group memory",
+                                 "reason": f"a copy of 381 MiB shows as {result.stdout.strip()}"})
             return
         if result.returncode:
-            session.row("peak memory, 400 MB", producer, contender, refused=result.stderr.strip().splitlines()[-1][:160])
+            reason = result.stderr.strip().splitlines()[-1][:160]
+            session.row("peak memory, 400 MB", producer, contender, refused=reason)
         else:
             session.row("peak memory, 400 MB", producer, contender, mib=float(result.stdout), ns=None, spread=None)
         session.step(f"{contender}, {producer}")

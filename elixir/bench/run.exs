@@ -1,14 +1,27 @@
-# Measures, each beside an empty NIF in the same run:  MIX_ENV=prod mix run bench/run.exs
+# What the BEAM bridge costs:  MIX_ENV=bench mix run bench/run.exs [--quick]
 #
-# Numbers are the least of several rounds, in nanoseconds, of the call as users write it.
+# A line of JSON for each row, as bench/worker.py prints them: bench/run.py reads them, and writes docs/benchmarks.md.
+# For a person each row is a line of text too. Contenders take turns, each sample in a fresh process; a figure is the
+# least, the spread how much longer (in percent) the median one took. Nothing is subtracted: the empty NIF is beside it.
+
+defmodule Bench.Build do
+  def folder, do: Path.join(System.tmp_dir!(), "tenon_bench_#{System.pid()}")
+
+  def compile!(source, name, options) do
+    output = Path.join(folder(), name)
+    {_, 0} = System.cmd("cc", ["-fPIC", "-shared"] ++ options ++ [source, "-o", output <> ".so"])
+    output
+  end
+end
+
+File.mkdir_p!(Bench.Build.folder())
+System.at_exit(fn _ -> File.rm_rf!(Bench.Build.folder()) end)
 
 defmodule Bench.Empty do
   @on_load :load
 
   def load do
-    folder = Path.join(System.tmp_dir!(), "tenon_bench_#{System.pid()}")
-    File.mkdir_p!(folder)
-    source = Path.join(folder, "empty.c")
+    source = Path.join(Bench.Build.folder(), "empty.c")
 
     File.write!(source, """
     #include <erl_nif.h>
@@ -23,99 +36,99 @@ defmodule Bench.Empty do
     """)
 
     erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
-
-    {_, 0} =
-      System.cmd("cc", ["-O2", "-fPIC", "-shared", "-isystem", erts, source, "-o", Path.join(folder, "empty.so")])
-
-    result = :erlang.load_nif(String.to_charlist(Path.join(folder, "empty")), 0)
-    File.rm_rf!(folder)
-    result
+    :erlang.load_nif(String.to_charlist(Bench.Build.compile!(source, "empty", ["-O2", "-isystem", erts])), 0)
   end
 
   def empty(_term), do: :erlang.nif_error(:not_loaded)
 end
 
+defmodule Bench.Kernels do
+  # The library that Python's rows load too.
+  @source Path.expand("../../bench/peers/tenon/kernels.c", __DIR__)
+  use Tenon.Library, path: Bench.Build.compile!(@source, "kernels", ["-O3", "-I", Tenon.include_dir()]) <> ".so"
+end
+
+# A second NIF, whose tensors have a release function that sleeps.
+Code.require_file("../test/support/other_nif.ex", __DIR__)
+
 defmodule Bench do
-  def run do
-    tensor = Tenon.from_list!([1, 2, 3, 4, 5, 6], type: :f32)
-    blob = Tenon.Blob.to_blob(tensor)
+  @large 64 * 1024 * 1024
+  @calls 20_000
+
+  def run(quick) do
+    rounds = if quick, do: 5, else: 25
+    x = Tenon.from_list!([1, 2, 3, 4, 5, 6], type: :f32)
+    y = Tenon.from_list!([1, 2, 3, 4, 5, 6], type: :f32)
+    [3.0, 6.0 | _] = Tenon.to_list(Bench.Kernels.saxpy!(2.0, x, y))
+    91.0 = Bench.Kernels.dot!(x, y)
+    blob = %{Tenon.Blob.to_blob(x) | owner: nil}
     owner = make_ref()
-    foreign = %{blob | owner: nil}
-    large = Tenon.zeros!({64 * 1024 * 1024}, type: :u8)
-    binary = Tenon.to_binary!(Tenon.zeros!({64 * 1024 * 1024}, type: :u8))
 
-    report("empty NIF", per_call(fn -> Bench.Empty.empty(tensor) end))
-    report("zeros({6})", per_call(fn -> Tenon.zeros({6}) end))
-    report("slice", per_call(fn -> Tenon.slice(tensor, [1], [2]) end))
-    report("to_blob", per_call(fn -> Tenon.Blob.to_blob(tensor) end))
-    report("from_blob, owner", per_call(fn -> Tenon.Blob.from_blob(foreign, owner: owner) end))
-    report("from_blob, owner a tensor", per_call(fn -> Tenon.Blob.from_blob(blob, owner: tensor) end))
-    shown = in_fresh(fn -> Tenon.to_binary!(large) end, 500)
-    copied = in_fresh(fn -> :binary.copy(binary) end, 15)
-    report("to_binary, 64 MiB", shown)
-    report(":binary.copy, 64 MiB", copied)
-    IO.puts("  a copy takes #{round(copied / shown)} times as long")
-    destructors()
-  end
+    calls = [
+      {"saxpy", fn -> Bench.Kernels.saxpy(2.0, x, y) end},
+      {"dot", fn -> Bench.Kernels.dot(x, y) end},
+      {"to_blob", fn -> Tenon.Blob.to_blob(x) end},
+      {"from_blob with an owner", fn -> Tenon.Blob.from_blob(blob, owner: owner) end},
+      {"zeros({6})", fn -> Tenon.zeros({6}) end},
+      {"slice", fn -> Tenon.slice(x, [1], [2]) end}
+    ]
 
-  # A process that looks at the clock without pause gives memory up: the longest time that its scheduler was elsewhere.
-  # Where others use the machine too, the least of the rounds says most.
-  defp destructors do
-    for {name, make} <- [
-          {"idle", fn -> nil end},
-          {"1 GiB given up", fn -> touched(1024 * 1024 * 1024) end},
-          {"3 MiB given up", fn -> touched(3 * 1024 * 1024) end}
-        ] do
-      gaps = for _ <- 1..5, do: Task.await(Task.async(fn -> watch(make.()) end), :infinity)
-      report("longest gap of a scheduler: #{name}", Enum.min(gaps))
+    gaps = [
+      {"a release that sleeps 1 s", fn -> slow_release() end},
+      {"1 GiB given up", fn -> touched(1024 * 1024 * 1024) end},
+      {"15 MiB given up", fn -> touched(15 * 1024 * 1024) end}
+    ]
+
+    say(%{total: length(calls) + 1 + length(gaps)})
+
+    for {name, function} <- calls do
+      compare(name, rounds, %{
+        "tenon" => fn -> per_call(function) end,
+        "empty NIF" => fn -> per_call(fn -> Bench.Empty.empty(x) end) end
+      })
+    end
+
+    tensor = Tenon.zeros!({@large}, type: :u8)
+    binary = Tenon.to_binary!(Tenon.zeros!({@large}, type: :u8))
+
+    compare("to_binary of 64 MiB", rounds, %{
+      "tenon" => fn -> once(fn -> Tenon.to_binary!(tensor) end) end,
+      ":binary.copy" => fn -> once(fn -> :binary.copy(binary) end) end
+    })
+
+    # With one scheduler, whatever a destructor does there is seen; the other cores are the release's own.
+    :erlang.system_flag(:schedulers_online, 1)
+
+    for {name, make} <- gaps do
+      compare("longest gap of a scheduler: #{name}", if(quick, do: 2, else: 9), %{
+        "tenon" => fn -> watch(make.()) end,
+        "idle" => fn -> watch(nil) end
+      })
     end
   end
 
-  defp watch(tensor) do
-    :erlang.garbage_collect()
-    if tensor, do: Tenon.release(tensor)
-    start = now()
-    look(start, start, 0)
-  end
+  defp compare(operation, rounds, contenders) do
+    samples =
+      for _ <- 1..rounds, {name, sample} <- contenders do
+        {name, Task.await(Task.async(sample), :infinity)}
+      end
 
-  defp touched(size), do: Tenon.from_binary!(:binary.copy(<<1>>, size), :u8, copy: :always)
+    for {name, values} <- Enum.group_by(samples, &elem(&1, 0), &elem(&1, 1)) do
+      least = Enum.min(values)
+      middle = Enum.at(Enum.sort(values), div(length(values), 2))
+      spread = Float.round(100 * (middle / least - 1), 1)
+      row = %{group: "elixir", operation: operation, producer: "elixir", contender: name, ns: least, spread: spread}
+      say(%{row: Map.put(row, :version, if(name == "tenon", do: to_string(Application.spec(:tenon, :vsn))))})
+      IO.puts("  #{String.pad_trailing("#{operation}, #{name}", 64)} #{round(least)} ns +#{round(spread)} %")
+    end
 
-  defp look(start, last, gap) do
-    time = now()
-    gap = max(gap, time - last)
-    if time - start > 100_000_000, do: gap, else: look(start, time, gap)
+    say(%{step: operation})
   end
 
   defp per_call(function) do
-    rounds =
-      for _ <- 1..15 do
-        Task.await(
-          Task.async(fn ->
-            start = now()
-            repeat(function, 20_000)
-            (now() - start) / 20_000
-          end),
-          :infinity
-        )
-      end
-
-    Enum.min(rounds)
-  end
-
-  defp in_fresh(function, count) do
-    rounds =
-      for _ <- 1..count do
-        Task.await(
-          Task.async(fn ->
-            start = now()
-            function.()
-            now() - start
-          end),
-          :infinity
-        )
-      end
-
-    Enum.min(rounds)
+    start = now()
+    repeat(function, @calls)
+    (now() - start) / @calls
   end
 
   defp repeat(_function, 0), do: :ok
@@ -125,8 +138,50 @@ defmodule Bench do
     repeat(function, count - 1)
   end
 
+  # The least of three fresh processes: the first meets what the other contender has left in the caches.
+  defp once(function) do
+    time = fn ->
+      start = now()
+      function.()
+      now() - start
+    end
+
+    Enum.min(for _ <- 1..3, do: Task.await(Task.async(time), :infinity))
+  end
+
+  # A process that looks at the clock without pause gives a tensor up: the longest time its scheduler was elsewhere.
+  defp watch(tensor) do
+    :erlang.garbage_collect()
+    start = now()
+    if tensor, do: Tenon.release(tensor)
+    look(start, start, 0)
+  end
+
+  defp look(start, last, gap) do
+    time = now()
+    gap = max(gap, time - last)
+    if time - start > 100_000_000, do: gap, else: look(start, time, gap)
+  end
+
+  defp touched(size), do: Tenon.from_binary!(:binary.copy(<<1>>, size), :u8, copy: :always)
+
+  # The release before it has ended: else this one would wait for its turn, and hold up nobody.
+  defp slow_release do
+    if Tenon.stats().deferred == 0 do
+      Tenon.from_resource!(Tenon.OtherNif.source(1, sleep_ms: 1000), Tenon.OtherNif.type())
+    else
+      Process.sleep(20)
+      slow_release()
+    end
+  end
+
   defp now, do: :erlang.monotonic_time(:nanosecond)
-  defp report(name, ns), do: IO.puts("  #{String.pad_trailing(name, 40)} #{round(ns)} ns")
+  defp say(line), do: IO.puts(json(line))
+
+  defp json(map) when is_map(map), do: "{" <> Enum.map_join(map, ", ", fn {k, v} -> "\"#{k}\": #{json(v)}" end) <> "}"
+  defp json(text) when is_binary(text), do: "\"#{text}\""
+  defp json(nil), do: "null"
+  defp json(number), do: to_string(number)
 end
 
-Bench.run()
+Bench.run("--quick" in System.argv())

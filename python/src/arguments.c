@@ -1,35 +1,7 @@
 /* From Python's arguments to values of a signature's kinds. */
 #include "host.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------------------------------------------------- blocks */
-
-void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align)
-{
-    bool power = (align & (align - 1)) == 0;
-    if (align < 16)
-        align = 16;
-    if (!power || align > 4096 || size > PTRDIFF_MAX - align - sizeof(tenon__py_block))
-        return NULL;
-    tenon__py_block *block = malloc(sizeof *block + align + size);
-    if (!block)
-        return NULL;
-    block->next = *list;
-    *list = block;
-    uintptr_t start = (uintptr_t)(block + 1);
-    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
-}
-
-void tenon__py_blocks_free(tenon__py_block *list)
-{
-    while (list) {
-        tenon__py_block *next = list->next;
-        free(list);
-        list = next;
-    }
-}
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
@@ -348,7 +320,7 @@ static int to_choice(const tenon__py_function *function, const tenon_parameter *
 }
 
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                   tenon__py_block **blocks, tenon_value *value)
+                   tenon_block **blocks, tenon_value *value)
 {
     bool integers = param->kind == TENON_KIND_INTS;
     if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object) ||
@@ -363,7 +335,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
         result = tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %zd numbers",
                                           param->type, length);
     } else {
-        void *list = tenon__py_block_new(blocks, (size_t)length * sizeof(int64_t), 0);
+        void *list = tenon_block_alloc(blocks, (size_t)length * sizeof(int64_t), 0);
         if (!list)
             result = (PyErr_NoMemory(), -1);
         for (Py_ssize_t i = 0; result == 0 && i < length; i++) {
@@ -379,7 +351,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
 }
 
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                       tenon__py_block **blocks, tenon_value *value)
+                       tenon_block **blocks, tenon_value *value)
 {
     value->kind = param->kind;
     value->flags = 0;

@@ -508,7 +508,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     Py_XDECREF(f.kept);
     if (!result)
         PyErr_Restore(type, value, traceback);
-    tenon__py_blocks_free(f.blocks);
+    tenon_blocks_release(f.blocks);
     if (f.borrowed != f.room)
         PyMem_Free(f.borrowed);
     return result;

@@ -41,8 +41,8 @@ static PyObject *ask_tensor(PyObject *object, PyObject *name)
 /* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
 static int requires_grad(PyObject *object, PyObject *name)
 {
-    PyObject *answer = Py_TYPE(object) == tenon__py_torch_tensor ? ask_tensor(object, name)
-                                                                 : PyObject_GetAttr(object, name);
+    PyObject *answer =
+        Py_TYPE(object) == tenon__py_torch_tensor ? ask_tensor(object, name) : PyObject_GetAttr(object, name);
     int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
     Py_XDECREF(answer);
     return truth;

@@ -52,23 +52,13 @@ int tenon__py_call_load(const tenon_module *module, void **state);
 
 /* ------------------------------------------------------------------------------------------------------- arguments */
 
-/* Memory that lives as long as a call. */
-typedef struct tenon__py_block {
-    struct tenon__py_block *next;
-    size_t padding; /* so that what follows is aligned to 16 */
-} tenon__py_block;
-
-/* `size` bytes, aligned; without the interpreter's lock too. NULL where there is no memory. */
-void *tenon__py_block_new(tenon__py_block **list, size_t size, size_t align);
-void tenon__py_blocks_free(tenon__py_block *list);
-
 /* Sort the arguments into `given` (NULL: left out), then out and like. As Python does, or -1 with its TypeError. */
 int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                          PyObject **given);
 
 /* Turn an object into a value of the parameter's kind, which is no tensor. -1 with an exception. */
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                       tenon__py_block **blocks, tenon_value *value);
+                       tenon_block **blocks, tenon_value *value);
 
 /* Raise "saxpy(): argument 'x': …". Returns -1. */
 int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
@@ -105,7 +95,7 @@ typedef struct tenon__py_frame {
     PyThreadState *thread; /* where the lock was let go */
     int64_t elements;      /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
-    tenon__py_block *blocks;
+    tenon_block *blocks;
     tenon_py_borrowed *borrowed;
     PyObject *const *given; /* the arguments by parameter; NULL: left out */
     PyObject *out;          /* these two are NULL where they are not given, or None */
@@ -127,7 +117,7 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
 /* Raise what the function `name` said, or what its status means. */
-void tenon__py_raise_failure(const tenon__py_frame *f, const char *name, tenon_status status);
+void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status status);
 
 /* --------------------------------------------------------------------------------------------------------- handles */
 

@@ -1,7 +1,6 @@
 /* What the host does for a function while it runs, and what a failure becomes. */
 #include "host.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,21 +38,7 @@ static void keep_exception(tenon__py_frame *f)
 
 static tenon_status host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
-    tenon__py_frame *f = frame_of(call);
-    status = status == TENON_OK ? TENON_EFAILED : status;
-    if (call->flags & TENON_CALL_FAILED)
-        return status;
-    call->flags |= TENON_CALL_FAILED;
-    f->error.status = status;
-    size_t room = sizeof f->error.message - 1;
-    length = message ? length < room ? length : room : 0;
-    if (length)
-        memcpy(f->error.message, message, length);
-    f->error.message[length] = '\0';
-    if (length == 0)
-        snprintf(f->error.message, sizeof f->error.message, "it failed with %s and gave no reason",
-                 tenon_status_name(status));
-    return status;
+    return tenon_call_fail(call, &frame_of(call)->error, status, message, length);
 }
 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
@@ -90,30 +75,10 @@ static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, teno
                                            const int64_t *shape)
 {
     tenon__py_frame *f = frame_of(call);
-    tenon_error err;
-    tenon_dtype known;
-    if (call->flags & TENON_CALL_FAILED)
+    if (!tenon_call_open_result(call, f->function->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_TENSOR || f->made[index]) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
-        return NULL;
-    }
-    if (tenon_signature_open_result(f->function->signature, index, &f->bindings, ndim, shape, &known, &err)) {
-        const char *what = strstr(err.message, "(): ");
-        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
-        return NULL;
-    }
-    int64_t numel;
-    if (tenon_shape_numel(ndim, shape, &numel, NULL) || numel > INT64_MAX / 128) { /* no element has more bytes */
-        tenon_fail(call, TENON_EINVAL, "its code makes result %d of a shape that no memory can hold", index);
-        return NULL;
-    }
-    if (dtype.bits && !tenon_dtype_equal(dtype, known)) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
-        return NULL;
-    }
     attach(f);
-    int status = tenon__py_make_result(f, index, known, ndim, shape);
+    int status = tenon__py_make_result(f, index, dtype, ndim, shape);
     if (status < 0)
         keep_exception(f);
     detach(f);
@@ -142,19 +107,7 @@ static tenon_status host_result_handle(tenon_call *call, int32_t index, void *ob
 
 static tenon_status host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
 {
-    tenon__py_frame *f = frame_of(call);
-    if (index < 0 || index >= call->nresults || call->results[index].kind != TENON_KIND_STR || (!text && length) ||
-        length > PTRDIFF_MAX)
-        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
-    char *copy = tenon__py_block_new(&f->blocks, length + 1, 0);
-    if (!copy)
-        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
-    if (length)
-        memcpy(copy, text, length);
-    call->results[index].as.list.data = copy;
-    call->results[index].as.list.length = (int64_t)length;
-    call->results[index].flags &= ~TENON_VALUE_UNSET;
-    return TENON_OK;
+    return tenon_call_result_str(call, &frame_of(call)->blocks, index, text, length);
 }
 
 /* On a device: an array of the caller's framework, which knows when the memory can be used again. */
@@ -188,10 +141,7 @@ static void *host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_de
     tenon__py_frame *f = frame_of(call);
     if (!tenon_device_on_host(device))
         return device_scratch(f, bytes, device);
-    void *memory = tenon__py_block_new(&f->blocks, bytes, align);
-    if (!memory)
-        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
-    return memory;
+    return tenon_call_scratch(call, &f->blocks, bytes, align);
 }
 
 /* Ctrl-C. Taking the lock back takes time: at most every 20 ms. */
@@ -228,31 +178,20 @@ const tenon_host tenon__py_host = {
 
 /* ------------------------------------------------------------------------------------------------------- failures */
 
-void tenon__py_raise_failure(const tenon__py_frame *f, const char *name, tenon_status status)
+void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status status)
 {
     if (f->exception) {
         PyErr_SetObject((PyObject *)Py_TYPE(f->exception), f->exception);
         return;
     }
-    char silent[96];
-    const char *message = f->error.message;
-    if (f->call.flags & TENON_CALL_FAILED) {
-        status = f->error.status;
-    } else {
-        const char *meaning = tenon_status_name(status);
-        bool known = status > TENON_OK && status <= TENON_EFAILED;
-        if (known)
-            snprintf(silent, sizeof silent, "it failed with %s and gave no reason", meaning);
-        else
-            snprintf(silent, sizeof silent, "it returned status %d, which means nothing", (int)status);
-        message = silent;
-    }
+    tenon_call_failure(&f->call, status, &f->error);
+    status = f->error.status;
     PyObject *exception = status == TENON_ENOMEM   ? PyExc_MemoryError
                           : status == TENON_EDTYPE ? PyExc_TypeError
                           : status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK
                               ? PyExc_RuntimeError
                               : PyExc_ValueError;
-    PyErr_Format(exception, "%s(): %s", name, message);
+    PyErr_Format(exception, "%s(): %s", name, f->error.message);
 }
 
 int tenon__py_call_load(const tenon_module *module, void **state)
@@ -281,6 +220,6 @@ int tenon__py_call_load(const tenon_module *module, void **state)
         }
         Py_XDECREF(f.exception);
     }
-    tenon__py_blocks_free(f.blocks);
+    tenon_blocks_release(f.blocks);
     return result;
 }

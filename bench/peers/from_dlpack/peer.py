@@ -12,10 +12,10 @@ def version(folder):
 
 
 def operations(folder):
-    for name, module in (("numpy", "numpy"), ("torch", "torch"), ("jax", "jax.dlpack")):
+    for name, module in (("numpy", "numpy"), ("torch", "torch"), ("jax", "jax.dlpack"), ("cupy", "cupy")):
         try:
             function = __import__(module, fromlist=["from_dlpack"]).from_dlpack
         except ImportError:
             continue
         yield f"{name}.from_dlpack", {
-            "import": {other: function for other in ("numpy", "torch", "jax", "tensor") if other != name}}
+            "import": {other: function for other in ("numpy", "torch", "jax", "cupy", "tensor") if other != name}}

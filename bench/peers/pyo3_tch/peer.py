@@ -1,18 +1,29 @@
-"""pyo3-tch: named here so that its absence is shown with the reason."""
+"""pyo3-tch by its name, built by cargo with its release profile, in the environment of requirements.txt."""
+import os
+import pathlib
+
 import building
 
 NAME = "pyo3-tch"
 KERNELS = None
+SECONDS = 1800  # it compiles libtorch's whole interface
 
 
 def build(python, folder):
-    torch = building.package(python, "torch").partition("+")[0]
-    return f"pyo3-tch 0.26 needs exactly torch 2.13, and the other rows are measured with torch {torch}"
+    torch = building.package(python, "torch")
+    if not torch.startswith("2.13."):
+        return f"it needs exactly torch 2.13, and here is {torch}"
+    # torch-sys asks the first python3 of the path where torch is.
+    path = f"{pathlib.Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    building.cargo(python, "pyo3_tch", folder, PATH=path, LIBTORCH_USE_PYTORCH="1")
+    return folder
 
 
 def version(folder):
-    return "0.26"
+    return building.crate_version(folder, "pyo3-tch")
 
 
 def operations(folder):
-    return ()
+    import torch  # its libraries must be there first
+    crossing = building.load_file(folder / "crossing.so")
+    yield "pyo3-tch", {"import": crossing.owned, "through": crossing.through}

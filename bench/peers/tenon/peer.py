@@ -10,24 +10,25 @@ NAME = "tenon"
 KERNELS = "kernels.c"
 HERE = pathlib.Path(__file__).resolve().parent
 ABI3 = "-DPy_LIMITED_API=0x030c0000"
+INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/include", "torch/include", "python/src")]
 
 
-NO_TORCH = """
-typedef struct tenon_torch_report { int tier; const char *version, *missing; } tenon_torch_report;
-static void tenon_torch_info(tenon_torch_report *report) { *report = (tenon_torch_report){0, "", "left out"}; }
-static int tenon_torch_register(void) { return 0; }
-"""
+def bridges(folder):
+    """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
+    sources = {name: sorted((building.ROOT / name / "src").glob("*.c")) for name in ("core", "python", "torch")}
+    unit = folder / "python.c"
+    unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
+    return [unit, *sources["core"], *sources["torch"]]
 
 
 def build(python, folder):
     bundle = folder / "bundle"
     building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
-    native = (building.ROOT / "python/tenon/_native.c").read_text()
-    # The bundle has no torch bridge, which nothing here uses.
-    native = native.replace("#include <tenon/torch.h>", NO_TORCH)
-    (bundle / "_native.c").write_text(native.replace("<tenon/python.h>", '"tenon_python.h"'))
-    library = [bundle / "tenon.c", bundle / "tenon_python.c"]
-    flags = ["-O2", "-g", "-DTENON_HIDDEN", f"-I{bundle}", "-pthread"]
+    bundled = [bundle / "tenon.c", bundle / "tenon_python.c", f"-I{bundle}"]
+    package = [*bridges(folder), *INCLUDES, "-ldl"]
+    parts = ((building.ROOT / "python/tenon/_native.c", "tenon/_native.so", package),
+             (HERE / "same_object.c", "same_object.so", package), (HERE / "crossing.c", "crossing.so", bundled))
+    flags = ["-O2", "-g", "-DTENON_HIDDEN", "-pthread"]
     for kind, more in (("own", []), ("abi3", [ABI3])):
         if more and (sys.version_info < (3, 12) or hasattr(sys, "abiflags") and "t" in sys.abiflags):
             continue
@@ -36,7 +37,7 @@ def build(python, folder):
         (target / "tenon").mkdir(parents=True)
         for file in (building.ROOT / "python/tenon").glob("*.py"):
             shutil.copy(file, target / "tenon")
-        for source, name in ((bundle / "_native.c", "tenon/_native.so"), (HERE / "crossing.c", "crossing.so")):
+        for source, name, library in parts:
             building.extension(python, ["cc", "-std=c11"], target / name, [source, *library], *flags, *more)
         building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
     for name in ("kernels", "more"):
@@ -78,10 +79,13 @@ def operations(folder):
            for dtype in ("f32", "i64", "u8")}}
     yield "tenon, no gradient check", {
         name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
+    same = building.load_file(folder / "own/same_object.so")
+    yield "tenon, same object", {"import": {"torch": same.owned}, "through": {"torch": same.through}}
     # Another extension's Tensor comes by the exchange table, like torch's; its own by a look at the type.
     yield "tenon, its own Tensor", {
-        "prepare": crossing.to_tensor, "borrow": {"tensor": crossing.borrow}, "borrow3": {"tensor": crossing.borrow_many},
-        "import": {"tensor": crossing.owned}, "through": {"tensor": crossing.through}}
+        "prepare": crossing.to_tensor, "borrow": {"tensor": crossing.borrow},
+        "borrow3": {"tensor": crossing.borrow_many}, "import": {"tensor": crossing.owned},
+        "through": {"tensor": crossing.through}}
     if not (folder / "abi3").exists():
         return
     # The package's Python files are the same; its extension is loaded beside the other.

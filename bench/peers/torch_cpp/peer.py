@@ -14,11 +14,11 @@ def build(python, folder):
     except ImportError as problem:
         return str(problem)
     building.need("ninja", "c++")
-    for name in ("crossing", "kernels"):
+    for name in ("crossing", "kernels", "operator"):
         target = folder / name
         target.mkdir(exist_ok=True)
         cpp_extension.load(f"torch_{name}", [str(HERE / f"{name}.cpp")], extra_cflags=["-O3"],
-                           build_directory=str(target), is_python_module=True)
+                           build_directory=str(target), is_python_module=name != "operator")
     return folder
 
 

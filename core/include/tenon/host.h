@@ -159,6 +159,38 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_match_out(const tenon_sig
                                                                  tenon_device device, tenon_bindings *bindings,
                                                                  tenon_error *err);
 
+/* -------------------------------------------------------------------------------------- what every host does alike */
+
+/* Memory that lives as long as a call: a list of blocks, NULL at first. */
+typedef struct tenon_block tenon_block;
+
+/* `size` bytes; `align` is a power of two up to 4096, and counts as 16 where it is less. NULL: no memory, or no such
+ * alignment. */
+TENON_API TENON_NODISCARD void *tenon_block_alloc(tenon_block **list, size_t size, size_t align);
+
+/* All of them. NULL does nothing. */
+TENON_API void tenon_blocks_release(tenon_block *list);
+
+/* A host's `fail`: the first failure is kept in `error`. */
+TENON_API tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status status, const char *message,
+                                       size_t length);
+
+/* After a function that failed, or returned `status`: `error` says what went wrong, also where the function did not. */
+TENON_API void tenon_call_failure(const tenon_call *call, tenon_status status, tenon_error *error);
+
+/* A host's `result_alloc`, up to the memory: whether the function may make this result, with this shape and dtype (all
+ * zeros: the signature's, which *dtype then is). False: the call has failed. */
+TENON_API TENON_NODISCARD bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature,
+                                                      const tenon_bindings *bindings, int32_t index, int32_t ndim,
+                                                      const int64_t *shape, tenon_dtype *dtype);
+
+/* A host's `result_str`: the text is copied into a block. */
+TENON_API tenon_status tenon_call_result_str(tenon_call *call, tenon_block **list, int32_t index, const char *text,
+                                             size_t length);
+
+/* A host's `scratch`, on the CPU. NULL: the call has failed. */
+TENON_API TENON_NODISCARD void *tenon_call_scratch(tenon_call *call, tenon_block **list, size_t bytes, size_t align);
+
 /* --------------------------------------------------------------------------------------------------------- modules */
 
 /* Whether the bytes of a file can be a shared library of this machine, whole: opening one that is cut off kills the

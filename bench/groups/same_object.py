@@ -1,0 +1,15 @@
+"""A torch.Tensor that crosses as itself, where pyo3-tch can be: with the one torch that it takes."""
+from groups.arrays import make, pick
+
+SHOWN = ("empty call", "limit", "tenon, same object", "torch C++ extension", "pyo3-tch")
+TITLES = {"import": "import and release", "through": "in and out"}
+
+
+def same_object_group(session):
+    import torch
+    contenders = [(name, operations) for name, operations in session.contenders() if name in SHOWN]
+    producer = "torch " + ".".join(torch.__version__.split(".")[:2])
+    session.say(total=len(TITLES))
+    for key, title in TITLES.items():
+        session.compare(title, producer, {name: (function, make("torch", 1)) for name, operations in contenders
+                                          if (function := pick(operations, key, "torch"))})
