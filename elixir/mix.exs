@@ -5,6 +5,23 @@ defmodule Mix.Tasks.Compile.TenonNif do
   @impl true
   def run(_args) do
     app = Mix.Project.app_path()
+    if app =~ ~r/\s/, do: through_link(app, &make/1), else: make(app)
+  end
+
+  # Make has no names with spaces.
+  defp through_link(app, make) do
+    link = Path.join(System.tmp_dir!(), "tenon-build-#{System.pid()}")
+    File.mkdir_p!(app)
+    File.ln_s!(app, link)
+
+    try do
+      make.(link)
+    after
+      File.rm!(link)
+    end
+  end
+
+  defp make(app) do
     erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
     env = [{"MIX_APP_PATH", app}, {"ERTS_INCLUDE", erts}]
 

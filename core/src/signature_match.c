@@ -176,7 +176,7 @@ static tenon_status shared(const tenon_bindings *b, const char *first, const cha
                            b->function, first, second);
 }
 
-static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, const tenon_bindings *b,
+static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
                                    tenon_error *err)
 {
     for (int32_t i = 0; i < s->nparams; i++) {
@@ -192,8 +192,10 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
             /* Of two that are written it is enough that the other may be the same as this one. */
             if ((other->spec->flags & TENON_SPEC_WRITE) && may_share(other->spec, second, one->name, view))
                 continue;
-            if (tenon_view_overlaps(view, second))
+            if (tenon_view_overlaps(view, second)) {
+                b->argument = one->name;
                 return shared(b, one->name, other->name, err);
+            }
         }
     }
     return TENON_OK;

@@ -51,6 +51,10 @@ static inline void misfit(const char *text, const tenon_value *args, tenon_statu
     call c = {.signature = compiled(text)};
     FAILS_SAYING(status, message, tenon_signature_match(c.signature, args, object_words, &c.bindings, &err));
     assert_int_equal(tenon_signature_match(c.signature, args, object_words, &c.bindings, NULL), status);
+    char told[TENON_NAME_SIZE + 16];
+    assert_non_null(c.bindings.argument);
+    snprintf(told, sizeof told, "argument '%s'", c.bindings.argument);
+    assert_non_null(strstr(err.message, told));
     done(&c);
 }
 

@@ -34,73 +34,135 @@ static bool push(term_stack *stack, ERL_NIF_TERM term)
     return true;
 }
 
-/* The words of a term that has no others inside. */
-static int64_t flat_words(ErlNifEnv *env, ERL_NIF_TERM term, ErlNifTermType type)
+/* What an owner is found to be, for the memory that is to be held. */
+typedef struct owner_walk {
+    ErlNifEnv *env;
+    const tenon_view *view; /* of the memory */
+    int64_t words;          /* that a copy of the owner takes; it shares nothing, so what occurs twice counts twice */
+    bool has_function;      /* whose size cannot be known */
+    bool has_binary;        /* which may be large: giving it back takes time */
+    tenon_nif_storage *storage; /* of a tensor in it whose memory this is; one count */
+    ERL_NIF_TERM error;         /* {:error, …}, or 0 */
+} owner_walk;
+
+/* Whether the memory is a tensor's: with one storage there is one state, so that nobody can write by one name what is
+ * frozen by the other, or is used by others. */
+static void meet_tensor(owner_walk *w, tenon_nif_tensor *pinned)
+{
+    const tenon_view *inner = w->view, *outer = tenon_tensor_view(pinned->storage->root);
+    if (!tenon_device_equal(inner->device, outer->device) || !tenon_device_has_addresses(inner->device))
+        return;
+    tenon_extent in = tenon_view_extent(inner), out = tenon_view_extent(outer);
+    uintptr_t in_low = (uintptr_t)inner->data + (uintptr_t)in.low,
+              in_high = (uintptr_t)inner->data + (uintptr_t)in.high;
+    uintptr_t low = (uintptr_t)outer->data + (uintptr_t)out.low, high = (uintptr_t)outer->data + (uintptr_t)out.high;
+    if (in_low >= low && in_high <= high) {
+        w->storage = pinned->storage;
+        enif_keep_resource(w->storage);
+    } else if (in_low < high && in_high > low) {
+        w->error = tenon_nif_badarg(w->env, "from_blob", "shape", "memory that does not reach beyond its owner's");
+    }
+}
+
+static void meet_reference(owner_walk *w, ERL_NIF_TERM reference)
+{
+    tenon_nif_tensor *tensor = tenon_nif_tensor_behind(w->env, reference);
+    if (!tensor)
+        return;
+    if (tenon_nif_tensor_try_pin(tensor)) {
+        meet_tensor(w, tensor);
+        tenon_nif_tensor_unpin(tensor);
+    } else {
+        w->error = tenon_nif_error(w->env, tenon_nif_atoms.released, "from_blob", "owner",
+                                   "from_blob(): argument 'owner' was released");
+    }
+}
+
+/* A term that has no others inside; what fits its container's word takes none of its own. */
+static void meet_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
 {
     ErlNifSInt64 integer;
     ErlNifBinary bytes;
-    int64_t words = 12; /* bits that are no whole bytes, references, remote process ids */
-    if (type == ERL_NIF_TERM_TYPE_ATOM || (type == ERL_NIF_TERM_TYPE_INTEGER && enif_get_int64(env, term, &integer)))
-        return 1;
-    if (type == ERL_NIF_TERM_TYPE_INTEGER && enif_term_to_binary(env, term, &bytes)) {
-        words = (int64_t)bytes.size / 8 + 2;
+    ErlNifPid local;
+    if (type == ERL_NIF_TERM_TYPE_ATOM || (type == ERL_NIF_TERM_TYPE_PID && enif_get_local_pid(w->env, term, &local)))
+        return;
+    if (type == ERL_NIF_TERM_TYPE_INTEGER && enif_get_int64(w->env, term, &integer)) {
+        w->words += integer >> 59 == 0 || integer >> 59 == -1 ? 0 : 2;
+    } else if (type == ERL_NIF_TERM_TYPE_INTEGER && enif_term_to_binary(w->env, term, &bytes)) {
+        w->words += (int64_t)bytes.size / 8 + 2;
         enif_release_binary(&bytes);
-    } else if (type == ERL_NIF_TERM_TYPE_BITSTRING && enif_inspect_binary(env, term, &bytes) && bytes.size <= 64) {
-        words = (int64_t)bytes.size / 8 + 3;
+    } else {
+        /* At most so many; looking into a binary could copy it. */
+        w->words += 12;
+        w->has_binary |= type == ERL_NIF_TERM_TYPE_BITSTRING;
+        w->has_function |= type == ERL_NIF_TERM_TYPE_FUN;
+        if (type == ERL_NIF_TERM_TYPE_REFERENCE)
+            meet_reference(w, term);
     }
-    return words;
 }
 
-/* The words that a copy of the term takes, which shares nothing: what occurs twice counts twice. More than `budget`
- * where it is larger, without looking further; -1 for what holds a function, whose size cannot be known. */
-static int64_t copied_words(ErlNifEnv *env, ERL_NIF_TERM term, int64_t budget)
+/* False: no memory. */
+static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack *stack)
+{
+    size_t size;
+    ErlNifMapIterator iterator;
+    ERL_NIF_TERM key, value;
+    bool more = true;
+    enif_get_map_size(w->env, map, &size);
+    w->words += 3 * (int64_t)size + 3;
+    if (tenon_nif_is_tensor(w->env, map)) {
+        tenon_nif_tensor *tensor = tenon_nif_tensor_pin(w->env, map, "from_blob", "owner", &w->error);
+        if (tensor) {
+            meet_tensor(w, tensor);
+            tenon_nif_tensor_unpin(tensor);
+        }
+    }
+    if (w->storage || w->error || w->words > budget ||
+        !enif_map_iterator_create(w->env, map, &iterator, ERL_NIF_MAP_ITERATOR_FIRST))
+        return true;
+    while (more && enif_map_iterator_get_pair(w->env, &iterator, &key, &value)) {
+        more = push(stack, key) && push(stack, value);
+        enif_map_iterator_next(w->env, &iterator);
+    }
+    enif_map_iterator_destroy(w->env, &iterator);
+    return more;
+}
+
+/* Look through an owner until it is found out, or has more words than `budget`. */
+static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
 {
     term_stack stack;
     stack.terms = stack.inside;
     stack.count = 0;
     stack.room = sizeof stack.inside / sizeof *stack.inside;
-    int64_t words = 0;
     bool more = push(&stack, term);
-    while (more && stack.count && words <= budget) {
+    while (more && stack.count && w->words <= budget && !w->has_function && !w->storage && !w->error) {
         term = stack.terms[--stack.count];
-        ErlNifTermType type = enif_term_type(env, term);
+        ErlNifTermType type = enif_term_type(w->env, term);
+        const ERL_NIF_TERM *items;
+        ERL_NIF_TERM head;
+        int arity;
         if (type == ERL_NIF_TERM_TYPE_LIST) {
-            ERL_NIF_TERM head;
             /* The tail goes under the head, so that a long list does not pile up. */
-            if (enif_get_list_cell(env, term, &head, &term)) {
-                words += 2;
+            if (enif_get_list_cell(w->env, term, &head, &term)) {
+                w->words += 2;
                 more = push(&stack, term) && push(&stack, head);
             }
         } else if (type == ERL_NIF_TERM_TYPE_TUPLE) {
-            const ERL_NIF_TERM *items;
-            int arity;
-            enif_get_tuple(env, term, &arity, &items);
-            words += arity + 1;
-            for (int i = 0; more && i < arity && words <= budget; i++)
+            enif_get_tuple(w->env, term, &arity, &items);
+            w->words += arity + 1;
+            for (int i = 0; more && i < arity && w->words <= budget; i++)
                 more = push(&stack, items[i]);
         } else if (type == ERL_NIF_TERM_TYPE_MAP) {
-            size_t size;
-            enif_get_map_size(env, term, &size);
-            words += 3 * (int64_t)size + 3;
-            ErlNifMapIterator iterator;
-            if (words > budget || !enif_map_iterator_create(env, term, &iterator, ERL_NIF_MAP_ITERATOR_FIRST))
-                continue;
-            ERL_NIF_TERM key, value;
-            while (more && enif_map_iterator_get_pair(env, &iterator, &key, &value)) {
-                more = push(&stack, key) && push(&stack, value);
-                enif_map_iterator_next(env, &iterator);
-            }
-            enif_map_iterator_destroy(env, &iterator);
-        } else if (type == ERL_NIF_TERM_TYPE_FUN) {
-            words = -1;
-            break;
+            more = meet_map(w, term, budget, &stack);
         } else {
-            words += flat_words(env, term, type);
+            meet_flat(w, term, type);
         }
     }
     if (stack.terms != stack.inside)
         enif_free(stack.terms);
-    return more ? words : budget + 1;
+    if (!more)
+        w->words = budget + 1;
 }
 
 /* --------------------------------------------------------------------------------------------------------- to_blob */
@@ -167,7 +229,8 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
         *error = tenon_nif_badarg(env, function, "blob", "a map with :ptr, :shape and :dtype");
         return false;
     }
-    *out = (blob_request){.immutable = enif_is_identical(field[6], tenon_nif_atoms.yes)};
+    out->blob = (tenon_blob){0};
+    out->immutable = enif_is_identical(field[6], tenon_nif_atoms.yes);
     if (!tenon_nif_get_type(env, field[3], &out->blob.dtype)) {
         *error = tenon_nif_bad_type(env, field[3], function, "dtype");
         return false;
@@ -187,18 +250,14 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
     else if (!enif_is_identical(field[7], tenon_nif_atoms.nil) &&
              (!enif_get_int(env, field[7], &size) || size != out->blob.dtype.bits / 8))
         argument = "element_size", expected = "the bytes of the dtype, or nil";
+    else if (!out->immutable && !enif_is_identical(field[6], tenon_nif_atoms.no))
+        argument = "immutable", expected = "true or false";
     if (argument) {
         *error = tenon_nif_badarg(env, function, argument, expected);
         return false;
     }
-    /* As wide as one number: complex ones are two. */
-    tenon_dtype dtype = out->blob.dtype;
-    uint64_t need = dtype.code == TENON_CODE_COMPLEX ? dtype.bits / 16u : dtype.bits / 8u, rest = address % need;
-    if (tenon_device_has_addresses(out->blob.device) && rest) {
-        ERL_NIF_TERM reason = enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need),
-                                               enif_make_uint64(env, rest & (~rest + 1)));
-        *error = tenon_nif_error(env, reason, function, "ptr",
-                                 "from_blob(): argument 'ptr' must be a multiple of %" PRIu64, need);
+    if (tenon_device_has_addresses(out->blob.device) && address % tenon_nif_alignment(out->blob.dtype)) {
+        *error = tenon_nif_misaligned(env, out->blob.dtype, address, function, "ptr", "");
         return false;
     }
     out->blob.data = (void *)(uintptr_t)address;
@@ -210,41 +269,8 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
     return true;
 }
 
-static bool lies_inside(const tenon_view *inner, const tenon_view *outer)
-{
-    if (!tenon_device_equal(inner->device, outer->device) || !tenon_device_has_addresses(inner->device))
-        return false;
-    tenon_extent in = tenon_view_extent(inner), out = tenon_view_extent(outer);
-    uintptr_t in_base = (uintptr_t)inner->data, out_base = (uintptr_t)outer->data;
-    return in_base + (uintptr_t)in.low >= out_base + (uintptr_t)out.low &&
-           in_base + (uintptr_t)in.high <= out_base + (uintptr_t)out.high;
-}
-
-/* The storage of an owner that is a tensor whose memory this is: with one storage there is one state, so that nobody
- * can write by one name what is frozen by the other. One count, or NULL; *error where the owner is no good. */
-static tenon_nif_storage *storage_of_owner(ErlNifEnv *env, ERL_NIF_TERM owner, const tenon_view *view,
-                                           ERL_NIF_TERM *error)
-{
-    *error = 0;
-    if (!tenon_nif_is_tensor(env, owner))
-        return NULL;
-    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, owner, "from_blob", "owner", error);
-    if (!tensor)
-        return NULL;
-    tenon_nif_storage *storage = NULL;
-    if (lies_inside(view, tenon_tensor_view(tensor->storage->root))) {
-        storage = tensor->storage;
-        enif_keep_resource(storage);
-    }
-    tenon_nif_tensor_unpin(tensor);
-    return storage;
-}
-
 static ERL_NIF_TERM too_large(ErlNifEnv *env, int64_t words)
 {
-    if (words < 0)
-        return tenon_nif_badarg(env, "from_blob", "owner",
-                                "a term without functions; pass the reference that owns the memory");
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.owner_too_large, enif_make_int64(env, words));
     return tenon_nif_error(env, reason, "from_blob", "owner",
                            "from_blob(): argument 'owner': holding it copies %" PRId64
@@ -252,78 +278,85 @@ static ERL_NIF_TERM too_large(ErlNifEnv *env, int64_t words)
                            words);
 }
 
-/* `tensor` with a storage of its own, which holds the owner. Takes `tensor`. */
-static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, bool has_owner, ERL_NIF_TERM owner, bool immutable)
+/* `tensor` with a storage of its own, which holds the owner. NULL: no memory. */
+static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk *w, bool has_owner, ERL_NIF_TERM owner)
 {
     ErlNifEnv *own = has_owner ? enif_alloc_env() : NULL;
+    if (has_owner && !own)
+        return NULL;
     ERL_NIF_TERM held = own ? enif_make_copy(own, owner) : 0;
+    /* A few words are given back more quickly than the reaper is woken. */
+    bool slow = w->has_binary || w->words > OWNER_WORDS_INLINE;
     tenon_nif_storage *storage =
-        has_owner && !own ? NULL : tenon_nif_storage_alloc(tensor, TENON_NIF_FOREIGN, own, held);
+        tenon_nif_storage_alloc(tenon_tensor_retain(tensor), TENON_NIF_FOREIGN, slow, own, held);
     if (!storage) {
         if (own)
             enif_free_env(own);
         tenon_tensor_release(tensor);
-        return NULL;
     }
-    if (immutable)
-        (void)tenon_nif_freeze(storage);
     return storage;
 }
 
-static ERL_NIF_TERM from_blob(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+/* The storage that `tensor` is on: one count. NULL: w->error, or w->words is more than `budget`. */
+static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool has_owner, ERL_NIF_TERM owner,
+                                       int64_t budget)
 {
-    (void)argc;
+    ErlNifEnv *env = w->env;
+    if (has_owner)
+        walk_owner(w, owner, budget);
+    if (w->storage || w->error || w->words > budget)
+        return w->storage;
+    if (w->has_function) {
+        w->error = tenon_nif_badarg(env, "from_blob", "owner",
+                                    "a term without functions; pass the reference that owns the memory");
+        return NULL;
+    }
+    tenon_nif_storage *storage = foreign_storage(tensor, w, has_owner, owner);
+    if (!storage)
+        w->error = tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "from_blob", NULL,
+                                   "from_blob(): no memory");
+    return storage;
+}
+
+/* *words is more than `budget` where the owner is too large for it; the result means nothing then. */
+static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t budget, int64_t *words)
+{
     blob_request request;
     ERL_NIF_TERM error;
     tenon_error err;
     tenon_tensor *tensor;
-    bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
+    *words = 0;
     if (!get_request(env, argv[0], &request, &error))
         return error;
     if (tenon_tensor_from_blob(&request.blob, &tensor, &err))
         return tenon_nif_core_error(env, &err, "from_blob", err.status == TENON_EBOUNDS ? "data_size" : "shape");
-    tenon_nif_storage *storage = NULL;
-    if (has_owner) {
-        storage = storage_of_owner(env, argv[2], tenon_tensor_view(tensor), &error);
-        tenon_nif_access access = storage && request.immutable ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;
-        if (access != TENON_NIF_GRANTED) {
-            error = tenon_nif_access_error(env, access, "from_blob", "owner");
-            enif_release_resource(storage);
-        }
-        if (error) {
-            tenon_tensor_release(tensor);
-            return error;
-        }
-    }
-    if (!storage) {
-        ERL_NIF_TERM owner = argv[2];
-        if (has_owner && tenon_nif_is_tensor(env, owner))
-            enif_get_map_value(env, owner, tenon_nif_atoms.ref, &owner);
-        storage = foreign_storage(tenon_tensor_retain(tensor), has_owner, owner, request.immutable);
-        if (!storage) {
-            tenon_tensor_release(tensor);
-            return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "from_blob", NULL,
-                                   "from_blob(): no memory");
-        }
-    }
-    ERL_NIF_TERM term = tenon_nif_make_tensor(env, tensor, storage);
-    enif_release_resource(storage);
-    return tenon_nif_ok(env, term);
+    owner_walk w = {.env = env, .view = tenon_tensor_view(tensor)};
+    bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
+    tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget);
+    *words = storage ? 0 : w.words;
+    tenon_nif_access access = storage && request.immutable ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;
+    ERL_NIF_TERM result = w.error;
+    if (access != TENON_NIF_GRANTED)
+        result = tenon_nif_access_error(env, access, "from_blob", "owner");
+    else if (storage)
+        result = tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage));
+    tenon_tensor_release(tensor);
+    if (storage)
+        enif_release_resource(storage);
+    return result;
 }
 
 static ERL_NIF_TERM from_blob_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
-    int64_t words = copied_words(env, argv[2], OWNER_WORDS);
-    return words < 0 || words > OWNER_WORDS ? too_large(env, words) : from_blob(env, argc, argv);
+    (void)argc;
+    int64_t words;
+    ERL_NIF_TERM result = from_blob(env, argv, OWNER_WORDS, &words);
+    return words > OWNER_WORDS ? too_large(env, words) : result;
 }
 
 TENON_NIF(from_blob)
 {
-    /* Of a tensor only the reference is held. */
-    if (!enif_is_identical(argv[1], tenon_nif_atoms.yes) || tenon_nif_is_tensor(env, argv[2]))
-        return from_blob(env, argc, argv);
-    int64_t words = copied_words(env, argv[2], OWNER_WORDS_INLINE);
-    if (words > OWNER_WORDS_INLINE)
-        return tenon_nif_dirty(env, "from_blob", from_blob_dirty, argc, argv);
-    return words < 0 ? too_large(env, words) : from_blob(env, argc, argv);
+    int64_t words;
+    ERL_NIF_TERM result = from_blob(env, argv, OWNER_WORDS_INLINE, &words);
+    return words > OWNER_WORDS_INLINE ? tenon_nif_dirty(env, "from_blob", from_blob_dirty, argc, argv) : result;
 }

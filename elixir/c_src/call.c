@@ -63,8 +63,8 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
     tenon_dtype dtype;
     tenon_error err;
     int32_t ndim;
-    int64_t shape[TENON_MAX_NDIM];
-    if (!enif_inspect_binary(r->env, parts[0], &bytes)) {
+    int64_t shape[TENON_MAX_NDIM], numel;
+    if (!enif_is_binary(r->env, parts[0])) {
         r->error = tenon_nif_wrong_kind(r->env, f->function, index, parts[0]);
         return false;
     }
@@ -76,11 +76,15 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
         r->error = tenon_nif_badarg(r->env, s->name, name, "a shape");
         return false;
     }
-    int64_t *dims = tenon_nif_block_new(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
-    size_t item = dtype.bits / 8u, align = dtype.code == TENON_CODE_COMPLEX ? item / 2 : item;
+    /* Before the bytes are looked at: the runtime copies those that start inside a byte. */
+    if (tenon_shape_numel(ndim, shape, &numel, NULL) == TENON_OK &&
+        !tenon_nif_may_read(r, tenon_nif_bytes_of(numel, dtype)))
+        return false;
+    enif_inspect_binary(r->env, parts[0], &bytes);
+    int64_t *dims = tenon_block_alloc(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
     void *data = bytes.data;
-    if (dims && (uintptr_t)data % align) { /* part of a larger binary */
-        data = tenon_nif_block_new(&f->blocks, bytes.size, 64);
+    if (dims && (uintptr_t)data % tenon_nif_alignment(dtype)) { /* part of a larger binary */
+        data = tenon_block_alloc(&f->blocks, bytes.size, 64);
         if (data)
             memcpy(data, bytes.data, bytes.size);
     }
@@ -164,7 +168,7 @@ static bool view_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term, bo
     if (written && (storage->readonly || tenon_nif_frozen(storage)))
         o->view.flags |= TENON_READ_ONLY;
     note_storage(f, storage, name, written);
-    return true;
+    return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));
 }
 
 static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
@@ -178,16 +182,15 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     bool written = param->spec->flags & TENON_SPEC_WRITE;
     o->pinned = NULL;
     bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && arity == 3;
-    if (!(tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o)))
+    bool taken = tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o);
+    f->noperands++; /* also where it was not taken: it may be pinned */
+    if (!taken)
         return false;
-    f->noperands++;
     if (written)
         o->view.flags |= TENON_VIEW_WRITTEN;
     f->args[index] = (tenon_value){.kind = TENON_KIND_TENSOR, .as.view = &o->view};
     f->fits = f->fits && tenon_signature_fits(s, index, &o->view, &f->bindings);
-    if (!tenon_device_on_host(o->view.device) && !meet_device(f, param, o->view.device))
-        return false;
-    return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));
+    return tenon_device_on_host(o->view.device) || meet_device(f, param, o->view.device);
 }
 
 static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
@@ -245,18 +248,10 @@ static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
 static ERL_NIF_TERM failure(tenon_nif_frame *f, tenon_status status)
 {
     ErlNifEnv *env = f->reader.env;
-    char name[32];
     tenon_nif_settle_failure(f, status);
-    status = f->error.status;
-    const char *known = tenon_status_name(status) + strlen("TENON_");
-    size_t i = 0;
-    for (; status > TENON_OK && status <= TENON_EFAILED && known[i] && i < sizeof name - 1; i++)
-        name[i] = (char)(known[i] | 0x20); /* lower case */
-    name[i] = '\0';
-    ERL_NIF_TERM what = i ? enif_make_atom(env, name) : enif_make_int(env, status);
     const char *function = f->function->signature->name;
-    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.failed, what), function, NULL, "%s(): %s",
-                           function, f->error.message);
+    return tenon_nif_error(env, tenon_nif_failed(env, f->error.status), function, NULL, "%s(): %s", function,
+                           f->error.message);
 }
 
 /* Make the tensors whose size is known, unless the call moves to a dirty scheduler. 0: done. */
@@ -275,8 +270,7 @@ static ERL_NIF_TERM prepare_results(tenon_nif_frame *f)
             tenon_shape_numel(ndim, shape, &numel, &err))
             return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result")),
                                    s->name, NULL, "%s", err.message);
-        size_t items = numel < TENON_NIF_DIRTY_CALL ? (size_t)numel : TENON_NIF_DIRTY_CALL;
-        if (!tenon_nif_may_read(&f->reader, (items * dtype.bits * dtype.lanes + 7) / 8))
+        if (!tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype)))
             return 0;
         if (!tenon_nif_make_result(f, i, dtype, ndim, shape))
             return failure(f, TENON_EFAILED);
@@ -343,7 +337,7 @@ static void give_back(tenon_nif_frame *f)
         if (f->handles[i])
             enif_release_resource(f->handles[i]); /* a term may hold it */
     }
-    tenon_nif_blocks_free(f->blocks);
+    tenon_blocks_release(f->blocks);
 }
 
 static void fill_call(tenon_nif_frame *f)
@@ -352,7 +346,7 @@ static void fill_call(tenon_nif_frame *f)
     const tenon_signature *s = function->signature;
     tenon_call *call = &f->call;
     call->function = &function->function;
-    call->state = function->library->state;
+    call->state = function->library->opened->state;
     call->args = f->args;
     call->results = f->results;
     call->nargs = s->nparams;

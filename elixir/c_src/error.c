@@ -35,13 +35,30 @@ ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *
                            expected);
 }
 
+ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status)
+{
+    char name[32];
+    const char *known = tenon_status_name(status) + strlen("TENON_");
+    ERL_NIF_TERM what = enif_make_int(env, status);
+    if (status == TENON_ENOMEM) {
+        what = tenon_nif_atoms.no_memory;
+    } else if (status > TENON_OK && status <= TENON_EFAILED) {
+        size_t i = 0;
+        for (; known[i] && i < sizeof name - 1; i++)
+            name[i] = (char)(known[i] | 0x20); /* lower case */
+        what = enif_make_atom_len(env, name, i);
+    }
+    return enif_make_tuple2(env, tenon_nif_atoms.failed, what);
+}
+
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument)
 {
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
     ERL_NIF_TERM name = atom_or_nil(env, argument);
     switch (status) {
     case TENON_ENOMEM:
-        return enif_make_tuple2(env, a->failed, a->no_memory);
+    case TENON_EFAILED:
+        return tenon_nif_failed(env, status);
     case TENON_EOVERFLOW:
         return enif_make_tuple2(env, a->overflow, name);
     case TENON_EDTYPE:
@@ -52,8 +69,6 @@ ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *a
         return a->readonly;
     case TENON_EOVERLAP:
         return a->overlap;
-    case TENON_EFAILED:
-        return enif_make_tuple2(env, a->failed, enif_make_int(env, status));
     default:
         return enif_make_tuple2(env, a->badarg, name);
     }

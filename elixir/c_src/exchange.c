@@ -112,10 +112,27 @@ static ERL_NIF_TERM answer_error(ErlNifEnv *env, int32_t status)
         return tenon_nif_access_error(env, TENON_NIF_BUSY, function, argument);
     case TENON_NIF_E_READONLY:
         return tenon_nif_access_error(env, TENON_NIF_READONLY, function, argument);
+    case TENON_NIF_E_MEMORY:
+        return tenon_nif_error(env, tenon_nif_failed(env, TENON_ENOMEM), function, argument,
+                               "from_resource(): the other NIF has no memory");
     default:
         return tenon_nif_error(env, enif_make_tuple2(env, a->failed, enif_make_int(env, status)), function, argument,
-                               "from_resource(): the other NIF answered with status %d", status);
+                               status == TENON_NIF_UNANSWERED
+                                   ? "from_resource(): the other NIF did not answer; status %d"
+                                   : "from_resource(): the other NIF answered with status %d",
+                               status);
     }
+}
+
+static ERL_NIF_TERM bad_type(ErlNifEnv *env, tenon_dtype dtype)
+{
+    char name[32] = "unknown";
+    if (tenon_dtype_known(dtype))
+        tenon_dtype_format(dtype, name, sizeof name);
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, enif_make_atom(env, name)),
+                           "from_resource", "resource",
+                           "from_resource(): the type of the other NIF's tensor is %s (code %d, %d bits, %d lanes)",
+                           name, dtype.code, dtype.bits, dtype.lanes);
 }
 
 TENON_NIF(from_resource)
@@ -126,6 +143,8 @@ TENON_NIF(from_resource)
     tenon_error err;
     tenon_tensor *tensor;
     bool immutable = enif_is_identical(argv[3], tenon_nif_atoms.yes);
+    if (!immutable && !enif_is_identical(argv[3], tenon_nif_atoms.no))
+        return tenon_nif_badarg(env, function, "immutable", "true or false");
     if (!enif_is_ref(env, argv[0]))
         return tenon_nif_badarg(env, function, "resource", "a reference");
     if (!enif_is_atom(env, argv[1]) || !enif_is_atom(env, argv[2]) ||
@@ -134,21 +153,25 @@ TENON_NIF(from_resource)
     if (request.status != TENON_NIF_OK || !request.managed)
         return answer_error(env, request.status);
     if (tenon_tensor_import(request.managed, &tensor, &err)) {
-        refuse(request.managed);
-        return tenon_nif_core_error(env, &err, function, "resource");
+        tenon_dl_managed *managed = request.managed;
+        ERL_NIF_TERM error = err.status == TENON_EDTYPE ? bad_type(env, managed->dl_tensor.dtype)
+                                                        : tenon_nif_core_error(env, &err, function, "resource");
+        refuse(managed);
+        return error;
     }
-    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_FOREIGN, NULL, 0);
+    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_FOREIGN, true, NULL, 0);
     if (!storage) {
         tenon_tensor_release(tensor);
         return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL,
                                "from_resource(): no memory");
     }
-    tenon_dtype dtype = tenon_tensor_view(tensor)->dtype;
+    const tenon_view *view = tenon_tensor_view(tensor);
     ERL_NIF_TERM result;
-    if (dtype.lanes != 1 || dtype.bits % 8) {
-        char name[32];
-        tenon_dtype_format(dtype, name, sizeof name);
-        result = tenon_nif_bad_type(env, enif_make_atom(env, name), function, "resource");
+    if (view->dtype.lanes != 1 || view->dtype.bits % 8) {
+        result = bad_type(env, view->dtype);
+    } else if (view->numel && tenon_device_has_addresses(view->device) &&
+               (uintptr_t)view->data % tenon_nif_alignment(view->dtype)) {
+        result = tenon_nif_misaligned(env, view->dtype, (uintptr_t)view->data, function, "resource", "");
     } else {
         if (immutable)
             (void)tenon_nif_freeze(storage);

@@ -1,4 +1,4 @@
-/* Opening libraries, binding modules to them, and the objects that functions give out. */
+/* Opening libraries, and binding modules to them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, O_CLOEXEC */
 
 #include "library.h"
@@ -16,6 +16,7 @@
 /* Everything here that changes is under this lock, but for what a call looks up. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tenon_nif_library *libraries;
+static tenon_nif_opened *opened;
 
 /* A failure while a library is opened: its reason is {:library, why}. */
 typedef struct trouble {
@@ -79,7 +80,7 @@ static bool read_descriptor(int file, content *c, trouble *t)
 
 static bool read_file(const char *path, content *c, trouble *t)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
     if (file < 0)
         return fail(t, "unreadable", "%s", strerror(errno));
     bool done = read_descriptor(file, c, t);
@@ -180,7 +181,7 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
 {
     tenon_nif_function *f = &library->functions[index];
     f->library = library;
-    tenon_module_function(library->module, index, &f->function);
+    tenon_module_function(library->opened->module, index, &f->function);
     if (tenon_signature_alloc(f->function.signature, &f->signature, &t->error)) {
         const char *what = strstr(t->error.message, "(): ");
         tenon_error err = t->error;
@@ -220,47 +221,71 @@ static void free_library(tenon_nif_library *library)
     free(library);
 }
 
-static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, void *handle, trouble *t)
+/* NULL: `t` says why. */
+static const tenon_module *find_module(void *handle, trouble *t)
 {
     void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
-    if (!symbol)
-        return fail(t, "invalid",
-                    "it has no " TENON_MODULE_SYMBOL
-                    "(): it is no library of Tenon functions, which TENON_MODULE makes");
+    if (!symbol) {
+        fail(t, "invalid",
+             "it has no " TENON_MODULE_SYMBOL "(): it is no library of Tenon functions, which TENON_MODULE makes");
+        return NULL;
+    }
     tenon_module_fn get;
     memcpy(&get, &symbol, sizeof get);
-    library->module = get();
-    if (tenon_module_check(library->module, &t->error)) {
+    const tenon_module *module = get();
+    if (tenon_module_check(module, &t->error)) {
         t->why = "invalid";
-        return false;
+        return NULL;
     }
-    library->functions = calloc((size_t)library->module->nfunctions + 1, sizeof *library->functions);
+    return module;
+}
+
+static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, trouble *t)
+{
+    const tenon_module *module = library->opened->module;
+    library->functions = calloc((size_t)module->nfunctions + 1, sizeof *library->functions);
     if (!library->functions)
         return fail(t, "invalid", "no memory");
-    library->nfunctions = library->module->nfunctions;
+    library->nfunctions = module->nfunctions;
     for (int64_t i = 0; i < library->nfunctions; i++)
         if (!fill_function(env, library, i, t))
             return false;
     return true;
 }
 
-/* The library with this content: the one that is open, or a new one. Under the lock. */
-static tenon_nif_library *open_content(ErlNifEnv *env, const char *path, const content *c, trouble *t)
+/* The code with this content: what is open, or newly opened. Under the lock. */
+static tenon_nif_opened *open_code(const char *path, const content *c, trouble *t)
 {
-    for (tenon_nif_library *library = libraries; library; library = library->next)
-        if (library->hash == c->hash && library->size == c->size)
-            return library;
+    for (tenon_nif_opened *code = opened; code; code = code->next)
+        if (code->hash == c->hash && code->size == c->size)
+            return code;
     if (tenon_library_check(c->bytes, c->size, &t->error)) {
         t->why = "invalid";
         return NULL;
     }
     void *handle = open_anyhow(path, c, t);
-    tenon_nif_library *library = handle ? calloc(1, sizeof *library) : NULL;
+    const tenon_module *module = handle ? find_module(handle, t) : NULL;
+    tenon_nif_opened *code = module ? malloc(sizeof *code) : NULL;
+    if (!code)
+        return NULL;
+    *code = (tenon_nif_opened){.next = opened, .hash = c->hash, .size = c->size, .module = module};
+    return opened = code;
+}
+
+/* The library with this content, ready for modules. Under the lock. */
+static tenon_nif_library *open_content(ErlNifEnv *env, const char *path, const content *c, trouble *t)
+{
+    tenon_nif_opened *code = open_code(path, c, t);
+    tenon_nif_library *library = libraries;
+    while (code && library && library->opened != code)
+        library = library->next;
+    if (!code || library)
+        return code ? library : NULL;
+    library = calloc(1, sizeof *library);
     if (!library)
         return NULL;
-    library->hash = c->hash;
-    library->size = c->size;
-    if (!fill_library(env, library, handle, t)) {
+    library->opened = code;
+    if (!fill_library(env, library, t)) {
         free_library(library);
         return NULL;
     }
@@ -309,7 +334,7 @@ TENON_NIF(library_describe)
             enif_make_tuple2(env, tenon_nif_make_text(env, f->signature), tenon_nif_make_text(env, f->doc));
         list = enif_make_list_cell(env, item, list);
     }
-    return tenon_nif_ok(env, enif_make_tuple2(env, tenon_nif_make_text(env, library->module->doc), list));
+    return tenon_nif_ok(env, enif_make_tuple2(env, tenon_nif_make_text(env, library->opened->module->doc), list));
 }
 
 /* -------------------------------------------------------------------------------------------------------- bindings
@@ -326,7 +351,7 @@ typedef struct entry {
     struct entry *next;
     ERL_NIF_TERM module;
     uint64_t id;
-    _Atomic(binding *) current; /* NULL: its library could not be opened */
+    _Atomic(binding *) current;
 } entry;
 
 enum { BUCKETS = 256, INDEX_BITS = 20 };
@@ -353,12 +378,13 @@ tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
     return b && index < b->count ? &b->functions[index] : NULL;
 }
 
-/* Under the lock. Takes `b`; a module that is loaded again with the same library keeps what it has. */
+/* Under the lock. Takes `b`; a module that is loaded again with the same library keeps what it has. False: no
+ * memory. */
 static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
 {
     entry *e = find_entry(module, id);
     if (!e) {
-        e = b ? malloc(sizeof *e) : NULL;
+        e = malloc(sizeof *e);
         if (!e) {
             free(b);
             return false;
@@ -372,7 +398,7 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
         return true;
     }
     binding *old = atomic_load_explicit(&e->current, memory_order_relaxed);
-    bool same = b && old && old->count == b->count;
+    bool same = old->count == b->count;
     for (int64_t i = 0; same && i < b->count; i++)
         same =
             old->functions[i].function == b->functions[i].function && old->functions[i].where == b->functions[i].where;
@@ -383,19 +409,23 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
     return true;
 }
 
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 /* Whether two signatures are the same but for white space outside of their strings. */
 static bool same_signature(const char *a, const char *b)
 {
     static const char spaces[] = " \t\r\n\v\f";
-    char quote = 0;
-    a += strspn(a, spaces);
-    b += strspn(b, spaces);
-    for (;; a++, b++) {
+    char quote = 0, before = 0;
+    for (;; before = *a, a++, b++) {
         if (!quote) {
             size_t space_a = strspn(a, spaces), space_b = strspn(b, spaces);
             a += space_a;
             b += space_b;
-            if (*a && *b && !space_a != !space_b)
+            /* A space means something between two words only. */
+            if (!space_a != !space_b && is_word(before) && is_word(*a) && is_word(*b))
                 return false;
         }
         if (*a != *b)
@@ -461,11 +491,12 @@ static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_N
 
 static bool load_library(tenon_nif_library *library, trouble *t)
 {
-    if (!library->loaded) {
+    tenon_nif_opened *code = library->opened;
+    if (!code->loaded) {
         t->why = "load";
-        library->loaded = !library->module->load || tenon_nif_call_load(library, &t->error);
+        code->loaded = !code->module->load || tenon_nif_call_load(code, &t->error);
     }
-    return library->loaded;
+    return code->loaded;
 }
 
 /* module, {id, path, [{signature, scheduler}]} -> :ok */
@@ -487,91 +518,27 @@ TENON_NIF(library_open)
         free(b);
         b = NULL;
     }
-    bool bound = b != NULL;
-    bound = publish(argv[0], id, b) && bound;
+    /* Where that failed a module keeps what it has. */
+    bool bound = b && publish(argv[0], id, b);
     pthread_mutex_unlock(&lock);
     return bound ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
 }
 
-/* --------------------------------------------------------------------------------------------------------- handles */
+/* -------------------------------------------------------------------------------------------------------- upgrades */
 
-/* What outlives the resource: the reaper destroys the object, since that may take long. */
-typedef struct held {
-    tenon_deferred_node node;
-    void *object;
-    void (*destroy)(void *);
-} held;
-
-struct tenon_nif_handle {
-    const tenon_nif_library *library;
-    const char *type; /* the signature's */
-    held *held;
-};
-
-static ErlNifResourceType *handle_type;
-
-static void destroy_held(void *owner)
+tenon_nif_opened *tenon_nif_library_opened(void)
 {
-    held *h = owner;
-    h->destroy(h->object);
-    free(h);
+    pthread_mutex_lock(&lock);
+    tenon_nif_opened *all = opened;
+    pthread_mutex_unlock(&lock);
+    return all;
 }
 
-static void handle_destructor(ErlNifEnv *env, void *object)
+bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier)
 {
-    (void)env;
-    tenon_nif_handle *handle = object;
-    if (!handle->held)
-        return;
-    if (handle->held->destroy)
-        tenon_nif_reap(&handle->held->node, destroy_held, handle->held);
-    else
-        free(handle->held);
-}
-
-tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
-                                       void (*destroy)(void *))
-{
-    held *h = malloc(sizeof *h);
-    tenon_nif_handle *handle = h ? enif_alloc_resource(handle_type, sizeof *handle) : NULL;
-    if (!handle) {
-        free(h);
-        return NULL;
-    }
-    h->object = object;
-    h->destroy = destroy;
-    handle->library = library;
-    handle->type = type;
-    handle->held = h;
-    return handle;
-}
-
-void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
-                              ERL_NIF_TERM *error)
-{
-    const tenon_signature *s = function->signature;
-    const tenon_parameter *param = &s->params[index];
-    void *object;
-    if (!enif_get_resource(env, term, handle_type, &object)) {
-        *error = tenon_nif_wrong_kind(env, function, index, term);
-        return NULL;
-    }
-    const tenon_nif_handle *handle = object;
-    if (handle->library == function->library && strcmp(handle->type, param->handle) == 0)
-        return handle->held->object;
-    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
-    *error = tenon_nif_error(env, reason, s->name, param->name,
-                             "%s(): argument '%s': expected %s, got a handle '%s' of %s%s", s->name, param->name,
-                             param->type, handle->type, handle->library->module->name,
-                             handle->library == function->library ? "" : ", which is another library than this one");
-    return NULL;
-}
-
-bool tenon_nif_library_init(ErlNifEnv *env)
-{
-    ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
-    ErlNifResourceType *type = enif_open_resource_type(env, NULL, "tenon_handle", handle_destructor, flags, NULL);
-    if (type)
-        handle_type = type;
-    return type != NULL;
+    pthread_mutex_lock(&lock);
+    if (earlier)
+        opened = earlier;
+    pthread_mutex_unlock(&lock);
+    return tenon_nif_handle_init(env);
 }

@@ -1,5 +1,5 @@
 /* What the sources of the function host share: library.c opens libraries, values.c turns terms into
- * values, services.c serves the functions, call.c calls. */
+ * values, handle.c keeps objects, services.c serves the functions, call.c calls. */
 #ifndef TENON_NIF_LIBRARY_H
 #define TENON_NIF_LIBRARY_H
 
@@ -17,14 +17,21 @@ typedef struct tenon_nif_function {
                                cannot be made is 0 */
 } tenon_nif_function;
 
-/* An open library: never closed, and never changed once a module is bound to it. */
-struct tenon_nif_library {
-    tenon_nif_library *next;
+/* A library's code and its state. After an upgrade of the NIF its new copy goes on with those that the old one has
+ * opened, so that state and handles stay: the layout is not to change. */
+struct tenon_nif_opened {
+    tenon_nif_opened *next;
     uint64_t hash; /* of the file's content */
-    size_t size;
+    uint64_t size;
     const tenon_module *module;
     void *state; /* what `load` made */
     bool loaded;
+};
+
+/* An open library: never closed, and never changed once a module is bound to it. */
+struct tenon_nif_library {
+    tenon_nif_library *next;
+    tenon_nif_opened *opened;
     int64_t nfunctions;
     tenon_nif_function *functions;
 };
@@ -40,18 +47,6 @@ typedef struct tenon_nif_bound {
 
 /* What a module has bound under a key, or NULL. Any thread, without a lock. */
 tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
-
-/* ------------------------------------------------------------------------------------------------ memory of a call */
-
-/* Memory that lives as long as a call. */
-typedef struct tenon_nif_block {
-    struct tenon_nif_block *next;
-    size_t padding; /* so that what follows is aligned to 16 */
-} tenon_nif_block;
-
-/* `size` bytes, aligned; NULL where there is no memory, or no such alignment. */
-void *tenon_nif_block_new(tenon_nif_block **list, size_t size, size_t align);
-void tenon_nif_blocks_free(tenon_nif_block *list);
 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
@@ -70,7 +65,7 @@ ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *func
 typedef struct tenon_nif_reader {
     ErlNifEnv *env;
     const tenon_nif_function *function;
-    tenon_nif_block **blocks;
+    tenon_block **blocks;
     bool unlimited;
     size_t bytes; /* so far */
     bool go_dirty;
@@ -79,6 +74,9 @@ typedef struct tenon_nif_reader {
 
 /* Whether the call may handle so many bytes more here and now. */
 bool tenon_nif_may_read(tenon_nif_reader *reader, size_t bytes);
+
+/* Bytes of so many elements, for the question above: more than it grants where there are many. */
+size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 
 /* Turn a term into a value of the parameter's kind, which is no tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
@@ -96,6 +94,8 @@ ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t leng
 /* A resource: an object of a library's. The reaper destroys it. */
 typedef struct tenon_nif_handle tenon_nif_handle;
 
+/* Open the type, at load and at each upgrade. */
+bool tenon_nif_handle_init(ErlNifEnv *env);
 /* Takes `object` on success. One count: enif_release_resource. NULL: no memory. */
 tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
                                        void (*destroy)(void *));
@@ -124,7 +124,7 @@ typedef struct tenon_nif_frame {
     tenon_nif_bound *bound;
     const tenon_nif_function *function;
     tenon_nif_reader reader;
-    tenon_nif_block *blocks;
+    tenon_block *blocks;
     bool fits; /* all tensors so far plainly fit */
     bool dirty;
     int32_t noperands;
@@ -149,6 +149,6 @@ bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype,
 /* Say in f->error what the function said, or what its status means. */
 void tenon_nif_settle_failure(tenon_nif_frame *f, tenon_status status);
 /* Call a module's `load`, once. False: `err` says why. */
-bool tenon_nif_call_load(tenon_nif_library *library, tenon_error *err);
+bool tenon_nif_call_load(tenon_nif_opened *code, tenon_error *err);
 
 #endif

@@ -3,6 +3,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Lists of more take at least 8 GiB, and nobody can stop who is making them. */
+#define MOST_CELLS ((int64_t)1 << 28)
+
+static ERL_NIF_TERM no_terms(ErlNifEnv *env, ERL_NIF_TERM type, const char *function, const char *argument)
+{
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, type), function, argument,
+                           "%s(): argument '%s': Elixir has no numbers of this type; its bytes go through from_binary "
+                           "and to_binary",
+                           function, argument);
+}
+
 /* ------------------------------------------------------------------------------------------------------- from_list */
 
 /* The type of a list of which nothing was said, as in Nx: what can hold all its numbers. */
@@ -44,7 +55,7 @@ static bool read_element(reader *r, ERL_NIF_TERM term)
         return look_at(r, term);
     if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
         char type[32], shown[64] = "a term";
-        tenon_dtype_format(r->dtype, type, sizeof type);
+        tenon_nif_type_name(r->dtype, type, sizeof type);
         if (enif_is_number(r->env, term) || enif_is_atom(r->env, term))
             enif_snprintf(shown, sizeof shown, "%T", term);
         ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
@@ -102,8 +113,10 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     const char *function = "from_list";
     reader r = {.env = env};
     bool has_type = !enif_is_identical(argv[1], tenon_nif_atoms.nil);
-    if (has_type && (!tenon_nif_get_type(env, argv[1], &r.dtype) || !tenon_nif_type_has_terms(r.dtype)))
+    if (has_type && !tenon_nif_get_type(env, argv[1], &r.dtype))
         return tenon_nif_bad_type(env, argv[1], function, "type");
+    if (has_type && !tenon_nif_type_has_terms(r.dtype))
+        return no_terms(env, argv[1], function, "type");
     if (!find_shape(&r, argv[0]))
         return r.error;
     if (!has_type) {
@@ -151,22 +164,23 @@ TENON_NIF(from_list)
 
 /* --------------------------------------------------------------------------------------------------------- to_list */
 
-/* Whether there will be many list cells: lists of empty lists have some without an element. */
-static bool makes_many(const tenon_view *view)
+/* The list cells that there will be, at most `limit`: lists of empty lists have some without an element. */
+static int64_t count_cells(const tenon_view *view, int64_t limit)
 {
     int64_t cells = 1;
     for (int32_t i = 0; i < view->ndim && view->shape[i]; i++) {
-        if (__builtin_mul_overflow(cells, view->shape[i], &cells))
-            return true;
+        if (__builtin_mul_overflow(cells, view->shape[i], &cells) || cells > limit)
+            return limit;
     }
-    return cells > TENON_NIF_DIRTY_ELEMENTS;
+    return cells;
 }
 
 static ERL_NIF_TERM list_level(ErlNifEnv *env, const tenon_view *view, int32_t dim, const char *data)
 {
     if (dim == view->ndim)
         return tenon_nif_make_element(env, view->dtype, data);
-    int64_t step = view->strides[dim] * (view->dtype.bits / 8);
+    /* The stride of one element means nothing, and may be any number. */
+    int64_t step = view->shape[dim] > 1 ? view->strides[dim] * (view->dtype.bits / 8) : 0;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     for (int64_t i = view->shape[dim] - 1; i >= 0; i--)
         list = enif_make_list_cell(env, list_level(env, view, dim + 1, data + i * step), list);
@@ -209,8 +223,11 @@ TENON_NIF(to_list)
             tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device),
                             "to_list", "tensor", "to_list(): argument 'tensor' is in memory that the CPU cannot read");
     } else if (!tenon_nif_type_has_terms(view->dtype)) {
-        result = tenon_nif_bad_type(env, tenon_nif_make_type(env, view->dtype), "to_list", "tensor");
-    } else if (makes_many(view)) {
+        result = no_terms(env, tenon_nif_make_type(env, view->dtype), "to_list", "tensor");
+    } else if (count_cells(view, MOST_CELLS) == MOST_CELLS) {
+        result = tenon_nif_error(env, tenon_nif_failed(env, TENON_ENOMEM), "to_list", "tensor",
+                                 "to_list(): no memory for lists of 2^28 elements or more");
+    } else if (count_cells(view, MOST_CELLS) > TENON_NIF_DIRTY_ELEMENTS) {
         result = tenon_nif_dirty(env, "to_list", to_list, argc, argv);
     } else {
         result = list_pinned(env, tensor);

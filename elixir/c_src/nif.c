@@ -6,7 +6,7 @@ tenon_nif_atom_table tenon_nif_atoms;
 bool tenon_nif_storage_init(ErlNifEnv *env);
 
 static ErlNifFunc functions[] = {
-    {"from_binary", 4, tenon_nif_from_binary, 0},
+    {"from_binary", 5, tenon_nif_from_binary, 0},
     {"to_binary", 2, tenon_nif_to_binary, 0},
     {"zeros", 2, tenon_nif_zeros, 0},
     {"from_list", 2, tenon_nif_from_list, 0},
@@ -47,11 +47,15 @@ static void init_atoms(ErlNifEnv *env)
  * with counters of its own; what one counted up another may count down, so only their sum means something. */
 
 typedef struct copy {
+    uint64_t layout; /* of this struct: a copy with another one does not take over */
     tenon_counts (*stats)(void);
+    tenon_nif_opened *(*opened)(void);
     struct copy *older;
 } copy;
 
-static copy this_copy = {tenon_stats, NULL};
+enum { COPY_LAYOUT = 1 };
+
+static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, NULL};
 
 TENON_NIF(stats)
 {
@@ -70,25 +74,37 @@ TENON_NIF(stats)
     return map;
 }
 
+static int start(ErlNifEnv *env, void **private_data, tenon_nif_opened *earlier)
+{
+    init_atoms(env);
+    tenon_nif_terms_init(env);
+    *private_data = &this_copy;
+    return tenon_nif_storage_init(env) && tenon_nif_library_init(env, earlier) ? 0 : 1;
+}
+
 static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info)
 {
     (void)info;
-    init_atoms(env);
-    *private_data = &this_copy;
-    return tenon_nif_storage_init(env) && tenon_nif_library_init(env) ? 0 : 1;
+    return start(env, private_data, NULL);
 }
 
 /* The old one may be this very copy, or have it among its elders. */
 static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data, ERL_NIF_TERM info)
 {
+    (void)info;
     copy *old = *old_private_data;
-    for (copy *each = old; each && old != &this_copy; each = each->older) {
-        if (each->older == &this_copy)
-            each->older = this_copy.older;
-    }
-    if (old != &this_copy)
+    if (old->layout != COPY_LAYOUT)
+        return 1;
+    if (old != &this_copy) {
+        for (copy **link = &old->older; *link; link = &(*link)->older) {
+            if (*link == &this_copy) {
+                *link = this_copy.older;
+                break;
+            }
+        }
         this_copy.older = old;
-    return load(env, private_data, info);
+    }
+    return start(env, private_data, old->opened());
 }
 
 ERL_NIF_INIT(Elixir.Tenon.Nif, functions, load, NULL, upgrade, NULL)

@@ -109,6 +109,9 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
 /* {:error, {:badarg, argument}}: "function(): argument 'x': expected …". */
 ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected);
 
+/* {:failed, :no_memory}, {:failed, :einval}; a status that means nothing as a number. */
+ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status);
+
 /* The reason that stands for a status of the core. */
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
 
@@ -120,6 +123,9 @@ ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term);
 
 /* --------------------------------------------------------------------------------------------------- terms and back */
 
+/* Called at load and at each upgrade. */
+void tenon_nif_terms_init(ErlNifEnv *env);
+
 /* {:f, 32}, :f32, :float32, :double … to a dtype. Only whole bytes and one lane. */
 bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
 /* The Nx name where there is one ({:s, 64}, {:bf, 16}), else {:bool, 8}, {:f8_e4m3fn, 8}. */
@@ -128,6 +134,15 @@ ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
 /* Whether values of this type can be told as terms: all but f128, opaque and 128-bit integers. */
 bool tenon_nif_type_has_terms(tenon_dtype dtype);
+
+/* "f32", "s64", "f8_e4m3fn": the type's name here, for messages. */
+void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size);
+
+/* What an address must be a multiple of: complex numbers are two. */
+size_t tenon_nif_alignment(tenon_dtype dtype);
+/* {:error, {:misaligned, need, got}}; `hint` is added to the message. */
+ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,
+                                  const char *argument, const char *hint);
 
 /* One element and its term: numbers, :nan | :infinity | :neg_infinity, {re, im}, true and false. `data` may be
  * unaligned. False: the term is no value of the type, or beyond it. */
@@ -150,7 +165,7 @@ ERL_NIF_TERM tenon_nif_make_device(ErlNifEnv *env, tenon_device device);
 /* -------------------------------------------------------------------------------------------------------- the reaper
  *
  * A thread of ours, with all signals blocked, for what may not run on a scheduler: releases of others' memory, owner
- * environments, large blocks. It lives as long as the VM. */
+ * environments that are not small, large blocks. It lives as long as the VM. */
 
 /* Run release(owner) there. `node` is the caller's, inside the owner, so that this cannot fail; never waits. */
 void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner);
@@ -178,10 +193,11 @@ typedef struct tenon_nif_storage {
     tenon_nif_reaped *reaped; /* what goes to the reaper; NULL where the destructor does it itself */
 } tenon_nif_storage;
 
-/* Make a storage of a tensor of the core that holds its memory (no view).
+/* Make a storage of a tensor of the core that holds its memory (no view). `slow`: giving it back may take long, also
+ * where the memory is not large; the reaper does it.
  *
  * Ownership: takes `root` and `env`. Returns one count: enif_release_resource. NULL: no memory, nothing was taken. */
-tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, ErlNifEnv *env,
+tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
                                            ERL_NIF_TERM owner);
 
 typedef enum tenon_nif_access { TENON_NIF_GRANTED, TENON_NIF_BUSY, TENON_NIF_READONLY } tenon_nif_access;
@@ -212,14 +228,20 @@ typedef struct tenon_nif_tensor {
     tenon_nif_storage *storage;
 } tenon_nif_tensor;
 
-/* The tensor behind a %Tenon.Tensor{}, pinned: nobody frees it before tenon_nif_tensor_unpin, also where another process
- * releases it. Trusts only the field `ref`. NULL: *error is {:error, …}: :released, :stale, {:not_local, node},
+/* The tensor behind a %Tenon.Tensor{}, pinned: nobody frees it before tenon_nif_tensor_unpin, also where another
+ * process releases it. Trusts only the field `ref`. NULL: *error is {:error, …}: :released, :stale, {:not_local, node},
  * {:badarg, argument}. */
 tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
                                        ERL_NIF_TERM *error);
 /* The same where the resource is known; false: it was released. */
 bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor);
 void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor);
+
+/* The tensor that a reference is, not pinned; NULL where it is none. */
+tenon_nif_tensor *tenon_nif_tensor_behind(ErlNifEnv *env, ERL_NIF_TERM reference);
+
+/* {:error, {:not_local, node}} where the term is a reference of another node; else 0. */
+ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
 
 /* Whether the term is a map with a `ref` that is, or was, a tensor's: what else it has is not looked at. */
 bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term);
@@ -235,15 +257,6 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
  * Ownership: takes `tensor`, also on failure. */
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function);
 
-/* Hold a binary without copying, or copy it where the runtime would move it (64 bytes or less, bits that do not start
- * at a byte) or where its address is not aligned for the dtype; storage->copied says which.
- *
- * True: *tensor is a new tensor with one count, *storage one count on its storage. False: *error is {:error, …}. */
-typedef enum tenon_nif_copy { TENON_NIF_COPY_NEVER, TENON_NIF_COPY_ALLOW, TENON_NIF_COPY_ALWAYS } tenon_nif_copy;
-bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                           tenon_nif_copy copy, const char *function, const char *argument, tenon_tensor **tensor,
-                           tenon_nif_storage **storage, ERL_NIF_TERM *error);
-
 /* ------------------------------------------------------------------------------------------------------- registration
  *
  * The one table is in nif.c. */
@@ -251,7 +264,7 @@ bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtyp
 #define TENON_NIF(name) ERL_NIF_TERM tenon_nif_##name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 /* tensor.c, view.c, list.c, blob.c */
-TENON_NIF(from_binary); /* binary, type, shape | nil, copy -> {:ok, t} */
+TENON_NIF(from_binary); /* binary, its first bytes where it is large | nil, type, shape | nil, copy -> {:ok, t} */
 TENON_NIF(to_binary);   /* t, copy -> {:ok, binary} */
 TENON_NIF(zeros);       /* shape, type -> {:ok, t} */
 TENON_NIF(from_list);   /* nested lists, type -> {:ok, t} */
@@ -267,9 +280,8 @@ TENON_NIF(copied);      /* t -> true | false | {:error, …} */
 TENON_NIF(release);     /* t -> :ok | {:error, …} */
 TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
 TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */
-TENON_NIF(
-    from_blob); /* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable, element_size | nil}, has_owner,
-                         * owner -> {:ok, t} */
+/* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable, element_size | nil}, has_owner, owner */
+TENON_NIF(from_blob); /* -> {:ok, t} */
 
 /* exchange.c */
 TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
@@ -282,7 +294,10 @@ TENON_NIF(library_open);     /* module, path */
 TENON_NIF(library_describe); /* path */
 TENON_NIF(call);             /* module, index, arguments */
 
-/* Called at load and at each upgrade, before any of the three: opens what resource types they need. */
-bool tenon_nif_library_init(ErlNifEnv *env);
+/* Called at load and at each upgrade, before any of the three: opens what resource types they need, and takes over the
+ * libraries that the copy before has opened. */
+typedef struct tenon_nif_opened tenon_nif_opened;
+bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier);
+tenon_nif_opened *tenon_nif_library_opened(void);
 
 #endif

@@ -85,12 +85,12 @@ static void storage_destroy(ErlNifEnv *env, void *object)
         give_up(storage->root, storage->env);
 }
 
-tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, ErlNifEnv *env,
+tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
                                            ERL_NIF_TERM owner)
 {
     const tenon_view *view = tenon_tensor_view(root);
     tenon_nif_reaped *reaped = NULL;
-    if (origin != TENON_NIF_OURS || tenon_view_nbytes(view) >= TENON_NIF_REAPED_BYTES) {
+    if (slow || (origin == TENON_NIF_OURS && tenon_view_nbytes(view) >= TENON_NIF_REAPED_BYTES)) {
         reaped = enif_alloc(sizeof *reaped);
         if (!reaped)
             return NULL;
@@ -232,33 +232,38 @@ static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes,
     *length = size;
 }
 
-/* Why a `ref` is no tensor: of another node, of a life before, or nothing of ours. */
-static ERL_NIF_TERM not_a_tensor(ErlNifEnv *env, ERL_NIF_TERM reference, const char *function, const char *argument)
+ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument)
 {
     ErlNifBinary theirs = {0}, ours = {0};
     const char *their_name, *our_name = NULL;
     size_t their_length = 0, our_length = 0;
-    ERL_NIF_TERM error;
-    node_of(env, reference, &theirs, &their_name, &their_length);
+    ERL_NIF_TERM error = 0;
+    node_of(env, term, &theirs, &their_name, &their_length);
     if (their_name)
         node_of(env, enif_make_ref(env), &ours, &our_name, &our_length);
-    if (!their_name || !our_name) {
-        error = tenon_nif_badarg(env, function, argument, "a tensor");
-    } else if (their_length != our_length || memcmp(their_name, our_name, our_length) != 0) {
+    if (our_name && (their_length != our_length || memcmp(their_name, our_name, our_length) != 0)) {
         ERL_NIF_TERM node = enif_make_atom_len(env, their_name, their_length);
         error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
-                                "%s(): argument '%s' is a tensor of the node %.*s; only to_binary's result can travel",
-                                function, argument, (int)their_length, their_name);
-    } else {
-        error = tenon_nif_error(env, tenon_nif_atoms.stale, function, argument,
-                                "%s(): argument '%s' is no living tensor: its memory is gone, or it was never one",
-                                function, argument);
+                                "%s(): argument '%s' is of the node %.*s; only to_binary's result can travel", function,
+                                argument, (int)their_length, their_name);
     }
     if (theirs.data)
         enif_release_binary(&theirs);
     if (ours.data)
         enif_release_binary(&ours);
     return error;
+}
+
+/* Why a `ref` is no tensor: of another node, of a life before, or nothing of ours. */
+static ERL_NIF_TERM not_a_tensor(ErlNifEnv *env, ERL_NIF_TERM reference, const char *function, const char *argument)
+{
+    if (!enif_is_ref(env, reference))
+        return tenon_nif_badarg(env, function, argument, "a tensor");
+    ERL_NIF_TERM error = tenon_nif_not_local(env, reference, function, argument);
+    return error ? error
+                 : tenon_nif_error(env, tenon_nif_atoms.stale, function, argument,
+                                   "%s(): argument '%s' is no living tensor: its memory is gone, or it was never one",
+                                   function, argument);
 }
 
 static tenon_nif_tensor *find(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
@@ -288,6 +293,12 @@ tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const 
     return NULL;
 }
 
+tenon_nif_tensor *tenon_nif_tensor_behind(ErlNifEnv *env, ERL_NIF_TERM reference)
+{
+    void *object;
+    return enif_get_resource(env, reference, tensor_type, &object) ? object : NULL;
+}
+
 bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     ERL_NIF_TERM module, reference;
@@ -308,15 +319,16 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
     enif_release_resource(handle);
     const tenon_view *view = tenon_tensor_view(tensor);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
-    ERL_NIF_TERM keys[] = {a->__struct__, a->ref, a->type, a->shape, a->strides, a->device, a->byte_size};
+    /* By name, as the runtime would sort them. */
+    ERL_NIF_TERM keys[] = {a->__struct__, a->byte_size, a->device, a->ref, a->shape, a->strides, a->type};
     ERL_NIF_TERM values[] = {
         a->tensor_module,
+        enif_make_int64(env, tenon_view_nbytes(view)),
+        tenon_nif_make_device(env, view->device),
         reference,
-        tenon_nif_make_type(env, view->dtype),
         tenon_nif_make_tuple(env, view->ndim, view->shape),
         tenon_nif_make_list(env, view->ndim, view->strides),
-        tenon_nif_make_device(env, view->device),
-        enif_make_int64(env, tenon_view_nbytes(view)),
+        tenon_nif_make_type(env, view->dtype),
     };
     enif_make_map_from_arrays(env, keys, values, sizeof keys / sizeof *keys, &term);
     return term;
@@ -324,7 +336,7 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
 
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function)
 {
-    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, NULL, 0);
+    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0);
     if (!storage) {
         tenon_tensor_release(tensor);
         return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
@@ -347,7 +359,7 @@ TENON_NIF(release)
     return tenon_nif_atoms.ok;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- start */
+/* ------------------------------------------------------------------------------------------------------------ start */
 
 bool tenon_nif_storage_init(ErlNifEnv *env)
 {

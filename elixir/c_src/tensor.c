@@ -6,37 +6,12 @@
 /* The runtime keeps binaries up to this size on each process's heap, and copies them with their term. */
 enum { HEAP_BINARY = 64 };
 
-/* ----------------------------------------------------------------------------------------------------- from binaries */
-
-static size_t natural_alignment(tenon_dtype dtype)
-{
-    size_t bytes = (size_t)dtype.bits / (dtype.code == TENON_CODE_COMPLEX ? 16 : 8);
-    return bytes ? bytes : 1;
-}
+/* ---------------------------------------------------------------------------------------------------- from binaries */
 
 static bool set_error(ERL_NIF_TERM *error, ERL_NIF_TERM term)
 {
     *error = term;
     return false;
-}
-
-static bool copy_binary(ErlNifEnv *env, const ErlNifBinary *binary, tenon_dtype dtype, int32_t ndim,
-                        const int64_t *shape, const char *function, tenon_tensor **tensor, tenon_nif_storage **storage,
-                        ERL_NIF_TERM *error)
-{
-    tenon_error err;
-    if (tenon_tensor_alloc(dtype, ndim, shape, 0, tensor, &err))
-        return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
-    if (binary->size)
-        memcpy(tenon_tensor_view(*tensor)->data, binary->data, binary->size);
-    *storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_OURS, NULL, 0);
-    if (!*storage) {
-        tenon_tensor_release(*tensor);
-        return set_error(error, tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL,
-                                                "%s(): no memory", function));
-    }
-    (*storage)->copied = true;
-    return true;
 }
 
 /* Put the binary into an environment of its own. False where the runtime moved its bytes, or has no memory. */
@@ -57,112 +32,164 @@ static bool hold_term(ERL_NIF_TERM binary, const ErlNifBinary *bytes, ErlNifEnv 
     return true;
 }
 
-/* The tensor on a binary that is held, and its storage. */
-static bool wrap_binary(ErlNifEnv *env, const ErlNifBinary *bytes, tenon_dtype dtype, int32_t ndim,
-                        const int64_t *shape, ErlNifEnv *own, ERL_NIF_TERM held, const char *function,
+typedef enum copy_mode { COPY_NEVER, COPY_ALLOW, COPY_ALWAYS } copy_mode;
+
+/* A binary that is to become a tensor, and how. */
+typedef struct binary_request {
+    ErlNifBinary bytes;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    copy_mode copy;
+} binary_request;
+
+static ERL_NIF_TERM no_memory(ErlNifEnv *env)
+{
+    return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "from_binary", NULL,
+                           "from_binary(): no memory");
+}
+
+static ERL_NIF_TERM would_copy(ErlNifEnv *env)
+{
+    return tenon_nif_error(env, tenon_nif_atoms.would_copy, "from_binary", "binary",
+                           "from_binary(): argument 'binary': the runtime copies binaries of 64 bytes or less and "
+                           "those that do not start at a byte; copy: :allow lets it");
+}
+
+static bool copy_binary(ErlNifEnv *env, const binary_request *r, tenon_tensor **tensor, tenon_nif_storage **storage,
+                        ERL_NIF_TERM *error)
+{
+    tenon_error err;
+    if (tenon_tensor_alloc(r->dtype, r->ndim, r->shape, 0, tensor, &err))
+        return set_error(error, tenon_nif_core_error(env, &err, "from_binary", "shape"));
+    if (r->bytes.size)
+        memcpy(tenon_tensor_view(*tensor)->data, r->bytes.data, r->bytes.size);
+    *storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_OURS, false, NULL, 0);
+    if (!*storage) {
+        tenon_tensor_release(*tensor);
+        return set_error(error, no_memory(env));
+    }
+    (*storage)->copied = true;
+    return true;
+}
+
+/* The tensor on a binary that is held in `own`, which is taken, and its storage. */
+static bool wrap_binary(ErlNifEnv *env, const binary_request *r, ErlNifEnv *own, ERL_NIF_TERM held,
                         tenon_tensor **tensor, tenon_nif_storage **storage, ERL_NIF_TERM *error)
 {
     tenon_error err;
-    tenon_blob blob = {.data = bytes->data,
-                       .data_size = bytes->size,
-                       .dtype = dtype,
-                       .ndim = ndim,
-                       .shape = shape,
+    tenon_blob blob = {.data = r->bytes.data,
+                       .data_size = r->bytes.size,
+                       .dtype = r->dtype,
+                       .ndim = r->ndim,
+                       .shape = r->shape,
                        .flags = TENON_READ_ONLY};
-    if (tenon_tensor_from_blob(&blob, tensor, &err))
-        *error = tenon_nif_core_error(env, &err, function, "shape");
-    else if ((*storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_BINARY, own, held)))
+    if (tenon_tensor_from_blob(&blob, tensor, &err)) {
+        *error = tenon_nif_core_error(env, &err, "from_binary", "shape");
+    } else if ((*storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_BINARY, true, own, held))) {
         return true;
-    else {
+    } else {
         tenon_tensor_release(*tensor);
-        *error = tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
-                                 function);
+        *error = no_memory(env);
     }
     enif_free_env(own);
     return false;
 }
 
-bool tenon_nif_hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                           tenon_nif_copy copy, const char *function, const char *argument, tenon_tensor **tensor,
-                           tenon_nif_storage **storage, ERL_NIF_TERM *error)
+/* Hold a binary without copying, or copy it where the runtime would move it (64 bytes or less, bits that do not start
+ * at a byte) or where its address is not aligned for the dtype; storage->copied says which. True: one count each. */
+static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits, const binary_request *r,
+                        tenon_tensor **tensor, tenon_nif_storage **storage, ERL_NIF_TERM *error)
 {
-    ErlNifBinary bytes;
+    const char *function = "from_binary", *argument = "binary";
     tenon_error err;
     int64_t numel, expected;
-    if (!enif_inspect_binary(env, binary, &bytes))
-        return set_error(error, tenon_nif_badarg(env, function, argument, "a binary"));
-    if (tenon_shape_numel(ndim, shape, &numel, &err))
+    if (tenon_shape_numel(r->ndim, r->shape, &numel, &err))
         return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
-    if (__builtin_mul_overflow(numel, dtype.bits / 8, &expected) || (uint64_t)expected != bytes.size) {
-        ERL_NIF_TERM wanted = enif_make_int64(env, expected), got = enif_make_uint64(env, bytes.size);
+    if (__builtin_mul_overflow(numel, r->dtype.bits / 8, &expected))
+        return set_error(error, tenon_nif_error(env, tenon_nif_reason(env, TENON_EOVERFLOW, "shape"), function, "shape",
+                                                "from_binary(): argument 'shape': so many bytes cannot be"));
+    if ((uint64_t)expected != r->bytes.size) {
+        ERL_NIF_TERM wanted = enif_make_int64(env, expected), got = enif_make_uint64(env, r->bytes.size);
         return set_error(
             error, tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, wanted, got), function,
                                    argument, "%s(): argument '%s': the shape and type need %" PRId64 " bytes, got %zu",
-                                   function, argument, expected, bytes.size));
+                                   function, argument, expected, r->bytes.size));
     }
-    size_t need = natural_alignment(dtype), rest = (uintptr_t)bytes.data % need;
+    bool aligned = (uintptr_t)r->bytes.data % tenon_nif_alignment(r->dtype) == 0;
     ErlNifEnv *own;
     ERL_NIF_TERM held;
-    if (copy != TENON_NIF_COPY_ALWAYS && rest == 0 && hold_term(binary, &bytes, &own, &held))
-        return wrap_binary(env, &bytes, dtype, ndim, shape, own, held, function, tensor, storage, error);
-    if (copy == TENON_NIF_COPY_NEVER && rest) {
-        size_t got = rest & (~rest + 1);
-        return set_error(
-            error, tenon_nif_error(env,
-                                   enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need),
-                                                    enif_make_uint64(env, got)),
-                                   function, argument,
-                                   "%s(): argument '%s': its address must be a multiple of %zu, and is one of %zu; "
-                                   "copy: :allow copies it",
-                                   function, argument, need, got));
-    }
-    if (copy == TENON_NIF_COPY_NEVER)
-        return set_error(error, tenon_nif_error(env, tenon_nif_atoms.would_copy, function, argument,
-                                                "%s(): argument '%s': the runtime copies binaries of 64 bytes or less "
-                                                "and those that do not start at a byte; copy: :allow lets it",
-                                                function, argument));
-    return copy_binary(env, &bytes, dtype, ndim, shape, function, tensor, storage, error);
+    if (r->copy != COPY_ALWAYS && aligned && !unaligned_bits && hold_term(binary, &r->bytes, &own, &held))
+        return wrap_binary(env, r, own, held, tensor, storage, error);
+    if (r->copy == COPY_NEVER && !aligned)
+        return set_error(error, tenon_nif_misaligned(env, r->dtype, (uintptr_t)r->bytes.data, function, argument,
+                                                     "; copy: :allow copies it"));
+    if (r->copy == COPY_NEVER)
+        return set_error(error, would_copy(env));
+    return copy_binary(env, r, tensor, storage, error);
 }
 
-static bool get_copy(ERL_NIF_TERM term, tenon_nif_copy *out)
+static bool get_copy(ERL_NIF_TERM term, copy_mode *out)
 {
     if (enif_is_identical(term, tenon_nif_atoms.never))
-        *out = TENON_NIF_COPY_NEVER;
+        *out = COPY_NEVER;
     else if (enif_is_identical(term, tenon_nif_atoms.allow))
-        *out = TENON_NIF_COPY_ALLOW;
+        *out = COPY_ALLOW;
     else if (enif_is_identical(term, tenon_nif_atoms.always))
-        *out = TENON_NIF_COPY_ALWAYS;
+        *out = COPY_ALWAYS;
     else
         return false;
     return true;
 }
 
+/* Whether the bytes start inside a byte. The runtime shows such bits by copying them, each time to somewhere else. */
+static bool has_unaligned_bits(ErlNifEnv *env, ERL_NIF_TERM part)
+{
+    ErlNifBinary one, two;
+    return enif_inspect_binary(env, part, &one) && enif_inspect_binary(env, part, &two) && one.data != two.data;
+}
+
+/* What is asked for, but for the bytes. 0: read, else {:error, …}. */
+static ERL_NIF_TERM get_request(ErlNifEnv *env, const ERL_NIF_TERM argv[], binary_request *r)
+{
+    const char *function = "from_binary";
+    if (!enif_is_binary(env, argv[0]))
+        return tenon_nif_badarg(env, function, "binary", "a binary");
+    if (!tenon_nif_get_type(env, argv[2], &r->dtype))
+        return tenon_nif_bad_type(env, argv[2], function, "type");
+    r->ndim = 1;
+    if (!enif_is_identical(argv[3], tenon_nif_atoms.nil) && !tenon_nif_get_dims(env, argv[3], &r->ndim, r->shape))
+        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+    if (!get_copy(argv[4], &r->copy))
+        return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
+    return 0;
+}
+
 static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     (void)argc;
-    const char *function = "from_binary";
-    ErlNifBinary bytes;
-    tenon_dtype dtype;
-    tenon_nif_copy copy;
-    int32_t ndim = 1;
-    int64_t shape[TENON_MAX_NDIM];
-    if (!enif_inspect_binary(env, argv[0], &bytes))
-        return tenon_nif_badarg(env, function, "binary", "a binary");
-    if (!tenon_nif_get_type(env, argv[1], &dtype))
-        return tenon_nif_bad_type(env, argv[1], function, "type");
-    if (enif_is_identical(argv[2], tenon_nif_atoms.nil))
-        shape[0] = (int64_t)bytes.size / (dtype.bits / 8);
-    else if (!tenon_nif_get_dims(env, argv[2], &ndim, shape))
-        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
-    if (!get_copy(argv[3], &copy))
-        return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
+    binary_request r;
     tenon_tensor *tensor;
     tenon_nif_storage *storage;
-    ERL_NIF_TERM error;
-    if (!tenon_nif_hold_binary(env, argv[0], dtype, ndim, shape, copy, function, "binary", &tensor, &storage, &error))
+    ERL_NIF_TERM error = get_request(env, argv, &r);
+    if (error)
+        return error;
+    enif_inspect_binary(env, argv[0], &r.bytes);
+    if (enif_is_identical(argv[3], tenon_nif_atoms.nil)) {
+        size_t item = r.dtype.bits / 8u, whole = (r.bytes.size + item - 1) / item * item;
+        if (whole != r.bytes.size)
+            return tenon_nif_error(env,
+                                   enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, enif_make_uint64(env, whole),
+                                                    enif_make_uint64(env, r.bytes.size)),
+                                   "from_binary", "binary",
+                                   "from_binary(): argument 'binary': its size must be a multiple of %zu, and is %zu",
+                                   item, r.bytes.size);
+        r.shape[0] = (int64_t)(whole / item);
+    }
+    if (!hold_binary(env, argv[0], has_unaligned_bits(env, argv[1]), &r, &tensor, &storage, &error))
         return error;
     /* A tensor made from a binary is frozen whatever its size; who asks for a copy gets memory of his own. */
-    if (copy != TENON_NIF_COPY_ALWAYS)
+    if (r.copy != COPY_ALWAYS)
         (void)tenon_nif_freeze(storage);
     ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
     enif_release_resource(storage);
@@ -171,28 +198,32 @@ static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
 
 TENON_NIF(from_binary)
 {
-    ErlNifBinary bytes;
-    tenon_dtype dtype;
-    /* Only a copy takes long. */
-    if (enif_inspect_binary(env, argv[0], &bytes) && bytes.size > TENON_NIF_DIRTY_BYTES &&
-        tenon_nif_get_type(env, argv[1], &dtype) &&
-        (enif_is_identical(argv[3], tenon_nif_atoms.always) || (uintptr_t)bytes.data % natural_alignment(dtype)))
+    binary_request r;
+    ERL_NIF_TERM error = get_request(env, argv, &r);
+    if (error)
+        return error;
+    /* Only a copy takes long: also looking at bits that start inside a byte is one. */
+    if (has_unaligned_bits(env, argv[1]))
+        return r.copy == COPY_NEVER ? would_copy(env) : tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
+    enif_inspect_binary(env, argv[0], &r.bytes);
+    if (r.bytes.size > TENON_NIF_DIRTY_BYTES &&
+        (r.copy == COPY_ALWAYS || (uintptr_t)r.bytes.data % tenon_nif_alignment(r.dtype)))
         return tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
     return from_binary(env, argc, argv);
 }
 
-/* ------------------------------------------------------------------------------------------------------- to binaries */
+/* ------------------------------------------------------------------------------------------------------ to binaries */
 
 /* The bytes of a view of a frozen storage, as they are. */
 static ERL_NIF_TERM show(ErlNifEnv *env, const tenon_view *view, size_t size, tenon_nif_storage *storage)
 {
     if (storage->origin != TENON_NIF_BINARY)
-        return enif_make_resource_binary(env, storage, size ? view->data : "", size);
+        return enif_make_resource_binary(env, storage, view->data, size);
     const tenon_view *whole = tenon_tensor_view(storage->root);
     ERL_NIF_TERM binary = enif_make_copy(env, storage->owner);
     if (size == (size_t)tenon_view_nbytes(whole))
         return binary;
-    size_t offset = size ? (size_t)((const char *)view->data - (const char *)whole->data) : 0;
+    size_t offset = (size_t)((const char *)view->data - (const char *)whole->data);
     return enif_make_sub_binary(env, binary, offset, size);
 }
 
@@ -211,7 +242,7 @@ static ERL_NIF_TERM copy_out(ErlNifEnv *env, const tenon_view *view, size_t size
                               .ndim = view->ndim,
                               .dtype = view->dtype,
                               .shape = view->shape};
-    if ((size && tenon_view_init(&target, &source, 0, dims, &err)) || (size && tenon_copy(&target, view, &err))) {
+    if (tenon_view_init(&target, &source, 0, dims, &err) || tenon_copy(&target, view, &err)) {
         enif_release_binary(&binary);
         return tenon_nif_core_error(env, &err, "to_binary", "tensor");
     }
@@ -255,7 +286,7 @@ static ERL_NIF_TERM why_copy(const tenon_view *view, tenon_nif_storage *storage,
 TENON_NIF(to_binary)
 {
     const char *function = "to_binary", *text = NULL;
-    tenon_nif_copy copy;
+    copy_mode copy;
     ERL_NIF_TERM result, why = 0;
     if (!get_copy(argv[1], &copy))
         return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
@@ -269,11 +300,14 @@ TENON_NIF(to_binary)
         result =
             tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device),
                             function, "tensor", "to_binary(): argument 'tensor' is in memory that the CPU cannot read");
-    } else if (copy != TENON_NIF_COPY_ALWAYS && !(why = why_copy(view, tensor->storage, &text))) {
+    } else if (size == 0) { /* shows nothing, so nothing need be frozen */
+        enif_make_new_binary(env, 0, &result);
+        result = tenon_nif_ok(env, result);
+    } else if (copy != COPY_ALWAYS && !(why = why_copy(view, tensor->storage, &text))) {
         tenon_nif_access access = tenon_nif_freeze(tensor->storage);
         result = access == TENON_NIF_GRANTED ? tenon_nif_ok(env, show(env, view, size, tensor->storage))
                                              : tenon_nif_access_error(env, access, function, "tensor");
-    } else if (copy == TENON_NIF_COPY_NEVER) {
+    } else if (copy == COPY_NEVER) {
         result = tenon_nif_error(env, why, function, "tensor",
                                  "to_binary(): argument 'tensor' needs a copy: %s; copy: :allow makes one", text);
     } else if (size > TENON_NIF_DIRTY_BYTES) {
@@ -285,7 +319,7 @@ TENON_NIF(to_binary)
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ others */
+/* ----------------------------------------------------------------------------------------------------------- others */
 
 static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {

@@ -1,5 +1,6 @@
 #include "nif.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ----------------------------------------------------------------------------------------------------------- types */
@@ -10,40 +11,56 @@ static bool served(tenon_dtype dtype)
     return tenon_dtype_known(dtype) && dtype.lanes == 1 && dtype.bits % 8 == 0;
 }
 
-/* The names of torch and Nx that the core does not know. */
+/* The names of torch and Nx that the core does not know, and those that are used most: they are found by their atom. */
 static const struct {
     const char *name;
     const char *dtype;
-} aliases[] = {
-    {"float", "f32"}, {"double", "f64"}, {"half", "f16"}, {"byte", "u8"}, {"char", "i8"}, {"short", "i16"},
-    {"int", "i32"},   {"long", "i64"},   {"s8", "i8"},    {"s16", "i16"}, {"s32", "i32"}, {"s64", "i64"},
+} names[] = {
+    {"float", "f32"}, {"double", "f64"}, {"half", "f16"},  {"byte", "u8"},     {"char", "i8"},     {"short", "i16"},
+    {"int", "i32"},   {"long", "i64"},   {"s8", "i8"},     {"s16", "i16"},     {"s32", "i32"},     {"s64", "i64"},
+    {"f32", "f32"},   {"f64", "f64"},    {"u8", "u8"},     {"bf16", "bf16"},   {"f16", "f16"},     {"i64", "i64"},
+    {"i32", "i32"},   {"bool", "bool"},  {"int64", "i64"}, {"int32", "i32"},   {"uint8", "u8"},    {"float32", "f32"},
+    {"c64", "c64"},   {"u32", "u32"},    {"u64", "u64"},   {"float64", "f64"}, {"float16", "f16"},
 };
 
-enum { NAME_SIZE = 32, NALIASES = sizeof aliases / sizeof *aliases };
+enum { NAME_SIZE = 32, NNAMES = sizeof names / sizeof *names };
+
+static ERL_NIF_TERM name_atoms[NNAMES];
+static tenon_dtype name_dtypes[NNAMES];
+
+void tenon_nif_terms_init(ErlNifEnv *env)
+{
+    for (int i = 0; i < NNAMES; i++) {
+        bool known = tenon_dtype_parse(names[i].dtype, &name_dtypes[i], NULL) == TENON_OK;
+        name_atoms[i] = known ? enif_make_atom(env, names[i].name) : 0;
+    }
+}
 
 static bool get_name(ErlNifEnv *env, ERL_NIF_TERM term, char name[NAME_SIZE])
 {
     return enif_is_atom(env, term) && enif_get_atom(env, term, name, NAME_SIZE, ERL_NIF_LATIN1) > 0;
 }
 
-static bool parse_type(const char *name, tenon_dtype *out)
+static bool get_named(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
 {
-    for (int i = 0; i < NALIASES; i++) {
-        if (strcmp(name, aliases[i].name) == 0)
-            name = aliases[i].dtype;
+    char name[NAME_SIZE];
+    for (int i = 0; i < NNAMES; i++) {
+        if (name_atoms[i] == term) {
+            *out = name_dtypes[i];
+            return true;
+        }
     }
-    return tenon_dtype_parse(name, out, NULL) == TENON_OK && served(*out);
+    return get_name(env, term, name) && tenon_dtype_parse(name, out, NULL) == TENON_OK && served(*out);
 }
 
 bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
 {
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
     const ERL_NIF_TERM *pair;
-    char name[NAME_SIZE];
     int size;
     unsigned bits;
-    if (get_name(env, term, name))
-        return parse_type(name, out);
+    if (enif_is_atom(env, term))
+        return get_named(env, term, out);
     if (!enif_get_tuple(env, term, &size, &pair) || size != 2 || !enif_get_uint(env, pair[1], &bits) || bits > 128)
         return false;
     static const int code_of[] = {TENON_CODE_INT, TENON_CODE_UINT, TENON_CODE_FLOAT, TENON_CODE_BFLOAT,
@@ -57,7 +74,7 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
             out->code = TENON_CODE_F8_E5M2;
         return served(*out);
     }
-    return get_name(env, pair[0], name) && parse_type(name, out) && out->bits == bits &&
+    return get_named(env, pair[0], out) && out->bits == bits &&
            (out->code >= TENON_CODE_BOOL || out->code == TENON_CODE_OPAQUE);
 }
 
@@ -99,6 +116,31 @@ ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *f
                            "%s(): argument '%s': expected a type such as {:f, 32}, :f32, :s64, :bf16 or :float32, of "
                            "whole bytes",
                            function, argument);
+}
+
+void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
+{
+    tenon_dtype_format(dtype, buffer, size);
+    if (dtype.code == TENON_CODE_INT)
+        buffer[0] = 's'; /* the core's i64 */
+}
+
+size_t tenon_nif_alignment(tenon_dtype dtype)
+{
+    size_t bytes = (size_t)dtype.bits / (dtype.code == TENON_CODE_COMPLEX ? 16 : 8);
+    return bytes ? bytes : 1;
+}
+
+ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,
+                                  const char *argument, const char *hint)
+{
+    uint64_t need = tenon_nif_alignment(dtype), got = address & (~address + 1);
+    ERL_NIF_TERM reason =
+        enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need), enif_make_uint64(env, got));
+    return tenon_nif_error(env, reason, function, argument,
+                           "%s(): argument '%s': its address must be a multiple of %" PRIu64 ", and is one of %" PRIu64
+                           "%s",
+                           function, argument, need, got, hint);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ dims */
@@ -153,6 +195,10 @@ ERL_NIF_TERM tenon_nif_make_list(ErlNifEnv *env, int32_t count, const int64_t *v
 
 bool tenon_nif_get_device(ErlNifEnv *env, ERL_NIF_TERM term, tenon_device *out)
 {
+    if (enif_is_identical(term, tenon_nif_atoms.cpu)) {
+        *out = tenon_device_of(TENON_CPU, 0);
+        return true;
+    }
     const ERL_NIF_TERM *pair;
     char name[NAME_SIZE];
     int size, id = 0;

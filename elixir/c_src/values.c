@@ -3,33 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* --------------------------------------------------------------------------------------------------------- blocks */
-
-void *tenon_nif_block_new(tenon_nif_block **list, size_t size, size_t align)
-{
-    if ((align & (align - 1)) || align > 4096 || size > PTRDIFF_MAX - 4096 - sizeof(tenon_nif_block))
-        return NULL;
-    align = align < 16 ? 16 : align;
-    tenon_nif_block *block = malloc(sizeof *block + align + size);
-    if (!block)
-        return NULL;
-    block->next = *list;
-    *list = block;
-    uintptr_t start = (uintptr_t)(block + 1);
-    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
-}
-
-void tenon_nif_blocks_free(tenon_nif_block *list)
-{
-    while (list) {
-        tenon_nif_block *next = list->next;
-        free(list);
-        list = next;
-    }
-}
 
 /* ----------------------------------------------------------------------------------------------------------- texts */
 
@@ -153,8 +127,8 @@ static bool wrong_kind(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term)
 static bool no_memory(tenon_nif_reader *r)
 {
     const char *name = r->function->signature->name;
-    ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.failed, tenon_nif_atoms.no_memory);
-    r->error = tenon_nif_error(r->env, reason, name, NULL, "%s(): no memory for its arguments", name);
+    r->error = tenon_nif_error(r->env, tenon_nif_failed(r->env, TENON_ENOMEM), name, NULL,
+                               "%s(): no memory for its arguments", name);
     return false;
 }
 
@@ -164,6 +138,12 @@ bool tenon_nif_may_read(tenon_nif_reader *r, size_t bytes)
         return true;
     r->go_dirty = bytes >= TENON_NIF_DIRTY_CALL || (r->bytes += bytes) >= TENON_NIF_DIRTY_CALL;
     return !r->go_dirty;
+}
+
+size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype)
+{
+    size_t items = numel < TENON_NIF_DIRTY_CALL ? (size_t)numel : TENON_NIF_DIRTY_CALL;
+    return (items * dtype.bits * dtype.lanes + 7) / 8;
 }
 
 /* --------------------------------------------------------------------------------------------------------- numbers */
@@ -198,7 +178,7 @@ static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64
     return *out || enif_is_identical(term, tenon_nif_atoms.no) || wrong_kind(r, index, term);
 }
 
-/* ---------------------------------------------------------------------------------------------------- text and lists */
+/* --------------------------------------------------------------------------------------------------- text and lists */
 
 static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
 {
@@ -234,7 +214,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         return false;
     if (!tenon_nif_is_utf8(text.data, text.size))
         return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
-    char *copy = tenon_nif_block_new(r->blocks, text.size + 1, 0);
+    char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
     if (!copy)
         return no_memory(r);
     memcpy(copy, text.data, text.size);
@@ -247,20 +227,23 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
 static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
 {
     const tenon_parameter *param = &r->function->signature->params[index];
-    unsigned length;
-    if (!enif_get_list_length(r->env, term, &length))
-        return wrong_kind(r, index, term);
+    unsigned length = 0;
+    ERL_NIF_TERM item, rest = term;
+    /* No further than this scheduler may read: counting a long list takes time too. */
+    while (length <= TENON_NIF_DIRTY_CALL / sizeof(int64_t) && enif_get_list_cell(r->env, rest, &item, &rest))
+        length++;
     if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
         return false;
+    if (!enif_get_list_length(r->env, term, &length))
+        return wrong_kind(r, index, term);
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
         snprintf(message, sizeof message, "expected %s, got %u numbers", param->type, length);
         return refuse(r, index, tenon_nif_atoms.badarg, message);
     }
-    void *list = tenon_nif_block_new(r->blocks, length * sizeof(int64_t), 0);
+    void *list = tenon_block_alloc(r->blocks, length * sizeof(int64_t), 0);
     if (!list)
         return no_memory(r);
-    ERL_NIF_TERM item;
     for (unsigned i = 0; enif_get_list_cell(r->env, term, &item, &term); i++) {
         bool taken = param->kind == TENON_KIND_INTS ? to_int(r, index, item, (int64_t *)list + i)
                                                     : to_double(r, index, item, (double *)list + i);
@@ -305,8 +288,7 @@ static bool nonsense(ErlNifEnv *env, const tenon_nif_function *function, int32_t
                      ERL_NIF_TERM *out)
 {
     const char *name = function->signature->name;
-    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.failed, enif_make_atom(env, "efailed"));
-    *out = tenon_nif_error(env, reason, name, NULL, "%s(): its code %s result %d%s", name,
+    *out = tenon_nif_error(env, tenon_nif_failed(env, TENON_EFAILED), name, NULL, "%s(): its code %s result %d%s", name,
                            what ? "gave" : "returned without giving", (int)index, what ? what : "");
     return false;
 }

@@ -126,7 +126,13 @@ static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
         return tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, want, got), "reshape", "shape",
                                "reshape(): the shape has %" PRId64 " elements, the tensor %" PRId64, numel, have);
     }
-    return checked(env, tenon_tensor_reshape(tensor, ndim, shape, out, &err), &err, "reshape", "shape");
+    tenon_status status = tenon_tensor_reshape(tensor, ndim, shape, out, &err);
+    if (status == TENON_ELAYOUT)
+        return tenon_nif_error(
+            env, tenon_nif_atoms.not_contiguous, "reshape", "tensor",
+            "reshape(): argument 'tensor' needs a copy: its elements do not lie one behind the other "
+            "in C order; to_binary with copy: :allow and from_binary make one");
+    return checked(env, status, &err, "reshape", "shape");
 }
 
 TENON_NIF(reshape)
@@ -155,7 +161,8 @@ TENON_NIF(broadcast)
 
 static ERL_NIF_TERM squeeze(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
 {
-    int32_t ndim = tenon_tensor_view(tensor)->ndim, count;
+    const tenon_view *view = tenon_tensor_view(tensor);
+    int32_t ndim = view->ndim, count;
     int64_t axes[TENON_MAX_NDIM];
     bool gone[TENON_MAX_NDIM] = {false};
     tenon_error err;
@@ -165,8 +172,8 @@ static ERL_NIF_TERM squeeze(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
         return tenon_nif_badarg(env, "squeeze", "axes", "a list of axes");
     for (int32_t i = 0; i < count; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + ndim : axes[i];
-        if (axis < 0 || axis >= ndim || gone[axis])
-            return tenon_nif_badarg(env, "squeeze", "axes", "a list that names axes of the tensor, each once");
+        if (axis < 0 || axis >= ndim || gone[axis] || view->shape[axis] != 1)
+            return tenon_nif_badarg(env, "squeeze", "axes", "a list that names axes of size 1, each once");
         gone[axis] = true;
     }
     tenon_tensor *current = tensor, *next;
@@ -195,6 +202,10 @@ static ERL_NIF_TERM new_axis(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF
     tenon_error err;
     if (!enif_get_int64(env, argv[1], &axis))
         return tenon_nif_badarg(env, "new_axis", "axis", "an integer");
+    int32_t ndim = tenon_tensor_view(tensor)->ndim;
+    if (axis < -ndim - 1 || axis > ndim)
+        return tenon_nif_badarg(env, "new_axis", "axis",
+                                "one from 0 to the number of axes, or as negative from the end");
     return checked(env, tenon_tensor_expand_dims(tensor, axis, out, &err), &err, "new_axis", "axis");
 }
 

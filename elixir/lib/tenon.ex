@@ -19,7 +19,8 @@ defmodule Tenon do
   ## How long memory lives
 
   Any term that has to do with it keeps it: a tensor, a view, a binary, also in ETS or in another process. `release/1`
-  gives up one handle before the garbage collector does.
+  gives up one handle before the garbage collector does. What others wrote to release their memory runs on one thread of
+  Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
   """
 
   alias Tenon.{Nif, Tensor}
@@ -55,8 +56,13 @@ defmodule Tenon do
   @spec from_binary(binary, type, keyword) :: result(Tensor.t())
   def from_binary(binary, type, options \\ []) do
     options = options!(options, shape: nil, copy: :allow)
-    Nif.from_binary(binary, type, options[:shape], options[:copy])
+    Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy])
   end
+
+  # The runtime shows bits that start inside a byte by copying them. So the NIF looks at a part first, which it may copy
+  # here, and not at all of a large binary.
+  defp first_bytes(binary) when is_binary(binary) and byte_size(binary) > 32 * 1024, do: binary_part(binary, 0, 65)
+  defp first_bytes(_binary), do: nil
 
   @doc """
   The elements as a binary, in C order.
@@ -77,10 +83,9 @@ defmodule Tenon do
       :not_contiguous
   """
   @spec to_binary(Tensor.t(), keyword) :: result(binary)
-  def to_binary(tensor, options \\ []) do
-    options = options!(options, copy: :never)
-    Nif.to_binary(tensor, options[:copy])
-  end
+  def to_binary(tensor, options \\ [])
+  def to_binary(tensor, []), do: Nif.to_binary(tensor, :never)
+  def to_binary(tensor, options), do: Nif.to_binary(tensor, options!(options, copy: :never)[:copy])
 
   @doc """
   A tensor of zeros, in memory of its own. `:type` is `{:f, 32}` unless given.
@@ -100,8 +105,9 @@ defmodule Tenon do
   A tensor of the numbers in nested lists.
 
   Without `:type` it is `{:f, 32}` where there is a float, `{:c, 64}` where there is a complex number, `{:bool, 8}` for
-  `true` and `false`, else `{:s, 64}`. Integers are taken for floats. `:nan`, `:infinity` and `:neg_infinity` are floats,
-  `{re, im}` is a complex number. What the type cannot hold is an error.
+  `true` and `false`, else `{:s, 64}`. Integers are taken for floats: for the nearest `{:f, 64}` first, which matters
+  beyond 2^53 and for narrower floats only. `:nan`, `:infinity` and `:neg_infinity` are floats, `{re, im}` is a complex
+  number. What the type cannot hold is an error.
 
   ## Examples
 
@@ -119,7 +125,8 @@ defmodule Tenon do
   end
 
   @doc """
-  The elements as nested lists; the one of a tensor without dimensions as it is. Raises `Tenon.Error`.
+  The elements as nested lists; the one of a tensor without dimensions as it is. Raises `Tenon.Error`, also for 2^28
+  elements or more, which no list is made for.
   """
   @spec to_list(Tensor.t()) :: list | number | atom | tuple
   def to_list(tensor), do: value!(Nif.to_list(tensor))
@@ -221,7 +228,7 @@ defmodule Tenon do
 
   @doc "Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread."
   @spec stats() :: %{live: integer, bytes: integer, deferred: integer}
-  def stats, do: Nif.stats()
+  def stats, do: with({:error, error} <- Nif.stats(), do: raise(error))
 
   @doc "The folder to compile with (`-I`): has `tenon/function.h` for functions and `tenon/nif.h` for other NIFs."
   @spec include_dir() :: String.t()
@@ -237,7 +244,7 @@ defmodule Tenon do
   def from_resource(resource, type, options \\ []) do
     options = options!(options, immutable: false)
     {module, name} = if match?({_, _}, type), do: type, else: {type, nil}
-    Nif.from_resource(resource, module, name, options[:immutable] == true)
+    Nif.from_resource(resource, module, name, options[:immutable])
   end
 
   for {name, arity} <- [

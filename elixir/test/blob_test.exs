@@ -90,6 +90,7 @@ defmodule Tenon.BlobTest do
     for make <- [
           fn original -> Blob.from_blob(Blob.to_blob(original), owner: [original, self()]).tensor end,
           fn original -> Blob.from_blob(Blob.to_blob(original), owner: original).tensor end,
+          fn original -> Blob.from_blob(Blob.to_blob(original), owner: :another).tensor end,
           fn original -> Blob.from_blob(Blob.to_blob(original)) end
         ] do
       tensor = in_process(fn -> make.(Tenon.from_list!(Enum.to_list(1..1000))) end)
@@ -112,18 +113,52 @@ defmodule Tenon.BlobTest do
     refute Tenon.writable?(nested)
   end
 
+  test "whatever owner is named: a tensor's memory has its state" do
+    binary = large(400)
+    frozen = Tenon.from_binary!(binary, :f32)
+    free = Tenon.zeros!({100})
+    plain = Map.delete(Map.from_struct(Blob.to_blob(free)), :owner)
+
+    for owner <- [{:mine, frozen}, [frozen.ref], make_ref(), :me] do
+      refute Tenon.writable?(Blob.from_blob(Blob.to_blob(frozen), owner: owner).tensor)
+    end
+
+    aliases = for owner <- [free, free.ref, %{deep: [{free}]}], do: Blob.from_blob(plain, owner: owner).tensor
+    {:ok, held} = Tenon.OtherNif.hold(hd(aliases).ref, 1)
+    for tensor <- [free | aliases], do: assert(reason(Tenon.Nif.to_list(tensor)) == :busy)
+    Tenon.OtherNif.drop(held)
+    Tenon.to_binary!(free)
+    refute Enum.any?(aliases, &Tenon.writable?/1)
+    Tenon.release(free)
+    assert Tenon.to_list(hd(aliases)) == List.duplicate(0.0, 100)
+    assert raised(fn -> Blob.from_blob(plain, owner: {:mine, free}) end) == :released
+  end
+
+  test "memory that begins inside its owner ends there too" do
+    tensor = Tenon.zeros!({100})
+    blob = Blob.to_blob(tensor)
+
+    for change <- [%{shape: {101}}, %{ptr: blob.ptr - 4}, %{ptr: blob.ptr + 4}, %{strides: [2]}] do
+      assert raised(fn -> Blob.from_blob(Map.merge(blob, change), owner: tensor) end) == {:badarg, :shape}
+    end
+
+    # Memory elsewhere is the owner's business.
+    other = Tenon.zeros!({100})
+    assert %BlobView{} = Blob.from_blob(%{Blob.to_blob(other) | owner: nil}, owner: tensor)
+  end
+
   test "foreign memory is not taken for immutable" do
     original = Tenon.zeros!({100})
     blob = %{Blob.to_blob(original) | owner: nil}
 
-    for options <- [[], [owner: [original]]] do
+    for options <- [[], [owner: self()]] do
       tensor = with %BlobView{tensor: tensor} <- Blob.from_blob(blob, options), do: tensor
       assert reason(Tenon.to_binary(tensor)) == :would_copy
       assert byte_size(Tenon.to_binary!(tensor, copy: :allow)) == 400
       assert Tenon.writable?(tensor)
     end
 
-    %{tensor: trusted} = Blob.from_blob(blob, owner: [original], immutable: true)
+    %{tensor: trusted} = Blob.from_blob(blob, owner: self(), immutable: true)
     refute Tenon.writable?(trusted)
     binary = Tenon.to_binary!(trusted)
     assert address(Tenon.from_binary!(binary, :f32, copy: :never)) == blob.ptr
@@ -134,6 +169,8 @@ defmodule Tenon.BlobTest do
     Application.put_env(:tenon, :unowned, :raise)
     on_exit(fn -> Application.delete_env(:tenon, :unowned) end)
     assert raised(fn -> Blob.from_blob(blob) end) == {:badarg, :owner}
+    assert raised(fn -> Blob.from_blob(%{blob | owner: false}) end) == {:badarg, :owner}
+    assert raised(fn -> Blob.from_blob(blob, owner: blob) end) == {:badarg, :owner}
     Application.delete_env(:tenon, :unowned)
     assert %Tensor{} = Blob.from_blob(blob)
   end
@@ -160,7 +197,8 @@ defmodule Tenon.BlobTest do
           {{:badarg, :data_size}, %{}, [data_size: 63]},
           {{:badarg, :data_size}, %{strides: [-4, 1]}, [data_size: 64]},
           {{:badarg, :data_size}, %{}, [data_size: -1]},
-          {{:badarg, :data_size}, %{}, [data_size: :x]}
+          {{:badarg, :data_size}, %{}, [data_size: :x]},
+          {{:badarg, :immutable}, %{}, [immutable: 1]}
         ] do
       assert {raised(fn -> Blob.from_blob(Map.merge(blob, change), options) end), change} == {expected, change}
     end
@@ -208,7 +246,7 @@ defmodule Tenon.BlobTest do
 
   test "an owner that would cost too much to copy" do
     blob = %{Blob.to_blob(Tenon.zeros!({4})) | owner: nil}
-    assert %BlobView{} = Blob.from_blob(blob, owner: Enum.to_list(1..100_000))
+    assert %BlobView{} = Blob.from_blob(blob, owner: Enum.to_list(1..490_000))
     assert {:owner_too_large, words} = raised(fn -> Blob.from_blob(blob, owner: Enum.to_list(1..1_000_000)) end)
     assert words > 1_000_000
     # Small as it lies here; a copy shares nothing.

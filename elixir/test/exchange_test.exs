@@ -41,14 +41,19 @@ defmodule Tenon.ExchangeTest do
       assert take.(:bad_version) == {:badarg, :resource}
       assert take.(:bad_shape) == {:badarg, :resource}
       assert take.(:lanes) == {:unsupported_type, :f32x2}
+      assert take.(:bad_dtype) == {:unsupported_type, :unknown}
+      assert take.(:misaligned) == {:misaligned, 4, 1}
 
       assert eventually(fn ->
-               match?({_, ^on_scheduler, _}, OtherNif.counts()) and elem(OtherNif.counts(), 0) == deleted + 3
+               match?({_, ^on_scheduler, _}, OtherNif.counts()) and elem(OtherNif.counts(), 0) == deleted + 5
              end)
 
       assert take.(:nothing) == {:failed, -1}
       assert take.(:busy) == :busy
+      {:error, error} = Tenon.from_resource(OtherNif.source(1, kind: :nothing), OtherNif.type())
+      assert error.message =~ "did not answer"
       source = OtherNif.source(1)
+      assert reason(Tenon.from_resource(source, OtherNif.type(), immutable: 1)) == {:badarg, :immutable}
       assert reason(Tenon.from_resource(source, {OtherNif, :other})) == {:badarg, :type}
       assert reason(Tenon.from_resource(source, {Nowhere, :source})) == {:badarg, :type}
       assert reason(Tenon.from_resource(source, :x)) == {:badarg, :type}

@@ -104,7 +104,7 @@ defmodule Tenon.GarbageTest do
     blob = Tenon.Blob.to_blob(tensor)
 
     arguments = %{
-      from_binary: [<<1, 2, 3, 4>>, :u8, nil, :allow],
+      from_binary: [<<1, 2, 3, 4>>, nil, :u8, nil, :allow],
       to_binary: [tensor, :allow],
       zeros: [{2, 2}, :f32],
       from_list: [[1, 2], :f32],
@@ -116,10 +116,13 @@ defmodule Tenon.GarbageTest do
       new_axis: [tensor, 0],
       stats: [],
       from_blob: [{blob.ptr, {2, 2}, nil, :f32, :cpu, 16, false, 4}, true, tensor],
-      from_resource: [tensor.ref, Tenon.Nif, :tenon_tensor_1, false]
+      from_resource: [tensor.ref, Tenon.Nif, :tenon_tensor_1, false],
+      library_open: [:nobody, {1, "/no/such.so", []}],
+      library_describe: ["/no/such.so"],
+      call: [:nobody, 1, {}]
     }
 
-    for {name, arity} <- Tenon.Nif.__info__(:functions), name not in [:load, :library_open, :library_describe, :call] do
+    for {name, arity} <- Tenon.Nif.__info__(:functions), name != :load do
       {name, arguments[name] || List.duplicate(tensor, arity)}
     end
   end

@@ -51,6 +51,21 @@ defmodule Tenon.LibraryNxTest do
     assert Kernels.given(nil, nil, nil, nil, nil, nil, nil, x) == {:ok, "nnnnnnny"}
   end
 
+  test "types that Nx has under another name, or not at all" do
+    assert {:ok, y} = Kernels.positive(nx([1, -2]))
+    assert {apply(Nx, :type, [y]), apply(Nx, :to_binary, [y])} == {{:u, 8}, <<1, 0>>}
+    assert {:error, %Tenon.Error{reason: {:unsupported_type, {:c, 32}}}} = Kernels.half_complex(nx([1]))
+  end
+
+  test "in a keyword list, and beside lists that are none" do
+    assert Kernels.add_keywords!(x: nx([1]), y: nx([2])).__struct__ == Nx.Tensor
+    assert Kernels.add_keywords!(x: Tenon.from_list!([1.0]), y: nx([2])).__struct__ == Tenon.Tensor
+
+    for list <- [[{:a, 1} | 2], [{:a, 1}, 2], [a: 1]] do
+      assert {:error, %Tenon.Error{}} = Kernels.given(nil, nil, nil, nil, nil, list, nil, nx([1]))
+    end
+  end
+
   test "its binaries are not written" do
     assert {:error, %Tenon.Error{reason: :readonly}} = Kernels.scale(nx([1, 2]), 2)
     assert {:error, %Tenon.Error{reason: {:mismatch, :y}}} = Kernels.add(nx([1]), nx([1, 2]))

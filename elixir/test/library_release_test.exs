@@ -81,17 +81,22 @@ defmodule Tenon.LibraryReleaseTest do
     assert mix!(folder, ["compile"]) =~ "cc c_src/kernels.c -o priv/kernels.so"
     refute mix!(folder, ["compile"]) =~ "kernels.c"
 
-    # What is newer is built again; a mistake leaves what there was.
+    # What goes leaves nothing.
+    write!(folder, "c_src/more.c", @files["c_src/kernels.c"])
+    mix!(folder, ["compile"])
+    assert Enum.sort(File.ls!(Path.join(folder, "priv"))) == ["kernels.so", "more.so"]
+    File.rm!(Path.join(folder, "c_src/more.c"))
+    mix!(folder, ["compile"])
+    assert File.ls!(Path.join(folder, "priv")) == ["kernels.so"]
+
+    # What has changed is built again; a mistake leaves what there was.
     write!(folder, "c_src/answer.h", "#define ANSWER 43\n")
-    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 2)
     assert mix!(folder, ["compile"]) =~ "kernels.c"
     write!(folder, "c_src/answer.h", "#define ANSWER forty\n")
-    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 4)
     assert {output, 1} = mix(folder, ["compile"])
     assert output =~ "forty" and output =~ "priv/kernels.so did not build"
     assert File.ls!(Path.join(folder, "priv")) == ["kernels.so"]
     write!(folder, "c_src/answer.h", "#define ANSWER 44\n")
-    File.touch!(Path.join(folder, "c_src/answer.h"), System.os_time(:second) + 6)
 
     mix!(folder, ["release"])
     release = Path.join(folder, "moved")

@@ -43,6 +43,8 @@ defmodule Tenon.LibrarySignatureTest do
           {"float = .5", 0.5},
           {"float = 2.", 2.0},
           {"float = 1E+2", 100.0},
+          {"float = 1e400", :infinity},
+          {"floats = [-1e400, 1]", [:neg_infinity, 1]},
           {"bool = True", true},
           {"bool = False", false},
           {"str = 'it = 3, or (4)'", "it = 3, or (4)"},

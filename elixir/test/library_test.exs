@@ -110,6 +110,7 @@ defmodule Tenon.LibraryTest do
 
     test "defaults" do
       assert Kernels.defaults() == {:ok, "-3 -2500 1 text 1 2:7"}
+      assert Kernels.infinite() == {:ok, :neg_infinity}
       assert Kernels.defaults(1, 0.5, false, "other", :a, []) == {:ok, "1 0.5 0 other 0 0:0"}
       for arity <- 0..6, do: assert(function_exported?(Kernels, :defaults, arity))
       refute function_exported?(Kernels, :defaults, 7)
@@ -242,7 +243,7 @@ defmodule Tenon.LibraryTest do
       end
 
       assert reason(Kernels.count_up(-1)) == {:mismatch, :result}
-      assert reason(Kernels.count_up(2 ** 62)) in [{:failed, :enomem}, {:failed, :eoverflow}, {:mismatch, :result}]
+      assert reason(Kernels.count_up(2 ** 62)) in [{:failed, :no_memory}, {:failed, :eoverflow}, {:mismatch, :result}]
       small = Tenon.slice!(Tenon.zeros!({100}, type: {:u, 8}), [1], [3])
       assert reason(Kernels.aligned(small)) == {:mismatch, :x}
     end
@@ -275,7 +276,7 @@ defmodule Tenon.LibraryTest do
       {low, high} = {Tenon.slice!(x, [0], [2]), Tenon.slice!(x, [2], [2])}
       assert Kernels.swap(low, high) == :ok
       assert Tenon.to_list(x) == [3.0, 4.0, 1.0, 2.0]
-      assert reason(Kernels.swap(x, x)) == :overlap
+      assert {:error, %Tenon.Error{reason: :overlap, argument: :x}} = Kernels.swap(x, x)
       assert reason(Kernels.swap(low, Tenon.slice!(x, [1], [2]))) == :overlap
       assert Tenon.to_list(x) == [3.0, 4.0, 1.0, 2.0]
       assert {:ok, _} = Kernels.add(x, x)
@@ -344,7 +345,8 @@ defmodule Tenon.LibraryTest do
       {:error, error} = Kernels.fail(1, "what is wrong")
       assert {error.reason, error.message, error.function} == {{:failed, :einval}, "fail(): what is wrong", :fail}
       assert reason(Kernels.fail(13, "x")) == {:failed, :efailed}
-      assert reason(Kernels.fail(2)) == {:failed, :enomem}
+      assert reason(Kernels.fail(2)) == {:failed, :no_memory}
+      assert message(Kernels.fail(1, "")) == "fail(): it failed with TENON_EINVAL and gave no reason"
       assert message(Kernels.fail(1)) == "fail(): it failed with TENON_EINVAL and gave no reason"
       assert reason(Kernels.fail(99)) == {:failed, 99}
       assert reason(Kernels.fail(-1)) == {:failed, -1}
@@ -416,6 +418,14 @@ defmodule Tenon.LibraryTest do
 
       assert message(Kernels.other_next(counter)) ==
                "other_next(): argument 'counter': expected handle('Other'), got a handle 'Counter' of kernels"
+    end
+
+    test "of another node" do
+      encoded = :erlang.term_to_binary(Kernels.counter_new!())
+      own = Atom.to_string(node())
+      tags = [<<100, byte_size(own)::16, own::binary>>, <<119, byte_size(own), own::binary>>]
+      counter = :erlang.binary_to_term(:binary.replace(encoded, tags, <<119, 3, "a@b">>))
+      assert reason(Kernels.counter_next(counter)) == {:not_local, :a@b}
     end
 
     test "are destroyed once, with the last reference" do

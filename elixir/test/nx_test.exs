@@ -24,12 +24,23 @@ defmodule Tenon.NxTest do
   test "what Nx does not have, or what needs a copy" do
     assert apply(Nx, :type, [Tenon.Nx.to_nx!(Tenon.from_list!([true]))]) == {:u, 8}
     assert reason(Tenon.Nx.to_nx(Tenon.zeros!({1}, type: :f8_e3m4))) == {:unsupported_type, {:f8_e3m4, 8}}
+    assert reason(Tenon.Nx.to_nx(Tenon.zeros!({1}, type: :c32))) == {:unsupported_type, {:c, 32}}
     transposed = Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]]))
     assert reason(Tenon.Nx.to_nx(transposed)) == :not_contiguous
     assert Tenon.to_list(Tenon.Nx.from_nx!(Tenon.Nx.to_nx!(transposed, copy: :allow))) == [[1, 3], [2, 4]]
     assert reason(Tenon.Nx.to_nx(:x)) == {:badarg, :tensor}
+    assert_raise Tenon.Error, ~r/^to_nx\(\): argument 'tensor'/, fn -> Tenon.Nx.to_nx!(:x) end
     assert reason(Tenon.Nx.from_nx(:x)) == {:badarg, :tensor}
     assert_raise ArgumentError, fn -> Tenon.Nx.from_nx(:x, devise: :cpu) end
+  end
+
+  test "the fields of the struct are not what counts" do
+    tensor = Tenon.zeros!({2, 2})
+
+    for changed <- [%{tensor | type: {:s, 32}}, %{tensor | shape: {4}}] do
+      there = Tenon.Nx.to_nx!(changed)
+      assert {apply(Nx, :type, [there]), apply(Nx, :shape, [there])} == {{:f, 32}, {2, 2}}
+    end
   end
 
   test "to_pointer" do

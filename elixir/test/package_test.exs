@@ -8,7 +8,7 @@ defmodule Tenon.PackageTest do
 
   setup_all do
     work = Path.join(System.tmp_dir!(), "tenon_package_#{System.pid()}")
-    copy = Path.join(work, "copy")
+    copy = Path.join(work, "a copy")
     File.mkdir_p!(copy)
     on_exit(fn -> File.rm_rf!(work) end)
 

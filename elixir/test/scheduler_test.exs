@@ -1,6 +1,15 @@
+alias Tenon.Test.Kernels, as: Build
+
+Build.build!("kernels", Build.source("kernels.c"))
+
+defmodule Tenon.SchedulerTest.Kernels do
+  use Tenon.Library, path: Build.path("kernels")
+end
+
 defmodule Tenon.SchedulerTest do
   use Tenon.Case
   alias Tenon.OtherNif
+  alias Tenon.SchedulerTest.Kernels
 
   # No scheduler is held by a release: while the deleter sleeps, every scheduler goes on running processes.
 
@@ -23,7 +32,7 @@ defmodule Tenon.SchedulerTest do
     assert on_scheduler == 0
   end
 
-  test "owners, held binaries and large blocks go to the reaper" do
+  test "owners with binaries, held binaries and large blocks go to the reaper" do
     # A deleter that sleeps keeps the reaper busy, so that what comes behind it waits where it can be counted.
     before = Tenon.stats()
     tensor = Tenon.from_resource!(OtherNif.source(1, sleep_ms: 500), OtherNif.type())
@@ -33,7 +42,7 @@ defmodule Tenon.SchedulerTest do
     handles = [
       tensor,
       Tenon.from_binary!(binary, :u8),
-      Tenon.Blob.from_blob(blob, owner: self()).tensor,
+      Tenon.Blob.from_blob(blob, owner: {binary}).tensor,
       Tenon.zeros!({16 * 1024 * 1024}, type: :u8)
     ]
 
@@ -59,6 +68,26 @@ defmodule Tenon.SchedulerTest do
       send(pid, :go)
       assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
       assert Enum.any?(messages([]), fn message -> match?({:trace, ^pid, :in, {Tenon.Nif, _, _}}, message) end)
+    end
+  end
+
+  test "bits that start inside a byte are copied elsewhere" do
+    size = 80_000_000
+    <<_::1, bits::binary-size(size), _::bits>> = large(size + 8)
+    blob = %{ptr: 4096, shape: {1}, dtype: :u8, device: {:cuda, 0}}
+
+    for work <- [
+          fn -> Tenon.from_binary!(bits, :u8) end,
+          fn -> assert reason(Tenon.from_binary(bits, :u8, copy: :never)) == :would_copy end,
+          fn -> Tenon.Blob.from_blob(blob, owner: [bits, bits]) end,
+          fn -> Kernels.is_dirty({bits, :u8, {size}}) end
+        ] do
+      # It would take 150 ms or more.
+      :erlang.system_monitor(self(), [{:long_schedule, 80}])
+      {pid, reference} = spawn_monitor(fn -> work.() end)
+      assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
+      refute_receive {:monitor, ^pid, :long_schedule, _}, 100
+      :erlang.system_monitor(:undefined)
     end
   end
 

@@ -83,14 +83,22 @@ defmodule TenonTest do
       assert Tenon.to_binary!(Tenon.zeros!({0, 3})) == <<>>
       assert Tenon.to_list(Tenon.zeros!({2, 0})) == [[], []]
       assert Tenon.to_binary!(Tenon.slice!(Tenon.from_binary!(large(), :u8), [8], [0])) == <<>>
+      full = Tenon.zeros!({3})
+
+      for copy <- [:never, :allow, :always],
+          do: assert(Tenon.to_binary!(Tenon.slice!(full, [0], [0]), copy: copy) == "")
+
+      assert Tenon.writable?(full)
     end
 
     test "what is wrong" do
-      assert reason(Tenon.from_binary(<<0, 1, 2>>, :f32)) == {:size_mismatch, 0, 3}
+      assert reason(Tenon.from_binary(<<0, 1, 2>>, :f32)) == {:size_mismatch, 4, 3}
+      assert message(Tenon.from_binary(<<0, 1, 2>>, :f32)) =~ "must be a multiple of 4, and is 3"
       assert reason(Tenon.from_binary(<<0, 1, 2>>, :u8, shape: {4})) == {:size_mismatch, 4, 3}
       assert reason(Tenon.from_binary(<<0>>, {:f, 24})) == {:unsupported_type, {:f, 24}}
       assert reason(Tenon.from_binary(<<0>>, {:u, 4})) == {:unsupported_type, {:u, 4}}
       assert reason(Tenon.from_binary(<<0>>, :u8, shape: {-1})) == {:badarg, :shape}
+      assert reason(Tenon.from_binary(<<0>>, :f64, shape: {2 ** 62})) == {:overflow, :shape}
       assert reason(Tenon.from_binary(<<0>>, :u8, shape: :x)) == {:badarg, :shape}
       assert reason(Tenon.from_binary(<<0>>, :u8, copy: :maybe)) == {:badarg, :copy}
       assert reason(Tenon.from_binary(<<0::3>>, :u8)) == {:badarg, :binary}
@@ -100,6 +108,8 @@ defmodule TenonTest do
       assert_raise Tenon.Error, ~r/from_binary\(\): argument 'binary'/, fn -> Tenon.from_binary!(1, :u8) end
     end
   end
+
+  defp message({:error, %Tenon.Error{message: message}}), do: message
 
   defp unaligned_bits(binary) do
     <<_::4, rest::binary-size(800), _::bitstring>> = binary
@@ -165,6 +175,16 @@ defmodule TenonTest do
     end
 
     defp values(binary, bits), do: for(<<value::size(bits)-native <- binary>>, do: value)
+
+    test "too many of them, or of a type that has none" do
+      for tensor <- [Tenon.zeros!({2 ** 40, 0}), Tenon.broadcast!(Tenon.zeros!({1}), {2 ** 40, 2 ** 10})] do
+        assert reason(Tenon.Nif.to_list(tensor)) == {:failed, :no_memory}
+      end
+
+      assert message(Tenon.Nif.to_list(Tenon.zeros!({1}, type: {:f, 128}))) =~ "no numbers of this type"
+      assert message(Tenon.from_list([1], type: {:f, 128})) =~ "no numbers of this type"
+      assert message(Tenon.from_list([:x], type: :s8)) =~ "is no value of type s8"
+    end
 
     test "with nested levels, and what is wrong with them" do
       nested = [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]

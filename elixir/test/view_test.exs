@@ -144,5 +144,16 @@ defmodule Tenon.ViewTest do
     end
 
     assert Tenon.squeeze!(Tenon.zeros!({1, 2, 1}), axes: [-1]).shape == {1, 2}
+    # Only the sanitizer sees that its stride in bytes would overflow.
+    assert Tenon.to_list(Tenon.slice!(tensor, [0, 0], [2, 1], strides: [2 ** 62, 2 ** 62])) == [[0.0]]
+
+    for {argument, {:error, error}} <- [
+          axes: Tenon.squeeze(tensor, axes: [0]),
+          axis: Tenon.new_axis(tensor, 4),
+          tensor: Tenon.reshape(Tenon.transpose!(tensor), {6})
+        ] do
+      assert error.message =~ "argument '#{argument}'"
+      refute error.message =~ "tenon_"
+    end
   end
 end

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 
@@ -47,11 +49,15 @@ def torch_ops(
     A function that cannot be an operator is left out with a warning; with `strict` that is a ValueError.
     """
     torch = torch_module()
-    if not namespace.isidentifier() or namespace in _OWN_NAMESPACES:
+    if not isinstance(namespace, str):
+        raise TypeError(f"tenon.torch_ops(): argument 'namespace': expected str, got {type(namespace).__name__}")
+    if not re.fullmatch(r"[A-Za-z_]\w*", namespace, re.A) or iskeyword(namespace) or namespace in _OWN_NAMESPACES:
         raise ValueError(f"tenon.torch_ops(): argument 'namespace': '{namespace}' is no name for one, or torch's own")
-    found = [value for value in vars(kernels).values() if _is_function(value)]
+    found = [value for value in getattr(kernels, "__dict__", {}).values() if _is_function(value)]
     if not found:
         raise ValueError("tenon.torch_ops(): argument 'kernels': expected what tenon.load() gives, with functions")
+    if not isinstance(backward, (Mapping, type(None))):
+        raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
     operators: dict[str, _Operator] = {}
     for function in found:
         try:
@@ -140,6 +146,8 @@ class _Operator:
             raise ValueError(f"tenon.torch_ops(): torch has an operator {self.path} already; unload() that one first")
         if taken is not None or self.name.startswith("__"):
             raise _Refused("torch keeps this name for itself")
+        if self.name in ("unload", "_namespace", "_library", "_operators"):
+            raise _Refused("tenon.TorchOps keeps this name for itself")
 
     # ------------------------------------------------------------------------------------------------------- schema
 
@@ -206,7 +214,7 @@ class _Operator:
         if self.undifferentiable():
             self.refuse_gradients(library)
         elif self.tensors:
-            torch.library.register_autograd(self.path, self.backward, setup_context=self.setup, lib=library)
+            self.register_gradients(library)
 
     def kernel(self) -> Callable[..., Any]:
         """The function itself, where torch can call it as it is: no Python in between."""
@@ -271,7 +279,7 @@ class _Operator:
         if not self.results or self.results[0]["name"] is None:
             return self.op
         op, single = self.op, len(self.results) == 1
-        make = cast(Any, collections.namedtuple)(self.name, [_name(r) for r in self.results])
+        make = cast(Any, collections.namedtuple)(f"{self.name}_result", [_name(r) for r in self.results])
 
         def call(*args: Any, **kwargs: Any) -> Any:
             given = op(*args, **kwargs)
@@ -292,9 +300,15 @@ class _Operator:
         why = self.undifferentiable()
         if why:
             raise ValueError(f"tenon.torch_ops(): argument 'backward': torch has none for {self.name}(), which {why}")
-        self.backward, self.setup = backward if isinstance(backward, tuple) else (backward, self.save)
         if isinstance(backward, str):
-            self.backward = self.library_backward(backward, others)
+            backward = self.library_backward(backward, others)
+        pair = backward if isinstance(backward, tuple) else (backward, self.save)
+        if len(pair) != 2 or not all(map(callable, pair)):
+            raise TypeError(
+                f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of one of the "
+                f"library, or a pair of functions, got {backward!r}"
+            )
+        self.backward, self.setup = pair
 
     def no_backward(self, ctx: Any, *grads: Any) -> Any:
         # Gradients are never lost silently.
@@ -305,19 +319,56 @@ class _Operator:
         ctx.save_for_backward(*(given[name] for name in self.tensors))
         ctx.arguments = {name: value for name, value in given.items() if name not in self.tensors}
 
+    def register_gradients(self, library: Any) -> None:
+        """As torch.library.register_autograd does, and what that would lose or fail at is said."""
+        torch, forward_ad = torch_module(), torch_module().autograd.forward_ad
+        info = torch._library.autograd.Info(self.backward, self.setup)
+        record = torch._library.autograd.make_autograd_impl(self.op, info)
+        in_functorch = torch._C._are_functorch_transforms_active
+
+        def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            if forward_ad._current_level >= 0:
+                self.refuse_tangents(args)
+            if not in_functorch():
+                return record(keyset, *args, **kwargs)
+            if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in args):
+                raise RuntimeError(
+                    f"{self.name}(): torch.func's grad, vjp and their like cannot go through an operator; use "
+                    "torch.autograd.grad() or backward()"
+                )
+            return self.below_autograd(keyset, args, kwargs)
+
+        library.impl(self.name, autograd, "Autograd", with_keyset=True)
+
+    def below_autograd(self, keyset: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        torch = torch_module()
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.op.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
+
+    def refuse_tangents(self, tensors: Iterable[Any]) -> None:
+        torch = torch_module()
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+                raise RuntimeError(
+                    f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), and "
+                    "operators have no forward mode; pass unpack_dual(x).primal"
+                )
+
     def refuse_gradients(self, library: Any) -> None:
         torch, op, name, written, why = torch_module(), self.op, self.name, self.written, self.undifferentiable()
+        forward_ad = torch.autograd.forward_ad
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
+            if forward_ad._current_level >= 0:
+                self.refuse_tangents(given.values())
             followed = any(given[tensor] is not None and given[tensor].requires_grad for tensor in self.tensors)
             if followed and torch.is_grad_enabled():
                 raise RuntimeError(
                     f"{name}(): an argument requires grad, and torch has no gradients for a function that {why}; "
                     "pass x.detach() or use torch.no_grad()"
                 )
-            with torch._C._AutoDispatchBelowAutograd():
-                return op.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
+            return self.below_autograd(keyset, args, kwargs)
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)

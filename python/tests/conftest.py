@@ -17,8 +17,9 @@ import tenon_probe  # noqa: E402
 try:
     import hypothesis
 
-    # No deadlines: a test never asserts a time.
-    hypothesis.settings.register_profile("tenon", deadline=None)
+    # No deadlines: a test never asserts a time. `make test` repeats itself, `make test-all` takes its chances.
+    by_chance = bool(os.environ.get("TENON_CHANCE"))
+    hypothesis.settings.register_profile("tenon", deadline=None, derandomize=not by_chance)
     hypothesis.settings.load_profile("tenon")
 except ImportError:
     pass

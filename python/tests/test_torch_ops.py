@@ -37,7 +37,8 @@ LEFT_OUT = {
     "quiet": "returns nothing and writes nothing",
     "wide": "f128, which torch does not have",
     "lists": "torch does not take",
-    "name": "keeps this name for itself",
+    "name": "torch keeps this name for itself",
+    "unload": "tenon.TorchOps keeps this name for itself",
     "far": "hexagon",
 }
 
@@ -151,20 +152,26 @@ def test_operators_stay_without_the_object(kernels):
         ({"add_to": weighted_backward}, "writes to its arguments"),
         ({"by_keyword": weighted_backward}, "by keyword only"),
         ({"label": weighted_backward}, "cannot be an operator"),
+        ({"plain": 5}, r"plain\(\): expected a function, .*, got 5"),
+        ({"plain": (weighted_backward,)}, "pair of functions"),
+        (5, "expected a dict, got int"),
     ],
 )
 def test_a_backward_that_does_not_fit_is_refused(kernels, backward, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((TypeError, ValueError), match=said):
         tenon.torch_ops(kernels, "tenon_backward", backward=backward)
     assert not hasattr(torch.ops.tenon_backward, "affine")
 
 
 def test_arguments_of_torch_ops(kernels):
-    for namespace in ("aten", "prim", "no-name", ""):
-        with pytest.raises(ValueError, match="namespace"):
+    for namespace in ("aten", "prim", "no-name", "", "ñ", "class"):
+        with pytest.raises(ValueError, match=f"argument 'namespace': '{namespace}' is no name for one"):
             tenon.torch_ops(kernels, namespace)
-    with pytest.raises(ValueError, match="kernels"):
-        tenon.torch_ops(os, "tenon_os")
+    with pytest.raises(TypeError, match="'namespace': expected str, got NoneType"):
+        tenon.torch_ops(kernels, None)
+    for kernels in (os, 5):
+        with pytest.raises(ValueError, match="kernels"):
+            tenon.torch_ops(kernels, "tenon_os")
 
 
 def test_without_torch():
@@ -201,7 +208,7 @@ def test_calls(ops):
 def test_numbers_become_tensors_and_names_stay(ops):
     x = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
     made = ops.stats(x)
-    assert made._fields == ("relu", "mask", "count", "all")
+    assert made._fields == ("relu", "mask", "count", "all") and type(made).__name__ == "stats_result"
     assert made.relu.tolist() == [1, 0, 3] and made.mask.tolist() == [True, False, True]
     assert made.count.dtype == torch.int64 and made.count.item() == 2
     assert made.all.dtype == torch.bool and not made.all.item()
@@ -443,6 +450,25 @@ def test_gradients_are_not_lost(ops):
             torch.compile(call, backend="aot_eager", fullgraph=True)()
 
 
+def test_tangents_are_not_lost(ops):
+    """torch.func.jvp gives the operator tensors without them, and takes what comes out for a constant."""
+    x = doubles(3)
+    for call in (ops.plain, lambda x: ops.affine(x, 3.0), lambda x: ops.twice(x * 1), lambda x: ops.dot(x, x)):
+        with pytest.raises(RuntimeError, match="carries a tangent"):
+            torch.func.jvp(call, (x,), (x,))
+        with pytest.raises(RuntimeError, match="carries a tangent"), torch.autograd.forward_ad.dual_level():
+            call(torch.autograd.forward_ad.make_dual(x, x))
+    value, tangent = torch.func.jvp(lambda y: y * ops.plain(x), (x,), (x,))
+    assert torch.equal(value, x * x) and torch.equal(tangent, x * x)
+
+
+def test_torch_func_is_told_what_it_cannot_do(ops):
+    x = doubles(3)
+    with pytest.raises(RuntimeError, match=r"affine\(\): torch.func.* cannot go through an operator"):
+        torch.func.grad(lambda x: ops.affine(x).sum())(x)
+    assert torch.equal(torch.func.grad(lambda y: (y * ops.affine(x)).sum())(x), 2 * x)
+
+
 def test_what_was_saved_may_not_be_written(ops):
     x, y = doubles(3, grad=True), doubles(3)
     z = x * y
@@ -458,6 +484,9 @@ def test_vmap(ops):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says that a loop is slow
         assert torch.equal(torch.vmap(ops.plain)(x), x)
+        y = x.clone().requires_grad_()
+        torch.vmap(ops.affine)(y).sum().backward()
+        assert torch.equal(y.grad, torch.full_like(x, 2))
         with pytest.raises(RuntimeError):
             torch.vmap(lambda y: ops.add_to(doubles(4), y))(x)
 

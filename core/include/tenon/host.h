@@ -94,6 +94,7 @@ TENON_API void tenon_signature_release(tenon_signature *signature);
  *
  * `objects` (or NULL) has a word for messages for each argument, such as "numpy.ndarray". Without `err` a mismatch costs
  * little more than a match: a host may ask again for the message. The views' shapes must live as long as the bindings.
+ * After a mismatch `bindings->argument` is the name of the argument that it is about.
  *
  * Errors: those of tenon_spec_check; TENON_EOVERLAP (two arguments share memory, and one is written). */
 TENON_API TENON_NODISCARD tenon_status tenon_signature_match(const tenon_signature *signature, const tenon_value *args,

@@ -65,39 +65,54 @@ defmodule Tenon.Blob do
 
   Options:
 
-    * `:owner` - the term that keeps the memory alive. The tensor itself holds it, and the result is a
-      `%Tenon.BlobView{}` with both. Holding a term costs what copying it costs, so pass the reference that owns the
-      memory rather than a large term. Without the option the blob's own `owner` is held, and the result is the tensor.
+    * `:owner` - the term that keeps the memory alive. The tensor itself holds it, beside the blob's own `owner`, and
+      the result is a `%Tenon.BlobView{}` with both. Holding a term costs what copying it costs, so pass the reference
+      that owns the memory rather than a large term; one with functions inside cannot be held. Without the option the
+      blob's own `owner` is held, and the result is the tensor.
     * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
     * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
 
-  A tensor whose owner is another tensor of Tenon's, and whose memory is inside that one's, is a view of it.
+  Where the memory is inside that of a tensor of Tenon's which is an owner, or is somewhere in one, the result is a view
+  of that tensor: it may be written where that may, and holds its memory only. Memory that begins inside such a tensor
+  and ends outside is an error.
 
-  With `config :tenon, unowned: :raise` a blob without any owner is an error.
+  With `config :tenon, unowned: :raise` a blob without any owner is an error; `nil` and `false` own nothing.
   """
   @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()
   def from_blob(blob, options \\ []) do
-    options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
+    {given, data_size, immutable} = options(options)
     if not is_map(blob), do: fail(:blob, "expected a map with :ptr, :shape and :dtype")
-    given = options[:owner]
-    owner = if given == nil, do: Map.get(blob, :owner), else: given
+    owner = owners(reference(Map.get(blob, :owner)), reference(given))
     if owner == nil and Application.get_env(:tenon, :unowned) == :raise, do: fail(:owner, "expected one")
 
     fields =
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
-       Map.get(blob, :device) || :cpu, options[:data_size], options[:immutable] == true, Map.get(blob, :element_size)}
+       Map.get(blob, :device) || :cpu, data_size, immutable, Map.get(blob, :element_size)}
 
-    case Nif.from_blob(fields, owner != nil, reference(owner)) do
+    case Nif.from_blob(fields, owner != nil, owner) do
       {:ok, tensor} when given == nil -> tensor
       {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
       {:error, error} -> raise error
     end
   end
 
+  # The usual ones without a walk through a list.
+  defp options(owner: owner), do: {owner, nil, false}
+
+  defp options(options) do
+    options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
+    {options[:owner], options[:data_size], options[:immutable]}
+  end
+
   # What of an owner holds the memory.
   defp reference(%BlobView{tensor: tensor}), do: tensor
-  defp reference(%__MODULE__{owner: owner}), do: owner
+  defp reference(%__MODULE__{owner: owner}), do: reference(owner)
+  defp reference(false), do: nil
   defp reference(owner), do: owner
+
+  defp owners(nil, given), do: given
+  defp owners(own, nil), do: own
+  defp owners(own, given), do: {given, own}
 
   defp fetch(blob, key) do
     case blob do

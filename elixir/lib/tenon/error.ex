@@ -9,7 +9,8 @@ defmodule Tenon.Error do
     * `:not_contiguous`, `:would_copy`: only a copy could do it
     * `:readonly`, `:busy`: somebody else reads or writes, or nobody may write
     * `:released`, `:stale`, `{:not_local, node}`: the tensor is not here any more
-    * `:overlap`, `{:failed, status}`, `{:library, why}`: of functions written in C
+    * `:overlap`, `{:failed, status}`, `{:library, why}`: of functions written in C; `{:failed, :no_memory}` and
+      `{:library, :nif}` (Tenon's own could not be loaded) of all
     * `{:owner_too_large, words}`: of `Tenon.Blob.from_blob/2`
 
   `message` says it in words; `function` and `argument` are atoms, or nil.

@@ -36,7 +36,8 @@ defmodule Tenon.Library do
   `?` behind a type takes nil. Defaults become defaults; parameters behind a `*` come last, as a keyword list. A function
   gives `:ok`, `{:ok, result}` or `{:ok, {result, …}}`, and `{:error, %Tenon.Error{}}` where the arguments do not fit
   (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), where it fails (`{:failed, :einval}`) or
-  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises.
+  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises. Messages
+  speak of types as the signature does: its `i64` is `{:s, 64}`.
 
   ## Loading
   The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
@@ -122,43 +123,47 @@ defmodule Tenon.Library do
 
   # Nx is met through its public functions only, and only by those who pass its tensors.
   defp call_with_nx(module, key, arguments) do
-    plain = for argument <- Tuple.to_list(arguments), do: from_nx(argument)
-    first = Enum.find(Tuple.to_list(arguments), &tensor?/1)
-    result = __call__(module, key, List.to_tuple(plain))
+    arguments = Tuple.to_list(arguments)
+    first = arguments |> Enum.flat_map(&values/1) |> Enum.find(&tensor?/1)
 
-    case result do
-      {:ok, value} when is_struct(first, Nx.Tensor) -> {:ok, to_nx(value)}
-      _ -> result
+    with :ok <- Tenon.Nx.available(:call) do
+      case __call__(module, key, List.to_tuple(Enum.map(arguments, &from_nx/1))) do
+        {:ok, value} when is_struct(first, Nx.Tensor) -> to_nx(value)
+        result -> result
+      end
     end
   end
 
+  defp values(argument), do: if(Keyword.keyword?(argument), do: Keyword.values(argument), else: [argument])
+
   defp tensor?(argument), do: is_struct(argument, Nx.Tensor) or is_struct(argument, Tenon.Tensor) or binary?(argument)
   defp binary?(argument), do: is_tuple(argument) and tuple_size(argument) == 3
-
-  defp from_nx([{key, _} | _] = options) when is_atom(key), do: for({key, value} <- options, do: {key, from_nx(value)})
 
   defp from_nx(tensor) when is_struct(tensor, Nx.Tensor) do
     {apply(Nx, :to_binary, [tensor]), apply(Nx, :type, [tensor]), apply(Nx, :shape, [tensor])}
   end
 
-  defp from_nx(other), do: other
-
-  defp to_nx(%Tenon.Tensor{} = tensor) do
-    flat = apply(Nx, :from_binary, [Tenon.to_binary!(tensor), tensor.type])
-    apply(Nx, :reshape, [flat, tensor.shape])
+  defp from_nx(other) do
+    if Keyword.keyword?(other), do: for({key, value} <- other, do: {key, from_nx(value)}), else: other
   end
+
+  defp to_nx(%Tenon.Tensor{} = tensor), do: Tenon.Nx.to_nx(tensor)
 
   defp to_nx(values) when is_tuple(values) do
-    values |> Tuple.to_list() |> Enum.map(&to_nx/1) |> List.to_tuple()
+    converted = values |> Tuple.to_list() |> Enum.map(&to_nx/1)
+
+    with nil <- Enum.find(converted, &match?({:error, _}, &1)) do
+      {:ok, converted |> Enum.map(&elem(&1, 1)) |> List.to_tuple()}
+    end
   end
 
-  defp to_nx(other), do: other
+  defp to_nx(other), do: {:ok, other}
 
   # -------------------------------------------------------------------------------------------------------- loading
 
   @doc """
   Opens the library of a module again, for a file that was missing or wrong when the module was loaded, or is another
-  now. Functions that run go on with the one that they have.
+  now. Functions that run go on with the one that they have; where the file is wrong, all do.
   """
   @spec reload(module()) :: :ok | {:error, Exception.t()}
   def reload(module) do
@@ -207,11 +212,17 @@ defmodule Tenon.Library do
 
   @doc false
   def __compile__(opts, env) do
+    check!(opts, Keyword.keyword?(opts), "a keyword list of options")
     unknown = Keyword.keys(opts) -- @options
     if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown options #{inspect(unknown)}")
     path = opts[:path] || raise ArgumentError, "use Tenon.Library: the option :path is missing"
+    check!(path, is_binary(path), "a string as :path")
+    check!(opts[:otp_app], is_atom(opts[:otp_app]), "an atom as :otp_app")
+    check!(opts[:signatures], opts[:signatures] == nil or is_binary(opts[:signatures]), "a string as :signatures")
     rename = Keyword.get(opts, :rename, [])
+    check!(rename, Keyword.keyword?(rename) and Enum.all?(rename, &is_atom(elem(&1, 1))), "[name: :other] as :rename")
     schedulers = Keyword.get(opts, :schedulers, [])
+    check!(schedulers, Keyword.keyword?(schedulers), "[name: :dirty] as :schedulers")
     {source, doc, signatures} = signatures(opts, path, env)
     names = Enum.map(signatures, &String.to_atom(&1.name))
 
@@ -224,7 +235,7 @@ defmodule Tenon.Library do
 
     definitions =
       for {signature, index} <- Enum.with_index(signatures) do
-        definition(signature, elixir_name(signature.name, rename, env), (id <<< 20) + index)
+        definition(signature, elixir_name(signature.name, names, rename, env), (id <<< 20) + index)
       end
 
     for {name, [_, _ | _]} <- Enum.group_by(definitions, & &1.name), do: fail(env, "two functions are called #{name}")
@@ -236,6 +247,11 @@ defmodule Tenon.Library do
       info: %{id: id, otp_app: opts[:otp_app], path: info_path(opts, path, env), functions: functions}
     }
   end
+
+  defp check!(_value, true, _expected), do: :ok
+
+  defp check!(value, false, expected),
+    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{inspect(value)}")
 
   defp info_path(opts, path, env), do: if(opts[:otp_app], do: path, else: beside(path, env))
 
@@ -318,13 +334,14 @@ defmodule Tenon.Library do
 
   @impossible ~w(module_info unquote unquote_splicing _)
 
-  defp elixir_name(name, rename, env) do
+  defp elixir_name(name, names, rename, env) do
     renamed = to_string(Keyword.get(rename, String.to_atom(name), name))
 
     if renamed in @impossible or not (renamed =~ ~r/^[a-z_]\w*$/) do
       fail(
         env,
-        "#{renamed} cannot be the name of a function in Elixir; choose one with rename: [#{key(name)} :#{suggestion(name)}]"
+        "#{renamed} cannot be the name of a function in Elixir; choose one with " <>
+          "rename: [#{key(name)} :#{suggestion(name, names)}]"
       )
     end
 
@@ -332,7 +349,11 @@ defmodule Tenon.Library do
   end
 
   defp key(name), do: if(name =~ ~r/^[A-Z]/, do: "\"#{name}\":", else: "#{name}:")
-  defp suggestion(name), do: if(name in @impossible, do: "c_#{name}", else: Macro.underscore(name))
+
+  defp suggestion(name, names) do
+    plain = Macro.underscore(name)
+    if name in @impossible or String.to_atom(plain) in names, do: "c_#{plain}", else: plain
+  end
 
   defp fail(env, message), do: raise(CompileError, file: env.file, line: env.line, description: message)
 

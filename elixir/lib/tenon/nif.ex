@@ -4,12 +4,19 @@ defmodule Tenon.Nif do
 
   @on_load :load
 
+  # Where the NIF cannot be loaded the module is there all the same, and each call says why: a function that fails here
+  # would stop a release at boot. In an upgrade it may fail, and the code before it stays.
   @doc false
   def load do
-    :tenon |> Application.app_dir("priv/tenon_nif") |> String.to_charlist() |> :erlang.load_nif(0)
+    path = :tenon |> Application.app_dir("priv/tenon_nif")
+
+    with {:error, {_, why}} = error <- :erlang.load_nif(String.to_charlist(path), 0) do
+      :persistent_term.put(__MODULE__, "the NIF of Tenon cannot be loaded: #{why}")
+      if :erlang.module_loaded(__MODULE__), do: error, else: :ok
+    end
   end
 
-  def from_binary(_binary, _type, _shape, _copy), do: missing()
+  def from_binary(_binary, _part, _type, _shape, _copy), do: missing()
   def to_binary(_tensor, _copy), do: missing()
   def zeros(_shape, _type), do: missing()
   def from_list(_list, _type), do: missing()
@@ -32,5 +39,7 @@ defmodule Tenon.Nif do
   def library_describe(_path), do: missing()
   def call(_module, _index, _arguments), do: missing()
 
-  defp missing, do: :erlang.nif_error(:not_loaded)
+  defp missing do
+    {:error, %Tenon.Error{reason: {:library, :nif}, message: :persistent_term.get(__MODULE__, "it is not loaded")}}
+  end
 end

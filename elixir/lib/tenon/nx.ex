@@ -17,7 +17,8 @@ defmodule Tenon.Nx do
   @spec to_nx(Tensor.t(), keyword) :: Tenon.result(struct)
   def to_nx(tensor, options \\ []) do
     with :ok <- available(:to_nx),
-         {:ok, type} <- nx_type(tensor),
+         {:ok, tensor} <- again(tensor),
+         {:ok, type} <- nx_type(tensor.type),
          {:ok, binary} <- Tenon.to_binary(tensor, options) do
       {:ok, call(:reshape, [call(:from_binary, [binary, type]), tensor.shape])}
     end
@@ -79,10 +80,18 @@ defmodule Tenon.Nx do
     error in Tenon.Error -> {:error, error}
   end
 
+  # Anyone may have changed the struct's fields; those of a view are right.
+  defp again(tensor) do
+    with {:error, error} <- Tenon.squeeze(tensor, axes: []) do
+      {:error, %{error | function: :to_nx, message: String.replace_prefix(error.message, "squeeze", "to_nx")}}
+    end
+  end
+
   # By apply, so that the compiler does not look for a module that need not be there.
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
-  defp available(function) do
+  @doc false
+  def available(function) do
     if Code.ensure_loaded?(Nx),
       do: :ok,
       else: fail({:library, :nx}, function, nil, "Nx is not here; add it to the dependencies")
@@ -91,10 +100,12 @@ defmodule Tenon.Nx do
   defp nx_tensor(%{__struct__: Nx.Tensor}), do: :ok
   defp nx_tensor(_), do: fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor")
 
-  defp nx_type(%Tensor{type: {:bool, 8}}), do: {:ok, {:u, 8}}
-  defp nx_type(%Tensor{type: {kind, _} = type}) when kind in [:s, :u, :f, :bf, :c, :f8_e4m3fn], do: {:ok, type}
-  defp nx_type(%Tensor{type: type}), do: fail({:unsupported_type, type}, :to_nx, :tensor, "Nx has no such type")
-  defp nx_type(_), do: fail({:badarg, :tensor}, :to_nx, :tensor, "expected a tensor")
+  @types [s: 8, s: 16, s: 32, s: 64, u: 8, u: 16, u: 32, u: 64, f: 8, f: 16, f: 32, f: 64, bf: 16, c: 64, c: 128] ++
+           [f8_e4m3fn: 8]
+
+  defp nx_type({:bool, 8}), do: {:ok, {:u, 8}}
+  defp nx_type(type) when type in @types, do: {:ok, type}
+  defp nx_type(type), do: fail({:unsupported_type, type}, :to_nx, :tensor, "Nx has no type #{inspect(type)}")
 
   defp fail(reason, function, argument, why) do
     {:error, %Tenon.Error{reason: reason, function: function, argument: argument, message: "#{function}(): #{why}"}}

@@ -62,6 +62,10 @@ defmodule Tenon.Signature do
   """
   @spec parse_file(String.t()) :: {:ok, String.t() | nil, [t()]} | {:error, String.t()}
   def parse_file(text) when is_binary(text) do
+    if String.valid?(text), do: parse_lines(text), else: {:error, "it is no text in UTF-8"}
+  end
+
+  defp parse_lines(text) do
     {signatures, comments, doc} =
       text
       |> String.split(~r/\r?\n/)
@@ -231,8 +235,10 @@ defmodule Tenon.Signature do
   end
 
   defp number(["-" | rest]) do
-    {number, rest} = number(rest)
-    {-number, rest}
+    case number(rest) do
+      {:infinity, rest} -> {:neg_infinity, rest}
+      {number, rest} -> {-number, rest}
+    end
   end
 
   defp number([token | rest]) do
@@ -244,15 +250,16 @@ defmodule Tenon.Signature do
 
   defp number([]), do: throw("a number is missing")
 
-  # As C and Python write them: .5, 1. and 1e5 too.
+  # As C and Python write them: .5, 1. and 1e5 too, and 1e400, which is infinite.
   defp float(token) do
     with [_, whole, fraction, exponent] <- Regex.run(~r/^(\d*)\.?(\d*)((?:[eE][-+]?\d+)?)$/, token),
-         true <- whole <> fraction != "",
-         {number, ""} <- Float.parse("#{digits(whole)}.#{digits(fraction)}#{exponent}") do
-      number
+         true <- whole <> fraction != "" do
+      String.to_float("#{digits(whole)}.#{digits(fraction)}#{exponent}")
     else
       _ -> throw("#{token} is no number")
     end
+  rescue
+    ArgumentError -> :infinity
   end
 
   defp digits(""), do: "0"

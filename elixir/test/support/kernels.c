@@ -154,6 +154,21 @@ static tenon_status add(tenon_call *call)
     return TENON_OK;
 }
 
+static tenon_status nothing(tenon_call *call)
+{
+    (void)call;
+    return TENON_OK;
+}
+
+static tenon_status positive(tenon_call *call)
+{
+    const tenon_view *x = tenon_arg(call, 0);
+    uint8_t *z = tenon_result_data(call, 0, uint8_t);
+    for (int64_t i = 0; i < tenon_dim(call, 0); i++)
+        z[i] = tenon_at(x, const float, i) > 0;
+    return TENON_OK;
+}
+
 static tenon_status count_up(tenon_call *call)
 {
     float *z = tenon_result_data(call, 0, float);
@@ -309,6 +324,10 @@ TENON_MODULE_STATE(
     TENON_FUNCTION("scale(x: f32[n] c rw, by: float)", scale, NULL),
     TENON_FUNCTION("swap(x: f32[n] c rw, y: f32[n] c rw)", swap, NULL),
     TENON_FUNCTION("add(x: f32[n], y: f32[n]) -> f32[n]", add, NULL),
+    TENON_FUNCTION("add_keywords(*, x: f32[n], y: f32[n]) -> f32[n]", add, NULL),
+    TENON_FUNCTION("positive(x: f32[n]) -> bool[n]", positive, NULL),
+    TENON_FUNCTION("half_complex(x: f32[n]) -> c32[n]", nothing, NULL),
+    TENON_FUNCTION("infinite(x: float = -1e400) -> float", echo_float, NULL),
     TENON_FUNCTION("aligned(x: u8[n] aligned(4096))", is_holding, NULL),
     TENON_FUNCTION("count_up(n: int) -> f32[n]", count_up, NULL),
     TENON_FUNCTION("halves(x: f32[n] c) -> f32[n // 2], f32[n - n // 2]", halves, NULL),

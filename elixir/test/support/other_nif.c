@@ -34,7 +34,7 @@ typedef struct {
     int count, sleep_ms, kind;
 } source;
 
-enum { GOOD, BAD_VERSION, BAD_SHAPE, LANES, NOTHING, BUSY, READ_ONLY, NO_DELETER };
+enum { GOOD, BAD_VERSION, BAD_SHAPE, LANES, NOTHING, BUSY, READ_ONLY, NO_DELETER, MISALIGNED, BAD_DTYPE };
 
 typedef struct {
     managed_tensor managed;
@@ -73,7 +73,7 @@ static void answer(ErlNifEnv *env, void *object, void *data)
         request->status = TENON_NIF_E_BUSY;
         return;
     }
-    block *block = calloc(1, sizeof *block + (size_t)source->count * sizeof(float));
+    block *block = calloc(1, sizeof *block + ((size_t)source->count + 1) * sizeof(float));
     managed_tensor *managed = &block->managed;
     block->sleep_ms = source->sleep_ms;
     block->shape[0] = source->kind == BAD_SHAPE ? -1 : source->count;
@@ -86,7 +86,8 @@ static void answer(ErlNifEnv *env, void *object, void *data)
     managed->data = block->data;
     managed->device_type = 1;
     managed->ndim = 1;
-    managed->dtype.code = 2;
+    managed->byte_offset = source->kind == MISALIGNED;
+    managed->dtype.code = source->kind == BAD_DTYPE ? 77 : 2;
     managed->dtype.bits = 32;
     managed->dtype.lanes = source->kind == LANES ? 2 : 1;
     managed->shape = block->shape;

@@ -8,6 +8,9 @@ defmodule Tenon.Upgrade do
     held = Tenon.from_binary!(:binary.copy("01234567", 1000), :u8)
     foreign = Tenon.from_resource!(Tenon.OtherNif.source(3), Tenon.OtherNif.type())
     shown = Tenon.to_binary!(own)
+    kernels = kernels()
+    counter = kernels.counter_new!(7)
+    {1, 1} = kernels.counts!()
     before = Tenon.stats()
     old = load(Path.join(folder, "second"))
     # Without the old code nothing but the memory map holds the old copy of the library.
@@ -22,6 +25,9 @@ defmodule Tenon.Upgrade do
       views: Tenon.to_list(Tenon.slice!(own, [5], [1])) == [6],
       other_nif: match?({:ok, _}, Tenon.OtherNif.hold(foreign.ref, 0)),
       stats: Tenon.stats().bytes == before.bytes,
+      calls: Tenon.to_list(kernels.count_up!(2)) == [0.0, 1.0],
+      handle: kernels.counter_next!(counter) == 7,
+      state: kernels.counts!() == {1, 2},
       purged: not :erlang.check_old_code(Tenon.Nif),
       replaced: old != version()
     ]
@@ -32,6 +38,12 @@ defmodule Tenon.Upgrade do
     :code.purge(Tenon.Nif)
     load(Path.join(folder, "second"))
     checks ++ [made_after: Tenon.to_list(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100)]
+  end
+
+  defp kernels do
+    path = Tenon.Test.Kernels.build!("kernels", Tenon.Test.Kernels.source("kernels.c"))
+    [{module, _}] = Code.compile_string("defmodule Tenon.Upgrade.K do use Tenon.Library, path: #{inspect(path)} end")
+    module
   end
 
   # The binary `shown` went with its function's frame.

@@ -18,8 +18,8 @@ defmodule Mix.Tasks.Compile.Tenon do
     * `:ldflags` — behind the sources, such as `["-lm"]`.
     * `:libraries` — `[kernels: ["c_src/a.c", "c_src/b.c"]]`, instead of one library for each file.
 
-  The compiler is `$CC`, or `cc`. What is newer than its sources, the headers beside them and `tenon/function.h` is not
-  built again.
+  The compiler is `$CC`, or `cc`. A library is built again where its sources, the headers beside them,
+  `tenon/function.h` or the options have changed, and removed where its sources are gone.
   """
   use Mix.Task.Compiler
 
@@ -28,14 +28,18 @@ defmodule Mix.Tasks.Compile.Tenon do
   @impl true
   def run(args) do
     options = options()
-    force? = "--force" in args
-    stale = for {target, sources} <- libraries(options), force? or stale?(target, sources), do: {target, sources}
+    libraries = libraries(options)
+    built = if "--force" in args, do: %{}, else: read_manifest()
+    stale = for {target, sources} <- libraries, built[target] != state(target, sources, options), do: {target, sources}
+    gone = Map.keys(read_manifest()) -- Enum.map(libraries, &elem(&1, 0))
+    Enum.each(gone, &File.rm/1)
 
-    if stale == [] do
+    if stale == [] and gone == [] do
       {:noop, []}
     else
       File.mkdir_p!("priv")
       Enum.each(stale, &build(&1, options))
+      write_manifest(for {target, sources} <- libraries, do: {target, state(target, sources, options)})
       # Modules that are compiled next look for them under _build, where priv may not be linked yet.
       Mix.Project.build_structure()
       {:ok, []}
@@ -43,9 +47,31 @@ defmodule Mix.Tasks.Compile.Tenon do
   end
 
   @impl true
+  def manifests, do: [manifest()]
+
+  @impl true
   def clean do
     for {target, _} <- libraries(options()), do: File.rm(target)
+    Enum.each(Map.keys(read_manifest()), &File.rm/1)
+    File.rm(manifest())
     :ok
+  end
+
+  defp manifest, do: Path.join(Mix.Project.manifest_path(), "compile.tenon")
+
+  defp read_manifest do
+    with {:ok, binary} <- File.read(manifest()), do: Map.new(:erlang.binary_to_term(binary)), else: (_ -> %{})
+  end
+
+  defp write_manifest(states) do
+    File.mkdir_p!(Path.dirname(manifest()))
+    File.write!(manifest(), :erlang.term_to_binary(states))
+  end
+
+  # By content: the times of files are whole seconds here, and priv is shared by the environments.
+  defp state(target, sources, options) do
+    headers = Path.wildcard("c_src/*.h") ++ [Path.join(Tenon.include_dir(), "tenon/function.h")]
+    :erlang.md5(:erlang.term_to_binary({options, for(file <- [target | sources] ++ headers, do: File.read(file))}))
   end
 
   defp options, do: Keyword.get(Mix.Project.config(), :tenon, [])
@@ -58,11 +84,6 @@ defmodule Mix.Tasks.Compile.Tenon do
   end
 
   defp target(name), do: Path.join("priv", "#{name}.so")
-
-  defp stale?(target, sources) do
-    headers = Path.wildcard("c_src/*.h") ++ [Path.join(Tenon.include_dir(), "tenon/function.h")]
-    Mix.Utils.stale?(sources ++ headers ++ [Mix.Project.project_file()], [target])
-  end
 
   defp build({target, sources}, options) do
     cc = System.get_env("CC") || "cc"
