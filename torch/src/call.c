@@ -8,9 +8,10 @@
 static const char *kind_name(int32_t kind)
 {
     static const char *const names[] = {
-        "a default", "None",    "a tensor", "an int",         "a float",          "a bool",
-        "a str",     "a dtype", "a device", "a list of ints", "a list of floats", "a list of tensors"};
-    return kind >= 0 && kind <= TENON_TORCH_TENSORS ? names[kind] : "an unknown kind";
+        "a default",       "None",     "a tensor", "an int",         "a float",          "a bool",
+        "a str",           "a dtype",  "a device", "a list of ints", "a list of floats", "a list of tensors",
+        "a list of bools", "a complex"};
+    return kind >= 0 && kind <= TENON_TORCH_COMPLEX ? names[kind] : "an unknown kind";
 }
 
 static bool fits_base(tenon__torch_base base, int32_t kind)
@@ -29,7 +30,8 @@ static bool fits_base(tenon__torch_base base, int32_t kind)
     case TENON__TORCH_DEVICE:
         return kind == TENON_TORCH_DEVICE;
     case TENON__TORCH_SCALAR:
-        return kind == TENON_TORCH_FLOAT || kind == TENON_TORCH_INT || kind == TENON_TORCH_BOOL;
+        return kind == TENON_TORCH_FLOAT || kind == TENON_TORCH_INT || kind == TENON_TORCH_BOOL ||
+               kind == TENON_TORCH_COMPLEX;
     case TENON__TORCH_STR:
     case TENON__TORCH_LAYOUT:
         return kind == TENON_TORCH_STR;
@@ -46,26 +48,68 @@ static bool fits(const tenon__torch_type *type, int32_t kind)
         return fits_base(type->base, kind);
     return (type->base == TENON__TORCH_TENSOR && kind == TENON_TORCH_TENSORS) ||
            (type->base == TENON__TORCH_INT && kind == TENON_TORCH_INTS) ||
+           (type->base == TENON__TORCH_BOOL && kind == TENON_TORCH_BOOLS) ||
            (type->base == TENON__TORCH_FLOAT && kind == TENON_TORCH_FLOATS);
 }
 
-/* Whether the lists and tensors of an argument are there. */
-static bool is_whole(const tenon__torch_type *type, const tenon_torch_value *value)
+static bool is_list(int32_t kind)
 {
+    return kind >= TENON_TORCH_INTS && kind <= TENON_TORCH_BOOLS;
+}
+
+/* What is wrong with an argument of the right kind, or NULL. */
+static const char *flaw_of(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
+{
+    static const char *const gone = ": a handle or list is NULL, or was released";
+    int32_t number, index;
+    if (value->kind == TENON_TORCH_DTYPE)
+        return tenon__torch_dtype_number(api, value->as.dtype, &number) ? NULL : ": torch has no such dtype";
+    if (value->kind == TENON_TORCH_DEVICE)
+        return tenon__torch_device_number(api, value->as.device, &number, &index) ? NULL : ": torch has no such device";
     if (value->kind == TENON_TORCH_TENSOR)
-        return tenon__torch_block_of(value->as.tensor) != NULL;
+        return tenon__torch_block_of(value->as.tensor) ? NULL : gone;
     if (value->kind == TENON_TORCH_STR)
-        return value->as.list.data != NULL;
-    if (value->kind < TENON_TORCH_INTS)
-        return true;
-    if (value->as.list.length < 0 || (value->as.list.length && !value->as.list.data))
-        return false;
+        return value->as.list.data ? NULL : gone;
+    if (!is_list(value->kind))
+        return NULL;
+    if (value->as.list.length < 0 || value->as.list.length > INT32_MAX)
+        return ": no list has such a length";
+    if (value->as.list.length && !value->as.list.data)
+        return gone;
     tenon_torch *const *items = value->as.list.data;
     for (int64_t i = 0; value->kind == TENON_TORCH_TENSORS && i < value->as.list.length; i++) {
         if (!tenon__torch_block_of(items[i]) && (items[i] || !type->optional_items))
-            return false;
+            return gone;
     }
-    return true;
+    return NULL;
+}
+
+/* Whether an argument's class has a __torch_function__, which only a call through Python asks. */
+static bool is_overridden(const tenon_torch_value *value)
+{
+    if (value->kind == TENON_TORCH_TENSOR)
+        return tenon__torch_block_of(value->as.tensor)->overrides;
+    tenon_torch *const *items = value->as.list.data;
+    for (int64_t i = 0; value->kind == TENON_TORCH_TENSORS && i < value->as.list.length; i++) {
+        if (items[i] && tenon__torch_block_of(items[i])->overrides)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a TorchFunctionMode is active on this thread, as far as it may ask. */
+static bool is_in_mode(const tenon__torch_api *api)
+{
+    if (!tenon__py_attached_to(api->interp))
+        return false;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *answer = PyObject_CallNoArgs(api->mode_enabled);
+    bool found = answer != Py_False;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return found;
 }
 
 static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *param, tenon_error *err,
@@ -75,7 +119,7 @@ static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *pa
                            param->type.text, before, what);
 }
 
-/* Fill `all` with one value for each parameter. `stable`: whether torch's C functions can carry them. */
+/* Fill `all` with one value for each parameter. `stable`: whether torch's C functions do what Python would. */
 static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
                              tenon_torch_value *all, bool *stable, tenon_error *err)
 {
@@ -91,13 +135,15 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
             return wrong(op, param, err, " is missing", "");
         if (given && !fits(&param->type, all[i].kind))
             return wrong(op, param, err, ": got ", kind_name(all[i].kind));
-        if (given && !is_whole(&param->type, &all[i]))
-            return wrong(op, param, err, ": a handle or list is NULL, or was released", "");
+        const char *flaw = given ? flaw_of(op->api, &param->type, &all[i]) : NULL;
+        if (flaw)
+            return wrong(op, param, err, flaw, "");
         /* A default that did not fit C, or a value of a type that only Python knows. */
         bool carried = fits(&param->type, all[i].kind) &&
                        (all[i].kind == TENON_TORCH_NONE || param->type.base < TENON__TORCH_SCALAR);
-        *stable = *stable && carried;
+        *stable = *stable && carried && !is_overridden(&all[i]);
     }
+    *stable = *stable && !is_in_mode(op->api);
     return TENON_OK;
 }
 
@@ -147,7 +193,7 @@ void tenon_torch_value_release(tenon_torch_value *value)
         for (int64_t i = 0; i < value->as.list.length; i++)
             tenon_torch_release(items[i]);
     }
-    if (value->kind == TENON_TORCH_TENSORS || value->kind == TENON_TORCH_STR)
+    if (is_list(value->kind) || value->kind == TENON_TORCH_STR)
         free((void *)(uintptr_t)value->as.list.data);
     *value = tenon_torch_value_of(TENON_TORCH_DEFAULT);
 }

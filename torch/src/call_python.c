@@ -23,6 +23,7 @@ static PyObject *list_object(const tenon_torch_value *value)
     PyObject *list = PyList_New((Py_ssize_t)value->as.list.length);
     for (int64_t i = 0; list && i < value->as.list.length; i++) {
         PyObject *item = value->kind == TENON_TORCH_INTS     ? PyLong_FromLongLong(((const int64_t *)data)[i])
+                         : value->kind == TENON_TORCH_BOOLS  ? PyBool_FromLong(((const bool *)data)[i])
                          : value->kind == TENON_TORCH_FLOATS ? PyFloat_FromDouble(((const double *)data)[i])
                                                              : tensor_object(((tenon_torch *const *)data)[i]);
         if (!item || PyList_SetItem(list, (Py_ssize_t)i, item) < 0) {
@@ -35,11 +36,16 @@ static PyObject *list_object(const tenon_torch_value *value)
 
 static PyObject *device_object(const tenon__torch_api *api, tenon_device device)
 {
-    bool on_cpu = device.device_type == TENON_CPU;
-    if (!on_cpu && device.device_type != api->cuda_device)
-        return PyErr_Format(PyExc_ValueError, "device type %d is not known here", (int)device.device_type);
-    return on_cpu ? PyObject_CallMethod(api->module, "device", "s", "cpu")
-                  : PyObject_CallMethod(api->module, "device", "si", "cuda", (int)device.device_id);
+    return device.device_type == TENON_CPU
+               ? PyObject_CallMethod(api->module, "device", "s", "cpu")
+               : PyObject_CallMethod(api->module, "device", "si", "cuda", (int)device.device_id);
+}
+
+/* A layout or memory format. */
+static PyObject *layout_object(const tenon__torch_api *api, const char *word)
+{
+    PyObject *object = PyObject_GetAttrString(api->module, word);
+    return object ? object : PyErr_Format(PyExc_RuntimeError, "torch has no layout or memory format '%s'", word);
 }
 
 static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
@@ -62,8 +68,10 @@ static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type 
     case TENON_TORCH_DEVICE:
         return device_object(api, value->as.device);
     case TENON_TORCH_STR:
-        return type->base == TENON__TORCH_LAYOUT ? PyObject_GetAttrString(api->module, value->as.list.data)
+        return type->base == TENON__TORCH_LAYOUT ? layout_object(api, value->as.list.data)
                                                  : PyUnicode_FromString(value->as.list.data);
+    case TENON_TORCH_COMPLEX:
+        return PyComplex_FromDoubles(value->as.pair[0], value->as.pair[1]);
     default:
         return list_object(value);
     }
@@ -83,6 +91,31 @@ static bool take_tensors(PyObject *object, tenon_torch_value *out)
         PyObject *item = PySequence_GetItem(object, i);
         good = item && tenon_torch_import(item, &items[i]) == 0;
         Py_XDECREF(item);
+    }
+    return good;
+}
+
+bool tenon__torch_take_numbers(PyObject *list, tenon__torch_base base, tenon_torch_value *out)
+{
+    Py_ssize_t size = PySequence_Size(list);
+    void *items = size >= 0 ? calloc((size_t)size + 1, sizeof(int64_t)) : NULL;
+    bool good = items;
+    if (size >= 0 && !items)
+        PyErr_NoMemory();
+    int32_t kind = base == TENON__TORCH_INT    ? TENON_TORCH_INTS
+                   : base == TENON__TORCH_BOOL ? TENON_TORCH_BOOLS
+                                               : TENON_TORCH_FLOATS;
+    *out = tenon_torch_list(kind, items, items ? size : 0);
+    for (Py_ssize_t i = 0; good && i < size; i++) {
+        PyObject *item = PySequence_GetItem(list, i);
+        if (item && kind == TENON_TORCH_INTS)
+            ((int64_t *)items)[i] = PyLong_AsLongLong(item);
+        else if (item && kind == TENON_TORCH_BOOLS)
+            ((bool *)items)[i] = PyObject_IsTrue(item) == 1;
+        else if (item)
+            ((double *)items)[i] = PyFloat_AsDouble(item);
+        Py_XDECREF(item);
+        good = !PyErr_Occurred();
     }
     return good;
 }
@@ -112,12 +145,17 @@ static bool take(const tenon__torch_type *type, PyObject *object, tenon_torch_va
         *out = tenon_torch_tensor(NULL);
         return tenon_torch_import(object, &out->as.tensor) == 0;
     }
+    if (type->list &&
+        (type->base == TENON__TORCH_INT || type->base == TENON__TORCH_FLOAT || type->base == TENON__TORCH_BOOL))
+        return tenon__torch_take_numbers(object, type->base, out);
     if (PyBool_Check(object))
         *out = tenon_torch_bool(object == Py_True);
     else if (PyLong_Check(object))
         *out = tenon_torch_int(PyLong_AsLongLong(object));
     else if (PyFloat_Check(object))
         *out = tenon_torch_float(PyFloat_AsDouble(object));
+    else if (PyComplex_Check(object))
+        *out = tenon_torch_complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object));
     else if (PyUnicode_Check(object))
         return take_text(object, out);
     else
@@ -146,7 +184,7 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
     const tenon__torch_api *api = op->api;
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set(err, TENON_EFAILED,
-                               "%s: torch %s has no C function for this call, and this thread does not hold the "
+                               "%s: with torch %s this call goes through Python, and this thread does not hold the "
                                "interpreter's lock",
                                op->full_name, api->report.version);
     PyObject *type, *value, *traceback;

@@ -60,6 +60,10 @@ static bool pack_item(const tenon__torch_api *api, const tenon__torch_type *type
         *out = (tenon__torch_stable)((const int64_t *)data)[index];
         return true;
     }
+    if (list->kind == TENON_TORCH_BOOLS) {
+        *out = ((const bool *)data)[index];
+        return true;
+    }
     if (list->kind == TENON_TORCH_FLOATS) {
         *out = of_double(((const double *)data)[index]);
         return true;
@@ -89,7 +93,7 @@ static bool pack_plain(const tenon__torch_api *api, const tenon__torch_type *typ
 {
     int32_t number = 0, index = 0;
     void *text = NULL;
-    bool good = true;
+    bool good;
     switch (type->base) {
     case TENON__TORCH_TENSOR:
         return pack_tensor(api, value->as.tensor, out);
@@ -186,7 +190,7 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
     const tenon__torch_api *api = op->api;
     tenon__torch_stable stack[MOST];
     for (size_t i = 0; i < op->nparams; i++) {
-        /* What is packed already is lost where this fails: there was no memory for a word, or no such dtype. */
+        /* What is packed already is lost where this fails: there was no memory for a word. */
         if (!pack(api, &op->params[i].type, &args[i], &stack[i]))
             return tenon_error_set(err, TENON_EINVAL, "%s: torch %s cannot take argument '%s'", op->full_name,
                                    api->report.version, op->params[i].name);

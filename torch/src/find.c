@@ -31,6 +31,7 @@ static bool find_needed(void *library, tenon__torch_api *api)
                   {"aoti_torch_get_device_type", &api->get_device_type},
                   {"aoti_torch_get_device_index", &api->get_device_index},
                   {"aoti_torch_get_data_ptr", &api->get_data},
+                  {"aoti_torch_get_storage_size", &api->get_storage_size},
                   {"aoti_torch_empty_strided", &api->empty_strided}};
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && !missing; i++)
@@ -130,6 +131,13 @@ static void examine(PyObject *torch, tenon__torch_api *api)
     find_more(library, api);
     if (!api->from_pyobject && !find_private(torch, api))
         return;
+    api->function_name = PyUnicode_InternFromString("__torch_function__");
+    api->no_function = reach(torch, "_C", "_disabled_torch_function_impl", NULL);
+    api->mode_enabled = reach(torch, "_C", "_is_torch_function_mode_enabled", NULL);
+    if (!api->function_name || !api->no_function || !api->mode_enabled) {
+        snprintf(report->missing, sizeof report->missing, "what torch._C has for __torch_function__");
+        return;
+    }
     PyObject *hip = reach(torch, "version", "hip", NULL);
     api->cuda_device = hip && hip != Py_None ? TENON_ROCM : TENON_CUDA;
     Py_XDECREF(hip);
@@ -146,6 +154,9 @@ static void forget(tenon__torch_api *api)
 {
     Py_XDECREF((PyObject *)api->tensor_type);
     Py_XDECREF(api->module);
+    Py_XDECREF(api->function_name);
+    Py_XDECREF(api->no_function);
+    Py_XDECREF(api->mode_enabled);
     Py_XDECREF(api->handle_of);
     Py_XDECREF(api->object_of);
     free(api);
@@ -239,7 +250,7 @@ bool tenon__torch_device_number(const tenon__torch_api *api, tenon_device device
     bool on_cpu = device.device_type == TENON_CPU;
     *type = on_cpu ? api->cpu : api->cuda;
     *index = on_cpu ? -1 : device.device_id;
-    return on_cpu || device.device_type == api->cuda_device;
+    return on_cpu ? device.device_id == 0 : device.device_type == api->cuda_device && device.device_id >= 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- errors */
@@ -253,13 +264,17 @@ tenon_status tenon__torch_failed(const tenon__torch_api *api, const char *who, t
 
 tenon_status tenon__torch_take_exception(const char *who, tenon_error *err)
 {
-    bool memory = PyErr_ExceptionMatches(PyExc_MemoryError);
+    bool memory = PyErr_ExceptionMatches(PyExc_MemoryError), usual = PyErr_ExceptionMatches(PyExc_RuntimeError);
     PyObject *exception = tenon__py_take_exception();
-    PyObject *words = exception ? PyObject_Str(exception) : NULL;
+    /* Without its type a KeyError is only a word; a RuntimeError of torch's says all. */
+    PyObject *type = exception && !usual ? tenon__py_type_name(exception) : NULL;
+    PyObject *words =
+        exception ? type ? PyUnicode_FromFormat("%U: %S", type, exception) : PyObject_Str(exception) : NULL;
     const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
     tenon_status status = tenon_error_set(err, memory ? TENON_ENOMEM : TENON_EFAILED, "%s: %s", who,
                                           text ? text : "an exception without words");
     Py_XDECREF(exception);
+    Py_XDECREF(type);
     Py_XDECREF(words);
     PyErr_Clear();
     return status;

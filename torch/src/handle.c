@@ -88,6 +88,7 @@ static inline tenon_torch *block_start(tenon__torch_block *block, const tenon__t
 {
     block->handle = handle;
     block->api = api;
+    block->is_subclass = block->overrides = false;
     atomic_store_explicit(&block->count, 1, memory_order_relaxed);
     return (tenon_torch *)((uintptr_t)block + block->tag);
 }
@@ -110,13 +111,23 @@ static void raise_failed(const tenon__torch_api *api, const char *who)
     PyErr_SetString(PyExc_RuntimeError, err.message);
 }
 
-static int complain(PyObject *object)
+static int complain(PyObject *object, const char *more)
 {
     PyObject *name = object ? tenon__py_type_name(object) : PyUnicode_FromString("NULL");
     if (name)
-        PyErr_Format(PyExc_TypeError, "expected torch.Tensor, got %U", name);
+        PyErr_Format(PyExc_TypeError, "expected torch.Tensor, got %U%s", name, more);
     Py_XDECREF(name);
     return -1;
+}
+
+/* Whether Python's code is asked before operators see the tensor. */
+static bool overrides(const tenon__torch_api *api, PyObject *object)
+{
+    PyObject *function = PyObject_GetAttr((PyObject *)Py_TYPE(object), api->function_name);
+    bool has_one = function != api->no_function;
+    Py_XDECREF(function);
+    PyErr_Clear();
+    return has_one;
 }
 
 /* Before 2.14: a handle in a capsule without a name. */
@@ -143,7 +154,7 @@ static int not_here(PyObject *object)
     tenon_torch_info(&report);
     /* Where torch has not been imported, it is certainly none of its tensors. */
     if (!report.version[0] || !object)
-        return complain(object);
+        return complain(object, report.version[0] ? "" : ", and torch has not been imported");
     if (!tenon__torch_get(&err))
         PyErr_SetString(PyExc_RuntimeError, err.message);
     return -1;
@@ -156,8 +167,9 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         return not_here(object);
     tenon__py_drain_soon();
     /* The real type: whatever the object says of itself, torch would read a tensor out of it. */
-    if (!object || (Py_TYPE(object) != api->tensor_type && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
-        return complain(object);
+    bool is_subclass = object && Py_TYPE(object) != api->tensor_type;
+    if (!object || (is_subclass && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
+        return complain(object, "");
     tenon__torch_handle handle = NULL;
     if (!api->from_pyobject)
         handle = handle_of(api, object);
@@ -174,6 +186,8 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         return -1;
     }
     *out = block_start(block, api, handle);
+    block->is_subclass = is_subclass;
+    block->overrides = is_subclass && overrides(api, object);
     return 0;
 }
 
@@ -195,6 +209,12 @@ int tenon_torch_export(tenon_torch *tensor, PyObject **out)
     tenon__torch_block *block = tenon__torch_block_of(tensor);
     if (!block) {
         PyErr_SetString(PyExc_ValueError, "tenon_torch_export(): the handle is NULL or was released");
+        return -1;
+    }
+    /* Its objects belong to one interpreter, and no other may touch them. */
+    if (PyInterpreterState_Get() != block->api->interp->state) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "tenon_torch_export(): torch was imported in another interpreter of this process");
         return -1;
     }
     PyObject *object = tenon__torch_object(block);

@@ -6,11 +6,9 @@
 
 /* ------------------------------------------------------------------------------------------------------------- view */
 
-/* Why there is no memory to look at: on an attached thread the tensor itself can be asked. */
-static tenon_status no_memory(const tenon__torch_block *block, tenon_error *err)
+/* Why the tensor cannot be looked at, or NULL: on an attached thread it can be asked, by its class only or in full. */
+static const char *reason_of(const tenon__torch_block *block, bool by_class_only)
 {
-    static const char *const anything =
-        "it has no plain memory of its own (a meta, fake, sparse or nested tensor, or one inside torch.vmap)";
     const char *reason = NULL;
     tenon__py_kind room;
     if (tenon__py_attached_to(block->api->interp)) {
@@ -18,19 +16,43 @@ static tenon_status no_memory(const tenon__torch_block *block, tenon_error *err)
         PyErr_Fetch(&type, &value, &traceback);
         PyObject *object = tenon__torch_object(block);
         const tenon__py_kind *kind = object ? tenon__py_kind_of(object, &room) : NULL;
-        reason = kind && kind->reason ? kind->reason : object ? tenon__py_torch_advice(object) : NULL;
+        reason = kind ? kind->reason : NULL;
+        if (object && !reason && !by_class_only)
+            reason = tenon__py_torch_advice(object);
         Py_XDECREF(object);
         PyErr_Clear();
         PyErr_Restore(type, value, traceback);
     }
-    return tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): %s", reason ? reason : anything);
+    return reason;
+}
+
+static tenon_status no_memory(const tenon__torch_block *block, tenon_error *err)
+{
+    const char *reason = reason_of(block, false);
+    return tenon_error_set(
+        err, TENON_ELAYOUT, "tenon_torch_view(): %s",
+        reason ? reason
+               : "it has no plain memory of its own (freed, a ZeroTensor, or a meta, fake, sparse, oneDNN "
+                 "or nested tensor, or one inside torch.vmap)");
+}
+
+static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
+{
+    const char *reason = reason_of(block, false);
+    return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here%s%s",
+                           (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
 /* Whether a bit of the tensor is set that says that its memory is not what it means. */
 static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
 {
     tenon_torch_value argument = tenon_torch_tensor(tensor), result;
-    tenon_status status = tenon_torch_call(name, "", 1, &argument, 1, &result, err);
+    const tenon_torch_op *op;
+    tenon_status status = tenon_torch_find(name, "", &op, err);
+    /* The tensor itself, where that can be: not what a subclass or a mode would have it say. */
+    if (!status)
+        status = op->unlocked ? tenon__torch_call_stable(op, &argument, &result, err)
+                              : tenon_torch_call_op(op, 1, &argument, 1, &result, err);
     *out = !status && result.as.integer;
     return status;
 }
@@ -67,16 +89,19 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
         return tenon_error_set(err, TENON_EINVAL, "tenon_torch_view(): argument '%s' is NULL", out ? "dims" : "out");
     const tenon__torch_api *api = block->api;
     tenon__torch_handle handle = block->handle;
-    int64_t ndim, *shape, *strides;
+    int64_t ndim, *shape, *strides, bytes;
     int32_t dtype, device_type, device_index;
     void *data;
-    if (api->get_device_type(handle, &device_type) || api->get_device_index(handle, &device_index) ||
-        api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) || api->get_sizes(handle, &shape) ||
-        api->get_strides(handle, &strides) || api->get_data(handle, &data))
+    /* Before torch is asked, which warns of a fake tensor's address, and below 2.13 writes to stderr. */
+    if (block->is_subclass && reason_of(block, true))
+        return no_memory(block, err);
+    /* oneDNN's tensors have an address, but no storage: what lies there is in an order of their own. */
+    if (api->get_storage_size(handle, &bytes) || api->get_device_type(handle, &device_type) ||
+        api->get_device_index(handle, &device_index) || api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) ||
+        api->get_sizes(handle, &shape) || api->get_strides(handle, &strides) || api->get_data(handle, &data))
         return no_memory(block, err);
     if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
-        return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here",
-                               (int)dtype);
+        return no_dtype(block, dtype, err);
     if (ndim > TENON_MAX_NDIM)
         return tenon_error_set(err, TENON_ESHAPE, "tenon_torch_view(): it has %lld dimensions, and %d are the most",
                                (long long)ndim, TENON_MAX_NDIM);

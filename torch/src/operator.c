@@ -83,22 +83,6 @@ static bool read_type(PyObject *argument, tenon__torch_type *out)
     return good;
 }
 
-static bool read_ints(PyObject *object, tenon_torch_value *out)
-{
-    Py_ssize_t count = PyList_Size(object);
-    int64_t *items = malloc((size_t)count * sizeof *items + 1);
-    bool good = items;
-    for (Py_ssize_t i = 0; good && i < count; i++) {
-        items[i] = PyLong_AsLongLong(PyList_GetItem(object, i));
-        good = items[i] != -1 || !PyErr_Occurred();
-    }
-    if (!good)
-        free(items);
-    else
-        *out = tenon_torch_list(TENON_TORCH_INTS, items, count);
-    return good;
-}
-
 /* The default of a parameter, in C; where that cannot be, Python will fill it in. Never fails. */
 static void read_default(PyObject *object, const tenon__torch_type *type, tenon_torch_value *out)
 {
@@ -114,10 +98,10 @@ static void read_default(PyObject *object, const tenon__torch_type *type, tenon_
         *out = tenon_torch_float(PyFloat_AsDouble(object));
     else if (object && PyLong_Check(object) && type->base != TENON__TORCH_DTYPE && type->base != TENON__TORCH_LAYOUT)
         *out = tenon_torch_int(PyLong_AsLongLong(object));
-    else if (!object || !PyList_Check(object) || type->base != TENON__TORCH_INT || !read_ints(object, out))
-        *out = tenon_torch_value_of(TENON_TORCH_DEFAULT);
+    else if (object && PyList_Check(object) && type->base != TENON__TORCH_TENSOR && type->base < TENON__TORCH_STR)
+        tenon__torch_take_numbers(object, type->base, out);
     if (PyErr_Occurred()) {
-        *out = tenon_torch_value_of(TENON_TORCH_DEFAULT);
+        tenon_torch_value_release(out);
         PyErr_Clear();
     }
 }
@@ -190,10 +174,8 @@ static bool read_schema(PyObject *schema, tenon_torch_op *op)
 static void forget(tenon_torch_op *op)
 {
     for (size_t i = 0; op->params && i < op->nparams; i++) {
-        const tenon_torch_value *value = &op->params[i].value;
         free(op->params[i].name);
-        if (value->kind == TENON_TORCH_STR || value->kind == TENON_TORCH_INTS)
-            free((void *)(uintptr_t)value->as.list.data);
+        tenon_torch_value_release(&op->params[i].value);
     }
     free(op->params);
     free(op->results);

@@ -21,8 +21,11 @@ enum { TENON__TORCH_DTYPES = 64 };
 typedef struct tenon__torch_api {
     tenon_torch_report report;
     tenon__py_interp *interp;  /* where torch was imported: it lives in one interpreter only */
-    PyTypeObject *tensor_type; /* torch.Tensor */
     PyObject *module;          /* torch */
+    PyTypeObject *tensor_type; /* torch.Tensor */
+    PyObject *function_name;   /* "__torch_function__" */
+    PyObject *no_function;     /* the one of classes that want none: parameters, fake tensors */
+    PyObject *mode_enabled;    /* whether a TorchFunctionMode is active */
 
     /* Tier 2, or NULL. */
     int32_t (*from_pyobject)(void *object, tenon__torch_handle *out);
@@ -39,6 +42,7 @@ typedef struct tenon__torch_api {
     int32_t (*get_device_type)(tenon__torch_handle handle, int32_t *out);
     int32_t (*get_device_index)(tenon__torch_handle handle, int32_t *out);
     int32_t (*get_data)(tenon__torch_handle handle, void **out);
+    int32_t (*get_storage_size)(tenon__torch_handle handle, int64_t *out);
     int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
                              int32_t device_type, int32_t device_index, tenon__torch_handle *out);
 
@@ -92,7 +96,9 @@ typedef struct tenon__torch_block {
     tenon__torch_handle handle;
     const tenon__torch_api *api;
     _Atomic int64_t count;
-    uintptr_t tag;
+    uint32_t tag;
+    bool is_subclass; /* it came as an object of one */
+    bool overrides;   /* and that has a __torch_function__ */
 } tenon__torch_block;
 
 enum { TENON__TORCH_BLOCK = 64 };
@@ -158,6 +164,9 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
                                       tenon_torch_value *results, tenon_error *err);
 tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torch_value *args,
                                       tenon_torch_value *results, tenon_error *err);
+
+/* A list of ints, floats or bools of Python's in memory of its own. False with an exception. */
+bool tenon__torch_take_numbers(PyObject *list, tenon__torch_base base, tenon_torch_value *out);
 
 /* ------------------------------------------------------------------------------------------------------------ errors */
 

@@ -17,6 +17,9 @@ calls = [
     ("aten::sum", "dim_IntList", (x, ("ints", 1))),
     ("aten::index", "Tensor", (x, ("tensors", None, torch.tensor([0])))),
     ("aten::mul", "Tensor", (x, torch.ones(7))),
+    ("aten::size", "", (x,)),
+    ("aten::item", "", (torch.tensor(3j),)),
+    ("aten::mul", "Tensor", (x.as_subclass(type("Tagged", (torch.Tensor,), {})), x)),
     ("aten::nonsense", "", ()),
 ]
 for _ in range(int(sys.argv[2])):

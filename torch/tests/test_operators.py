@@ -55,6 +55,16 @@ CASES = {
         lambda x: call("aten::clone", "", x.reshape(1, 2, 3, 1), "channels_last"),
         lambda x: x.reshape(1, 2, 3, 1).clone(memory_format=torch.channels_last),
     ),
+    "a complex Scalar": (lambda x: call("aten::mul", "Scalar", x, 2j), lambda x: x * 2j),
+    "bools": (
+        lambda x: call(
+            "aten::native_layer_norm_backward", "", x, x, ("ints", 3), x[:, :1], x[:, 1:2], None, None,
+            ("bools", True, False, False),
+        ),
+        lambda x: torch.ops.aten.native_layer_norm_backward(
+            x, x, [3], x[:, :1], x[:, 1:2], None, None, [True, False, False]
+        )[0],
+    ),
     "floats": (
         lambda x: call("aten::upsample_nearest2d", "vec", x.reshape(1, 1, 2, 3), None, ("floats", 2.0, 2.0)),
         lambda x: torch.nn.functional.interpolate(x.reshape(1, 1, 2, 3), scale_factor=2),
@@ -79,10 +89,12 @@ def test_results(x):
     parts = call("aten::split", "Tensor", x, 1)
     assert [part.tolist() for part in parts] == [part.tolist() for part in x.split(1)]
     assert call("aten::size", "int", x, 1) == 3
+    assert call("aten::size", "", x) == [2, 3] and call("aten::stride", "", x[0, 0]) == []
     assert call("aten::is_conj", "", x) is False
     assert call("aten::equal", "", x, x) is True
     assert call("aten::item", "", torch.tensor(2.5)) == 2.5
     assert call("aten::item", "", torch.tensor(2)) == 2
+    assert call("aten::item", "", torch.tensor(3 + 2j)) == 3 + 2j
     assert call("aten::q_scale", "", torch.quantize_per_tensor(x, 0.5, 0, torch.qint8)) == 0.5
     assert call("aten::topk", "", x, 2).shape == (2, 2)  # the second is dropped
     assert probe.call("aten::topk", "", (x, 2), 0) == ()
@@ -168,7 +180,7 @@ def test_a_python_operators_exception(x):
             raise KeyError("no such thing")
 
         library.impl("fail", fail, "CPU")
-        with pytest.raises(RuntimeError, match="no such thing"):
+        with pytest.raises(RuntimeError, match="KeyError: 'no such thing'"):
             call("tenon_sad::fail", "", x)
     assert torch.equal(call("aten::neg", "", x), -x)
 
@@ -186,3 +198,43 @@ def test_modes_and_subclasses_are_honoured(x):
     with Watch():
         call("aten::mul", "Tensor", x, x)
     assert "aten.mul.Tensor" in seen
+
+
+class Tagged(torch.Tensor):
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        cls.seen.append(str(function))
+        return super().__torch_function__(function, types, args, kwargs)
+
+
+# By torch's C functions, where it has them, and through Python, because of a Scalar.
+@pytest.mark.parametrize("name", ["mul", "add"])
+def test_torch_function_is_asked_whatever_the_operator(name, x):
+    tagged = x.as_subclass(Tagged)
+    for args in ((tagged, x), (x, tagged)):
+        Tagged.seen.clear()
+        assert type(call(f"aten::{name}", "Tensor", *args)) is Tagged
+        assert Tagged.seen == [f"aten.{name}.Tensor"]
+    assert type(call("aten::cat", "", ("tensors", x, tagged))) is Tagged
+    probe.unlocked(f"aten::{name}", "Tensor")
+    with pytest.raises(RuntimeError, match="does not hold the interpreter's lock"):
+        call(f"aten::{name}", "Tensor", tagged, x, unlocked=1)
+    assert type(call(f"aten::{name}", "Tensor", torch.nn.Parameter(x), x)) is torch.Tensor
+
+
+@pytest.mark.parametrize("name", ["mul", "add"])
+def test_a_torch_function_mode_is_asked_whatever_the_operator(name, x):
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        call(f"aten::{name}", "Tensor", x, x)
+    assert seen == [f"aten.{name}.Tensor"]

@@ -98,3 +98,29 @@ del x
 probe.release_elsewhere(handle)
 """)
     assert (end.returncode, end.stdout.strip()) == (0, "gone"), end
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="interpreters have locks of their own from 3.12 on")
+def test_another_interpreter_may_release_but_not_have_it():
+    end = run_apart("""
+import sys, torch, tenon_torch_probe as probe
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+x = torch.ones(3)
+uses, handle = x._use_count(), probe.take(x)
+other = interpreters.create()
+interpreters.run_string(other, f'''
+import sys; sys.path[:] = {sys.path}
+import tenon_torch_probe as probe
+try:
+    probe.give({handle})
+except RuntimeError as error:
+    print(error, flush=True)
+probe.release({handle})
+''')
+probe.release(probe.take(x))  # gives back what the other interpreter left
+assert x._use_count() == uses
+""")
+    assert end.returncode == 0 and "torch was imported in another interpreter" in end.stdout, end

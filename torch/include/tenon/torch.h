@@ -58,7 +58,7 @@ TENON_NODISCARD int tenon_torch_import(struct _object *object, tenon_torch **out
 
 /* Give a new reference to the tensor's Python object: the very same while it lives, also where only C holds it.
  *
- * Returns:   0, or -1 with an exception. */
+ * Returns:   0, or -1 with an exception: a RuntimeError in an interpreter that is not torch's. */
 TENON_NODISCARD int tenon_torch_export(tenon_torch *tensor, struct _object **out);
 
 /* Add a count and return `tensor`. NULL, and a handle that was released, give NULL. */
@@ -80,7 +80,8 @@ int64_t tenon_torch_leaked(void);
  * while a count is held and nobody resizes the tensor or replaces its memory; autograd does not see what is written.
  *
  * Errors:    TENON_EINVAL (released), TENON_EDTYPE, TENON_EDEVICE, TENON_ELAYOUT: it has no plain memory (meta, fake,
- * sparse, inside torch.vmap, conjugated, …; the message says which), and those of tenon_view_init. */
+ * sparse, oneDNN's, inside torch.vmap, conjugated, freed, …; with the lock, the message says which), and those of
+ * tenon_view_init. */
 TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err);
 
 /* ------------------------------------------------------------------------------------------------------- new tensors */
@@ -88,8 +89,8 @@ TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *o
 /* Make a tensor in torch's own memory, in C order, not filled.
  *
  * Release:   tenon_torch_release(*out).
- * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EDTYPE, TENON_EDEVICE (torch has none such), TENON_EFAILED (torch's own;
- * out of memory is one of these). */
+ * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EDTYPE, TENON_EDEVICE (a device type that this torch does not have),
+ * TENON_EFAILED (torch's own: out of memory, no GPU). */
 TENON_NODISCARD tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t ndim,
                                                const int64_t *shape, tenon_torch **out, tenon_error *err);
 
@@ -116,7 +117,9 @@ enum {
     TENON_TORCH_DEVICE = 8,
     TENON_TORCH_INTS = 9,
     TENON_TORCH_FLOATS = 10,
-    TENON_TORCH_TENSORS = 11 /* a NULL among them is None */
+    TENON_TORCH_TENSORS = 11, /* a NULL among them is None */
+    TENON_TORCH_BOOLS = 12,
+    TENON_TORCH_COMPLEX = 13 /* for a Scalar */
 };
 
 typedef struct tenon_torch_value {
@@ -126,10 +129,11 @@ typedef struct tenon_torch_value {
         tenon_torch *tensor;
         int64_t integer; /* int, bool */
         double number;
+        double pair[2]; /* a complex number: real part, imaginary part */
         tenon_dtype dtype;
         tenon_device device;
         struct {
-            const void *data; /* int64_t, double, tenon_torch *, or the text, ended by 0 */
+            const void *data; /* int64_t, double, bool, tenon_torch *, or the text, ended by 0 */
             int64_t length;
         } list;
     } as;
@@ -147,12 +151,14 @@ TENON_NODISCARD tenon_status tenon_torch_find(const char *name, const char *over
                                               tenon_error *err);
 
 /* Whether it can be called without the lock here: torch's C functions carry neither Scalar (aten::add's alpha) nor
- * layout; such operators go through Python. */
+ * layout, nor lists of numbers as results; such operators go through Python. So does a call with a tensor whose class
+ * has a __torch_function__, whatever the operator. */
 bool tenon_torch_unlocked(const tenon_torch_op *op);
 
-/* Call it: autograd records, modes and subclasses are honoured, as for a call in Python. `args` are in the order of the
- * schema, keyword-only ones too; what is missing takes its default. `results` has room for as many as the operator
- * returns, or for fewer: the others are dropped.
+/* Call it: autograd records, modes and subclasses are honoured, as for a call in Python; but a thread without the lock
+ * cannot ask a TorchFunctionMode. `args` are in the order of the schema, keyword-only ones too; what is missing takes
+ * its default, as an argument must for which there is no kind (a Generator). `results` has room for as many as the
+ * operator returns, or for fewer: the others are dropped.
  *
  * Ownership: takes no argument; each result for tenon_torch_value_release, or for tenon_torch_release where a tensor.
  * Threads:   any; torch itself may wait for the lock where Python's code is part of the work (hooks, subclasses).
@@ -205,7 +211,15 @@ static inline tenon_torch_value tenon_torch_bool(bool truth)
     return value;
 }
 
-/* `data` stays the caller's: a text, int64_t, double or tenon_torch *, as the kind says. */
+static inline tenon_torch_value tenon_torch_complex(double real, double imaginary)
+{
+    tenon_torch_value value = tenon_torch_value_of(TENON_TORCH_COMPLEX);
+    value.as.pair[0] = real;
+    value.as.pair[1] = imaginary;
+    return value;
+}
+
+/* `data` stays the caller's: a text, int64_t, double, bool or tenon_torch *, as the kind says. */
 static inline tenon_torch_value tenon_torch_list(int32_t kind, const void *data, int64_t length)
 {
     tenon_torch_value value = tenon_torch_value_of(kind);

@@ -344,7 +344,8 @@ static tenon_torch *take_tensor(arguments *a, PyObject *object)
     return a->tensors[a->ntensors++];
 }
 
-/* ("dtype", "f32"), ("device", type, id), ("tensors", …), ("ints", …), ("floats", …), ("handle", number) */
+/* ("dtype", "f32"), ("device", type, id), ("tensors", …), ("ints", …), ("floats", …), ("bools", …), ("handle", number),
+ * ("long",): ints, many more than there are */
 static int read_tuple(arguments *a, size_t index, PyObject *object)
 {
     tenon_torch_value *value = &a->values[index];
@@ -377,12 +378,17 @@ static int read_tuple(arguments *a, size_t index, PyObject *object)
     a->lists[index] = items;
     if (!items)
         return PyErr_NoMemory(), -1;
-    int32_t kind = word[0] == 'i' ? TENON_TORCH_INTS : word[0] == 'f' ? TENON_TORCH_FLOATS : TENON_TORCH_TENSORS;
-    *value = tenon_torch_list(kind, items, count);
+    int32_t kind = word[0] == 'i' || word[0] == 'l' ? TENON_TORCH_INTS
+                   : word[0] == 'f'                 ? TENON_TORCH_FLOATS
+                   : word[0] == 'b'                 ? TENON_TORCH_BOOLS
+                                                    : TENON_TORCH_TENSORS;
+    *value = tenon_torch_list(kind, items, word[0] == 'l' ? INT64_MAX / 2 : count);
     for (int64_t i = 0; i < count; i++) {
         PyObject *item = PyTuple_GetItem(object, (Py_ssize_t)i + 1);
         if (kind == TENON_TORCH_INTS)
             items[i].integer = PyLong_AsLongLong(item);
+        else if (kind == TENON_TORCH_BOOLS)
+            ((bool *)items)[i] = item == Py_True;
         else if (kind == TENON_TORCH_FLOATS)
             items[i].number = PyFloat_AsDouble(item);
         else
@@ -404,6 +410,8 @@ static int read_argument(arguments *a, size_t index, PyObject *object)
         *value = tenon_torch_int(PyLong_AsLongLong(object));
     } else if (PyFloat_Check(object)) {
         *value = tenon_torch_float(PyFloat_AsDouble(object));
+    } else if (PyComplex_Check(object)) {
+        *value = tenon_torch_complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object));
     } else if (PyUnicode_Check(object)) {
         *value = tenon_torch_str(PyUnicode_AsUTF8AndSize(object, NULL));
     } else if (PyTuple_Check(object)) {
@@ -428,6 +436,12 @@ static PyObject *result_object(tenon_torch_value *value)
             if (tenon_torch_export(items[i], &item) == 0)
                 PyList_SetItem(out, (Py_ssize_t)i, item);
         }
+    } else if (value->kind == TENON_TORCH_INTS) {
+        out = PyList_New((Py_ssize_t)value->as.list.length);
+        for (int64_t i = 0; out && i < value->as.list.length; i++)
+            PyList_SetItem(out, (Py_ssize_t)i, PyLong_FromLongLong(((const int64_t *)value->as.list.data)[i]));
+    } else if (value->kind == TENON_TORCH_COMPLEX) {
+        out = PyComplex_FromDoubles(value->as.pair[0], value->as.pair[1]);
     } else if (value->kind == TENON_TORCH_INT) {
         out = PyLong_FromLongLong(value->as.integer);
     } else if (value->kind == TENON_TORCH_FLOAT) {
@@ -536,9 +550,15 @@ static PyMethodDef methods[] = {{"info", probe_info, METH_NOARGS, NULL},
                                 {"square_plus", probe_square_plus, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
 
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tenon_torch_probe", NULL, 0, methods, NULL, NULL, NULL, NULL};
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+    {0, NULL}};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tenon_torch_probe", NULL, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_tenon_torch_probe(void)
 {
-    return PyModule_Create(&definition);
+    return PyModuleDef_Init(&definition);
 }
