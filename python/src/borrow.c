@@ -65,6 +65,15 @@ static int no_array(PyObject *object)
                               "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
 }
 
+/* JAX's arrays on a GPU have a buffer function, which takes its time to refuse. So the way of the last one is taken; the
+ * other one works too. */
+static _Atomic bool jax_is_far;
+
+static bool is_near_jax(PyObject *object)
+{
+    return Py_TYPE(object) == tenon__py_jax_array && !atomic_load_explicit(&jax_is_far, memory_order_relaxed);
+}
+
 /* `why_no_buffer` is what the buffer function said where it was asked already, else NULL. */
 static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, PyObject *why_no_buffer,
                     tenon_py_borrowed *out)
@@ -74,10 +83,13 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
     if (ways & TENON__PY_TABLE)
         result = tenon__py_borrow_table(object, kind, stream, out);
     bool asked = why_no_buffer;
-    if (result == 1 && (ways & TENON__PY_BUFFER) && !asked)
+    bool is_jax = Py_TYPE(object) == tenon__py_jax_array;
+    if (result == 1 && (ways & TENON__PY_BUFFER) && !asked && (!is_jax || is_near_jax(object)))
         result = tenon__py_borrow_buffer(object, ways & TENON__PY_DLPACK ? &why_no_buffer : NULL, out);
     if (result == 1 && (ways & TENON__PY_DLPACK))
         result = tenon__py_borrow_dlpack(object, kind, stream, out);
+    if (result == 0 && is_jax)
+        jax_is_far = !tenon_device_on_host(out->view.device);
     if (result < 0 && why_no_buffer)
         tenon__py_add_context(why_no_buffer);
     if (!asked)
@@ -146,8 +158,8 @@ int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     bool plain = object && !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
     int result = 1;
     if (plain && tenon__py_peek(object, out))
-        result = 0;
-    else if (plain && Py_TYPE(object) == tenon__py_jax_array)
+        result = out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE) ? 0 : 1;
+    else if (plain && is_near_jax(object))
         result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
     if (result != 0) {
         out->object = NULL;

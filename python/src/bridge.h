@@ -22,6 +22,7 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) tensor_type; /* these are made when first wanted */
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
+    _Atomic(PyObject *) words;      /* what calls of __dlpack__ need */
     struct tenon__py_holder *spare; /* the last holder that was given back, for the next import */
 } tenon__py_interp;
 
@@ -103,6 +104,7 @@ typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
     uint32_t ways;
     int framework;
+    int device_type; /* where all its instances are; TENON_CPU: each is asked */
     const tenon_dl_exchange *table;
     const char *reason;
 } tenon__py_kind;
@@ -137,6 +139,8 @@ extern _Atomic(PyTypeObject *) tenon__py_jax_array;
 int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
 /* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
 int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* What the object's __dlpack_device__ says, TENON_CPU where it has none; -1 with an exception. */
+int tenon__py_device_type(PyObject *object);
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
 int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out);
 

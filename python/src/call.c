@@ -71,15 +71,23 @@ static inline int take_view(tenon__py_frame *f, int32_t i, PyObject *object, ten
     return tenon__py_check_gradient(f->function, param->name, object, &f->flat);
 }
 
-static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object)
+/* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
+static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    bool follow = !tenon_device_on_host(f->device);
-    int status = follow ? tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed)
-                        : tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed);
-    if (status < 0)
-        return not_borrowed(f, param, object);
+    bool first = tenon_device_on_host(f->device);
+    if (peeked && (first || Py_TYPE(f->like) == Py_TYPE(object))) { /* of one framework, so on its one stream */
+        borrowed->flags = TENON_PY_ANY_DEVICE;
+        borrowed->dims = borrowed->inline_dims;
+        borrowed->object = object;
+        Py_INCREF(object);
+    } else {
+        int status = first ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
+                           : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
+        if (status < 0)
+            return not_borrowed(f, param, object);
+    }
     f->held = true;
     if (take_view(f, i, object, borrowed) < 0)
         return -1;
@@ -117,13 +125,14 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
         if (!f->function->signature->params[i].spec)
             continue;
-        if (object && tenon__py_peek(object, borrowed)) {
+        bool peeked = object && tenon__py_peek(object, borrowed);
+        if (peeked && borrowed->view.device.device_type == TENON_CPU) {
             borrowed->object = NULL; /* nothing to hold: the caller does */
             if (take_view(f, i, object, borrowed) < 0)
                 return -1;
             if (!f->like)
                 f->like = object;
-        } else if (!take_nothing(f, i, object) && take_tensor(f, i, object) < 0) {
+        } else if (!take_nothing(f, i, object) && take_tensor(f, i, object, peeked) < 0) {
             return -1;
         }
     }

@@ -174,6 +174,7 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
+        Py_XDECREF(atomic_load(&interp->words));
     }
 }
 

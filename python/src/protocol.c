@@ -149,49 +149,73 @@ static int rejected_keyword(PyObject *method, const bool *given)
     return rejected;
 }
 
-/* Leave out a keyword, or all of them. The pending exception is dropped; -1 with another one. */
-static int leave_out(int rejected, PyObject *keywords, bool *given)
+/* What each call needs, made once for an interpreter. */
+enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES };
+
+/* One of them, borrowed, or NULL with an exception. */
+static PyObject *word(int index)
 {
-    PyErr_Clear();
-    for (int i = 0; i < NKEYWORDS; i++) {
-        if ((i != rejected && rejected != NKEYWORDS) || !given[i])
-            continue;
-        given[i] = false;
-        if (PyDict_DelItemString(keywords, keyword_names[i]) < 0)
-            return -1;
+    tenon__py_interp *interp = tenon__py_here();
+    PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
+    if (interp && !words) {
+        PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
+                                       PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR,
+                                       "copy", "max_version", "copy", "max_version", "stream");
+        if (made && atomic_compare_exchange_strong(&interp->words, &words, made))
+            words = made;
+        else
+            Py_XDECREF(made);
     }
-    return 0;
+    return words ? PyTuple_GetItem(words, index) : NULL;
 }
 
-/* obj.__dlpack__ with the keywords that its signature has. */
+/* obj.__dlpack__ with those keywords. */
+static PyObject *call_given(PyObject *method, PyObject *stream, const bool *given)
+{
+    PyObject *values[NKEYWORDS] = {Py_False, word(WORD_VERSION), stream};
+    PyObject *arguments = values[MAX_VERSION] ? PyTuple_New(0) : NULL;
+    PyObject *keywords = arguments ? PyDict_New() : NULL;
+    bool complete = keywords;
+    for (int i = 0; complete && i < NKEYWORDS; i++)
+        complete = !given[i] || PyDict_SetItemString(keywords, keyword_names[i], values[i]) == 0;
+    PyObject *result = complete ? PyObject_Call(method, arguments, keywords) : NULL;
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+/* obj.__dlpack__ with the keywords that its signature has: all, then without those that it says it does not have. */
 static PyObject *call(PyObject *object, PyObject *stream)
 {
     bool given[NKEYWORDS] = {true, true, stream != NULL};
-    PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
-    PyObject *arguments = method ? PyTuple_New(0) : NULL;
-    PyObject *keywords =
-        arguments ? Py_BuildValue("{sOs(ii)}", "copy", Py_False, "max_version", TENON_DL_MAJOR, TENON_DL_MINOR) : NULL;
-    PyObject *result = NULL;
-    if (keywords && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0)) {
-        int rejected;
-        do {
-            result = PyObject_Call(method, arguments, keywords);
-            rejected = result ? -1 : rejected_keyword(method, given);
-            bool all = rejected == NKEYWORDS;
-            if (all && !given[COPY] && !given[MAX_VERSION] && !given[STREAM])
-                rejected = -1;
-        } while (rejected >= 0 && leave_out(rejected, keywords, given) == 0);
+    PyObject *values[] = {object, Py_False, word(WORD_VERSION), stream};
+    PyObject *names = word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES);
+    PyObject *result = names ? PyObject_VectorcallMethod(word(WORD_DLPACK), values, 1, names) : NULL;
+    if (result || !names)
+        return result;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *method = PyObject_GetAttr(object, word(WORD_DLPACK));
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    while (method && !result) {
+        int rejected = rejected_keyword(method, given);
+        if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
+            break;
+        for (int i = 0; i < NKEYWORDS; i++)
+            given[i] = given[i] && rejected != i && rejected != NKEYWORDS;
+        PyErr_Clear();
+        result = call_given(method, stream, given);
     }
     Py_XDECREF(method);
-    Py_XDECREF(arguments);
-    Py_XDECREF(keywords);
     return result;
 }
 
 /* The device that the producer names: 1, 0 where it has no __dlpack_device__, -1 with an exception. */
 static int device_of(PyObject *object, tenon_device *out)
 {
-    PyObject *method = PyObject_GetAttrString(object, "__dlpack_device__");
+    PyObject *name = word(WORD_DEVICE);
+    PyObject *method = name ? PyObject_GetAttr(object, name) : NULL;
     if (!method) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError))
             return -1;
@@ -240,10 +264,11 @@ static int not_given(PyObject *object, bool is_torch)
     return -1;
 }
 
-static int ask_capsule(PyObject *object, bool is_torch, intptr_t stream, tenon_py_borrowed *out)
+static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
-    tenon_device device = tenon_device_of(TENON_CPU, 0);
-    if (device_of(object, &device) < 0)
+    bool is_torch = kind->ways & TENON__PY_TORCH;
+    tenon_device device = tenon_device_of(kind->device_type, 0);
+    if (kind->device_type == TENON_CPU && device_of(object, &device) < 0)
         return is_torch ? not_given(object, true) : -1;
     PyObject *argument = stream_argument(device, stream);
     if (!argument && PyErr_Occurred())
@@ -260,12 +285,18 @@ static int ask_capsule(PyObject *object, bool is_torch, intptr_t stream, tenon_p
     return result;
 }
 
+int tenon__py_device_type(PyObject *object)
+{
+    tenon_device device = tenon_device_of(TENON_CPU, 0);
+    return device_of(object, &device) < 0 ? -1 : device.device_type;
+}
+
 int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
     if (!(kind->ways & TENON__PY_TORCH))
-        return ask_capsule(object, false, stream, out);
+        return ask_capsule(object, kind, stream, out);
     PyObject *alias = tenon__py_torch_alias(object);
-    int result = alias ? ask_capsule(alias, true, stream, out) : -1;
+    int result = alias ? ask_capsule(alias, kind, stream, out) : -1;
     Py_XDECREF(alias); /* what came out of it holds the memory */
     return result;
 }

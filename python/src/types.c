@@ -37,6 +37,7 @@ static void remember(const tenon__py_kind *kind)
             i = (i + 1) % TABLE_SIZE;
         table[i].ways = kind->ways;
         table[i].framework = kind->framework;
+        table[i].device_type = kind->device_type;
         table[i].table = kind->table;
         table[i].reason = kind->reason;
         Py_INCREF((PyObject *)type);
@@ -226,6 +227,7 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
     PyTypeObject *type = Py_TYPE(object);
     atomic_init(&kind->type, type);
     kind->ways = 0;
+    kind->device_type = TENON_CPU;
     kind->table = NULL;
     kind->reason = NULL;
     if (tenon__py_is_tensor(object)) {
@@ -268,6 +270,8 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         kind->ways |= TENON__PY_DLPACK;
     if (found)
         Py_DECREF(method);
+    if (on_devices && (kind->ways & TENON__PY_DLPACK) && (kind->device_type = tenon__py_device_type(object)) < 0)
+        return -1;
     if ((kind->ways | TENON__PY_TORCH) == TENON__PY_TORCH)
         kind->ways |= TENON__PY_INTERFACE;
     if (is_immutable(type, kind->ways))
