@@ -133,7 +133,7 @@ static bool overrides(const tenon__torch_api *api, PyObject *object)
 /* Before 2.14: a handle in a capsule without a name. */
 static tenon__torch_handle handle_of(const tenon__torch_api *api, PyObject *object)
 {
-    PyObject *capsule = PyObject_CallFunctionObjArgs(api->handle_of, object, NULL);
+    PyObject *capsule = PyObject_Vectorcall(api->handle_of, &object, 1, NULL);
     void *handle = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     Py_XDECREF(capsule);
     return handle;
@@ -142,7 +142,7 @@ static tenon__torch_handle handle_of(const tenon__torch_api *api, PyObject *obje
 static PyObject *object_of(const tenon__torch_api *api, tenon__torch_handle handle)
 {
     PyObject *capsule = PyCapsule_New(handle, NULL, NULL);
-    PyObject *object = capsule ? PyObject_CallFunctionObjArgs(api->object_of, capsule, NULL) : NULL;
+    PyObject *object = capsule ? PyObject_Vectorcall(api->object_of, &capsule, 1, NULL) : NULL;
     Py_XDECREF(capsule);
     return object;
 }
