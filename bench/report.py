@@ -81,12 +81,13 @@ Written by `make bench`; `make bench-check` compares it with [targets.toml](../b
 ![Tenon beside its peers](benchmarks.svg)
 
 ## How it is counted
-- Nanoseconds for one call from Python, by the loop of `timeit` with local names. **Nothing is subtracted**: the loop and
-  the call itself are in every figure and in every ratio; the row *empty call* says how much they are.
-- A sample is some milliseconds of calls; all contenders of a row take turns in one process, in an order that rotates, so
-  that drift hits all alike; each has arrays of its own. A figure is the least of the samples, `+n %` how much longer the
-  median one took.
-- Arrays have six f32 elements unless a row says more. Every answer is compared with the expected one before it is timed.
+- Nanoseconds for one call from Python, by the loop of `timeit` with local names. **Nothing is subtracted**: the loop
+  and the call itself are in every figure and in every ratio; the row *empty call* says how much they are.
+- A sample is some milliseconds of calls; all contenders of a row take turns in one process, in an order that rotates,
+  so that drift hits all alike; each has arrays of its own. A figure is the least of the samples, `+n %` how much
+  longer the median one took.
+- Arrays have six f32 elements unless a row says more. Every answer is compared with the expected one before it is
+  timed.
 - *limit* is hand-written C that checks nothing; *C by hand* an extension with the checks of a careful author. Tenon's
   rows are its safe functions, all checks on; *abi3* is its build for every Python from 3.12 on.
 - "refuses" means that the contender raised an exception for this producer; an empty cell, that it has no such way.

@@ -322,9 +322,13 @@ class _Operator:
     def register_gradients(self, library: Any) -> None:
         """As torch.library.register_autograd does, and what that would lose or fail at is said."""
         torch, forward_ad = torch_module(), torch_module().autograd.forward_ad
-        info = torch._library.autograd.Info(self.backward, self.setup)
-        record = torch._library.autograd.make_autograd_impl(self.op, info)
-        in_functorch = torch._C._are_functorch_transforms_active
+        try:
+            info = torch._library.autograd.Info(self.backward, self.setup)
+            record = torch._library.autograd.make_autograd_impl(self.op, info)
+            in_functorch = torch._C._are_functorch_transforms_active
+        except AttributeError:  # a torch that has moved them
+            torch.library.register_autograd(self.path, self.backward, setup_context=self.setup, lib=library)
+            return
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             if forward_ad._current_level >= 0:

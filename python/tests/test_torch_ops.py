@@ -415,6 +415,21 @@ def test_gradcheck(ops, compiled):
     check(lambda x, w: ops.weighted(x, w), doubles(4), doubles(4, grad=True))
 
 
+def test_gradients_without_what_torch_keeps_private(kernels, monkeypatch):
+    class Moved:
+        def __getattr__(self, name):
+            if name == "_library":
+                raise AttributeError(name)
+            return getattr(torch, name)
+
+    monkeypatch.setattr("tenon._torch_ops.torch_module", Moved)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ops = tenon.torch_ops(kernels, "tenon_moved", backward=BACKWARD)
+    assert torch.autograd.gradcheck(ops.dot, (doubles(4, grad=True), doubles(4, grad=True)))
+    ops.unload()
+
+
 def test_gradients_with_strides_reach_a_function_that_wants_none(ops):
     x = doubles(2, 3, grad=True)
     ops.affine(x).sum().backward()  # an expanded 1

@@ -6,7 +6,8 @@ namespace nb = nanobind;
 using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The result's framework is part of its type: a function for each.
-template <typename Framework> nb::ndarray<Framework, float, nb::ndim<1>> saxpy(float a, const Vector &x, const Vector &y)
+template <typename Framework>
+nb::ndarray<Framework, float, nb::ndim<1>> saxpy(float a, const Vector &x, const Vector &y)
 {
     if (x.shape(0) != y.shape(0))
         throw nb::value_error("x and y differ in length");
