@@ -77,7 +77,8 @@ static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool pee
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     bool first = tenon_device_on_host(f->device);
-    if (peeked && (first || (f->like && Py_TYPE(f->like) == Py_TYPE(object)))) { /* of one framework, so on its one stream */
+    bool same_stream = first || (f->like && Py_TYPE(f->like) == Py_TYPE(object)); /* a framework has one at a time */
+    if (peeked && same_stream) {
         borrowed->flags = TENON_PY_ANY_DEVICE;
         borrowed->dims = borrowed->inline_dims;
         borrowed->object = object;
