@@ -51,7 +51,8 @@ typedef struct tenon_py_borrowed {
  * producer refused, or gave what cannot be), or the producer's own.
  *
  * What comes in a legacy capsule (DLPack before 1.0, which has no flag for it) counts as writable, unless its framework
- * is known to be immutable.
+ * is known to be immutable. torch's conjugated and negated views are refused; one that is negated and in C order is not
+ * noticed: only torch's private `_neg_view` makes it.
  *
  * Ownership: holds a reference to `object` until tenon_py_unborrow.
  * Threads:   what other threads do to the object's shape and strides does not reach the view; what they do to its
