@@ -104,10 +104,10 @@ defmodule Tenon do
   @doc """
   A tensor of the numbers in nested lists.
 
-  Without `:type` it is `{:f, 32}` where there is a float, `{:c, 64}` where there is a complex number, `{:bool, 8}` for
-  `true` and `false`, else `{:s, 64}`. Integers are taken for floats: for the nearest `{:f, 64}` first, which matters
-  beyond 2^53 and for narrower floats only. `:nan`, `:infinity` and `:neg_infinity` are floats, `{re, im}` is a complex
-  number. What the type cannot hold is an error.
+  Without `:type` it is `{:f, 32}` where there is a float or nothing at all, `{:c, 64}` where there is a complex number,
+  `{:bool, 8}` for `true` and `false`, else `{:s, 64}`. Integers are taken for floats: for the nearest `{:f, 64}` first,
+  which matters beyond 2^53 and for narrower floats only. `:nan`, `:infinity` and `:neg_infinity` are floats, `{re, im}`
+  is a complex number. What the type cannot hold is an error.
 
   ## Examples
 
@@ -215,7 +215,7 @@ defmodule Tenon do
   @spec writable?(Tensor.t()) :: boolean
   def writable?(tensor), do: value!(Nif.writable(tensor))
 
-  @doc "Whether `from_binary/3` had to copy the binary. Raises `Tenon.Error`."
+  @doc "Whether `from_binary/3` copied the binary, as it was told or as it had to. Raises `Tenon.Error`."
   @spec copied?(Tensor.t()) :: boolean
   def copied?(tensor), do: value!(Nif.copied(tensor))
 

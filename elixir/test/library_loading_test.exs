@@ -164,6 +164,15 @@ defmodule Tenon.LibraryLoadingTest do
       assert Tenon.Library.__call__(late, key(functions), {}) == {:ok, 5}
       assert Tenon.Nif.call(late, key(functions), {}) == {:ok, 5}
     end
+
+    test "and the NIF could not be loaded then: a call tries again" do
+      functions = [{"answer() -> int", :auto}]
+      info = %{id: id(functions), otp_app: nil, path: answer!(unique("mended"), 6), functions: functions}
+      code = quote(do: def(__tenon_load__, do: Tenon.Library.__load__(__MODULE__, unquote(Macro.escape(info)))))
+      {:module, late, _, _} = Module.create(new_module(), code, Macro.Env.location(__ENV__))
+      :persistent_term.put({Tenon.Library, late}, %Tenon.Error{reason: {:library, :nif}, message: "not yet"})
+      assert Tenon.Library.__call__(late, key(functions), {}) == {:ok, 6}
+    end
   end
 
   describe "a file that is no library" do
@@ -273,12 +282,18 @@ defmodule Tenon.LibraryLoadingTest do
       end
 
       nx = K.scale(%{__struct__: Nx.Tensor}, 2)
-      IO.inspect(for {:error, error} <- [Tenon.zeros({1}), nx], do: error.reason)
+      IO.inspect(for {:error, error} <- [Tenon.zeros({1}), nx, Tenon.Library.reload(K)], do: error.reason)
       """)
 
-    assert {"[library: :nif, library: :nif]\n", 0} = run.()
+    assert {"[library: :nif, library: :nif, library: :nif]\n", 0} = run.()
     File.ln_s!(Application.app_dir(:tenon, "priv"), Path.join(folder, "priv"))
     assert {"[library: :nx]\n", 0} = run.()
+    # In a folder of another name the application is not found.
+    renamed = folder <> "_renamed"
+    File.rename!(folder, renamed)
+    arguments = ["-pa", Path.join(renamed, "ebin"), Path.join(renamed, "script.exs")]
+    {output, 0} = System.cmd("elixir", arguments, stderr_to_stdout: true)
+    assert output == "[library: :nif, library: :nif, library: :nif]\n"
   end
 
   describe "names" do
@@ -299,6 +314,10 @@ defmodule Tenon.LibraryLoadingTest do
             {"unquote(x: int)", "rename: [unquote: :c_unquote]"}
           ] do
         assert compile_error(path: named!([signature])) =~ hint
+      end
+
+      for name <- [:__tenon_load__, :__info__] do
+        assert compile_error(path: named!(["f()"]), rename: [f: name]) =~ "#{name} cannot be the name"
       end
 
       assert compile_error(path: named!(["Gemm()", "gemm()"])) =~ ~s|rename: ["Gemm": :c_gemm]|
@@ -322,6 +341,24 @@ defmodule Tenon.LibraryLoadingTest do
 
       assert_raise ArgumentError, ~r/a string as :path/, fn -> define!(new_module(), path: :x) end
       assert_raise ArgumentError, ~r/:path is missing/, fn -> define!(new_module(), []) end
+    end
+
+    test "beside another @on_load" do
+      options = [path: named!(["f()"])]
+
+      for first <- [quote(do: use(Tenon.Library, unquote(options))), quote(do: @on_load(:start))] do
+        code =
+          quote(
+            do:
+              (
+                unquote(first)
+                use(Tenon.Library, unquote(options))
+              )
+          )
+
+        error = assert_raise CompileError, fn -> Module.create(new_module(), code, Macro.Env.location(__ENV__)) end
+        assert error.description =~ "needs the @on_load of a module"
+      end
     end
 
     test "twice" do

@@ -110,4 +110,38 @@ defmodule Tenon.LibraryReleaseTest do
     mix!(folder, ["clean"])
     assert File.ls!(Path.join(folder, "priv")) == []
   end
+
+  @tag timeout: 600_000
+  test "headers elsewhere, files of others, and wrong options", %{folder: folder} do
+    File.rm_rf!(Path.join(folder, "c_src"))
+    write!(folder, "native/n.c", @files["c_src/kernels.c"])
+    write!(folder, "native/answer.h", ~s(#include "deep/er.h"\n))
+    write!(folder, "native/deep/er.h", "#define ANSWER 1\n")
+    File.rm_rf!(Path.join(folder, "lib"))
+
+    configure = fn text ->
+      mix = @files["mix.exs"] |> String.replace(~r/, mod: .*|\[mod: .*?\]$/m, "[]")
+      write!(folder, "mix.exs", String.replace(mix, ~s(cflags: ["-O1", "-Werror"]), text))
+    end
+
+    configure.(~s(libraries: [n: ["native/n.c"], m: ["native/n.c"]]))
+    assert mix!(folder, ["compile"]) =~ "priv/n.so"
+    refute mix!(folder, ["compile"]) =~ "priv/n.so"
+    write!(folder, "native/deep/er.h", "#define ANSWER 2\n")
+    assert mix!(folder, ["compile"]) =~ "priv/n.so"
+
+    # Of this name, but not what was built.
+    write!(folder, "priv/m.so", "prebuilt")
+    configure.(~s(libraries: [n: ["native/n.c"]]))
+    mix!(folder, ["compile"])
+    assert File.read!(Path.join(folder, "priv/m.so")) == "prebuilt"
+
+    libraries = [~s(libraries: [n: "a.c"]), ~s(libraries: ["../evil": ["a.c"]])]
+
+    for wrong <- [~s(cflag: ["-O2"]), ~s(cflags: "-O2") | libraries] do
+      configure.(wrong)
+      assert {output, 1} = mix(folder, ["compile"])
+      assert output =~ "** (Mix) tenon: expected [cflags:"
+    end
+  end
 end

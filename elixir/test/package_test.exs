@@ -39,6 +39,26 @@ defmodule Tenon.PackageTest do
     assert text =~ "nif.h"
   end
 
+  test "what was built with other flags is built again" do
+    work = Path.join(System.tmp_dir!(), "tenon_flags_#{System.pid()}")
+    on_exit(fn -> File.rm_rf!(work) end)
+    object = Path.join(work, "obj/error.o")
+    erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
+
+    build = fn flags, sanitize ->
+      env = [{"MIX_APP_PATH", work}, {"ERTS_INCLUDE", erts}, {"CFLAGS", flags}, {"SANITIZE", sanitize}]
+      assert {"", 0} = System.cmd("make", ["-s", object], cd: @root, env: env, stderr_to_stdout: true)
+      File.read!(object)
+    end
+
+    flags = ~S(-O1 -DNAME='"x y"')
+    build.(flags, nil)
+    File.write!(object, "as it was")
+    assert build.(flags, nil) == "as it was"
+    refute build.("-O1", nil) =~ "__asan"
+    assert build.("-O1", "address") =~ "__asan"
+  end
+
   test "the library shows nothing but its entry" do
     library = Application.app_dir(:tenon, "priv/tenon_nif.so")
     {text, 0} = System.cmd("nm", ["-D", "--defined-only", library])

@@ -36,8 +36,9 @@ defmodule Tenon.Library do
   `?` behind a type takes nil. Defaults become defaults; parameters behind a `*` come last, as a keyword list. A function
   gives `:ok`, `{:ok, result}` or `{:ok, {result, …}}`, and `{:error, %Tenon.Error{}}` where the arguments do not fit
   (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), where it fails (`{:failed, :einval}`) or
-  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises. Messages
-  speak of types as the signature does: its `i64` is `{:s, 64}`.
+  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises. An unknown
+  or missing option raises `ArgumentError` in both. Messages speak of types as the signature does: its `i64` is
+  `{:s, 64}`.
 
   ## Loading
   The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
@@ -109,15 +110,15 @@ defmodule Tenon.Library do
   def __bang__(:ok), do: :ok
   def __bang__({:error, error}), do: raise(error)
 
-  # Opening failed, or was not possible when the module was loaded: at the boot of a release modules that are loaded
-  # later are ready earlier.
+  # Opening failed. Where Tenon's own NIF was the reason it may be there now: at the boot of a release modules that are
+  # loaded later are ready earlier.
   defp call_unbound(module, key, arguments) do
-    with nil <- :persistent_term.get({__MODULE__, module}, nil),
-         :ok <- module.__tenon_load__(),
-         nil <- :persistent_term.get({__MODULE__, module}, nil) do
-      __call__(module, key, arguments)
-    else
-      error -> {:error, error}
+    case failure(module) do
+      %Tenon.Error{reason: {:library, why}} = error when why != :nif ->
+        {:error, error}
+
+      _ ->
+        with :ok <- reload(module), do: __call__(module, key, arguments)
     end
   end
 
@@ -168,12 +169,10 @@ defmodule Tenon.Library do
   @spec reload(module()) :: :ok | {:error, Exception.t()}
   def reload(module) do
     module.__tenon_load__()
-
-    case :persistent_term.get({__MODULE__, module}, nil) do
-      nil -> :ok
-      error -> {:error, error}
-    end
+    with %Tenon.Error{} = error <- failure(module), do: {:error, error}, else: (nil -> :ok)
   end
+
+  defp failure(module), do: :persistent_term.get({__MODULE__, module}, nil)
 
   # As an on_load function it may not fail: that would stop a release at boot.
   @doc false
@@ -182,8 +181,7 @@ defmodule Tenon.Library do
 
     case open(module, info) do
       {:error, error} -> :persistent_term.put(key, error)
-      :ok -> if :persistent_term.get(key, nil), do: :persistent_term.erase(key)
-      :later -> :ok
+      :ok -> if failure(module), do: :persistent_term.erase(key)
     end
 
     :ok
@@ -192,15 +190,9 @@ defmodule Tenon.Library do
   defp open(module, info) do
     Nif.library_open(module, {info.id, run_path(info), info.functions})
   rescue
-    error in UndefinedFunctionError ->
-      if error.module == Nif, do: :later, else: not_opened(error)
-
     error ->
-      not_opened(error)
-  end
-
-  defp not_opened(error) do
-    {:error, %Tenon.Error{reason: {:library, :unreadable}, message: Exception.message(error)}}
+      why = if match?(%UndefinedFunctionError{module: Nif}, error), do: :nif, else: :unreadable
+      {:error, %Tenon.Error{reason: {:library, why}, message: Exception.message(error)}}
   end
 
   defp run_path(%{otp_app: nil, path: path}), do: path
@@ -212,6 +204,13 @@ defmodule Tenon.Library do
 
   @doc false
   def __compile__(opts, env) do
+    if Module.get_attribute(env.module, :on_load, []) != [] do
+      fail(
+        env,
+        "use Tenon.Library needs the @on_load of a module: one library for each, and none with its own @on_load"
+      )
+    end
+
     check!(opts, Keyword.keyword?(opts), "a keyword list of options")
     unknown = Keyword.keys(opts) -- @options
     if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown options #{inspect(unknown)}")
@@ -337,7 +336,7 @@ defmodule Tenon.Library do
   defp elixir_name(name, names, rename, env) do
     renamed = to_string(Keyword.get(rename, String.to_atom(name), name))
 
-    if renamed in @impossible or not (renamed =~ ~r/^[a-z_]\w*$/) do
+    if renamed in @impossible or String.starts_with?(renamed, "__") or not (renamed =~ ~r/^[a-z_]\w*$/) do
       fail(
         env,
         "#{renamed} cannot be the name of a function in Elixir; choose one with " <>

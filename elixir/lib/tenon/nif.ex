@@ -8,12 +8,18 @@ defmodule Tenon.Nif do
   # would stop a release at boot. In an upgrade it may fail, and the code before it stays.
   @doc false
   def load do
-    path = :tenon |> Application.app_dir("priv/tenon_nif")
-
-    with {:error, {_, why}} = error <- :erlang.load_nif(String.to_charlist(path), 0) do
+    with {:error, why} <- load_nif() do
       :persistent_term.put(__MODULE__, "the NIF of Tenon cannot be loaded: #{why}")
-      if :erlang.module_loaded(__MODULE__), do: error, else: :ok
+      if :erlang.module_loaded(__MODULE__), do: {:error, why}, else: :ok
     end
+  end
+
+  defp load_nif do
+    path = Application.app_dir(:tenon, "priv/tenon_nif")
+    with {:error, {_, why}} <- :erlang.load_nif(String.to_charlist(path), 0), do: {:error, why}
+  rescue
+    # The application's folder has another name, or is not there.
+    error in ArgumentError -> {:error, Exception.message(error)}
   end
 
   def from_binary(_binary, _part, _type, _shape, _copy), do: missing()

@@ -62,9 +62,7 @@ defmodule Tenon.Upgrade do
     old = version()
     unless File.exists?(path <> ".so"), do: File.cp!(Application.app_dir(:tenon, "priv/tenon_nif.so"), path <> ".so")
 
-    source =
-      String.replace(File.read!(@nif_source), ~s|:tenon \|> Application.app_dir("priv/tenon_nif")|, inspect(path))
-
+    source = String.replace(File.read!(@nif_source), ~s|Application.app_dir(:tenon, "priv/tenon_nif")|, inspect(path))
     Code.compiler_options(ignore_module_conflict: true)
     Code.compile_string(source)
     old

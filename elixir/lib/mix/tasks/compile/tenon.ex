@@ -18,8 +18,9 @@ defmodule Mix.Tasks.Compile.Tenon do
     * `:ldflags` — behind the sources, such as `["-lm"]`.
     * `:libraries` — `[kernels: ["c_src/a.c", "c_src/b.c"]]`, instead of one library for each file.
 
-  The compiler is `$CC`, or `cc`. A library is built again where its sources, the headers beside them,
-  `tenon/function.h` or the options have changed, and removed where its sources are gone.
+  The compiler is `$CC`, or `cc`. A library is built again where its sources, the headers in their folders, in `c_src`
+  and in the folders below, `tenon/function.h` or the options have changed, and removed where its sources are gone,
+  unless it is not what this compiler wrote.
   """
   use Mix.Task.Compiler
 
@@ -29,12 +30,13 @@ defmodule Mix.Tasks.Compile.Tenon do
   def run(args) do
     options = options()
     libraries = libraries(options)
-    built = if "--force" in args, do: %{}, else: read_manifest()
+    before = read_manifest()
+    built = if "--force" in args, do: %{}, else: before
     stale = for {target, sources} <- libraries, built[target] != state(target, sources, options), do: {target, sources}
-    gone = Map.keys(read_manifest()) -- Enum.map(libraries, &elem(&1, 0))
-    Enum.each(gone, &File.rm/1)
+    gone = Map.drop(before, Enum.map(libraries, &elem(&1, 0)))
+    remove(gone)
 
-    if stale == [] and gone == [] do
+    if stale == [] and gone == %{} do
       {:noop, []}
     else
       File.mkdir_p!("priv")
@@ -52,7 +54,7 @@ defmodule Mix.Tasks.Compile.Tenon do
   @impl true
   def clean do
     for {target, _} <- libraries(options()), do: File.rm(target)
-    Enum.each(Map.keys(read_manifest()), &File.rm/1)
+    remove(read_manifest())
     File.rm(manifest())
     :ok
   end
@@ -70,11 +72,37 @@ defmodule Mix.Tasks.Compile.Tenon do
 
   # By content: the times of files are whole seconds here, and priv is shared by the environments.
   defp state(target, sources, options) do
-    headers = Path.wildcard("c_src/*.h") ++ [Path.join(Tenon.include_dir(), "tenon/function.h")]
-    :erlang.md5(:erlang.term_to_binary({options, for(file <- [target | sources] ++ headers, do: File.read(file))}))
+    folders = Enum.uniq(["c_src" | Enum.map(sources, &Path.dirname/1)])
+    headers = Enum.flat_map(folders, &Path.wildcard(Path.join(&1, "**/*.h")))
+    files = sources ++ headers ++ [Path.join(Tenon.include_dir(), "tenon/function.h")]
+    {:erlang.md5(:erlang.term_to_binary({options, Enum.map(files, &content/1)})), content(target)}
   end
 
-  defp options, do: Keyword.get(Mix.Project.config(), :tenon, [])
+  defp content(file), do: with({:ok, bytes} <- File.read(file), do: :erlang.md5(bytes))
+
+  # Only what is still as this compiler wrote it.
+  defp remove(states), do: for({target, {_, content}} <- states, content(target) == content, do: File.rm(target))
+
+  defp options do
+    options = Keyword.get(Mix.Project.config(), :tenon, [])
+    check(Keyword.keyword?(options) and Keyword.keys(options) -- [:cflags, :ldflags, :libraries] == [], options)
+    check(strings?(options[:cflags] || []) and strings?(options[:ldflags] || []), options)
+    libraries = options[:libraries] || []
+    check(Keyword.keyword?(libraries) and Enum.all?(libraries, &library?/1), options)
+    options
+  end
+
+  defp check(true, _options), do: :ok
+
+  defp check(false, options) do
+    Mix.raise("""
+    tenon: expected [cflags: ["-O3"], ldflags: ["-lm"], libraries: [name: ["c_src/a.c"]]] in mix.exs, or some of it, \
+    got #{inspect(options)}\
+    """)
+  end
+
+  defp strings?(list), do: is_list(list) and Enum.all?(list, &is_binary/1)
+  defp library?({name, sources}), do: Atom.to_string(name) =~ ~r/^\w[\w.-]*$/ and strings?(sources)
 
   defp libraries(options) do
     case options[:libraries] do
