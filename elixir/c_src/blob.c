@@ -34,34 +34,73 @@ static bool push(term_stack *stack, ERL_NIF_TERM term)
     return true;
 }
 
+/* What a tensor that has all of the memory means for it; of several the greatest counts. */
+typedef enum owner_rank {
+    OWNER_NONE,
+    OWNER_FOREIGN, /* who keeps that memory is not known: all owners are held, and its state is shared */
+    OWNER_CLOSED,  /* the same, and it may not be written */
+    OWNER_WHOLE    /* Tenon's own memory or a binary's: its storage is all that need be held */
+} owner_rank;
+
 /* What an owner is found to be, for the memory that is to be held. */
 typedef struct owner_walk {
     ErlNifEnv *env;
-    const tenon_view *view; /* of the memory */
-    int64_t words;          /* that a copy of the owner takes; it shares nothing, so what occurs twice counts twice */
-    bool has_function;      /* whose size cannot be known */
-    bool has_binary;        /* which may be large: giving it back takes time */
-    tenon_nif_storage *storage; /* of a tensor in it whose memory this is; one count */
-    ERL_NIF_TERM error;         /* {:error, …}, or 0 */
+    tenon_device device; /* of the memory */
+    uintptr_t low;       /* where it begins */
+    uintptr_t high;      /* and ends */
+    int64_t words;       /* that a copy of the owner takes; it shares nothing, so what occurs twice counts twice */
+    bool has_function;   /* whose size cannot be known */
+    bool has_binary;     /* which may be large: giving it back takes time */
+    bool in_binary;      /* all of the memory is in one, which never changes */
+    owner_rank rank;
+    tenon_nif_storage *storage; /* of that rank; one count */
+    ERL_NIF_TERM gone;          /* {:error, …} of a tensor that holds nothing any more, or 0 */
+    ERL_NIF_TERM misfit;        /* {:error, …} of memory that has a part of this one only, or is elsewhere, or 0 */
 } owner_walk;
 
-/* Whether the memory is a tensor's: with one storage there is one state, so that nobody can write by one name what is
- * frozen by the other, or is used by others. */
+static ERL_NIF_TERM device_mismatch(ErlNifEnv *env, tenon_device want, tenon_device got)
+{
+    ERL_NIF_TERM reason = enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(env, want),
+                                           tenon_nif_make_device(env, got));
+    return tenon_nif_error(env, reason, "from_blob", "device",
+                           "from_blob(): argument 'device': an owner has this memory on another device");
+}
+
+/* Whether all of the memory is there. What the CPU can read has one space of addresses, whatever it is called. */
+static bool is_inside(owner_walk *w, tenon_device device, uintptr_t low, uintptr_t high)
+{
+    bool here = tenon_device_on_host(w->device), there = tenon_device_on_host(device);
+    bool same = tenon_device_equal(w->device, device) || (here && there);
+    if (!tenon_device_has_addresses(w->device) || !tenon_device_has_addresses(device) || !(same || here || there))
+        return false;
+    if (same && w->low >= low && w->high <= high)
+        return true;
+    if (!w->misfit && w->low < high && w->high > low)
+        w->misfit =
+            same ? tenon_nif_badarg(w->env, "from_blob", "shape", "memory that does not reach beyond its owner's")
+                 : device_mismatch(w->env, device, w->device);
+    return false;
+}
+
+/* With one state for one memory nobody can write by one name what is frozen by the other, or is used by others. */
 static void meet_tensor(owner_walk *w, tenon_nif_tensor *pinned)
 {
-    const tenon_view *inner = w->view, *outer = tenon_tensor_view(pinned->storage->root);
-    if (!tenon_device_equal(inner->device, outer->device) || !tenon_device_has_addresses(inner->device))
+    tenon_nif_storage *storage = pinned->storage;
+    const tenon_view *view = tenon_tensor_view(storage->root);
+    tenon_extent extent = tenon_view_extent(view);
+    uintptr_t data = (uintptr_t)view->data;
+    if (!is_inside(w, view->device, data + (uintptr_t)extent.low, data + (uintptr_t)extent.high))
         return;
-    tenon_extent in = tenon_view_extent(inner), out = tenon_view_extent(outer);
-    uintptr_t in_low = (uintptr_t)inner->data + (uintptr_t)in.low,
-              in_high = (uintptr_t)inner->data + (uintptr_t)in.high;
-    uintptr_t low = (uintptr_t)outer->data + (uintptr_t)out.low, high = (uintptr_t)outer->data + (uintptr_t)out.high;
-    if (in_low >= low && in_high <= high) {
-        w->storage = pinned->storage;
-        enif_keep_resource(w->storage);
-    } else if (in_low < high && in_high > low) {
-        w->error = tenon_nif_badarg(w->env, "from_blob", "shape", "memory that does not reach beyond its owner's");
-    }
+    owner_rank rank = storage->origin != TENON_NIF_FOREIGN ? OWNER_WHOLE
+                      : tenon_nif_may_write(storage)       ? OWNER_FOREIGN
+                                                           : OWNER_CLOSED;
+    if (rank <= w->rank)
+        return;
+    if (w->storage)
+        enif_release_resource(w->storage);
+    enif_keep_resource(storage);
+    w->storage = storage;
+    w->rank = rank;
 }
 
 static void meet_reference(owner_walk *w, ERL_NIF_TERM reference)
@@ -72,10 +111,20 @@ static void meet_reference(owner_walk *w, ERL_NIF_TERM reference)
     if (tenon_nif_tensor_try_pin(tensor)) {
         meet_tensor(w, tensor);
         tenon_nif_tensor_unpin(tensor);
-    } else {
-        w->error = tenon_nif_error(w->env, tenon_nif_atoms.released, "from_blob", "owner",
-                                   "from_blob(): argument 'owner' was released");
+    } else if (!w->gone) {
+        w->gone = tenon_nif_error(w->env, tenon_nif_atoms.released, "from_blob", "owner",
+                                  "from_blob(): argument 'owner' was released");
     }
+}
+
+static void meet_bits(owner_walk *w, ERL_NIF_TERM bits)
+{
+    ErlNifBinary bytes;
+    w->has_binary = true;
+    if (enif_is_binary(w->env, bits) && !tenon_nif_starts_inside_byte(w->env, bits) &&
+        enif_inspect_binary(w->env, bits, &bytes) &&
+        is_inside(w, tenon_device_of(TENON_CPU, 0), (uintptr_t)bytes.data, (uintptr_t)bytes.data + bytes.size))
+        w->in_binary = true;
 }
 
 /* A term that has no others inside; what fits its container's word takes none of its own. */
@@ -92,12 +141,12 @@ static void meet_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
         w->words += (int64_t)bytes.size / 8 + 2;
         enif_release_binary(&bytes);
     } else {
-        /* At most so many; looking into a binary could copy it. */
-        w->words += 12;
-        w->has_binary |= type == ERL_NIF_TERM_TYPE_BITSTRING;
+        w->words += 12; /* at most */
         w->has_function |= type == ERL_NIF_TERM_TYPE_FUN;
         if (type == ERL_NIF_TERM_TYPE_REFERENCE)
             meet_reference(w, term);
+        else if (type == ERL_NIF_TERM_TYPE_BITSTRING)
+            meet_bits(w, term);
     }
 }
 
@@ -111,13 +160,13 @@ static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack
     enif_get_map_size(w->env, map, &size);
     w->words += 3 * (int64_t)size + 3;
     if (tenon_nif_is_tensor(w->env, map)) {
-        tenon_nif_tensor *tensor = tenon_nif_tensor_pin(w->env, map, "from_blob", "owner", &w->error);
+        tenon_nif_tensor *tensor = tenon_nif_tensor_pin(w->env, map, "from_blob", "owner", &w->gone);
         if (tensor) {
             meet_tensor(w, tensor);
             tenon_nif_tensor_unpin(tensor);
         }
     }
-    if (w->storage || w->error || w->words > budget ||
+    if (w->rank == OWNER_WHOLE || w->words > budget ||
         !enif_map_iterator_create(w->env, map, &iterator, ERL_NIF_MAP_ITERATOR_FIRST))
         return true;
     while (more && enif_map_iterator_get_pair(w->env, &iterator, &key, &value)) {
@@ -128,7 +177,7 @@ static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack
     return more;
 }
 
-/* Look through an owner until it is found out, or has more words than `budget`. */
+/* Look through all of an owner, unless what is found answers everything, or it has more words than `budget`. */
 static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
 {
     term_stack stack;
@@ -136,7 +185,7 @@ static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
     stack.count = 0;
     stack.room = sizeof stack.inside / sizeof *stack.inside;
     bool more = push(&stack, term);
-    while (more && stack.count && w->words <= budget && !w->has_function && !w->storage && !w->error) {
+    while (more && stack.count && w->words <= budget && w->rank != OWNER_WHOLE) {
         term = stack.terms[--stack.count];
         ErlNifTermType type = enif_term_type(w->env, term);
         const ERL_NIF_TERM *items;
@@ -278,7 +327,8 @@ static ERL_NIF_TERM too_large(ErlNifEnv *env, int64_t words)
                            words);
 }
 
-/* `tensor` with a storage of its own, which holds the owner. NULL: no memory. */
+/* `tensor` with a storage of its own, which holds the owner, and has the state of w->storage where there is one. NULL:
+ * no memory. */
 static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk *w, bool has_owner, ERL_NIF_TERM owner)
 {
     ErlNifEnv *own = has_owner ? enif_alloc_env() : NULL;
@@ -293,28 +343,42 @@ static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk
         if (own)
             enif_free_env(own);
         tenon_tensor_release(tensor);
+    } else if (w->storage) {
+        tenon_nif_storage_share(storage, w->storage);
     }
     return storage;
 }
 
-/* The storage that `tensor` is on: one count. NULL: w->error, or w->words is more than `budget`. */
-static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool has_owner, ERL_NIF_TERM owner,
-                                       int64_t budget)
+/* Why the owner cannot be held, or 0. */
+static ERL_NIF_TERM refused(const owner_walk *w)
 {
-    ErlNifEnv *env = w->env;
+    if (w->has_function)
+        return tenon_nif_badarg(w->env, "from_blob", "owner",
+                                "a term without functions; pass the reference that owns the memory");
+    if (w->gone)
+        return w->gone;
+    return w->storage || w->in_binary ? 0 : w->misfit;
+}
+
+/* The storage that `tensor` is on: one count. NULL: *error, or w->words is more than `budget`. */
+static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool has_owner, ERL_NIF_TERM owner,
+                                       int64_t budget, ERL_NIF_TERM *error)
+{
     if (has_owner)
         walk_owner(w, owner, budget);
-    if (w->storage || w->error || w->words > budget)
+    /* A tensor that is the only owner holds what it holds by its storage. */
+    bool alone = w->storage && (tenon_nif_is_tensor(w->env, owner) || enif_is_ref(w->env, owner));
+    if (w->rank == OWNER_WHOLE || alone) {
+        enif_keep_resource(w->storage);
         return w->storage;
-    if (w->has_function) {
-        w->error = tenon_nif_badarg(env, "from_blob", "owner",
-                                    "a term without functions; pass the reference that owns the memory");
-        return NULL;
     }
+    *error = refused(w);
+    if (*error || w->words > budget)
+        return NULL;
     tenon_nif_storage *storage = foreign_storage(tensor, w, has_owner, owner);
     if (!storage)
-        w->error = tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), "from_blob", NULL,
-                                   "from_blob(): no memory");
+        *error = tenon_nif_error(w->env, tenon_nif_reason(w->env, TENON_ENOMEM, NULL), "from_blob", NULL,
+                                 "from_blob(): no memory");
     return storage;
 }
 
@@ -322,7 +386,7 @@ static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool
 static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t budget, int64_t *words)
 {
     blob_request request;
-    ERL_NIF_TERM error;
+    ERL_NIF_TERM error = 0;
     tenon_error err;
     tenon_tensor *tensor;
     *words = 0;
@@ -330,12 +394,18 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
         return error;
     if (tenon_tensor_from_blob(&request.blob, &tensor, &err))
         return tenon_nif_core_error(env, &err, "from_blob", err.status == TENON_EBOUNDS ? "data_size" : "shape");
-    owner_walk w = {.env = env, .view = tenon_tensor_view(tensor)};
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_extent extent = tenon_view_extent(view);
+    owner_walk w = {.env = env,
+                    .device = view->device,
+                    .low = (uintptr_t)view->data + (uintptr_t)extent.low,
+                    .high = (uintptr_t)view->data + (uintptr_t)extent.high};
     bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
-    tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget);
+    tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget, &error);
     *words = storage ? 0 : w.words;
-    tenon_nif_access access = storage && request.immutable ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;
-    ERL_NIF_TERM result = w.error;
+    bool frozen = request.immutable || w.in_binary;
+    tenon_nif_access access = storage && frozen ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;
+    ERL_NIF_TERM result = error;
     if (access != TENON_NIF_GRANTED)
         result = tenon_nif_access_error(env, access, "from_blob", "owner");
     else if (storage)
@@ -343,6 +413,8 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
     tenon_tensor_release(tensor);
     if (storage)
         enif_release_resource(storage);
+    if (w.storage)
+        enif_release_resource(w.storage);
     return result;
 }
 

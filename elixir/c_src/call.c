@@ -76,11 +76,11 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
         r->error = tenon_nif_badarg(r->env, s->name, name, "a shape");
         return false;
     }
-    /* Before the bytes are looked at: the runtime copies those that start inside a byte. */
     if (tenon_shape_numel(ndim, shape, &numel, NULL) == TENON_OK &&
         !tenon_nif_may_read(r, tenon_nif_bytes_of(numel, dtype)))
         return false;
-    enif_inspect_binary(r->env, parts[0], &bytes);
+    if (!tenon_nif_read_bytes(r, parts[0], &bytes))
+        return false;
     int64_t *dims = tenon_block_alloc(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
     void *data = bytes.data;
     if (dims && (uintptr_t)data % tenon_nif_alignment(dtype)) { /* part of a larger binary */
@@ -112,7 +112,7 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
 static void note_storage(tenon_nif_frame *f, tenon_nif_storage *storage, const char *name, bool written)
 {
     int32_t i = 0;
-    while (i < f->ntaken && f->storages[i].storage != storage)
+    while (i < f->ntaken && f->storages[i].storage->state != storage->state)
         i++;
     if (i == f->ntaken)
         f->storages[f->ntaken++] = (tenon_nif_taken){storage, name, written};
@@ -165,7 +165,7 @@ static bool view_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term, bo
     }
     tenon_nif_storage *storage = o->pinned->storage;
     o->view = *tenon_tensor_view(o->pinned->tensor);
-    if (written && (storage->readonly || tenon_nif_frozen(storage)))
+    if (written && !tenon_nif_may_write(storage))
         o->view.flags |= TENON_READ_ONLY;
     note_storage(f, storage, name, written);
     return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));

@@ -67,6 +67,11 @@ void tenon_nif_answer(ErlNifEnv *env, void *object, void *call_data)
         return;
     }
     bool written = request->flags & TENON_NIF_WRITE;
+    if (written && tenon_view_self_overlaps(tenon_tensor_view(tensor->tensor))) {
+        tenon_nif_tensor_unpin(tensor);
+        request->status = TENON_NIF_E_OVERLAP;
+        return;
+    }
     tenon_nif_access access = written ? tenon_nif_write_begin(tensor->storage) : tenon_nif_read_begin(tensor->storage);
     if (access == TENON_NIF_GRANTED)
         request->status = export_view(tensor, written, &request->managed);

@@ -75,6 +75,9 @@ typedef struct tenon_nif_reader {
 /* Whether the call may handle so many bytes more here and now. */
 bool tenon_nif_may_read(tenon_nif_reader *reader, size_t bytes);
 
+/* The bytes of a binary. False, with go_dirty, where the runtime would copy them to show them: nobody knows how many. */
+bool tenon_nif_read_bytes(tenon_nif_reader *reader, ERL_NIF_TERM binary, ErlNifBinary *bytes);
+
 /* Bytes of so many elements, for the question above: more than it grants where there are many. */
 size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 

@@ -47,13 +47,13 @@ static void init_atoms(ErlNifEnv *env)
  * with counters of its own; what one counted up another may count down, so only their sum means something. */
 
 typedef struct copy {
-    uint64_t layout; /* of this struct: a copy with another one does not take over */
+    uint64_t layout; /* of this struct, of storages and of tensors: a copy with another one does not take over */
     tenon_counts (*stats)(void);
     tenon_nif_opened *(*opened)(void);
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 1 };
+enum { COPY_LAYOUT = 2 };
 
 static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, NULL};
 

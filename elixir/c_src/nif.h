@@ -138,6 +138,12 @@ bool tenon_nif_type_has_terms(tenon_dtype dtype);
 /* "f32", "s64", "f8_e4m3fn": the type's name here, for messages. */
 void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size);
 
+/* Whether a binary's bytes start inside a byte: the runtime shows them by copying all of them. OTP 27 and newer do not
+ * let that be seen: false. */
+bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary);
+/* The same for a part of more than 64 bytes, or a small binary. */
+bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part);
+
 /* What an address must be a multiple of: complex numbers are two. */
 size_t tenon_nif_alignment(tenon_dtype dtype);
 /* {:error, {:misaligned, need, got}}; `hint` is added to the message. */
@@ -183,14 +189,16 @@ typedef struct tenon_nif_reaped tenon_nif_reaped;
 /* A resource: tensors and binaries keep it (enif_keep_resource), its destructor gives the memory back. What is not the
  * state never changes. */
 typedef struct tenon_nif_storage {
-    _Atomic uint64_t state; /* only the functions below look at it */
+    _Atomic uint64_t *state; /* only the functions below look at it; one memory has one */
+    _Atomic uint64_t own_state;
     tenon_nif_origin origin;
     bool readonly;      /* may not be written; that does not make it immutable */
     bool copied;        /* from_binary had to copy */
     tenon_tensor *root; /* the tensor of the core that holds the memory */
     ErlNifEnv *env;     /* where `owner` lives, or NULL */
     ERL_NIF_TERM owner;
-    tenon_nif_reaped *reaped; /* what goes to the reaper; NULL where the destructor does it itself */
+    struct tenon_nif_storage *within; /* whose state it has, or NULL; one count */
+    tenon_nif_reaped *reaped;         /* what goes to the reaper; NULL where the destructor does it itself */
 } tenon_nif_storage;
 
 /* Make a storage of a tensor of the core that holds its memory (no view). `slow`: giving it back may take long, also
@@ -199,6 +207,9 @@ typedef struct tenon_nif_storage {
  * Ownership: takes `root` and `env`. Returns one count: enif_release_resource. NULL: no memory, nothing was taken. */
 tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
                                            ERL_NIF_TERM owner);
+
+/* Let `storage`, which is new, have the state of `within`, which has all of its memory. Keeps `within`. */
+void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *within);
 
 typedef enum tenon_nif_access { TENON_NIF_GRANTED, TENON_NIF_BUSY, TENON_NIF_READONLY } tenon_nif_access;
 
@@ -213,6 +224,8 @@ void tenon_nif_write_end(tenon_nif_storage *storage);
 /* No byte changes from now on: binaries may show the memory. TENON_NIF_BUSY while it is written. */
 tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage);
 bool tenon_nif_frozen(tenon_nif_storage *storage);
+/* Neither frozen nor read-only. */
+bool tenon_nif_may_write(tenon_nif_storage *storage);
 
 /* {:error, :busy} or {:error, :readonly}. */
 ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function,

@@ -83,6 +83,8 @@ static void storage_destroy(ErlNifEnv *env, void *object)
         tenon_nif_reap(&storage->reaped->node, reap_storage, storage->reaped);
     else
         give_up(storage->root, storage->env);
+    if (storage->within)
+        enif_release_resource(storage->within);
 }
 
 tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin origin, bool slow, ErlNifEnv *env,
@@ -105,10 +107,20 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
     storage->env = env;
     storage->owner = owner;
     storage->reaped = reaped;
-    atomic_init(&storage->state, 0);
+    storage->within = NULL;
+    storage->state = &storage->own_state;
+    atomic_init(&storage->own_state, 0);
     if (origin == TENON_NIF_BINARY)
         (void)tenon_nif_freeze(storage);
     return storage;
+}
+
+void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *within)
+{
+    enif_keep_resource(within);
+    storage->within = within;
+    storage->state = within->state;
+    storage->readonly |= within->readonly;
 }
 
 /* The state: two flags, and the number of readers above them. */
@@ -118,18 +130,18 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
 
 tenon_nif_access tenon_nif_read_begin(tenon_nif_storage *storage)
 {
-    uint64_t state = atomic_load_explicit(&storage->state, memory_order_relaxed);
+    uint64_t state = atomic_load_explicit(storage->state, memory_order_relaxed);
     do {
         if (state & WRITER)
             return TENON_NIF_BUSY;
-    } while (!atomic_compare_exchange_weak_explicit(&storage->state, &state, state + ONE_READER, memory_order_acquire,
+    } while (!atomic_compare_exchange_weak_explicit(storage->state, &state, state + ONE_READER, memory_order_acquire,
                                                     memory_order_relaxed));
     return TENON_NIF_GRANTED;
 }
 
 void tenon_nif_read_end(tenon_nif_storage *storage)
 {
-    atomic_fetch_sub_explicit(&storage->state, ONE_READER, memory_order_release);
+    atomic_fetch_sub_explicit(storage->state, ONE_READER, memory_order_release);
 }
 
 tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage)
@@ -137,7 +149,7 @@ tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage)
     if (storage->readonly)
         return TENON_NIF_READONLY;
     uint64_t state = 0;
-    if (atomic_compare_exchange_strong_explicit(&storage->state, &state, WRITER, memory_order_acquire,
+    if (atomic_compare_exchange_strong_explicit(storage->state, &state, WRITER, memory_order_acquire,
                                                 memory_order_relaxed))
         return TENON_NIF_GRANTED;
     return state & FROZEN ? TENON_NIF_READONLY : TENON_NIF_BUSY;
@@ -145,23 +157,28 @@ tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage)
 
 void tenon_nif_write_end(tenon_nif_storage *storage)
 {
-    atomic_fetch_and_explicit(&storage->state, ~WRITER, memory_order_release);
+    atomic_fetch_and_explicit(storage->state, ~WRITER, memory_order_release);
 }
 
 tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage)
 {
-    uint64_t state = atomic_load_explicit(&storage->state, memory_order_relaxed);
+    uint64_t state = atomic_load_explicit(storage->state, memory_order_relaxed);
     do {
         if (state & WRITER)
             return TENON_NIF_BUSY;
-    } while (!atomic_compare_exchange_weak_explicit(&storage->state, &state, state | FROZEN, memory_order_acquire,
+    } while (!atomic_compare_exchange_weak_explicit(storage->state, &state, state | FROZEN, memory_order_acquire,
                                                     memory_order_relaxed));
     return TENON_NIF_GRANTED;
 }
 
 bool tenon_nif_frozen(tenon_nif_storage *storage)
 {
-    return atomic_load_explicit(&storage->state, memory_order_relaxed) & FROZEN;
+    return atomic_load_explicit(storage->state, memory_order_relaxed) & FROZEN;
+}
+
+bool tenon_nif_may_write(tenon_nif_storage *storage)
+{
+    return !storage->readonly && !tenon_nif_frozen(storage);
 }
 
 ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function, const char *argument)
@@ -363,12 +380,11 @@ TENON_NIF(release)
 
 bool tenon_nif_storage_init(ErlNifEnv *env)
 {
-    /* The names carry the layout of the structs: another copy of this library takes over what it can read, and what it
-     * cannot stays with the copy that made it. */
+    /* Another copy of this library takes them over; one that has another layout is not let in (nif.c). */
     ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
     ErlNifResourceTypeInit storages = {.dtor = storage_destroy, .members = 1};
     ErlNifResourceTypeInit tensors = {.dtor = tensor_destroy, .dyncall = tenon_nif_answer, .members = 4};
-    storage_type = enif_init_resource_type(env, "tenon_storage_1", &storages, flags, NULL);
+    storage_type = enif_init_resource_type(env, "tenon_storage", &storages, flags, NULL);
     tensor_type = enif_init_resource_type(env, TENON_NIF_TYPE, &tensors, flags, NULL);
     return storage_type && tensor_type && start_reaper();
 }

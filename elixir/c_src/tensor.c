@@ -142,13 +142,6 @@ static bool get_copy(ERL_NIF_TERM term, copy_mode *out)
     return true;
 }
 
-/* Whether the bytes start inside a byte. The runtime shows such bits by copying them, each time to somewhere else. */
-static bool has_unaligned_bits(ErlNifEnv *env, ERL_NIF_TERM part)
-{
-    ErlNifBinary one, two;
-    return enif_inspect_binary(env, part, &one) && enif_inspect_binary(env, part, &two) && one.data != two.data;
-}
-
 /* What is asked for, but for the bytes. 0: read, else {:error, …}. */
 static ERL_NIF_TERM get_request(ErlNifEnv *env, const ERL_NIF_TERM argv[], binary_request *r)
 {
@@ -186,7 +179,7 @@ static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
                                    item, r.bytes.size);
         r.shape[0] = (int64_t)(whole / item);
     }
-    if (!hold_binary(env, argv[0], has_unaligned_bits(env, argv[1]), &r, &tensor, &storage, &error))
+    if (!hold_binary(env, argv[0], tenon_nif_is_copied_to_show(env, argv[1]), &r, &tensor, &storage, &error))
         return error;
     /* A tensor made from a binary is frozen whatever its size; who asks for a copy gets memory of his own. */
     if (r.copy != COPY_ALWAYS)
@@ -203,7 +196,7 @@ TENON_NIF(from_binary)
     if (error)
         return error;
     /* Only a copy takes long: also looking at bits that start inside a byte is one. */
-    if (has_unaligned_bits(env, argv[1]))
+    if (tenon_nif_is_copied_to_show(env, argv[1]))
         return r.copy == COPY_NEVER ? would_copy(env) : tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
     enif_inspect_binary(env, argv[0], &r.bytes);
     if (r.bytes.size > TENON_NIF_DIRTY_BYTES &&
@@ -358,7 +351,7 @@ TENON_NIF(writable)
     tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "writable?", "tensor", &error);
     if (!tensor)
         return error;
-    bool writable = !tensor->storage->readonly && !tenon_nif_frozen(tensor->storage);
+    bool writable = tenon_nif_may_write(tensor->storage);
     tenon_nif_tensor_unpin(tensor);
     return writable ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
 }

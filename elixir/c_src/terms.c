@@ -125,6 +125,20 @@ void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
         buffer[0] = 's'; /* the core's i64 */
 }
 
+bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part)
+{
+    ErlNifBinary one, two;
+    return enif_inspect_binary(env, part, &one) && enif_inspect_binary(env, part, &two) && one.data != two.data;
+}
+
+bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary)
+{
+    ERL_NIF_TERM empty;
+    enif_make_new_binary(env, 0, &empty);
+    return !enif_is_identical(binary, empty) &&
+           tenon_nif_is_copied_to_show(env, enif_make_sub_binary(env, binary, 0, 1));
+}
+
 size_t tenon_nif_alignment(tenon_dtype dtype)
 {
     size_t bytes = (size_t)dtype.bits / (dtype.code == TENON_CODE_COMPLEX ? 16 : 8);

@@ -140,6 +140,12 @@ bool tenon_nif_may_read(tenon_nif_reader *r, size_t bytes)
     return !r->go_dirty;
 }
 
+bool tenon_nif_read_bytes(tenon_nif_reader *r, ERL_NIF_TERM binary, ErlNifBinary *bytes)
+{
+    r->go_dirty = !r->unlimited && tenon_nif_starts_inside_byte(r->env, binary);
+    return !r->go_dirty && enif_inspect_binary(r->env, binary, bytes);
+}
+
 size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype)
 {
     size_t items = numel < TENON_NIF_DIRTY_CALL ? (size_t)numel : TENON_NIF_DIRTY_CALL;
@@ -185,7 +191,9 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     const tenon_parameter *param = &r->function->signature->params[index];
     const ERL_NIF_TERM *atoms = r->function->choices[index];
     ErlNifBinary text;
-    bool is_text = enif_inspect_binary(r->env, term, &text);
+    bool is_text = enif_is_binary(r->env, term);
+    if (is_text && !tenon_nif_read_bytes(r, term, &text))
+        return false;
     for (int32_t i = 0; i < param->count; i++) {
         const char *choice = param->choices[i];
         if (is_text ? text.size == strlen(choice) && memcmp(text.data, choice, text.size) == 0
@@ -208,9 +216,9 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
 static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
 {
     ErlNifBinary text;
-    if (!enif_inspect_binary(r->env, term, &text))
+    if (!enif_is_binary(r->env, term))
         return wrong_kind(r, index, term);
-    if (!tenon_nif_may_read(r, text.size))
+    if (!tenon_nif_read_bytes(r, term, &text) || !tenon_nif_may_read(r, text.size))
         return false;
     if (!tenon_nif_is_utf8(text.data, text.size))
         return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");

@@ -134,6 +134,128 @@ defmodule Tenon.BlobTest do
     assert raised(fn -> Blob.from_blob(plain, owner: {:mine, free}) end) == :released
   end
 
+  test "memory of the CPU's has its state under every name of its device" do
+    frozen = Tenon.from_binary!(large(400), :f32)
+    free = Tenon.zeros!({100})
+
+    for device <- [{:cpu, 1}, :cuda_host, :cuda_managed, :rocm_host] do
+      refute Tenon.writable?(Blob.from_blob(%{Blob.to_blob(frozen) | device: device}))
+      blob = %{Blob.to_blob(free) | device: device}
+      assert Tenon.writable?(Blob.from_blob(blob))
+      assert raised(fn -> Blob.from_blob(%{blob | shape: {101}}) end) == {:badarg, :shape}
+    end
+
+    assert raised(fn -> Blob.from_blob(%{Blob.to_blob(free) | device: :cuda}) end) ==
+             {:device_mismatch, :cpu, {:cuda, 0}}
+  end
+
+  test "a tensor on foreign memory does not replace the other owners" do
+    before = Tenon.stats().bytes
+    numbers = Enum.to_list(1..1000)
+
+    for make <- [
+          fn bare, original -> Blob.from_blob(Blob.to_blob(bare), owner: original).tensor end,
+          fn bare, original -> Blob.from_blob(%{Blob.to_blob(bare) | owner: [original, bare]}) end
+        ] do
+      tensor =
+        in_process(fn ->
+          original = Tenon.from_list!(numbers)
+          tensor = make.(bare(original), original)
+          Tenon.release(original)
+          tensor
+        end)
+
+      settled()
+      assert Tenon.stats().bytes == before + 8000
+      assert Tenon.to_list(tensor) == numbers
+      Tenon.release(tensor)
+      assert eventually(fn -> Tenon.stats().bytes == before end)
+    end
+
+    # Also one whose memory is elsewhere.
+    free = Tenon.zeros!({4})
+    source = fn -> Tenon.from_resource!(Tenon.OtherNif.source(4), Tenon.OtherNif.type()) end
+    {deleted, _, _} = Tenon.OtherNif.counts()
+
+    tensors =
+      for owner <- [nil, {1}] do
+        blob = Blob.to_blob(free)
+        in_process(fn -> Blob.from_blob(%{blob | owner: {bare(free), owner}}, owner: source.()).tensor end)
+      end
+
+    settled()
+    assert elem(Tenon.OtherNif.counts(), 0) == deleted
+    Enum.each(tensors, &Tenon.release/1)
+    assert eventually(fn -> elem(Tenon.OtherNif.counts(), 0) == deleted + 2 end)
+  end
+
+  test "a view of a foreign tensor shares its state, whatever else it holds" do
+    free = Tenon.zeros!({100})
+    one = bare(free)
+    two = Blob.from_blob(Blob.to_blob(one), owner: make_ref()).tensor
+    three = Blob.from_blob(Blob.to_blob(two), owner: {self(), two}).tensor
+    {:ok, held} = Tenon.OtherNif.hold(three.ref, 1)
+    for tensor <- [one, two, three], do: assert(reason(Tenon.Nif.to_list(tensor)) == :busy)
+    Tenon.OtherNif.drop(held)
+    Tenon.release(one)
+    Tenon.release(two)
+
+    assert %BlobView{tensor: four} =
+             Blob.from_blob(%{Blob.to_blob(three) | shape: {50}}, owner: self(), immutable: true)
+
+    refute Tenon.writable?(three)
+    assert Tenon.to_binary!(three) == :binary.copy(<<0>>, 400)
+    refute Tenon.writable?(four)
+  end
+
+  test "the order of owners does not matter" do
+    binary = large(400)
+    frozen = Tenon.from_binary!(binary, :f32)
+    part = Tenon.from_binary!(binary_part(binary, 0, 200), :f32)
+    released = Tenon.zeros!({2})
+    Tenon.release(released)
+    blob = Blob.to_blob(frozen)
+
+    for others <- [[bare(frozen)], [part], [released], [bare(frozen), part, released], [fn -> binary end]] do
+      for owners <- [[frozen | others], others ++ [frozen]], owner <- [owners, List.to_tuple(owners)] do
+        refute Tenon.writable?(Blob.from_blob(%{blob | owner: owner}))
+        assert Tenon.to_binary!(Blob.from_blob(%{blob | owner: nil}, owner: owner).tensor) == binary
+      end
+    end
+
+    trusted = Blob.from_blob(%{blob | owner: nil}, immutable: true)
+    for owner <- [{bare(frozen), trusted}, {trusted, bare(frozen)}], do: refute(writable?(%{blob | owner: owner}))
+    for owner <- [{part, 1}, [released]], do: assert_raise(Tenon.Error, fn -> writable?(%{blob | owner: owner}) end)
+  end
+
+  test "memory in a binary that is an owner never changes" do
+    binary = large(400)
+    blob = %{Blob.to_blob(Tenon.from_binary!(binary, :f32)) | owner: nil}
+
+    for owner <- [binary, {:mine, [binary]}, {bare(Tenon.from_binary!(binary, :f32)), binary}] do
+      view = Blob.from_blob(blob, owner: owner).tensor
+      refute Tenon.writable?(view)
+      assert Tenon.to_binary!(view) == binary
+    end
+
+    part = binary_part(binary, 8, 200)
+    assert raised(fn -> Blob.from_blob(blob, owner: part) end) == {:badarg, :shape}
+    refute writable?(%{blob | owner: {part, binary}})
+    assert writable?(%{blob | owner: large(400)})
+    # Whoever wrote by a foreign tensor's name may do so no longer.
+    foreign = bare(Tenon.from_binary!(binary, :f32))
+    assert Tenon.writable?(foreign)
+    Blob.from_blob(Blob.to_blob(foreign), owner: binary)
+    refute Tenon.writable?(foreign)
+  end
+
+  test "a long chain of owners is given back" do
+    first = bare(Tenon.zeros!({4}))
+    blob = Blob.to_blob(first)
+    last = Enum.reduce(1..100_000, first, fn i, tensor -> Blob.from_blob(%{blob | owner: {tensor, i}}) end)
+    assert Tenon.writable?(last)
+  end
+
   test "memory that begins inside its owner ends there too" do
     tensor = Tenon.zeros!({100})
     blob = Blob.to_blob(tensor)
@@ -171,6 +293,11 @@ defmodule Tenon.BlobTest do
     assert raised(fn -> Blob.from_blob(blob) end) == {:badarg, :owner}
     assert raised(fn -> Blob.from_blob(%{blob | owner: false}) end) == {:badarg, :owner}
     assert raised(fn -> Blob.from_blob(blob, owner: blob) end) == {:badarg, :owner}
+
+    for nothing <- [[], {}, %BlobView{tensor: false}] do
+      assert raised(fn -> Blob.from_blob(blob, owner: nothing) end) == {:badarg, :owner}
+    end
+
     Application.delete_env(:tenon, :unowned)
     assert %Tensor{} = Blob.from_blob(blob)
   end
@@ -257,6 +384,11 @@ defmodule Tenon.BlobTest do
     assert {:owner_too_large, _} = raised(fn -> Blob.from_blob(blob, owner: :erlang.make_tuple(2_000_000, 1)) end)
     assert {:badarg, :owner} = raised(fn -> Blob.from_blob(blob, owner: [fn -> blob end]) end)
   end
+
+  # A tensor on the same memory, which knows nothing about whose it is.
+  defp bare(tensor), do: Blob.from_blob(%{Blob.to_blob(tensor) | owner: nil})
+
+  defp writable?(blob), do: Tenon.writable?(Blob.from_blob(blob))
 
   defp raised(function) do
     function.()

@@ -103,6 +103,9 @@ defmodule Tenon.ExchangeTest do
       assert OtherNif.hold(tensor.ref, 1) == {:error, 4}
       assert OtherNif.hold(Tenon.from_binary!(large(), :f32).ref, 1) == {:error, 4}
       assert OtherNif.hold(tensor.ref, 2) == {:error, 1}
+      repeated = Tenon.broadcast!(Tenon.zeros!({1}), {9})
+      assert OtherNif.hold(repeated.ref, 1) == {:error, 6}
+      assert {:ok, _} = OtherNif.hold(repeated.ref, 0)
     end
 
     test "a struct that is forgotten comes back by garbage collection" do

@@ -60,7 +60,9 @@ defmodule Tenon.NxTest do
       assert address(Tenon.Nx.from_nx!(tensor)) != address(memory)
       assert reason(Tenon.Nx.from_nx(%{tensor | shape: {2, 4}}, device: :cpu)) == {:badarg, :data_size}
       assert reason(Tenon.Nx.from_nx(tensor, device: :moon)) == {:badarg, :device}
-      assert Tenon.Nx.from_nx!(tensor, device: {:cuda, 0}).device == {:cuda, 0}
+      assert reason(Tenon.Nx.from_nx(tensor, device: {:cuda, 0})) == {:device_mismatch, :cpu, {:cuda, 0}}
+      there = Tenon.Blob.from_blob(%{ptr: 4096, shape: {6}, dtype: :f32, device: {:cuda, 0}})
+      assert Tenon.Nx.from_nx!(%{tensor | data: there}, device: {:cuda, 0}).device == {:cuda, 0}
     end
 
     test "the tensor alone keeps that backend's tensor alive" do

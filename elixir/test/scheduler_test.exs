@@ -80,7 +80,10 @@ defmodule Tenon.SchedulerTest do
           fn -> Tenon.from_binary!(bits, :u8) end,
           fn -> assert reason(Tenon.from_binary(bits, :u8, copy: :never)) == :would_copy end,
           fn -> Tenon.Blob.from_blob(blob, owner: [bits, bits]) end,
-          fn -> Kernels.is_dirty({bits, :u8, {size}}) end
+          fn -> Kernels.is_dirty({bits, :u8, {size}}) end,
+          fn -> assert {:size_mismatch, 5, ^size} = reason(Kernels.is_dirty({bits, :u8, {5}})) end,
+          fn -> assert Kernels.is_dirty_for_text(bits) == {:ok, true} end,
+          fn -> assert reason(Kernels.echo_enum(bits)) == {:badarg, :x} end
         ] do
       # It would take 150 ms or more.
       :erlang.system_monitor(self(), [{:long_schedule, 80}])

@@ -31,7 +31,8 @@ enum {
     TENON_NIF_E_RELEASED = 2, /* the tensor was released */
     TENON_NIF_E_BUSY = 3,     /* it is being written; or used, and the asker wants to write */
     TENON_NIF_E_READONLY = 4, /* the asker wants to write, and may not */
-    TENON_NIF_E_MEMORY = 5    /* no memory */
+    TENON_NIF_E_MEMORY = 5,   /* no memory */
+    TENON_NIF_E_OVERLAP = 6   /* the asker wants to write, and elements share memory */
 };
 
 /* The asker fills in the first three, the other side the last two. Grows only at its end. */

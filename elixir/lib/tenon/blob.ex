@@ -65,18 +65,28 @@ defmodule Tenon.Blob do
 
   Options:
 
-    * `:owner` - the term that keeps the memory alive. The tensor itself holds it, beside the blob's own `owner`, and
-      the result is a `%Tenon.BlobView{}` with both. Holding a term costs what copying it costs, so pass the reference
-      that owns the memory rather than a large term; one with functions inside cannot be held. Without the option the
-      blob's own `owner` is held, and the result is the tensor.
+    * `:owner` - the term that keeps the memory alive, beside the blob's own `owner`; the result is a
+      `%Tenon.BlobView{}` with the tensor and this term. Holding a term costs what copying it costs, so pass the
+      reference that owns the memory rather than a large term; one with functions inside cannot be held. Without the
+      option the result is the tensor.
     * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
     * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
 
-  Where the memory is inside that of a tensor of Tenon's which is an owner, or is somewhere in one, the result is a view
-  of that tensor: it may be written where that may, and holds its memory only. Memory that begins inside such a tensor
-  and ends outside is an error.
+  The tensor itself holds every owner. Which tensors and binaries they are, or have somewhere inside, decides who may
+  write; their order does not matter:
 
-  With `config :tenon, unowned: :raise` a blob without any owner is an error; `nil` and `false` own nothing.
+    * Where all of the memory is inside that of a tensor which Tenon allocated or made from a binary, the result is a
+      view of that tensor, and holds its memory only.
+    * Else, inside another tensor's, it shares that one's state: it is frozen, read-only or busy where that is.
+    * Inside a binary that starts at a byte and has more than 64 of them (others move), it is frozen.
+    * Else the memory is the owners' business, and may be written.
+
+  All memory that the CPU can read is compared by address, whatever its device is called. Memory that begins inside a
+  tensor's or a binary's and ends outside is an error, as is `device: {:cuda, 0}` for memory of the CPU's, unless
+  another owner has all of it. A tensor that was released is an error too, unless the first case makes it needless.
+
+  With `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
+  Whether other terms own the memory cannot be checked.
   """
   @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()
   def from_blob(blob, options \\ []) do
@@ -105,13 +115,14 @@ defmodule Tenon.Blob do
   end
 
   # What of an owner holds the memory.
-  defp reference(%BlobView{tensor: tensor}), do: tensor
+  defp reference(%BlobView{tensor: tensor}), do: reference(tensor)
   defp reference(%__MODULE__{owner: owner}), do: reference(owner)
-  defp reference(false), do: nil
+  defp reference(nothing) when nothing in [false, [], {}], do: nil
   defp reference(owner), do: owner
 
   defp owners(nil, given), do: given
   defp owners(own, nil), do: own
+  defp owners(%Tensor{ref: ref} = own, %Tensor{ref: ref}), do: own
   defp owners(own, given), do: {given, own}
 
   defp fetch(blob, key) do
