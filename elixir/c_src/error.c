@@ -44,7 +44,7 @@ ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status)
         what = tenon_nif_atoms.no_memory;
     } else if (status > TENON_OK && status <= TENON_EFAILED) {
         size_t i = 0;
-        for (; known[i] && i < sizeof name - 1; i++)
+        for (; i < sizeof name - 1 && known[i]; i++)
             name[i] = (char)(known[i] | 0x20); /* lower case */
         what = enif_make_atom_len(env, name, i);
     }

@@ -163,7 +163,7 @@ static ERL_NIF_TERM atom_of(ErlNifEnv *env, const char *text)
     ERL_NIF_TERM atom;
     if (length > sizeof encoded - 4)
         return 0;
-    memcpy(encoded + 4, text, length);
+    memcpy(encoded + 4, text, length); /* NOLINT(bugprone-not-null-terminated-result): the length is in front */
     return enif_binary_to_term(env, encoded, length + 4, &atom, 0) ? atom : 0;
 }
 
