@@ -77,7 +77,7 @@ const char *tenon__py_torch_advice(PyObject *object)
     else if (layout_is(object, "sparse"))
         advice = "a sparse tensor is no single block: pass x.to_dense()";
     else if (layout_is(object, "mkldnn"))
-        advice = "pass x.to_dense()";
+        advice = "a oneDNN tensor has a layout of its own: pass x.to_dense()";
     else if (seems(object, "is_quantized"))
         advice = "pass x.int_repr() or x.dequantize()";
     else if (is_functorch(object))

@@ -43,7 +43,7 @@ def torch_ops(
     What torch.compile, torch.export and torch.library.opcheck need to know of them follows from the signatures. Each
     value of `backward` is a function (ctx, *grads) that returns a gradient for each positional argument, where
     ctx.saved_tensors are the tensors that were given and ctx.arguments the rest by name; or a pair of such a function
-    and torch's setup_context(ctx, inputs, output); or the name of a function of the same library, which takes the
+    and torch's setup_context(ctx, inputs, output); or a function of the same library, or its name, which takes the
     gradients of the results, then the arguments, and returns the gradients of the tensors.
 
     A function that cannot be an operator is left out with a warning; with `strict` that is a ValueError.
@@ -59,16 +59,23 @@ def torch_ops(
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
     operators: dict[str, _Operator] = {}
+    left_out: dict[str, str] = {}
     for function in found:
         try:
             operators[function.__name__] = _Operator(function, namespace)
         except _Refused as reason:
             if strict or function.__name__ in (backward or {}):
                 raise ValueError(f"tenon.torch_ops(): {function.__name__}() cannot be an operator: {reason}") from None
+            left_out[function.__name__] = str(reason)
             warnings.warn(f"tenon.torch_ops(): {function.__name__}() is left out: {reason}", stacklevel=2)
     for name, wanted in (backward or {}).items():
         if name not in operators:
             raise ValueError(f"tenon.torch_ops(): argument 'backward': the library has no function {name}()")
+        if any(wanted is function for function in found):
+            wanted = cast(BuiltinFunctionType, wanted).__name__
+        if isinstance(wanted, str) and wanted in left_out:
+            why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
+            raise ValueError(f"tenon.torch_ops(): argument 'backward': {name}(): {why}")
         operators[name].set_backward(wanted, operators)
     # Nothing is registered before all is known to be right.
     library = torch.library.Library(namespace, "FRAGMENT")
@@ -303,7 +310,7 @@ class _Operator:
         if isinstance(backward, str):
             backward = self.library_backward(backward, others)
         pair = backward if isinstance(backward, tuple) else (backward, self.save)
-        if len(pair) != 2 or not all(map(callable, pair)):
+        if len(pair) != 2 or not all(callable(part) and not isinstance(part, type) for part in pair):
             raise TypeError(
                 f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of one of the "
                 f"library, or a pair of functions, got {backward!r}"

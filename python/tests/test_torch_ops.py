@@ -145,6 +145,8 @@ def test_operators_stay_without_the_object(kernels):
     [
         ({"nothing": "affine_grad"}, "no function nothing"),
         ({"affine": "nothing"}, "no operator nothing"),
+        ({"affine": "label"}, r"affine\(\): label\(\) cannot be an operator: a result is of the type str"),
+        ({"affine": torch.autograd.Function}, r"affine\(\): expected a function, .*, got <class"),
         ({"affine": "dot_grad"}, "has to take the gradients of its results, then its arguments: tensor, tensor, float"),
         ({"dot": "batch"}, "has to take the gradients"),
         ({"dot": "total"}, "has to take the gradients"),
@@ -161,6 +163,15 @@ def test_a_backward_that_does_not_fit_is_refused(kernels, backward, said):
     with pytest.raises((TypeError, ValueError), match=said):
         tenon.torch_ops(kernels, "tenon_backward", backward=backward)
     assert not hasattr(torch.ops.tenon_backward, "affine")
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+def test_a_backward_may_be_the_function_itself(kernels):
+    ops = tenon.torch_ops(kernels, "tenon_itself", backward={"affine": kernels.affine_grad})
+    x = torch.ones(3, requires_grad=True)
+    ops.affine(x).sum().backward()
+    assert x.grad is not None
+    ops.unload()
 
 
 def test_arguments_of_torch_ops(kernels):

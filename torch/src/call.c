@@ -32,6 +32,8 @@ static bool fits_base(tenon__torch_base base, int32_t kind)
     case TENON__TORCH_SCALAR:
         return kind == TENON_TORCH_FLOAT || kind == TENON_TORCH_INT || kind == TENON_TORCH_BOOL ||
                kind == TENON_TORCH_COMPLEX;
+    case TENON__TORCH_COMPLEX:
+        return kind == TENON_TORCH_COMPLEX;
     case TENON__TORCH_STR:
     case TENON__TORCH_LAYOUT:
         return kind == TENON_TORCH_STR;
@@ -46,10 +48,11 @@ static bool fits(const tenon__torch_type *type, int32_t kind)
         return type->optional;
     if (!type->list)
         return fits_base(type->base, kind);
+    bool of_scalars = type->base == TENON__TORCH_SCALAR;
     return (type->base == TENON__TORCH_TENSOR && kind == TENON_TORCH_TENSORS) ||
-           (type->base == TENON__TORCH_INT && kind == TENON_TORCH_INTS) ||
-           (type->base == TENON__TORCH_BOOL && kind == TENON_TORCH_BOOLS) ||
-           (type->base == TENON__TORCH_FLOAT && kind == TENON_TORCH_FLOATS);
+           ((type->base == TENON__TORCH_INT || of_scalars) && kind == TENON_TORCH_INTS) ||
+           ((type->base == TENON__TORCH_BOOL || of_scalars) && kind == TENON_TORCH_BOOLS) ||
+           ((type->base == TENON__TORCH_FLOAT || of_scalars) && kind == TENON_TORCH_FLOATS);
 }
 
 static bool is_list(int32_t kind)
@@ -123,7 +126,7 @@ static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *pa
 static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
                              tenon_torch_value *all, bool *stable, tenon_error *err)
 {
-    *stable = op->unlocked;
+    *stable = op->carried;
     if (nargs > op->nparams || (nargs && !args))
         return tenon_error_set(err, TENON_EINVAL, "%s takes %zu arguments, got %zu", op->full_name, op->nparams,
                                args || !nargs ? nargs : 0);
@@ -147,8 +150,9 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
     return TENON_OK;
 }
 
-tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args, size_t nresults,
-                                 tenon_torch_value *results, tenon_error *err)
+/* `just_found`: it was looked at, as far as this thread may. */
+static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs, const tenon_torch_value *args,
+                         size_t nresults, tenon_torch_value *results, tenon_error *err)
 {
     enum { MOST = 64, MOST_RESULTS = 16 };
     tenon_torch_value all[MOST], got[MOST_RESULTS];
@@ -161,7 +165,9 @@ tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const t
     if (nresults > op->nresults)
         return tenon_error_set(err, TENON_EINVAL, "%s returns %zu results, and %zu are wanted", op->full_name,
                                op->nresults, nresults);
-    tenon_status status = complete(op, nargs, args, all, &stable, err);
+    bool checked = op->fixed || (just_found && tenon__py_attached_to(op->api->interp));
+    tenon_status status = checked ? TENON_OK : tenon__torch_check_op(op, err);
+    status = status ? status : complete(op, nargs, args, all, &stable, err);
     if (status)
         return status;
     status = stable ? tenon__torch_call_stable(op, all, got, err) : tenon__torch_call_python(op, all, got, err);
@@ -174,12 +180,18 @@ tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const t
     return status;
 }
 
+tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args, size_t nresults,
+                                 tenon_torch_value *results, tenon_error *err)
+{
+    return call(op, false, nargs, args, nresults, results, err);
+}
+
 tenon_status tenon_torch_call(const char *name, const char *overload, size_t nargs, const tenon_torch_value *args,
                               size_t nresults, tenon_torch_value *results, tenon_error *err)
 {
     const tenon_torch_op *op;
     tenon_status status = tenon_torch_find(name, overload, &op, err);
-    return status ? status : tenon_torch_call_op(op, nargs, args, nresults, results, err);
+    return status ? status : call(op, true, nargs, args, nresults, results, err);
 }
 
 void tenon_torch_value_release(tenon_torch_value *value)

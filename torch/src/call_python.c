@@ -41,13 +41,24 @@ static PyObject *device_object(const tenon__torch_api *api, tenon_device device)
                : PyObject_CallMethod(api->module, "device", "si", "cuda", (int)device.device_id);
 }
 
-/* A layout or memory format. */
+/* A layout or memory format: NULL without an exception where there is none such. */
 static PyObject *layout_object(const tenon__torch_api *api, const char *word)
 {
     PyObject *object = PyObject_GetAttrString(api->module, word);
-    return object ? object : PyErr_Format(PyExc_RuntimeError, "torch has no layout or memory format '%s'", word);
+    PyObject *layout = PyObject_GetAttrString(api->module, "layout");
+    PyObject *format = PyObject_GetAttrString(api->module, "memory_format");
+    bool is_one = object && layout && format &&
+                  (PyObject_IsInstance(object, layout) == 1 || PyObject_IsInstance(object, format) == 1);
+    if (!is_one) {
+        Py_CLEAR(object);
+        PyErr_Clear();
+    }
+    Py_XDECREF(layout);
+    Py_XDECREF(format);
+    return object;
 }
 
+/* NULL with an exception; without one where torch has no such layout. */
 static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
 {
     char word[64];
@@ -89,7 +100,8 @@ static bool take_tensors(PyObject *object, tenon_torch_value *out)
     *out = tenon_torch_list(TENON_TORCH_TENSORS, items, items ? size : 0);
     for (Py_ssize_t i = 0; good && i < size; i++) {
         PyObject *item = PySequence_GetItem(object, i);
-        good = item && tenon_torch_import(item, &items[i]) == 0;
+        /* One that is not defined is None in Python. */
+        good = item && (item == Py_None || tenon_torch_import(item, &items[i]) == 0);
         Py_XDECREF(item);
     }
     return good;
@@ -133,44 +145,95 @@ static bool take_text(PyObject *object, tenon_torch_value *out)
     return copy;
 }
 
-/* False with an exception; `out` may be released either way. */
-static bool take(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+static bool take_dtype(const tenon__torch_api *api, PyObject *object, tenon_torch_value *out)
 {
-    *out = tenon_torch_value_of(TENON_TORCH_NONE);
-    if (object == Py_None)
-        return true;
-    if (type->base == TENON__TORCH_TENSOR && type->list)
+    long number = PyLong_AsLong(object); /* torch's operators give no more than that */
+    if (!PyErr_Occurred() && number >= 0 && number < TENON__TORCH_DTYPES && api->dtypes[number].bits)
+        *out = tenon_torch_dtype(api->dtypes[number]);
+    else if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "torch's dtype number %ld has no name here", number);
+    return !PyErr_Occurred();
+}
+
+static bool take_device(const tenon__torch_api *api, PyObject *object, tenon_torch_value *out)
+{
+    PyObject *words = PyObject_Str(object);
+    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    tenon_device device;
+    if (text && tenon_device_parse(text, &device, NULL) == TENON_OK) {
+        if (device.device_type == TENON_CUDA)
+            device.device_type = api->cuda_device;
+        *out = tenon_torch_device(device);
+    } else if (text) {
+        PyErr_Format(PyExc_TypeError, "the device %s has no place in C", text);
+    }
+    Py_XDECREF(words);
+    return !PyErr_Occurred();
+}
+
+static bool take_list(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+{
+    if (type->base == TENON__TORCH_TENSOR)
         return take_tensors(object, out);
-    if (type->base == TENON__TORCH_TENSOR) {
+    if (type->base == TENON__TORCH_INT || type->base == TENON__TORCH_FLOAT || type->base == TENON__TORCH_BOOL)
+        return tenon__torch_take_numbers(object, type->base, out);
+    PyErr_Format(PyExc_TypeError, "a result of type %s has no place in C", type->text);
+    return false;
+}
+
+/* A number or text of the type that the schema promises, which a __torch_function__ need not keep. */
+static bool take_plain(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+{
+    tenon__torch_base base = type->base;
+    bool any = base == TENON__TORCH_OTHER || base == TENON__TORCH_LAYOUT, number = base == TENON__TORCH_SCALAR || any;
+    if (PyBool_Check(object) && (number || base == TENON__TORCH_BOOL)) {
+        *out = tenon_torch_bool(object == Py_True);
+    } else if (PyLong_Check(object) && !PyBool_Check(object) && (number || base == TENON__TORCH_INT)) {
+        *out = tenon_torch_int(PyLong_AsLongLong(object));
+    } else if (PyFloat_Check(object) && (number || base == TENON__TORCH_FLOAT)) {
+        *out = tenon_torch_float(PyFloat_AsDouble(object));
+    } else if (PyComplex_Check(object) && (number || base == TENON__TORCH_COMPLEX)) {
+        *out = tenon_torch_complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object));
+    } else if (PyUnicode_Check(object) && (any || base == TENON__TORCH_STR)) {
+        return take_text(object, out);
+    } else {
+        PyObject *name = tenon__py_type_name(object);
+        if (name)
+            PyErr_Format(PyExc_TypeError, "a result of type %s came as %U", type->text, name);
+        Py_XDECREF(name);
+    }
+    return !PyErr_Occurred();
+}
+
+/* `may_lack`: a tensor may be one that is not defined. False with an exception; `out` may be released either way. */
+static bool take(const tenon__torch_api *api, const tenon__torch_type *type, bool may_lack, PyObject *object,
+                 tenon_torch_value *out)
+{
+    bool is_tensor = type->base == TENON__TORCH_TENSOR && !type->list;
+    *out = tenon_torch_value_of(TENON_TORCH_NONE);
+    if (object == Py_None && (type->optional || type->base == TENON__TORCH_OTHER || (is_tensor && may_lack)))
+        return true;
+    if (is_tensor) {
         *out = tenon_torch_tensor(NULL);
         return tenon_torch_import(object, &out->as.tensor) == 0;
     }
-    if (type->list &&
-        (type->base == TENON__TORCH_INT || type->base == TENON__TORCH_FLOAT || type->base == TENON__TORCH_BOOL))
-        return tenon__torch_take_numbers(object, type->base, out);
-    if (PyBool_Check(object))
-        *out = tenon_torch_bool(object == Py_True);
-    else if (PyLong_Check(object))
-        *out = tenon_torch_int(PyLong_AsLongLong(object));
-    else if (PyFloat_Check(object))
-        *out = tenon_torch_float(PyFloat_AsDouble(object));
-    else if (PyComplex_Check(object))
-        *out = tenon_torch_complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object));
-    else if (PyUnicode_Check(object))
-        return take_text(object, out);
-    else
-        PyErr_Format(PyExc_TypeError, "a result of type %s has no place in C", type->text);
-    return !PyErr_Occurred();
+    if (type->list)
+        return take_list(type, object, out);
+    if (type->base == TENON__TORCH_DTYPE)
+        return take_dtype(api, object, out);
+    if (type->base == TENON__TORCH_DEVICE)
+        return take_device(api, object, out);
+    return take_plain(type, object, out);
 }
 
 static bool take_all(const tenon_torch_op *op, PyObject *answer, tenon_torch_value *results)
 {
-    bool good = true;
+    bool good = true, several = op->nresults > 1;
     for (size_t i = 0; i < op->nresults; i++) {
         results[i] = tenon_torch_value_of(TENON_TORCH_DEFAULT);
-        PyObject *item = good && op->nresults > 1 ? PySequence_GetItem(answer, (Py_ssize_t)i) : NULL;
-        good = good && (op->nresults == 1 ? take(&op->results[i], answer, &results[i])
-                                          : item && take(&op->results[i], item, &results[i]));
+        PyObject *item = good && several ? PySequence_GetItem(answer, (Py_ssize_t)i) : NULL;
+        good =
+            good && (!several || item) && take(op->api, &op->results[i], several, several ? item : answer, &results[i]);
         Py_XDECREF(item);
     }
     for (size_t i = 0; !good && i < op->nresults; i++)
@@ -185,25 +248,33 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set(err, TENON_EFAILED,
                                "%s: with torch %s this call goes through Python, and this thread does not hold the "
-                               "interpreter's lock",
+                               "lock of the interpreter that imported torch",
                                op->full_name, api->report.version);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *names = PyDict_New(), *none_by_place = PyTuple_New(0);
-    bool good = names && none_by_place;
+    PyObject *names = PyDict_New(), *none_by_place = PyTuple_New(0), *function = tenon__torch_function(op);
+    bool good = names && none_by_place && function;
+    const tenon__torch_param *unknown = NULL;
     for (size_t i = 0; good && i < op->nparams; i++) {
         if (args[i].kind == TENON_TORCH_DEFAULT)
             continue; /* one that Python fills in */
         PyObject *object = to_object(api, &op->params[i].type, &args[i]);
         good = object && PyDict_SetItemString(names, op->params[i].name, object) == 0;
+        unknown = good || PyErr_Occurred() ? NULL : &op->params[i];
         Py_XDECREF(object);
     }
-    PyObject *answer = good ? PyObject_Call(op->function, none_by_place, names) : NULL;
+    PyObject *answer = good ? PyObject_Call(function, none_by_place, names) : NULL;
     good = answer && take_all(op, answer, results);
     Py_XDECREF(names);
     Py_XDECREF(none_by_place);
+    Py_XDECREF(function);
     Py_XDECREF(answer);
-    tenon_status status = good ? TENON_OK : tenon__torch_take_exception(op->full_name, err);
+    tenon_status status = TENON_OK;
+    if (unknown)
+        status = tenon_error_set(err, TENON_EINVAL, "%s: argument '%s': torch has no such layout or memory format",
+                                 op->full_name, unknown->name);
+    else if (!good)
+        status = tenon__torch_take_exception(op->full_name, err);
     PyErr_Restore(type, value, traceback);
     return status;
 }

@@ -133,13 +133,15 @@ static bool pack(const tenon__torch_api *api, const tenon__torch_type *type, con
 
 /* ---------------------------------------------------------------------------------------------------------- results */
 
-/* Takes the handle; false where there is no memory. */
+/* Takes the handle; NULL for a tensor that is not defined. False where there is no memory. */
 static bool take_tensor(const tenon__torch_api *api, tenon__torch_stable value, tenon_torch **out)
 {
-    *out = tenon__torch_wrap(api, to_pointer(value));
+    bool defined = true;
+    bool known = api->is_defined(to_pointer(value), &defined) == 0;
+    *out = defined ? tenon__torch_wrap(api, to_pointer(value)) : NULL;
     if (!*out)
         api->delete_handle(to_pointer(value));
-    return *out;
+    return known && (*out || !defined);
 }
 
 static bool take_list(const tenon__torch_api *api, tenon__torch_stable value, tenon_torch_value *out)
@@ -170,7 +172,11 @@ static bool take(const tenon__torch_api *api, const tenon__torch_type *type, ten
     switch (type->base) {
     case TENON__TORCH_TENSOR:
         *out = tenon_torch_tensor(NULL);
-        return take_tensor(api, value, &out->as.tensor);
+        if (!take_tensor(api, value, &out->as.tensor))
+            return false;
+        if (!out->as.tensor)
+            *out = tenon_torch_value_of(TENON_TORCH_NONE);
+        return true;
     case TENON__TORCH_FLOAT:
         *out = tenon_torch_float(to_double(value));
         return true;
@@ -203,5 +209,8 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
         good &= take(api, &op->results[i], stack[i], &results[i]);
     for (size_t i = 0; !good && i < op->nresults; i++)
         tenon_torch_value_release(&results[i]);
+    if (good && op->nresults == 1 && results[0].kind == TENON_TORCH_NONE)
+        return tenon_error_set(err, TENON_EFAILED, "%s: its only result is a tensor that is not defined",
+                               op->full_name);
     return good ? TENON_OK : tenon_error_set(err, TENON_ENOMEM, "%s: no memory", op->full_name);
 }

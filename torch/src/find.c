@@ -57,6 +57,7 @@ static void find_more(void *library, tenon__torch_api *api)
     tenon__py_symbol(library, "torch_exception_get_what_without_backtrace", &api->what);
     bool all = api->what && tenon__py_symbol(library, "torch_call_dispatcher", &api->call) &&
                tenon__py_symbol(library, "aoti_torch_new_tensor_handle", &api->new_handle) &&
+               tenon__py_symbol(library, "aoti_torch_is_defined", &api->is_defined) &&
                tenon__py_symbol(library, "torch_new_stable_ivalue", &api->new_optional) &&
                tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional) &&
                tenon__py_symbol(library, "torch_new_list_reserve_size", &api->new_list) &&
@@ -134,6 +135,9 @@ static void examine(PyObject *torch, tenon__torch_api *api)
     api->function_name = PyUnicode_InternFromString("__torch_function__");
     api->no_function = reach(torch, "_C", "_disabled_torch_function_impl", NULL);
     api->mode_enabled = reach(torch, "_C", "_is_torch_function_mode_enabled", NULL);
+    PyObject *clears = reach(torch, "library", "_clear_torch_ops_cache", NULL);
+    api->clears_ops = clears;
+    Py_XDECREF(clears);
     if (!api->function_name || !api->no_function || !api->mode_enabled) {
         snprintf(report->missing, sizeof report->missing, "what torch._C has for __torch_function__");
         return;

@@ -26,23 +26,6 @@ static const char *reason_of(const tenon__torch_block *block, bool by_class_only
     return reason;
 }
 
-static tenon_status no_memory(const tenon__torch_block *block, tenon_error *err)
-{
-    const char *reason = reason_of(block, false);
-    return tenon_error_set(
-        err, TENON_ELAYOUT, "tenon_torch_view(): %s",
-        reason ? reason
-               : "it has no plain memory of its own (freed, a ZeroTensor, or a meta, fake, sparse, oneDNN "
-                 "or nested tensor, or one inside torch.vmap)");
-}
-
-static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
-{
-    const char *reason = reason_of(block, false);
-    return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here%s%s",
-                           (int)dtype, reason ? "; " : "", reason ? reason : "");
-}
-
 /* Whether a bit of the tensor is set that says that its memory is not what it means. */
 static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
 {
@@ -51,10 +34,32 @@ static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_
     tenon_status status = tenon_torch_find(name, "", &op, err);
     /* The tensor itself, where that can be: not what a subclass or a mode would have it say. */
     if (!status)
-        status = op->unlocked ? tenon__torch_call_stable(op, &argument, &result, err)
-                              : tenon_torch_call_op(op, 1, &argument, 1, &result, err);
+        status = op->carried ? tenon__torch_call_stable(op, &argument, &result, err)
+                             : tenon_torch_call_op(op, 1, &argument, 1, &result, err);
     *out = !status && result.as.integer;
     return status;
+}
+
+/* `bytes`: what its storage holds, or -1 where that was not told. */
+static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *err)
+{
+    bool zeros = false;
+    const char *reason = reason_of(tenon__torch_block_of(tensor), false);
+    if (!reason && bytes == 0)
+        reason = "it was freed, its storage has 0 bytes";
+    else if (!reason && ask(tensor, "aten::_is_zerotensor", &zeros, NULL) == TENON_OK && zeros)
+        reason = "a ZeroTensor has none; pass x.clone()";
+    return tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): it has no plain memory%s%s", reason ? ": " : "",
+                           reason ? reason
+                                  : " of its own (a meta, fake, sparse, oneDNN or nested tensor, one inside "
+                                    "torch.vmap, or a ZeroTensor)");
+}
+
+static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
+{
+    const char *reason = reason_of(block, false);
+    return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here%s%s",
+                           (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
 /* A neg view is the imaginary part of a conjugate: its strides count halves of complex numbers, so all are even. */
@@ -89,17 +94,17 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
         return tenon_error_set(err, TENON_EINVAL, "tenon_torch_view(): argument '%s' is NULL", out ? "dims" : "out");
     const tenon__torch_api *api = block->api;
     tenon__torch_handle handle = block->handle;
-    int64_t ndim, *shape, *strides, bytes;
+    int64_t ndim, *shape, *strides, bytes = -1;
     int32_t dtype, device_type, device_index;
     void *data;
     /* Before torch is asked, which warns of a fake tensor's address, and below 2.13 writes to stderr. */
     if (block->is_subclass && reason_of(block, true))
-        return no_memory(block, err);
+        return no_memory(tensor, bytes, err);
     /* oneDNN's tensors have an address, but no storage: what lies there is in an order of their own. */
     if (api->get_storage_size(handle, &bytes) || api->get_device_type(handle, &device_type) ||
         api->get_device_index(handle, &device_index) || api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) ||
         api->get_sizes(handle, &shape) || api->get_strides(handle, &strides) || api->get_data(handle, &data))
-        return no_memory(block, err);
+        return no_memory(tensor, bytes, err);
     if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
         return no_dtype(block, dtype, err);
     if (ndim > TENON_MAX_NDIM)
@@ -117,7 +122,7 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     for (int64_t i = 0; i < ndim; i++)
         empty |= shape[i] == 0;
     if (!data && !empty)
-        return no_memory(block, err);
+        return no_memory(tensor, bytes, err);
     if (device_type != api->cpu && device_type != api->cuda)
         return tenon_error_set(err, TENON_EDEVICE, "tenon_torch_view(): torch's device number %d is not known here",
                                (int)device_type);
@@ -169,6 +174,8 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     if (!api)
         return TENON_EFAILED;
     tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
+    if (status == TENON_EOVERFLOW)
+        return tenon_error_set(err, status, "%s(): the shape has more elements than can be counted", who);
     status = status ? status : numbers_of(api, who, dtype, device, numbers, err);
     if (status)
         return status;

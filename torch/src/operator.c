@@ -45,12 +45,12 @@ static tenon__torch_base base_of(const char *kind)
     static const struct {
         const char *kind;
         tenon__torch_base base;
-    } kinds[] = {{"TensorType", TENON__TORCH_TENSOR},      {"IntType", TENON__TORCH_INT},
-                 {"SymIntType", TENON__TORCH_INT},         {"FloatType", TENON__TORCH_FLOAT},
-                 {"BoolType", TENON__TORCH_BOOL},          {"StringType", TENON__TORCH_STR},
-                 {"ScalarTypeType", TENON__TORCH_DTYPE},   {"DeviceObjType", TENON__TORCH_DEVICE},
-                 {"NumberType", TENON__TORCH_SCALAR},      {"LayoutType", TENON__TORCH_LAYOUT},
-                 {"MemoryFormatType", TENON__TORCH_LAYOUT}};
+    } kinds[] = {{"TensorType", TENON__TORCH_TENSOR},    {"IntType", TENON__TORCH_INT},
+                 {"SymIntType", TENON__TORCH_INT},       {"FloatType", TENON__TORCH_FLOAT},
+                 {"BoolType", TENON__TORCH_BOOL},        {"StringType", TENON__TORCH_STR},
+                 {"ScalarTypeType", TENON__TORCH_DTYPE}, {"DeviceObjType", TENON__TORCH_DEVICE},
+                 {"NumberType", TENON__TORCH_SCALAR},    {"ComplexType", TENON__TORCH_COMPLEX},
+                 {"LayoutType", TENON__TORCH_LAYOUT},    {"MemoryFormatType", TENON__TORCH_LAYOUT}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].kind, kind) == 0)
             return kinds[i].base;
@@ -129,7 +129,7 @@ static bool read_param(PyObject *argument, tenon__torch_param *out)
 /* Whether torch's C functions carry it: a type that they do not know may only be None. */
 static bool is_carried(const tenon__torch_type *type)
 {
-    return type->base != TENON__TORCH_SCALAR && type->base != TENON__TORCH_LAYOUT && type->base != TENON__TORCH_OTHER;
+    return type->base < TENON__TORCH_SCALAR;
 }
 
 static bool is_carried_back(const tenon__torch_type *type)
@@ -137,6 +137,12 @@ static bool is_carried_back(const tenon__torch_type *type)
     bool number = type->base == TENON__TORCH_INT || type->base == TENON__TORCH_FLOAT || type->base == TENON__TORCH_BOOL;
     return type->base == TENON__TORCH_TENSOR ? !type->optional && !type->optional_items
                                              : number && !type->optional && !type->list;
+}
+
+/* Torch's C functions read each result by the type of the one that lies at its place from the other end. */
+static bool is_same(const tenon__torch_type *a, const tenon__torch_type *b)
+{
+    return a->base == b->base && a->list == b->list;
 }
 
 /* Parameters and results. False with an exception. */
@@ -152,15 +158,14 @@ static bool read_schema(PyObject *schema, tenon_torch_op *op)
         op->results = calloc(op->nresults + 1, sizeof *op->results);
         good = op->params && op->results;
     }
-    op->unlocked = op->api->call != NULL;
     for (size_t i = 0; good && i < op->nparams; i++) {
         tenon__torch_param *param = &op->params[i];
         good = read_param(PyList_GetItem(arguments, (Py_ssize_t)i), param);
-        op->unlocked &= is_carried(&param->type) || param->type.optional;
+        op->carried &= is_carried(&param->type) || param->type.optional;
     }
     for (size_t i = 0; good && i < op->nresults; i++) {
         good = read_type(PyList_GetItem(returns, (Py_ssize_t)i), &op->results[i]);
-        op->unlocked &= is_carried_back(&op->results[i]);
+        op->carried &= is_carried_back(&op->results[i]) && is_same(&op->results[i], &op->results[0]);
     }
     if (!good && !PyErr_Occurred())
         PyErr_NoMemory();
@@ -182,6 +187,10 @@ static void forget(tenon_torch_op *op)
     free(op->name);
     free(op->overload);
     Py_XDECREF(op->function);
+    Py_XDECREF(op->schema);
+    Py_XDECREF(op->attributes);
+    Py_XDECREF(op->short_name);
+    Py_XDECREF(op->packet);
     free(op);
 }
 
@@ -198,6 +207,91 @@ static PyObject *ask_torch(const tenon__torch_api *api, const char *question, co
     if (!answer)
         PyErr_Clear();
     return answer;
+}
+
+/* Whether it was registered by C++, which never takes it back. Torch tells where that was: "registered at
+ * aten/src/ATen/RegisterSchema.cpp:6". */
+static bool is_of_cpp(PyObject *entry)
+{
+    PyObject *words = PyObject_CallMethod(entry, "debug", NULL);
+    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    const char *ending = text ? strrchr(text, '.') : NULL;
+    bool is_source = ending && (ending[1] == 'c' || ending[1] == 'h') && !strchr(ending, '/');
+    Py_XDECREF(words);
+    PyErr_Clear();
+    return is_source;
+}
+
+/* The schema that torch's dispatcher has, which it has not for TorchScript's own operators: a new reference, or NULL
+ * without an exception. `fixed`: whether it stays. */
+static PyObject *ask_dispatcher(const tenon_torch_op *op, bool *fixed)
+{
+    PyObject *entry = ask_torch(op->api, "_dispatch_find_schema_or_throw", op->name, op->overload);
+    PyObject *schema = entry ? PyObject_CallMethod(entry, "schema", NULL) : NULL;
+    *fixed = !entry || is_of_cpp(entry);
+    PyErr_Clear();
+    Py_XDECREF(entry);
+    return schema;
+}
+
+PyObject *tenon__torch_function(const tenon_torch_op *op)
+{
+    if (op->fixed) {
+        Py_INCREF(op->function);
+        return op->function;
+    }
+    PyObject *functions = ask_torch(op->api, "_get_operation_overload", op->name, op->overload);
+    PyObject *function = functions ? PySequence_GetItem(functions, 0) : NULL;
+    if (!functions)
+        PyErr_SetString(PyExc_RuntimeError, "torch has no such operator any more");
+    Py_XDECREF(functions);
+    return function;
+}
+
+/* Note what is in torch.ops, which is quicker to look at than the schema. Never fails. */
+static void watch(tenon_torch_op *op)
+{
+    const char *colons = strstr(op->name, "::");
+    PyObject *space = colons ? PyUnicode_FromStringAndSize(op->name, colons - op->name) : NULL;
+    PyObject *ops = space ? PyObject_GetAttrString(op->api->module, "ops") : NULL;
+    PyObject *found = ops ? PyObject_GetAttr(ops, space) : NULL;
+    op->short_name = found ? PyUnicode_InternFromString(colons + 2) : NULL;
+    op->packet = op->short_name ? PyObject_GetAttr(found, op->short_name) : NULL;
+    op->attributes = op->packet ? PyObject_GetAttrString(found, "__dict__") : NULL;
+    Py_XDECREF(space);
+    Py_XDECREF(ops);
+    Py_XDECREF(found);
+    PyErr_Clear();
+}
+
+/* Whether an operator that is not fixed is still what it was, on an attached thread. */
+static bool is_current(const tenon_torch_op *op)
+{
+    PyObject *type, *value, *traceback;
+    if (op->attributes && PyDict_GetItem(op->attributes, op->short_name) == op->packet)
+        return true;
+    bool fixed;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *schema = ask_dispatcher(op, &fixed);
+    bool same = schema && PyObject_RichCompareBool(schema, op->schema, Py_EQ) == 1;
+    Py_XDECREF(schema);
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return same;
+}
+
+tenon_status tenon__torch_check_op(const tenon_torch_op *op, tenon_error *err)
+{
+    if (!tenon__py_attached_to(op->api->interp))
+        return tenon_error_set(err, TENON_EFAILED,
+                               "%s: it was defined from Python, and this thread does not hold the lock of the "
+                               "interpreter that imported torch",
+                               op->full_name);
+    if (!is_current(op))
+        return tenon_error_set(err, TENON_EINVAL,
+                               "%s: the operator was unloaded, or its schema has changed: find it again",
+                               op->full_name);
+    return TENON_OK;
 }
 
 /* On an attached thread without a pending exception. */
@@ -218,7 +312,14 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
         op->name = copy_text(name);
         op->overload = copy_text(overload);
         op->function = PySequence_GetItem(functions, 0);
-        good = op->name && op->overload && op->function && read_schema(schema, op);
+        good = op->name && op->overload && op->function;
+        if (good) {
+            op->schema = ask_dispatcher(op, &op->fixed);
+            op->carried = api->call && op->schema;
+            good = read_schema(schema, op);
+        }
+        if (good && !op->fixed && api->clears_ops)
+            watch(op);
         if (!good && !PyErr_Occurred())
             PyErr_NoMemory();
         if (!good)
@@ -238,6 +339,12 @@ static const tenon_torch_op *known(const tenon_torch_op *op, const char *name, c
     return op;
 }
 
+/* As far as this thread may ask; where it may not, neither will it be called. */
+static bool is_stale(const tenon_torch_op *op)
+{
+    return !op->fixed && tenon__py_attached_to(op->api->interp) && !is_current(op);
+}
+
 tenon_status tenon_torch_find(const char *name, const char *overload, const tenon_torch_op **out, tenon_error *err)
 {
     if (!name || !overload || !out)
@@ -247,6 +354,8 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
                                            : "out");
     _Atomic(tenon_torch_op *) *bucket = &buckets[bucket_of(name, overload)];
     *out = known(atomic_load_explicit(bucket, memory_order_acquire), name, overload);
+    while (*out && is_stale(*out))
+        *out = known((*out)->next, name, overload);
     if (*out)
         return TENON_OK;
     tenon_error here = {.status = TENON_EFAILED};
@@ -256,8 +365,8 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
         return TENON_EFAILED;
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set(err, TENON_EFAILED,
-                               "tenon_torch_find(): %s has not been used yet, and this thread does not hold the "
-                               "interpreter's lock: find it before",
+                               "tenon_torch_find(): %s has not been used yet, and this thread does not hold the lock "
+                               "of the interpreter that imported torch: find it before",
                                name);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -275,5 +384,5 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
 
 bool tenon_torch_unlocked(const tenon_torch_op *op)
 {
-    return op && op->unlocked;
+    return op && op->carried && op->fixed;
 }

@@ -26,6 +26,7 @@ typedef struct tenon__torch_api {
     PyObject *function_name;   /* "__torch_function__" */
     PyObject *no_function;     /* the one of classes that want none: parameters, fake tensors */
     PyObject *mode_enabled;    /* whether a TorchFunctionMode is active */
+    bool clears_ops;           /* what is unloaded is taken from torch.ops, however that happens (2.13) */
 
     /* Tier 2, or NULL. */
     int32_t (*from_pyobject)(void *object, tenon__torch_handle *out);
@@ -55,6 +56,7 @@ typedef struct tenon__torch_api {
     /* 2.13 and newer: all of these, or `call` is NULL. */
     int32_t (*call)(const char *name, const char *overload, tenon__torch_stable *stack, uint64_t version);
     int32_t (*new_handle)(tenon__torch_handle handle, tenon__torch_handle *out);
+    int32_t (*is_defined)(tenon__torch_handle handle, bool *out);
     int32_t (*new_optional)(tenon__torch_stable **out);
     int32_t (*delete_optional)(tenon__torch_stable *value);
     int32_t (*new_list)(size_t size, tenon__torch_list *out);
@@ -128,7 +130,8 @@ typedef enum tenon__torch_base {
     TENON__TORCH_STR,
     TENON__TORCH_DTYPE,
     TENON__TORCH_DEVICE,
-    TENON__TORCH_SCALAR,
+    TENON__TORCH_SCALAR, /* from here on: not carried by torch's C functions */
+    TENON__TORCH_COMPLEX,
     TENON__TORCH_LAYOUT, /* and a memory format: an attribute of the module torch */
     TENON__TORCH_OTHER
 } tenon__torch_base;
@@ -151,12 +154,23 @@ struct tenon_torch_op {
     const tenon__torch_api *api;
     char *name, *overload;
     char full_name[200]; /* "aten::mul.Tensor", for messages */
-    PyObject *function;  /* for a call through Python */
-    bool unlocked;
+    bool carried;        /* torch's C functions can call it */
+    bool fixed;          /* it stays as it is until the process ends, which what Python has defined may not */
+    PyObject *function;  /* for a call through Python, where it is fixed */
+    PyObject *schema;    /* the dispatcher's, or NULL where it has none */
+    /* torch.ops.<namespace>.<short_name> is `packet` while nothing was unloaded, where this torch sees to that. */
+    PyObject *attributes, *short_name, *packet;
     size_t nparams, nresults;
     tenon__torch_param *params;
     tenon__torch_type *results;
 };
+
+/* Whether the operator is still what it was when it was found: TENON_OK, or TENON_EINVAL; TENON_EFAILED on a thread
+ * without the lock. */
+tenon_status tenon__torch_check_op(const tenon_torch_op *op, tenon_error *err);
+
+/* What to call through Python, of an operator that was checked: a new reference, or NULL with an exception. */
+PyObject *tenon__torch_function(const tenon_torch_op *op);
 
 /* Call through torch's C functions or through Python: the arguments were checked, `args` has one for each parameter, and
  * `results` has room for all. */

@@ -112,8 +112,14 @@ def test_no_such_device_or_layout():
     for device in (("device", 4, 0), ("device", 1, 5)):
         with pytest.raises(ValueError, match="'device' .*: torch has no such device"):
             probe.call("aten::to", "device", (torch.ones(2), device, ("dtype", "f32")))
-    with pytest.raises(RuntimeError, match="torch has no layout or memory format 'channels_first'"):
-        probe.call("aten::clone", "", (torch.ones(2), "channels_first"))
+    for word in ("channels_first", "float32", "nn"):
+        with pytest.raises(ValueError, match="'memory_format': torch has no such layout or memory format"):
+            probe.call("aten::clone", "", (torch.ones(2), word))
+
+
+def test_a_shape_beyond_counting():
+    with pytest.raises((OverflowError, ValueError), match=r"tenon_torch_empty\(\): the shape has more elements"):
+        probe.empty("f32", (2**40, 2**40))
 
 
 def test_too_many_results():
@@ -138,9 +144,12 @@ def views():
     freed = torch.ones(2)
     freed.untyped_storage().resize_(0)
     return {
-        "freed": (freed, "freed"),
-        "zeros": (torch._efficientzerotensor(2), "ZeroTensor"),
-        "oneDNN": (torch.ones(2).to_mkldnn() if torch.backends.mkldnn.is_available() else freed, "to_dense|freed"),
+        "freed": (freed, "it was freed"),
+        "zeros": (torch._efficientzerotensor(2), "a ZeroTensor has none"),
+        "oneDNN": (
+            torch.ones(2).to_mkldnn() if torch.backends.mkldnn.is_available() else freed,
+            "no plain memory: .*(to_dense|freed)",
+        ),
         "fake": (imagined, "a fake or wrapper tensor"),
         "meta": (torch.empty(2, device="meta"), "a meta tensor has no memory"),
         "sparse": (torch.eye(2).to_sparse(), "a sparse tensor is no single block"),

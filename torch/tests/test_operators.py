@@ -1,5 +1,7 @@
 """Every operator of torch's, from C."""
 
+import gc
+
 import pytest
 import tenon_torch_probe as probe
 import torch
@@ -54,6 +56,10 @@ CASES = {
     "a memory format": (
         lambda x: call("aten::clone", "", x.reshape(1, 2, 3, 1), "channels_last"),
         lambda x: x.reshape(1, 2, 3, 1).clone(memory_format=torch.channels_last),
+    ),
+    "Scalars": (
+        lambda x: call("aten::_foreach_add", "ScalarList", ("tensors", x, x), ("floats", 1.0, 2.5))[1],
+        lambda x: x + 2.5,
     ),
     "a complex Scalar": (lambda x: call("aten::mul", "Scalar", x, 2j), lambda x: x * 2j),
     "bools": (
@@ -152,11 +158,11 @@ def test_without_the_lock(x):
     assert probe.unlocked("aten::mul", "Tensor") == UNLOCKED
     assert probe.unlocked("aten::add", "Tensor") is False
     if not UNLOCKED:
-        with pytest.raises(RuntimeError, match="does not hold the interpreter's lock"):
+        with pytest.raises(RuntimeError, match="does not hold the lock of the interpreter"):
             call("aten::mul", "Tensor", x, x, unlocked=1)
         return
     assert torch.equal(call("aten::mul", "Tensor", x, x, unlocked=1), x * x)
-    with pytest.raises(RuntimeError, match="aten::add.Tensor: .* does not hold the interpreter's lock"):
+    with pytest.raises(RuntimeError, match="aten::add.Tensor: .* does not hold the lock of the interpreter"):
         call("aten::add", "Tensor", x, x, unlocked=1)
     with pytest.raises(RuntimeError, match="aten::sigmoid has not been used yet"):
         call("aten::sigmoid", "", x, unlocked=1)
@@ -170,6 +176,100 @@ def test_custom_operators(x):
         library.impl("twice", lambda x, times=2: x * times, "CPU")
         assert torch.equal(call("tenon_test::twice", "", x), 2 * x)
         assert torch.equal(call("tenon_test::twice", "", x, 3), 3 * x)
+
+
+def test_an_operator_that_is_unloaded_and_comes_back(x):
+    """With another schema: what was found before knows, and what is found by name is the new one."""
+    name = "tenon_again::f"
+    first = torch.library.Library("tenon_again", "FRAGMENT")
+    first.define("f(Tensor x, int k) -> Tensor")
+    first.impl("f", lambda x, k: x * k, "CPU")
+    op = probe.find(name, "")
+    assert torch.equal(probe.call(name, "", (x, 5), 1, 0, op)[0], 5 * x)
+    assert probe.unlocked(name, "") is False
+    with pytest.raises(RuntimeError, match="tenon_again::f: it was defined from Python, and .* lock"):
+        call(name, "", x, 5, unlocked=1)
+    first._destroy()
+    with pytest.raises(ValueError, match="tenon_again::f: the operator was unloaded, or its schema has changed"):
+        probe.call(name, "", (x, 5), 1, 0, op)
+    with pytest.raises(ValueError, match="has no operator tenon_again::f"):
+        call(name, "", x, 5)
+    second = torch.library.Library("tenon_again", "FRAGMENT")
+    second.define("f(Tensor x, Tensor k) -> int")
+    second.impl("f", lambda x, k: 7, "CPU")
+    with pytest.raises(ValueError, match="the operator was unloaded, or its schema has changed"):
+        probe.call(name, "", (x, 5), 1, 0, op)
+    with pytest.raises(ValueError, match=r"argument 'k' \(Tensor\): got an int"):
+        call(name, "", x, 5)
+    assert call(name, "", x, x) == 7
+    second._destroy()
+    third = torch.library.Library("tenon_again", "FRAGMENT")
+    third.define("f(Tensor x, int k) -> Tensor")
+    third.impl("f", lambda x, k: x + k, "CPU")
+    assert torch.equal(probe.call(name, "", (x, 5), 1, 0, op)[0], x + 5)
+    assert probe.find(name, "") == op
+    third._destroy()
+
+
+def test_an_operator_whose_library_is_forgotten(x):
+    for schema, args in (("f(Tensor x, int k) -> Tensor", (x, 5)), ("f(Tensor x, Tensor k) -> Tensor", (x, x))):
+        library = torch.library.Library("tenon_forgotten", "FRAGMENT")
+        library.define(schema)
+        library.impl("f", lambda x, k: x * k, "CPU")
+        assert torch.equal(call("tenon_forgotten::f", "", *args), args[0] * args[1])
+        op = probe.find("tenon_forgotten::f", "")
+        del library
+        gc.collect()
+        with pytest.raises(ValueError, match="the operator was unloaded"):
+            probe.call("", "", args, 1, 0, op)
+
+
+def test_results_of_several_types(x):
+    with torch.library._scoped_library("tenon_mixed", "DEF") as library:
+        library.define("a(Tensor x) -> (Tensor, int, float)")
+        library.impl("a", lambda x: (x + 1, 7, 2.5), "CPU")
+        library.define("b(Tensor x) -> (Tensor[], Tensor)")
+        library.impl("b", lambda x: ([x, x], x + 1), "CPU")
+        library.define("c(Tensor x) -> (bool, float, int)")
+        library.impl("c", lambda x: (True, 2.5, 7), "CPU")
+        tensor, integer, number = call("tenon_mixed::a", "", x, results=3)
+        assert torch.equal(tensor, x + 1) and integer == 7 and number == 2.5
+        many, one = call("tenon_mixed::b", "", x, results=2)
+        assert len(many) == 2 and torch.equal(one, x + 1)
+        assert call("tenon_mixed::c", "", x, results=3) == (True, 2.5, 7)
+    counts, edges = call("aten::histogramdd", "int_bins", x, 2, results=2)
+    assert torch.equal(counts, torch.histogramdd(x, [2, 2, 2]).hist) and len(edges) == 3
+    assert probe.unlocked("aten::histogramdd", "int_bins") is False
+
+
+def test_operators_that_only_torchscript_has(x):
+    assert torch.equal(call("aten::cpu", "", x), x)
+    assert call("aten::mul", "int", 6, 7) == 42
+    assert call("aten::len", "Tensor", x) == 2
+    assert probe.unlocked("aten::cpu", "") is False
+
+
+def test_results_that_are_no_tensors_or_numbers(x):
+    assert call("aten::result_type", "Tensor", x, x.double()) == "f64"
+    with torch.library._scoped_library("tenon_kinds", "DEF") as library:
+        library.define("where(Tensor x) -> Device")
+        library.impl("where", lambda x: x.device, "CPU")
+        library.define("gaps(Tensor x) -> Tensor?[]")
+        library.impl("gaps", lambda x: [x, None], "CPU")
+        library.define("turn(Tensor x, complex c=1j) -> complex")
+        library.impl("turn", lambda x, c=1j: c, "CPU")
+        assert call("tenon_kinds::where", "", x) == "cpu"
+        assert call("tenon_kinds::gaps", "", x) == [x, None]
+        assert call("tenon_kinds::turn", "", x) == 1j
+        assert call("tenon_kinds::turn", "", x, 2 + 1j) == 2 + 1j
+
+
+def test_a_tensor_that_is_not_defined_is_none():
+    x, w = torch.rand(1, 1, 4, 4), torch.rand(1, 1, 3, 3)
+    pair = ("ints", 1, 1)
+    args = (x[:, :, :2, :2], x, w, None, pair, ("ints", 0, 0), pair, False, ("ints", 0, 0), 1)
+    gx, gw, gb = call("aten::convolution_backward", "", *args, ("bools", True, True, False), results=3)
+    assert gx.shape == x.shape and gw.shape == w.shape and gb is None
 
 
 def test_a_python_operators_exception(x):
@@ -219,9 +319,36 @@ def test_torch_function_is_asked_whatever_the_operator(name, x):
         assert Tagged.seen == [f"aten.{name}.Tensor"]
     assert type(call("aten::cat", "", ("tensors", x, tagged))) is Tagged
     probe.unlocked(f"aten::{name}", "Tensor")
-    with pytest.raises(RuntimeError, match="does not hold the interpreter's lock"):
+    with pytest.raises(RuntimeError, match="does not hold the lock of the interpreter"):
         call(f"aten::{name}", "Tensor", tagged, x, unlocked=1)
     assert type(call(f"aten::{name}", "Tensor", torch.nn.Parameter(x), x)) is torch.Tensor
+
+
+class Careless(torch.Tensor):
+    gives = None
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return cls.gives
+
+
+@pytest.mark.parametrize(
+    "name, gives, message",
+    [
+        ("mul.Tensor", None, "expected torch.Tensor, got NoneType"),
+        ("item", "aaa", "result of type .* came as str"),
+        ("equal", 1, "result of type bool came as int"),
+        ("size", None, "NoneType"),
+        ("split.Tensor", None, "NoneType"),
+    ],
+)
+def test_a_torch_function_that_gives_something_else(name, gives, message, x, monkeypatch):
+    monkeypatch.setattr(Careless, "gives", gives)
+    base, _, overload = name.partition(".")
+    careless = x.as_subclass(Careless)
+    args = {"mul": (careless, x), "equal": (careless, x), "split": (careless, 1)}.get(base, (careless,))
+    with pytest.raises(RuntimeError, match=message):
+        call(f"aten::{base}", overload, *args)
 
 
 @pytest.mark.parametrize("name", ["mul", "add"])

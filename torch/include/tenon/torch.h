@@ -81,7 +81,7 @@ int64_t tenon_torch_leaked(void);
  *
  * Errors:    TENON_EINVAL (released), TENON_EDTYPE, TENON_EDEVICE, TENON_ELAYOUT: it has no plain memory (meta, fake,
  * sparse, oneDNN's, inside torch.vmap, conjugated, freed, …; with the lock, the message says which), and those of
- * tenon_view_init. */
+ * tenon_view_init. A negated view is known by its even strides, which only torch's private _neg_view does not give. */
 TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err);
 
 /* ------------------------------------------------------------------------------------------------------- new tensors */
@@ -89,8 +89,8 @@ TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *o
 /* Make a tensor in torch's own memory, in C order, not filled.
  *
  * Release:   tenon_torch_release(*out).
- * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EDTYPE, TENON_EDEVICE (a device type that this torch does not have),
- * TENON_EFAILED (torch's own: out of memory, no GPU). */
+ * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW, TENON_EDTYPE, TENON_EDEVICE (a device type that this torch
+ * does not have), TENON_EFAILED (torch's own: out of memory, no GPU). */
 TENON_NODISCARD tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t ndim,
                                                const int64_t *shape, tenon_torch **out, tenon_error *err);
 
@@ -104,7 +104,8 @@ TENON_NODISCARD tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon
 
 /* ------------------------------------------------------------------------------------------------------- operators */
 
-/* The kinds of arguments and results. Zeros are what the schema says, so that trailing arguments may be left out. */
+/* The kinds of arguments and results. Zeros are what the schema says, so that trailing arguments may be left out. Among
+ * several results a tensor that torch leaves undefined is TENON_TORCH_NONE. */
 enum {
     TENON_TORCH_DEFAULT = 0,
     TENON_TORCH_NONE = 1,
@@ -115,11 +116,11 @@ enum {
     TENON_TORCH_STR = 6, /* also a layout or memory format: "channels_last" */
     TENON_TORCH_DTYPE = 7,
     TENON_TORCH_DEVICE = 8,
-    TENON_TORCH_INTS = 9,
+    TENON_TORCH_INTS = 9, /* this, FLOATS and BOOLS also for a list of Scalars */
     TENON_TORCH_FLOATS = 10,
     TENON_TORCH_TENSORS = 11, /* a NULL among them is None */
     TENON_TORCH_BOOLS = 12,
-    TENON_TORCH_COMPLEX = 13 /* for a Scalar */
+    TENON_TORCH_COMPLEX = 13 /* for a complex or a Scalar */
 };
 
 typedef struct tenon_torch_value {
@@ -145,25 +146,28 @@ typedef struct tenon_torch_op tenon_torch_op;
 /* Find an operator by name and overload ("aten::mul", "Tensor"; "" is an overload too) and remember it. The first time
  * it needs the interpreter's lock.
  *
- * Ownership: *out lives as long as the process.
+ * Ownership: *out lives as long as the process. Where the operator was defined from Python, and is unloaded or defined
+ * anew with another schema, calling it is TENON_EINVAL: find it again.
  * Errors:    TENON_EINVAL (there is none such: the message names it), TENON_EFAILED (torch is missing; the lock). */
 TENON_NODISCARD tenon_status tenon_torch_find(const char *name, const char *overload, const tenon_torch_op **out,
                                               tenon_error *err);
 
-/* Whether it can be called without the lock here: torch's C functions carry neither Scalar (aten::add's alpha) nor
- * layout, nor lists of numbers as results; such operators go through Python. So does a call with a tensor whose class
- * has a __torch_function__, whatever the operator. */
+/* Whether it can be called without the lock here. Torch's C functions carry neither Scalar (aten::add's alpha), complex
+ * nor layout, nor lists of numbers or several types as results, nor operators that only TorchScript has: such go
+ * through Python. So does a call with a tensor whose class has a __torch_function__, whatever the operator. One that
+ * was defined from Python needs the lock too: it may have changed. */
 bool tenon_torch_unlocked(const tenon_torch_op *op);
 
 /* Call it: autograd records, modes and subclasses are honoured, as for a call in Python; but a thread without the lock
  * cannot ask a TorchFunctionMode. `args` are in the order of the schema, keyword-only ones too; what is missing takes
- * its default, as an argument must for which there is no kind (a Generator). `results` has room for as many as the
- * operator returns, or for fewer: the others are dropped.
+ * its default. An argument for which there is no kind (a Generator) can only do that, or be None. `results` has room
+ * for as many as the operator returns, or for fewer: the others are dropped.
  *
  * Ownership: takes no argument; each result for tenon_torch_value_release, or for tenon_torch_release where a tensor.
  * Threads:   any; torch itself may wait for the lock where Python's code is part of the work (hooks, subclasses).
- * Errors:    TENON_EINVAL (an argument that is released, of a wrong kind, or missing), TENON_EFAILED (torch's own, with
- * its message; or it needs the lock here). */
+ * Errors:    TENON_EINVAL (an argument that is released, of a wrong kind, or missing; an operator that is gone),
+ * TENON_EFAILED (torch's own, with its message, or any exception of Python's, SystemExit too; a result that is not what
+ * the schema says; or it needs the lock here). */
 TENON_NODISCARD tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
                                                  size_t nresults, tenon_torch_value *results, tenon_error *err);
 

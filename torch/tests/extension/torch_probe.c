@@ -428,18 +428,29 @@ static PyObject *result_object(tenon_torch_value *value)
     if (value->kind == TENON_TORCH_TENSOR) {
         if (tenon_torch_export(value->as.tensor, &out) < 0)
             out = NULL;
+        if (out == Py_None) {
+            PyErr_SetString(PyExc_AssertionError, "a tensor that is not defined came as one");
+            out = NULL;
+        }
     } else if (value->kind == TENON_TORCH_TENSORS) {
         tenon_torch *const *items = value->as.list.data;
         out = PyList_New((Py_ssize_t)value->as.list.length);
         for (int64_t i = 0; out && i < value->as.list.length; i++) {
-            PyObject *item;
-            if (tenon_torch_export(items[i], &item) == 0)
+            PyObject *item = items[i] ? NULL : none();
+            if (item || tenon_torch_export(items[i], &item) == 0)
                 PyList_SetItem(out, (Py_ssize_t)i, item);
         }
     } else if (value->kind == TENON_TORCH_INTS) {
         out = PyList_New((Py_ssize_t)value->as.list.length);
         for (int64_t i = 0; out && i < value->as.list.length; i++)
             PyList_SetItem(out, (Py_ssize_t)i, PyLong_FromLongLong(((const int64_t *)value->as.list.data)[i]));
+    } else if (value->kind == TENON_TORCH_DTYPE || value->kind == TENON_TORCH_DEVICE) {
+        char word[64];
+        if (value->kind == TENON_TORCH_DTYPE)
+            tenon_dtype_format(value->as.dtype, word, sizeof word);
+        else
+            tenon_device_format(value->as.device, word, sizeof word);
+        out = PyUnicode_FromString(word);
     } else if (value->kind == TENON_TORCH_COMPLEX) {
         out = PyComplex_FromDoubles(value->as.pair[0], value->as.pair[1]);
     } else if (value->kind == TENON_TORCH_INT) {
@@ -457,15 +468,16 @@ static PyObject *result_object(tenon_torch_value *value)
     return out;
 }
 
-/* call(name, overload, arguments, nresults=1, unlocked=0): a tuple of the results. */
+/* call(name, overload, arguments, nresults=1, unlocked=0, op=None): a tuple of the results; `op` is what find gave. */
 static PyObject *probe_call(PyObject *module, PyObject *args)
 {
     (void)module;
     const char *name, *overload;
-    PyObject *given;
+    PyObject *given, *found = NULL;
     int nresults = 1, unlocked = 0;
-    if (!PyArg_ParseTuple(args, "ssO!|ii", &name, &overload, &PyTuple_Type, &given, &nresults, &unlocked))
+    if (!PyArg_ParseTuple(args, "ssO!|iiO", &name, &overload, &PyTuple_Type, &given, &nresults, &unlocked, &found))
         return NULL;
+    const tenon_torch_op *op = found ? PyLong_AsVoidPtr(found) : NULL;
     arguments a = {.count = (size_t)PyTuple_Size(given)};
     tenon_torch_value results[MOST];
     tenon_error err;
@@ -476,7 +488,8 @@ static PyObject *probe_call(PyObject *module, PyObject *args)
         }
     }
     PyThreadState *thread = unlocked ? PyEval_SaveThread() : NULL;
-    tenon_status status = tenon_torch_call(name, overload, a.count, a.values, (size_t)nresults, results, &err);
+    tenon_status status = op ? tenon_torch_call_op(op, a.count, a.values, (size_t)nresults, results, &err)
+                             : tenon_torch_call(name, overload, a.count, a.values, (size_t)nresults, results, &err);
     if (thread)
         PyEval_RestoreThread(thread);
     arguments_free(&a);
@@ -503,6 +516,17 @@ static PyObject *probe_unlocked(PyObject *module, PyObject *args)
     if (tenon_torch_find(name, overload, &op, &err))
         return raise(&err);
     return PyBool_FromLong(tenon_torch_unlocked(op));
+}
+
+static PyObject *probe_find(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *overload;
+    const tenon_torch_op *op;
+    tenon_error err;
+    if (!PyArg_ParseTuple(args, "ss", &name, &overload))
+        return NULL;
+    return tenon_torch_find(name, overload, &op, &err) ? raise(&err) : PyLong_FromVoidPtr((void *)(uintptr_t)op);
 }
 
 /* square_plus(x, y): x * x + y, by torch's operators, through the table that functions of a library get. */
@@ -546,6 +570,7 @@ static PyMethodDef methods[] = {{"info", probe_info, METH_NOARGS, NULL},
                                 {"blob", probe_blob, METH_VARARGS, NULL},
                                 {"released", probe_released, METH_NOARGS, NULL},
                                 {"call", probe_call, METH_VARARGS, NULL},
+                                {"find", probe_find, METH_VARARGS, NULL},
                                 {"unlocked", probe_unlocked, METH_VARARGS, NULL},
                                 {"square_plus", probe_square_plus, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
