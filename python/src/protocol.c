@@ -188,14 +188,16 @@ static PyObject *call_given(PyObject *method, PyObject *stream, const bool *give
 static PyObject *call(PyObject *object, PyObject *stream)
 {
     bool given[NKEYWORDS] = {true, true, stream != NULL};
+    PyObject *name = word(WORD_DLPACK); /* where it is there, so are the others */
+    if (!name)
+        return NULL;
     PyObject *values[] = {object, Py_False, word(WORD_VERSION), stream};
-    PyObject *names = word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES);
-    PyObject *result = names ? PyObject_VectorcallMethod(word(WORD_DLPACK), values, 1, names) : NULL;
-    if (result || !names)
+    PyObject *result = PyObject_VectorcallMethod(name, values, 1, word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
+    if (result)
         return result;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject *method = PyObject_GetAttr(object, word(WORD_DLPACK));
+    PyObject *method = PyObject_GetAttr(object, name);
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     while (method && !result) {

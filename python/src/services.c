@@ -26,7 +26,7 @@ static void detach(tenon__py_frame *f)
 /* Keep the pending exception until the function has returned; the first one stays. */
 static void keep_exception(tenon__py_frame *f)
 {
-    f->call.flags |= TENON_CALL_FAILED;
+    tenon_call_fail(&f->call, &f->error, TENON_EFAILED, NULL, 0);
     PyObject *exception = tenon__py_take_exception();
     if (f->exception)
         Py_XDECREF(exception);

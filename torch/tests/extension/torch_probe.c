@@ -505,28 +505,33 @@ static PyObject *probe_call(PyObject *module, PyObject *args)
     return tuple;
 }
 
-static PyObject *probe_unlocked(PyObject *module, PyObject *args)
+/* The operator of a name and an overload, or NULL with an exception. */
+static const tenon_torch_op *op_of(PyObject *args)
 {
-    (void)module;
     const char *name, *overload;
     const tenon_torch_op *op;
     tenon_error err;
     if (!PyArg_ParseTuple(args, "ss", &name, &overload))
         return NULL;
-    if (tenon_torch_find(name, overload, &op, &err))
-        return raise(&err);
-    return PyBool_FromLong(tenon_torch_unlocked(op));
+    if (tenon_torch_find(name, overload, &op, &err)) {
+        raise(&err);
+        return NULL;
+    }
+    return op;
+}
+
+static PyObject *probe_unlocked(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const tenon_torch_op *op = op_of(args);
+    return op ? PyBool_FromLong(tenon_torch_unlocked(op)) : NULL;
 }
 
 static PyObject *probe_find(PyObject *module, PyObject *args)
 {
     (void)module;
-    const char *name, *overload;
-    const tenon_torch_op *op;
-    tenon_error err;
-    if (!PyArg_ParseTuple(args, "ss", &name, &overload))
-        return NULL;
-    return tenon_torch_find(name, overload, &op, &err) ? raise(&err) : PyLong_FromVoidPtr((void *)(uintptr_t)op);
+    const tenon_torch_op *op = op_of(args);
+    return op ? PyLong_FromVoidPtr((void *)(uintptr_t)op) : NULL;
 }
 
 /* square_plus(x, y): x * x + y, by torch's operators, through the table that functions of a library get. */
