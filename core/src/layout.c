@@ -219,8 +219,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     bool plain = source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY;
     int64_t item_bits = tenon__item_bits(source->dtype, flags);
     if (plain && dims && source->byte_offset == 0 && item_bits % 8 == 0 &&
-        tenon_view_init_quick(view, source->data, source->dtype, item_bits / 8, ndim, source->shape, source->strides, 0,
-                              flags, dims))
+        tenon_view_init_quick(view, source->data, &source->dtype, ndim, source->shape, source->strides, 0, flags, dims))
         return TENON_OK;
     status = check_rest(source, flags, dims, function, err);
     if (status)

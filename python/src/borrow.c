@@ -1,5 +1,5 @@
 /* Borrowing: the way is chosen by type; every way ends in the core's one validation and the checks of the flags. */
-#include "bridge.h"
+#include "ndarray.h"
 
 #include <string.h>
 
@@ -143,37 +143,58 @@ static int borrow(PyObject *object, uint32_t flags, intptr_t stream, PyObject *w
     return 0;
 }
 
-/* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
-bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
+/* Whether the quick ways know all that the flags ask for: what they take is in C order. */
+static inline bool is_plain(uint32_t flags)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    if (type == tenon__py_ndarray)
-        return tenon__py_borrow_numpy_quick(object, out);
-    return type == tenon__py_torch_tensor && tenon__py_borrow_torch_quick(object, out);
+    return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
 }
 
-int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+/* What a quick way has described is borrowed. */
+static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    PyObject *why_no_buffer = NULL;
-    bool plain = object && !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
-    int result = 1;
-    if (plain && tenon__py_peek(object, out))
-        result = out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE) ? 0 : 1;
-    else if (plain && is_near_jax(object))
-        result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
-    if (result != 0) {
-        out->object = NULL;
-        if (result == 1)
-            result = borrow(object, flags, TENON__PY_NO_STREAM, why_no_buffer, out);
-        Py_XDECREF(why_no_buffer);
-        return result;
-    }
     out->flags = flags;
     out->dims = out->inline_dims;
     out->object = object;
     Py_INCREF(object);
     tenon__py_drain_soon();
     return 0;
+}
+
+/* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
+bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == tenon__py_ndarray)
+        return tenon__py_borrow_ndarray(object, out);
+    return type == tenon__py_torch_tensor && tenon__py_borrow_torch_quick(object, out);
+}
+
+/* torch's and JAX's arrays have a quick way too. JAX's may have asked for the buffer already where it does not do. */
+static TENON__PY_APART int borrow_other(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    PyObject *why_no_buffer = NULL;
+    int result = 1;
+    if (object && is_plain(flags) && Py_TYPE(object) == tenon__py_torch_tensor) {
+        if (tenon__py_borrow_torch_quick(object, out) &&
+            (out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE)))
+            result = 0;
+    } else if (object && is_plain(flags) && is_near_jax(object)) {
+        result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
+    }
+    if (result == 0)
+        return hold(object, flags, out);
+    out->object = NULL;
+    if (result == 1)
+        result = borrow(object, flags, TENON__PY_NO_STREAM, why_no_buffer, out);
+    Py_XDECREF(why_no_buffer);
+    return result;
+}
+
+int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    if (object && is_plain(flags) && Py_TYPE(object) == tenon__py_ndarray && tenon__py_borrow_ndarray(object, out))
+        return hold(object, flags, out);
+    return borrow_other(object, flags, out);
 }
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
@@ -222,18 +243,26 @@ void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
         PyErr_WriteUnraisable(object);
 }
 
+static TENON__PY_APART void unborrow_other(tenon_py_borrowed *borrowed, PyObject *object)
+{
+    if (borrowed->way == TENON__PY_JAX)
+        PyBuffer_Release(&borrowed->held.buffer);
+    else
+        tenon__py_give_back(borrowed, object);
+    tenon__py_free_dims(borrowed);
+    Py_DECREF(object);
+}
+
 void tenon_py_unborrow(tenon_py_borrowed *borrowed)
 {
     PyObject *object = borrowed->object;
     if (!object)
         return;
-    if (borrowed->way == TENON__PY_JAX)
-        PyBuffer_Release(&borrowed->held.buffer);
-    else if (borrowed->way != TENON__PY_NUMPY && borrowed->way != TENON__PY_TABLE)
-        tenon__py_give_back(borrowed, object);
-    tenon__py_free_dims(borrowed);
     borrowed->object = NULL;
-    Py_DECREF(object);
+    if ((borrowed->way & (TENON__PY_NUMPY | TENON__PY_TABLE)) && borrowed->dims == borrowed->inline_dims)
+        Py_DECREF(object); /* it is all that is held */
+    else
+        unborrow_other(borrowed, object);
 }
 
 int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out)

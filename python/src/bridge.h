@@ -6,6 +6,9 @@
 
 #include <stdatomic.h>
 
+/* Kept out of line, so that the usual way through its caller stays short. */
+#define TENON__PY_APART __attribute__((noinline))
+
 /* --------------------------------------------------------------------------------------------------- interpreters */
 
 /* What one interpreter owns. Never freed, so that a release may come at any time: about a hundred bytes for each
@@ -168,10 +171,9 @@ typedef struct tenon__py_numpy {
     size_t head; /* where the fields of an array begin */
 } tenon__py_numpy;
 
-/* numpy.ndarray once a borrow has met it, else NULL; and the borrow of an ordinary one: false where it is not so
- * ordinary. */
+/* numpy.ndarray once a borrow has met it, else NULL; from then on, what tenon__py_numpy_api gives. */
 extern _Atomic(PyTypeObject *) tenon__py_ndarray;
-bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out);
+extern tenon__py_numpy tenon__py_loaded_numpy;
 
 /* Whether an array that was borrowed as NumPy's still looks like that; false: it has changed, or is not so ordinary. */
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);

@@ -89,7 +89,7 @@ static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64
 {
     return (unsigned)buffer->ndim <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape &&
            buffer->strides &&
-           tenon_view_init_quick(&out->view, buffer->buf, dtype, buffer->itemsize, buffer->ndim,
+           tenon_view_init_quick(&out->view, buffer->buf, &dtype, buffer->ndim,
                                  (const int64_t *)(const void *)buffer->shape,
                                  (const int64_t *)(const void *)buffer->strides,
                                  __builtin_ctz((unsigned)buffer->itemsize), flags, out->inline_dims);

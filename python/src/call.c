@@ -51,28 +51,30 @@ static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, 
     return -1;
 }
 
-/* What was borrowed is argument `i`. -1 with an exception where its gradients would end here. */
-static inline int take_view(tenon__py_frame *f, int32_t i, PyObject *object, tenon_py_borrowed *borrowed)
+/* What was borrowed is argument `i`. */
+static inline void take_view(tenon__py_frame *f, const tenon_signature *s, int32_t i, tenon_py_borrowed *borrowed)
 {
-    const tenon_signature *s = f->function->signature;
-    const tenon_parameter *param = &s->params[i];
     f->nborrowed++;
     f->elements |= borrowed->view.numel;
     f->args[i].kind = TENON_KIND_TENSOR;
     f->args[i].flags = 0;
     f->args[i].as.view = &borrowed->view;
-    if (param->spec->flags & TENON_SPEC_WRITE)
+    if (s->nwritten && (s->params[i].spec->flags & TENON_SPEC_WRITE))
         borrowed->view.flags |= TENON_VIEW_WRITTEN;
     f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
+}
+
+/* -1 with an exception where the gradients of argument `i` would end here. */
+static int check_gradient(tenon__py_frame *f, int32_t i, PyObject *object, const tenon_py_borrowed *borrowed)
+{
     uint8_t code = borrowed->view.dtype.code;
-    bool whole = code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL;
-    if (Py_TYPE(object) == tenon__py_ndarray || whole)
+    if (code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL)
         return 0;
-    return tenon__py_check_gradient(f->function, param->name, object, &f->flat);
+    return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
 }
 
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
-static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
+static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
@@ -90,7 +92,8 @@ static int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool pee
             return not_borrowed(f, param, object);
     }
     f->held = true;
-    if (take_view(f, i, object, borrowed) < 0)
+    take_view(f, f->function->signature, i, borrowed);
+    if (check_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
         meet_device(f, param, borrowed) < 0)
@@ -121,15 +124,17 @@ static inline bool take_nothing(tenon__py_frame *f, int32_t i, PyObject *object)
 
 static int take_tensors(tenon__py_frame *f, int32_t before)
 {
+    const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < before; i++) {
         PyObject *object = f->given[i];
-        tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-        if (!f->function->signature->params[i].spec)
+        if (!s->params[i].spec)
             continue;
+        tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
         bool peeked = object && tenon__py_peek(object, borrowed);
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
             borrowed->object = NULL; /* nothing to hold: the caller does */
-            if (take_view(f, i, object, borrowed) < 0)
+            take_view(f, s, i, borrowed);
+            if (Py_TYPE(object) != tenon__py_ndarray && check_gradient(f, i, object, borrowed) < 0)
                 return -1;
             if (!f->like)
                 f->like = object;
@@ -314,9 +319,10 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->function->signature->results[index];
     const tenon_value *value = &f->results[index];
-    if (f->made[index]) {
-        Py_INCREF(f->made[index]);
-        return f->made[index];
+    PyObject *made = f->made[index];
+    if (made) {
+        f->made[index] = NULL;
+        return made;
     }
     if (value->flags & TENON_VALUE_UNSET) {
         if (!(param->flags & TENON_PARAMETER_OPTIONAL))
@@ -457,12 +463,28 @@ static PyObject *call_in(tenon__py_frame *f)
     f->call.dims = f->bindings.dims;
     f->call.types = f->bindings.types;
     f->call.device = f->device;
-    if (prepare_results(f) < 0)
+    if (f->function->takes_like && prepare_results(f) < 0)
         return NULL;
     int done = run(f);
     if (s->nwritten || f->out)
         tell_written(f);
     return done < 0 ? NULL : all_results(f);
+}
+
+/* What most calls have none of: handles of a framework's, scratch memory on a device, and after a failure the results. */
+static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
+{
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    if (failed) /* what is given up now must not meet the exception */
+        PyErr_Fetch(&type, &value, &traceback);
+    if (f->function->has_foreign)
+        tenon__py_foreign_release(f);
+    for (int32_t i = 0; i < f->function->signature->nresults; i++)
+        Py_XDECREF(f->made[i]);
+    Py_XDECREF(f->exception);
+    Py_XDECREF(f->kept);
+    if (failed)
+        PyErr_Restore(type, value, traceback);
 }
 
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -507,18 +529,10 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     PyObject *result = call_in(&f);
     if (f.held)
         tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    if (!result) /* what is given up now must not meet the exception */
-        PyErr_Fetch(&type, &value, &traceback);
-    if (f.function->has_foreign)
-        tenon__py_foreign_release(&f);
-    for (int32_t i = 0; i < s->nresults; i++)
-        Py_XDECREF(f.made[i]);
-    Py_XDECREF(f.exception);
-    Py_XDECREF(f.kept);
-    if (!result)
-        PyErr_Restore(type, value, traceback);
-    tenon_blocks_release(f.blocks);
+    if (!result || f.function->has_foreign || f.kept)
+        clear_rest(&f, !result);
+    if (f.blocks)
+        tenon_blocks_release(f.blocks);
     if (f.borrowed != f.room)
         PyMem_Free(f.borrowed);
     return result;

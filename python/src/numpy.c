@@ -1,33 +1,9 @@
 /* NumPy: reading the array struct, and making arrays by the functions of its C API table. NumPy loads in the main
  * interpreter only, once, and for the life of the process. */
-#include "bridge.h"
+#include "ndarray.h"
 
 #include <string.h>
 
-/* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
-typedef struct array_fields {
-    char *data;
-    int nd;
-    Py_ssize_t *dimensions;
-    Py_ssize_t *strides;
-    PyObject *base;
-    PyObject *descr;
-    int flags;
-} array_fields;
-
-typedef struct descr_fields {
-    PyTypeObject *typeobj;
-    char kind;
-    char type;
-    char byteorder;
-    char flags;
-    int type_num;
-} descr_fields;
-
-enum { WRITEABLE = 0x400 };
-
-/* Writable, and without NumPy's mark (the sign bit) on arrays whose writing it warns of: broadcast ones. */
-#define IS_WRITABLE(flags) (((flags)&WRITEABLE) && (flags) >= 0)
 enum { OLDEST_FEATURES = 0x10 /* 1.23 */, ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
 enum { API_ABI_VERSION = 0, API_NDARRAY = 2, API_DESCR_FROM_TYPE = 45, API_NEW_FROM_DESCR = 94, API_FEATURES = 211 };
 
@@ -35,19 +11,18 @@ typedef PyObject *(*new_from_descr)(PyTypeObject *subtype, PyObject *descr, int 
                                     const Py_ssize_t *strides, void *data, int flags, PyObject *object);
 typedef PyObject *(*descr_from_type)(int type_num);
 
-/* By type number: our dtype and the shift that divides by its size; bits 0 where there is none. */
-typedef struct number_kind {
-    tenon_dtype dtype;
-    int32_t shift;
-} number_kind;
-
 #define INTEGER(code, type)                                                                                            \
     {                                                                                                                  \
-        {code, 8 * sizeof(type), 1}, sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3         \
+        {code, 8 * sizeof(type), 1},                                                                                   \
+            sizeof(type) == 1   ? 0                                                                                    \
+            : sizeof(type) == 2 ? 1                                                                                    \
+            : sizeof(type) == 4 ? 2                                                                                    \
+                                : 3,                                                                                   \
+            sizeof(type) == 1 ? '|' : '='                                                                              \
     }
 
-static const number_kind number_kinds[24] = {
-    [0] = {{TENON_CODE_BOOL, 8, 1}, 0},
+const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS] = {
+    [0] = {{TENON_CODE_BOOL, 8, 1}, 0, '|'},
     [1] = INTEGER(TENON_CODE_INT, signed char),
     [2] = INTEGER(TENON_CODE_UINT, unsigned char),
     [3] = INTEGER(TENON_CODE_INT, short),
@@ -58,14 +33,14 @@ static const number_kind number_kinds[24] = {
     [8] = INTEGER(TENON_CODE_UINT, unsigned long),
     [9] = INTEGER(TENON_CODE_INT, long long),
     [10] = INTEGER(TENON_CODE_UINT, unsigned long long),
-    [11] = {{TENON_CODE_FLOAT, 32, 1}, 2},
-    [12] = {{TENON_CODE_FLOAT, 64, 1}, 3},
-    [14] = {{TENON_CODE_COMPLEX, 64, 1}, 3},
-    [15] = {{TENON_CODE_COMPLEX, 128, 1}, 4},
-    [23] = {{TENON_CODE_FLOAT, 16, 1}, 1},
+    [11] = {{TENON_CODE_FLOAT, 32, 1}, 2, '='},
+    [12] = {{TENON_CODE_FLOAT, 64, 1}, 3, '='},
+    [14] = {{TENON_CODE_COMPLEX, 64, 1}, 3, '='},
+    [15] = {{TENON_CODE_COMPLEX, 128, 1}, 4, '='},
+    [23] = {{TENON_CODE_FLOAT, 16, 1}, 1, '='},
 };
 
-static tenon__py_numpy loaded_numpy;
+tenon__py_numpy tenon__py_loaded_numpy;
 _Atomic(PyTypeObject *) tenon__py_ndarray;
 static _Atomic int numpy_state; /* 0 not looked at, 1 usable, 2 one we do not know */
 
@@ -73,7 +48,7 @@ const tenon__py_numpy *tenon__py_numpy_api(void)
 {
     int state = atomic_load_explicit(&numpy_state, memory_order_acquire);
     if (state)
-        return state == 1 ? &loaded_numpy : NULL;
+        return state == 1 ? &tenon__py_loaded_numpy : NULL;
     PyObject *module = tenon__py_loaded("numpy._core._multiarray_umath");
     if (!module && !PyErr_Occurred())
         module = tenon__py_loaded("numpy.core._multiarray_umath");
@@ -85,10 +60,10 @@ const tenon__py_numpy *tenon__py_numpy_api(void)
         unsigned abi = ((unsigned (*)(void))(uintptr_t)api[API_ABI_VERSION])();
         unsigned features = ((unsigned (*)(void))(uintptr_t)api[API_FEATURES])();
         bool known = (abi == ABI_1 && features >= OLDEST_FEATURES) || abi == ABI_2;
-        loaded_numpy.api = api;
-        loaded_numpy.ndarray = api[API_NDARRAY];
-        loaded_numpy.head = (size_t)head_size;
-        tenon__py_ndarray = known ? loaded_numpy.ndarray : NULL;
+        tenon__py_loaded_numpy.api = api;
+        tenon__py_loaded_numpy.ndarray = api[API_NDARRAY];
+        tenon__py_loaded_numpy.head = (size_t)head_size;
+        tenon__py_ndarray = known ? tenon__py_loaded_numpy.ndarray : NULL;
         atomic_store_explicit(&numpy_state, known ? 1 : 2, memory_order_release);
         state = known ? 1 : 2;
     }
@@ -96,7 +71,7 @@ const tenon__py_numpy *tenon__py_numpy_api(void)
     Py_XDECREF(capsule);
     Py_XDECREF(head);
     tenon__py_forgive();
-    return state == 1 ? &loaded_numpy : NULL;
+    return state == 1 ? &tenon__py_loaded_numpy : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ dtypes
@@ -180,7 +155,7 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
     if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
         int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
         if (type_num || dtype.code == TENON_CODE_BOOL)
-            return ((descr_from_type)(uintptr_t)loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
+            return ((descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
     }
     char name[64];
     bool subbyte = dtype.bits < 8;
@@ -213,50 +188,35 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
 
 /* ------------------------------------------------------------------------------------------------------------- in */
 
-static int unknown_dtype(PyObject *object, const descr_fields *descr)
+static int unknown_dtype(PyObject *object, const tenon__py_descr *descr)
 {
     return tenon__py_complain(PyExc_TypeError, object, "%s", why_not(descr->type_num));
 }
 
-bool tenon__py_borrow_numpy_quick(PyObject *object, tenon_py_borrowed *out)
-{
-    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
-    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
-    if ((unsigned)descr->type_num >= 24 || (unsigned)array->nd > TENON_PY_INLINE_DIMS || sizeof(Py_ssize_t) != 8 ||
-        (descr->byteorder != '=' && descr->byteorder != '|'))
-        return false;
-    const number_kind *number = &number_kinds[descr->type_num];
-    out->way = TENON__PY_NUMPY;
-    return number->dtype.bits &&
-           tenon_view_init_quick(&out->view, array->data, number->dtype, (int64_t)1 << number->shift, array->nd,
-                                 (const int64_t *)(const void *)array->dimensions,
-                                 (const int64_t *)(const void *)array->strides, number->shift,
-                                 IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY, out->inline_dims);
-}
-
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
 {
-    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
-    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
-    if (array->data != view->data || array->nd != view->ndim || (unsigned)descr->type_num >= 24 ||
+    const tenon__py_array *array = tenon__py_array_of(object);
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
+    if (array->data != view->data || array->nd != view->ndim || (unsigned)descr->type_num >= TENON__PY_NUMBERS ||
         (descr->byteorder != '=' && descr->byteorder != '|'))
         return false;
-    const number_kind *number = &number_kinds[descr->type_num];
+    const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
     for (int i = 0; i < array->nd; i++)
-        if (array->dimensions[i] != view->shape[i] || array->strides[i] >> number->shift != view->strides[i])
+        if (array->dimensions[i] != view->shape[i] ||
+            (view->shape[i] != 1 && array->strides[i] >> number->shift != view->strides[i]))
             return false;
     return tenon_dtype_equal(number->dtype, view->dtype);
 }
 
 int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
 {
-    const array_fields *array = (const array_fields *)(const void *)((const char *)object + loaded_numpy.head);
-    const descr_fields *descr = (const descr_fields *)(const void *)((const char *)array->descr + loaded_numpy.head);
+    const tenon__py_array *array = tenon__py_array_of(object);
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
     tenon_dl_tensor source;
-    uint64_t flags = IS_WRITABLE(array->flags) ? 0 : TENON_READ_ONLY;
+    uint64_t flags = tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY;
     int shift, extra = 0;
-    if ((unsigned)descr->type_num < 24 && number_kinds[descr->type_num].dtype.bits) {
-        const number_kind *number = &number_kinds[descr->type_num];
+    if ((unsigned)descr->type_num < TENON__PY_NUMBERS && tenon__py_numbers[descr->type_num].dtype.bits) {
+        const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
         source.dtype = number->dtype;
         shift = number->shift;
     } else if ((extra = extra_dtype(descr->typeobj, &source.dtype)) == 1) {
@@ -326,11 +286,6 @@ static const tenon__py_numpy *wanted_numpy(void)
     return api;
 }
 
-static array_fields *fields_of(PyObject *array)
-{
-    return (array_fields *)(void *)((char *)array + loaded_numpy.head);
-}
-
 /* By NumPy's own table: whoever has an array of its has the table too. */
 static PyObject *new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
@@ -338,8 +293,8 @@ static PyObject *new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape
     if (!descr)
         return NULL;
     _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "NumPy's sizes are ours");
-    new_from_descr make = (new_from_descr)(uintptr_t)loaded_numpy.api[API_NEW_FROM_DESCR];
-    return make(loaded_numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
+    new_from_descr make = (new_from_descr)(uintptr_t)tenon__py_loaded_numpy.api[API_NEW_FROM_DESCR];
+    return make(tenon__py_loaded_numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
                 NULL); /* takes descr */
 }
 
@@ -355,7 +310,7 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
         return NULL;
     /* What it looks like follows from what was asked for. */
     if (ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 &&
-        tenon_view_init_quick(&out->view, fields_of(array)->data, dtype, dtype.bits / 8, ndim, shape, NULL, 0, 0,
+        tenon_view_init_quick(&out->view, tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0,
                               out->inline_dims)) {
         out->way = TENON__PY_NUMPY;
         out->object = NULL;
@@ -395,15 +350,12 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     PyObject *descr = tenon__py_numpy_dtype(view->dtype, view->flags);
     if (!descr)
         return NULL;
-    int64_t item = tenon_view_item_bits(view) / 8;
-    Py_ssize_t dims[TENON_MAX_NDIM], strides[TENON_MAX_NDIM], next = item;
-    bool usual = true; /* the strides that NumPy would choose: it need not look whether they are contiguous */
-    for (int32_t i = view->ndim - 1; i >= 0; i--) {
-        dims[i] = (Py_ssize_t)view->shape[i];
+    /* Where NumPy would choose the same strides, it need not look what order they are. */
+    bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
+    Py_ssize_t strides[TENON_MAX_NDIM];
+    int64_t item = usual ? 0 : tenon_view_item_bits(view) / 8;
+    for (int32_t i = 0; !usual && i < view->ndim; i++)
         strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
-        usual &= strides[i] == next;
-        next *= dims[i] ? dims[i] : 1;
-    }
     PyObject *base = base_new(tensor);
     if (!base) {
         Py_DECREF(descr);
@@ -412,12 +364,13 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     static char nothing[1];
     void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
     new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
-    int flags = view->flags & TENON_READ_ONLY ? 0 : WRITEABLE;
-    PyObject *array = make(api->ndarray, descr, view->ndim, dims, usual ? NULL : strides, data, flags, NULL);
+    int flags = view->flags & TENON_READ_ONLY ? 0 : TENON__PY_ARRAY_WRITEABLE;
+    PyObject *array = make(api->ndarray, descr, view->ndim, (const Py_ssize_t *)(const void *)view->shape,
+                           usual ? NULL : strides, data, flags, NULL);
     if (!array) {
         Py_DECREF(base);
         return NULL;
     }
-    fields_of(array)->base = base; /* a new array of ours alone: PyArray_SetBaseObject has nothing to look at */
+    tenon__py_array_of(array)->base = base; /* of ours alone: PyArray_SetBaseObject has nothing to look at */
     return array;
 }

@@ -108,8 +108,8 @@ bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out)
     if ((uint32_t)source.ndim > TENON_PY_INLINE_DIMS || source.byte_offset ||
         (!cpu && source.device.device_type != TENON_CUDA) || source.dtype.code == TENON_CODE_COMPLEX ||
         source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
-        !tenon_view_init_quick(&out->view, source.data, source.dtype, source.dtype.bits / 8 * source.dtype.lanes,
-                               source.ndim, source.shape, source.strides, 0, 0, out->inline_dims) ||
+        !tenon_view_init_quick(&out->view, source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0,
+                               out->inline_dims) ||
         out->view.numel < 2)
         return false;
     out->view.device = source.device;

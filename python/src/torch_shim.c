@@ -136,7 +136,7 @@ static bool describe(const torch_functions *torch, tensor_handle handle, tenon_d
 {
     void *data = NULL;
     return ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
-           tenon_view_init_quick(&out->view, data, dtype, dtype.bits / 8, ndim, shape, NULL, 0, 0, out->inline_dims);
+           tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->inline_dims);
 }
 
 PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,

@@ -72,6 +72,24 @@ def test_layout_in_and_out(name):
     np.testing.assert_array_equal(out, array)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the setters
+def test_what_is_changed_in_place():
+    """The order is taken from NumPy's flags, which must follow each of its ways to change an array."""
+    changes = [lambda a: setattr(a, "shape", (4, 3)), lambda a: setattr(a, "strides", (8, 32)),
+               lambda a: setattr(a, "strides", (0, 0)), lambda a: setattr(a, "dtype", "f4"),
+               lambda a: a.resize((2, 2), refcheck=False), lambda a: a.sort(axis=0),
+               lambda a: a.__setstate__((1, (2, 2), a.dtype, True, bytes(32)))]
+    for first in changes:
+        for second in changes:
+            array = np.arange(12.0).reshape(3, 4).copy()
+            for change in (first, second):
+                try:
+                    change(array)
+                except (ValueError, AttributeError, TypeError):
+                    continue  # not possible in this order, or not any more in this NumPy
+                check_numpy(probe.borrow(array), array)
+
+
 @pytest.mark.parametrize("order", [probe.C_CONTIGUOUS, probe.F_CONTIGUOUS])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_wanted_order(name, order):

