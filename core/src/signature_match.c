@@ -289,51 +289,56 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
     return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
 }
 
+/* Any result, by its spec. */
+static tenon_status work_out(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
+                             int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
+        tenon__message m;
+        begin_result(&m, s, index, b);
+        tenon__text_add(&m.text, "no argument that was given says what %s is", b->names->types[spec->variable]);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
+    *ndim = 0;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon_spec_dim *dim = &spec->dims[i];
+        tenon_status status = TENON_OK;
+        if (dim->kind == TENON__DIM_STAR)
+            status = result_star(s, index, dim->slot, b, ndim, shape, err);
+        else if (*ndim == TENON_MAX_NDIM)
+            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", s->name, index);
+        else if (dim->kind == TENON__DIM_UNKNOWN)
+            shape[(*ndim)++] = -1;
+        else
+            status = result_size(s, index, dim, b, &shape[(*ndim)++], err);
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
 tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
                                     tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
 {
     const char *function = "tenon_signature_result";
     if (!signature || !bindings || !dtype || !ndim || !shape)
         return tenon_error_set(err, TENON_EINVAL, "%s(): an argument is NULL", function);
-    const tenon_spec *spec = index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
-    if (!spec)
+    if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
                                signature->name, index);
     const tenon__quick *quick = &signature->quick[signature->nparams + index];
-    if (quick->ndim >= 0) {
-        bool known = true;
-        for (int32_t i = 0; i < quick->ndim; i++) {
-            shape[i] = bindings->dims[quick->slots[i]];
-            known &= (bindings->dims_bound >> quick->slots[i] & 1) && shape[i] >= 0;
-        }
-        *dtype = quick->dtype;
-        *ndim = quick->ndim;
-        if (known)
-            return TENON_OK;
+    bool known = quick->ndim >= 0;
+    for (int32_t i = 0; i < quick->ndim; i++) {
+        int slot = quick->slots[i];
+        shape[i] = bindings->dims[slot];
+        known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
     }
-    if (spec->variable >= 0 && !(bindings->types_bound >> spec->variable & 1)) {
-        tenon__message m;
-        begin_result(&m, signature, index, bindings);
-        tenon__text_add(&m.text, "no argument that was given says what %s is", bindings->names->types[spec->variable]);
-        return tenon__message_end(&m, TENON_EINVAL, err);
-    }
-    *dtype = spec->variable >= 0 ? bindings->types[spec->variable] : spec->dtypes.items[0];
-    *ndim = 0;
-    for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon_spec_dim *dim = &spec->dims[i];
-        tenon_status status = TENON_OK;
-        if (dim->kind == TENON__DIM_STAR)
-            status = result_star(signature, index, dim->slot, bindings, ndim, shape, err);
-        else if (*ndim == TENON_MAX_NDIM)
-            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", signature->name,
-                                     index);
-        else if (dim->kind == TENON__DIM_UNKNOWN)
-            shape[(*ndim)++] = -1;
-        else
-            status = result_size(signature, index, dim, bindings, &shape[(*ndim)++], err);
-        if (status)
-            return status;
-    }
+    if (!known)
+        return work_out(signature, index, bindings, dtype, ndim, shape, err);
+    *dtype = quick->dtype;
+    *ndim = quick->ndim;
     return TENON_OK;
 }
 

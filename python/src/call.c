@@ -458,9 +458,7 @@ static PyObject *call_in(tenon__py_frame *f)
         raise_mismatch(f);
         return NULL;
     }
-    f->call.args = f->args;
     f->call.results = f->results;
-    f->call.dims = f->bindings.dims;
     f->call.types = f->bindings.types;
     f->call.device = f->device;
     if (f->function->takes_like && prepare_results(f) < 0)
@@ -508,6 +506,9 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         return PyErr_NoMemory();
     f.call = f.function->call;
     f.call.host_private = &f;
+    f.call.args =
+        f.args; /* half of the pointers here, half later: in pairs the compiler packs them, which takes longer */
+    f.call.dims = f.bindings.dims;
     f.device = f.call.device;
     f.looked = 0;
     f.thread = NULL;

@@ -304,11 +304,9 @@ static int framework_by_name(PyObject *like)
     return found;
 }
 
-PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
-                               const int64_t *shape, tenon_py_borrowed *out)
+static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                                                  const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && Py_TYPE(like) == tenon__py_ndarray)
-        return tenon__py_empty_ndarray(dtype, ndim, shape, out);
     if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
         PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
         if (array)
@@ -337,4 +335,12 @@ PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype 
         Py_XDECREF(numpy);
     }
     return empty_in(framework, NULL, dtype, ndim, shape, out);
+}
+
+PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out)
+{
+    if (like && Py_TYPE(like) == tenon__py_ndarray)
+        return tenon__py_empty_ndarray(dtype, ndim, shape, out);
+    return empty_like_other(like, device, dtype, ndim, shape, out);
 }

@@ -142,21 +142,9 @@ static const char *why_not(int type_num)
     }
 }
 
-PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+/* What is no number type of NumPy's own: ml_dtypes', or nobody's. */
+static TENON__PY_APART PyObject *extra_descr(tenon_dtype dtype, uint64_t flags)
 {
-    /* By code, then by the logarithm of the bits. 64 bits are long where that has so many, as in NumPy. */
-    enum { LONG64 = sizeof(long) == 8 };
-    static const short type_nums[7][8] = {
-        [TENON_CODE_INT] = {0, 0, 0, 1, 3, 5, LONG64 ? 7 : 9},
-        [TENON_CODE_UINT] = {0, 0, 0, 2, 4, 6, LONG64 ? 8 : 10},
-        [TENON_CODE_FLOAT] = {0, 0, 0, 0, 23, 11, 12},
-        [TENON_CODE_COMPLEX] = {0, 0, 0, 0, 0, 0, 14, 15},
-    };
-    if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
-        int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
-        if (type_num || dtype.code == TENON_CODE_BOOL)
-            return ((descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
-    }
     char name[64];
     bool subbyte = dtype.bits < 8;
     if (dtype.lanes != 1 || (subbyte && !(flags & TENON_SUBBYTE_PADDED)) || dtype.code == TENON_CODE_OPAQUE ||
@@ -184,6 +172,24 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
     Py_XDECREF(extras_module);
     Py_XDECREF(argument);
     return result;
+}
+
+PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+{
+    /* By code, then by the logarithm of the bits. 64 bits are long where that has so many, as in NumPy. */
+    enum { LONG64 = sizeof(long) == 8 };
+    static const short type_nums[7][8] = {
+        [TENON_CODE_INT] = {0, 0, 0, 1, 3, 5, LONG64 ? 7 : 9},
+        [TENON_CODE_UINT] = {0, 0, 0, 2, 4, 6, LONG64 ? 8 : 10},
+        [TENON_CODE_FLOAT] = {0, 0, 0, 0, 23, 11, 12},
+        [TENON_CODE_COMPLEX] = {0, 0, 0, 0, 0, 0, 14, 15},
+    };
+    if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
+        int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
+        if (type_num || dtype.code == TENON_CODE_BOOL)
+            return ((descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
+    }
+    return extra_descr(dtype, flags);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- in */
