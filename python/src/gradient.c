@@ -32,10 +32,11 @@ static PyObject *ask_tensor(PyObject *object, PyObject *name)
     }
 #ifdef Py_LIMITED_API
     descrgetfunc answer = (descrgetfunc)(uintptr_t)PyType_GetSlot(&PyGetSetDescr_Type, Py_tp_descr_get);
-#else
-    descrgetfunc answer = PyGetSetDescr_Type.tp_descr_get;
-#endif
     return answer(question, object, (PyObject *)Py_TYPE(object));
+#else
+    const PyGetSetDef *answer = ((PyGetSetDescrObject *)question)->d_getset; /* of this very type: nothing to check */
+    return answer->get(object, answer->closure);
+#endif
 }
 
 /* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
