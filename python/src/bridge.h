@@ -99,6 +99,7 @@ enum {
     TENON__PY_IN_JAX,
     TENON__PY_IN_TENSORFLOW,
     TENON__PY_IN_CUPY,
+    TENON__PY_IN_TABLE,    /* anybody's whose exchange table makes tensors: Paddle's */
     TENON__PY_IN_NAMESPACE /* its __array_namespace__'s, by the array API standard */
 };
 

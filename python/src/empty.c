@@ -82,6 +82,55 @@ static PyObject *empty_namespace(PyObject *like, tenon_dtype dtype, int32_t ndim
     return result;
 }
 
+/* Where the memory of `like` is; -1 with an exception where it is no array. */
+static int device_of_like(PyObject *like, tenon_device *out)
+{
+    tenon_py_borrowed borrowed;
+    *out = tenon_device_of(TENON_CPU, 0);
+    if (!like)
+        return 0;
+    if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
+        return -1;
+    *out = borrowed.view.device;
+    tenon_py_unborrow(&borrowed);
+    return 0;
+}
+
+/* What an exchange table's allocator says of its failure, to be raised when it has returned. */
+static void keep_words(void *context, const char *kind, const char *message)
+{
+    tenon_status status = kind && strcmp(kind, "MemoryError") == 0 ? TENON_ENOMEM : TENON_EINVAL;
+    tenon_error_set(context, status, "%s", message ? message : "its exchange table did not say why");
+}
+
+/* By the exchange table of the type of `like`, on its device. */
+static PyObject *empty_table(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    int64_t sizes[TENON_MAX_NDIM];
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(like, &room);
+    tenon_dl_tensor prototype = {.dtype = dtype, .ndim = ndim, .shape = sizes};
+    if (!kind || device_of_like(like, &prototype.device) < 0)
+        return NULL;
+    for (int32_t i = 0; i < ndim; i++)
+        sizes[i] = shape[i];
+    tenon_error err = {.status = TENON_OK};
+    void *object = NULL;
+    tenon_dl_managed *managed = NULL;
+    int status = kind->table->managed_tensor_allocator(&prototype, &managed, &err, keep_words);
+    if (status == 0 && managed) /* who owns it where this fails is not specified: better lost than freed twice */
+        status = kind->table->managed_tensor_to_py_object_no_sync(managed, &object);
+    if (status == 0 && object && !PyErr_Occurred())
+        return object;
+    Py_XDECREF((PyObject *)object);
+    if (PyErr_Occurred())
+        return NULL;
+    if (err.status)
+        return tenon_py_raise(&err);
+    tenon__py_complain(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
+    return NULL;
+}
+
 /* cupy.empty(shape, dtype) on the device of `like`, or on the current one. */
 static PyObject *empty_cupy(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
@@ -124,20 +173,6 @@ static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, con
     }
     Py_XDECREF(object);
     return array;
-}
-
-/* Where the memory of `like` is; -1 with an exception where it is no array. */
-static int device_of_like(PyObject *like, tenon_device *out)
-{
-    tenon_py_borrowed borrowed;
-    *out = tenon_device_of(TENON_CPU, 0);
-    if (!like)
-        return 0;
-    if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
-        return -1;
-    *out = borrowed.view.device;
-    tenon_py_unborrow(&borrowed);
-    return 0;
 }
 
 /* JAX and TensorFlow arrays are immutable: they are put on memory of ours that is written before they are seen. */
@@ -187,6 +222,36 @@ static PyObject *borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrow
     return array;
 }
 
+/* Whether a second look finds the same memory: what a producer hands out a copy of cannot be written through. */
+static bool is_kept(PyObject *array, const tenon_py_borrowed *first)
+{
+    tenon_py_borrowed second;
+    if (tenon_py_borrow(array, TENON_PY_ANY_DEVICE, &second) < 0)
+        return false;
+    bool kept = second.view.data == first->view.data;
+    tenon_py_unborrow(&second);
+    return kept;
+}
+
+/* What a framework made that nothing is known of: an array of ours where it did not, or where its own cannot be written. */
+static PyObject *made_or_other(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                               tenon_py_borrowed *out)
+{
+    PyObject *array = borrow_made(made, dtype, out);
+    if (array && is_kept(array, out))
+        return array;
+    if (array) {
+        tenon_py_unborrow(out);
+        Py_DECREF(array);
+    }
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+            return NULL;
+        PyErr_Clear();
+    }
+    return empty_other(like, dtype, ndim, shape, out);
+}
+
 /* A new array of a framework; on the device of `like`, one of its own, or NULL. */
 static PyObject *empty_in(int framework, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                           tenon_py_borrowed *out)
@@ -207,12 +272,10 @@ static PyObject *empty_in(int framework, PyObject *like, tenon_dtype dtype, int3
     case TENON__PY_IN_JAX:
     case TENON__PY_IN_TENSORFLOW:
         return empty_immutable(like, framework == TENON__PY_IN_JAX, dtype, ndim, shape, out);
+    case TENON__PY_IN_TABLE:
+        return made_or_other(empty_table(like, dtype, ndim, shape), like, dtype, ndim, shape, out);
     case TENON__PY_IN_NAMESPACE:
-        array = borrow_made(empty_namespace(like, dtype, ndim, shape), dtype, out);
-        if (array || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
-            return array;
-        PyErr_Clear(); /* what its arrays cannot be, or may not be written: ours can */
-        return empty_other(like, dtype, ndim, shape, out);
+        return made_or_other(empty_namespace(like, dtype, ndim, shape), like, dtype, ndim, shape, out);
     default:
         return empty_other(like, dtype, ndim, shape, out);
     }

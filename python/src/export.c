@@ -11,6 +11,17 @@ static bool same_view(const tenon_view *a, const tenon_view *b)
     return same;
 }
 
+/* Whether what was borrowed is immutable, so that no second look is needed: its buffer keeps the memory. JAX's arrays can
+ * be deleted all the same. */
+static bool never_changes(const tenon_py_borrowed *borrowed)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind =
+        borrowed->way & (TENON__PY_BUFFER | TENON__PY_JAX) ? tenon__py_kind_of(borrowed->object, &room) : NULL;
+    PyErr_Clear();
+    return kind && (kind->ways & TENON__PY_IMMUTABLE) && !tenon__py_framework_is_deleted_jax(borrowed->object);
+}
+
 /* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
 static PyObject *export_same(tenon_tensor *tensor)
 {
@@ -18,14 +29,17 @@ static PyObject *export_same(tenon_tensor *tensor)
     if (!holder || holder->is_alias || !tenon__py_attached_to(holder->interp))
         return tenon__py_tensor_new(tensor);
     tenon_py_borrowed now;
+    const tenon_view *view = tenon_tensor_view(tensor);
     PyObject *object = holder->borrowed.object;
     bool same = false;
-    if (holder->borrowed.way == TENON__PY_NUMPY && tenon__py_numpy_still_is(object, tenon_tensor_view(tensor))) {
+    if (holder->borrowed.way == TENON__PY_NUMPY && tenon__py_numpy_still_is(object, view)) {
         same = true;
     } else if (tenon__py_peek(object, &now)) {
-        same = same_view(&now.view, tenon_tensor_view(tensor));
+        same = same_view(&now.view, view);
+    } else if (never_changes(&holder->borrowed)) {
+        same = same_view(&holder->borrowed.view, view);
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
-        same = same_view(&now.view, tenon_tensor_view(tensor));
+        same = same_view(&now.view, view);
         tenon_py_unborrow(&now);
     } else {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */

@@ -1,13 +1,13 @@
 /* Gradients are never lost silently: no framework sees what a C function does. */
 #include "host.h"
 
-/* Whether autograd records now: 1, 0, or -1 with an exception. */
-static int autograd_records(void)
+/* Whether the framework's autograd records now: 1, 0, or -1 with an exception. */
+static int autograd_records(const char *framework)
 {
-    PyObject *torch = tenon__py_loaded("torch");
-    PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
+    PyObject *module = tenon__py_loaded(framework);
+    PyObject *enabled = module ? PyObject_CallMethod(module, "is_grad_enabled", NULL) : NULL;
     int truth = enabled ? PyObject_IsTrue(enabled) : PyErr_Occurred() ? -1 : 0;
-    Py_XDECREF(torch);
+    Py_XDECREF(module);
     Py_XDECREF(enabled);
     return truth;
 }
@@ -75,7 +75,7 @@ static int check_torch(const tenon__py_function *function, const char *argument,
 {
     int followed = requires_grad(object, function->requires_grad);
     if (followed > 0)
-        followed = autograd_records();
+        followed = autograd_records("torch");
     if (followed > 0)
         return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
                                         "it requires grad, and autograd does not see what this function does; pass "
@@ -111,6 +111,30 @@ static int check_tensorflow(const tenon__py_function *function, const char *argu
                                     "tf.stop_gradient(x), or call it outside of the tape");
 }
 
+/* A tensor of another framework that has torch's words for it, as Paddle has. */
+static int check_other(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    PyObject *answer;
+    char package[32];
+    int followed = tenon__py_attribute(object, "requires_grad", &answer);
+    if (followed > 0) {
+        followed = PyObject_IsTrue(answer);
+        Py_DECREF(answer);
+    }
+    if (followed > 0) {
+        followed = autograd_records(tenon__py_package(Py_TYPE(object), package, sizeof package));
+        if (followed < 0 && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            PyErr_Clear(); /* it cannot be asked: the tensor's own word counts */
+            followed = 1;
+        }
+    }
+    if (followed <= 0)
+        return followed;
+    return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
+                                    "it requires grad, and autograd does not see what this function does; pass "
+                                    "x.detach(), or call it within no_grad()");
+}
+
 int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat)
 {
     if (!tenon__py_checks_gradients(function))
@@ -120,5 +144,7 @@ int tenon__py_check_gradient(const tenon__py_function *function, const char *arg
         return check_torch(function, argument, object, flat);
     if (framework == TENON__PY_IN_TENSORFLOW)
         return check_tensorflow(function, argument, object);
+    if (framework == TENON__PY_IN_TABLE)
+        return check_other(function, argument, object);
     return framework < 0 ? -1 : 0;
 }

@@ -216,6 +216,24 @@ static int borrow_fields(PyObject *object, const interface_fields *fields, tenon
     return -1;
 }
 
+/* Whether the bytes are made anew each time they are asked for, as a compressed array's are: what is written there would be
+ * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
+static int is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
+{
+    PyObject *interface = NULL;
+    interface_fields fields;
+    pointed_to memory = {.view = NULL};
+    PyObject *copy =
+        tenon__py_attribute(object, name, &interface) == 1 && PyDict_Check(interface) ? PyDict_Copy(interface) : NULL;
+    bool same = copy && read_fields(copy, &fields) == 0 && read_data(object, &fields, true, &memory) == 0 &&
+                memory.data == borrowed->view.data;
+    Py_XDECREF(memory.view);
+    Py_XDECREF(copy);
+    Py_XDECREF(interface);
+    tenon__py_forgive();
+    return PyErr_Occurred() ? -1 : !same;
+}
+
 /* What __array_struct__'s capsule points to. */
 typedef struct array_struct {
     int two;
@@ -312,6 +330,15 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
             tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
         }
         Py_DECREF(interface);
+        if (result == 0 && i == 2 && out->held.object && !(out->view.flags & TENON_READ_ONLY)) {
+            int anew = is_made_anew(object, names[i], out);
+            if (anew < 0) {
+                tenon__py_free_dims(out);
+                tenon__py_give_back(out, object);
+                return -1;
+            }
+            out->view.flags |= anew ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
+        }
         return result;
     }
     return 1;

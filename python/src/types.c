@@ -199,8 +199,9 @@ static bool is_immutable(PyTypeObject *type, uint32_t ways)
 }
 
 /* The framework of a type whose ways are known; -1 with an exception. */
-static int framework_of(PyTypeObject *type, uint32_t ways)
+static int framework_of(PyTypeObject *type, const tenon__py_kind *kind)
 {
+    uint32_t ways = kind->ways;
     if (ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TORCH))
         return ways & TENON__PY_OURS    ? TENON__PY_IN_OURS
                : ways & TENON__PY_NUMPY ? TENON__PY_IN_NUMPY
@@ -215,6 +216,8 @@ static int framework_of(PyTypeObject *type, uint32_t ways)
         return TENON__PY_IN_TENSORFLOW;
     if (strcmp(package, "cupy") == 0)
         return ways & TENON__PY_DLPACK ? TENON__PY_IN_CUPY : TENON__PY_IN_NONE;
+    if (kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
+        return TENON__PY_IN_TABLE;
     PyObject *method;
     int found = tenon__py_attribute((PyObject *)type, "__array_namespace__", &method);
     if (found == 1)
@@ -287,7 +290,7 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     tenon__py_interp *interp = tenon__py_here();
     if (!interp || find_out(object, room) < 0)
         return NULL;
-    room->framework = framework_of(Py_TYPE(object), room->ways);
+    room->framework = framework_of(Py_TYPE(object), room);
     if (room->framework < 0)
         return NULL;
     /* Types without a quick way would only fill the table. */

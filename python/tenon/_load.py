@@ -16,14 +16,23 @@ _lock = threading.RLock()
 _opened: dict[str, str] = {}  # the file that each content was opened from, which may be gone
 
 
+def _before_fork() -> None:
+    """No other thread may be opening a library meanwhile: the child would find locks that nobody gives back, such as
+    the one inside tempfile."""
+    _lock.acquire()
+
+
 def _after_fork() -> None:
-    """The thread that held the lock may be one that the child does not have."""
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> ModuleType:

@@ -56,6 +56,29 @@ def test_read_only_and_strides():
     assert taken(interface(shape=(1, 3), strides=(5, 4)))["shape"] == (1, 3)
 
 
+def test_bytes_that_are_made_anew():
+    """Compressed arrays unpack into new bytes each time: what is written there would be lost."""
+    class Compressed:
+        def __init__(self, kept=None, forgets=False):
+            self.kept, self.asked, self.forgets = kept, 0, forgets
+
+        @property
+        def __array_interface__(self):
+            self.asked += 1
+            if self.forgets and self.asked == 2:
+                raise Surprise
+            data = self.kept if self.kept is not None else bytearray(24)
+            return {"version": 3, "shape": (2, 3), "typestr": "=f4", "data": data}
+
+    assert taken(Compressed)["flags"] & READ_ONLY
+    refused(Compressed, ValueError, "read-only", probe.WRITE)
+    kept = bytearray(24)
+    assert not taken(lambda: Compressed(kept))["flags"] & READ_ONLY
+    assert not taken(lambda: Compressed(memoryview(kept)))["flags"] & READ_ONLY  # another view of the same bytes
+    assert taken(lambda: Compressed(bytes(24)))["flags"] & READ_ONLY
+    assert taken(lambda: Compressed(kept, forgets=True))["flags"] & READ_ONLY  # it has a mind of its own
+
+
 @pytest.mark.parametrize("typestr,dtype", [
     ("|b1", "bool"), ("|i1", "i8"), ("|u1", "u8"), ("=i2", "i16"), ("=u4", "u32"), ("=i8", "i64"), ("=f2", "f16"),
     ("=f8", "f64"), ("=c8", "c64"), ("=c16", "c128"), (BIG + "u1", "u8"),

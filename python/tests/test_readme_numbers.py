@@ -1,43 +1,131 @@
-"""The README's and the page's numbers are those of bench/results/latest.json."""
+"""The numbers of the README and of the pages are those of bench/results/latest.json, and the marks that say so are there.
+
+Nothing is drawn here, so that no plotting library is needed: the chart is compared by the texts that stand in it.
+"""
 
 import json
 import pathlib
+import re
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LATEST = ROOT / "bench/results/latest.json"
 sys.path.insert(0, str(ROOT / "bench"))
 
+import chart
+import files
 import readme
 import report
+import tables
 
-pytestmark = pytest.mark.skipif(not LATEST.exists(), reason="nothing was measured yet; make bench")
+MARKERS = {
+    "README.md": {"machine", "crossings", "functions", "mib:peak memory, 400 MB:numpy:tenon"},
+    "docs/performance.md": {"layers"},
+}
 
 
 @pytest.fixture(scope="module")
 def results():
-    return json.loads(LATEST.read_text())
+    return files.results(files.LATEST)  # which is tracked: where it is not there or not whole, that is the failure
 
 
-@pytest.mark.parametrize("name", readme.FILES)
-def test_the_page_shows_what_was_measured(name, results):
-    text = (ROOT / name).read_text()
-    assert readme.MARKER.search(text), f"{name} has no marker"
-    assert readme.filled(text, results) == text, "run bench/readme.py"
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_exactly_these_markers_are_there():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("elixir/*.md")]
+    found = {path.relative_to(ROOT).as_posix(): {name for name, _ in readme.MARKER.findall(path.read_text("utf-8"))}
+             for path in pages}
+    assert {name: markers for name, markers in found.items() if markers} == MARKERS
+    assert sorted(MARKERS) == sorted(readme.FILES)
 
 
 @pytest.mark.parametrize("name", readme.FILES)
 def test_every_marker_has_its_end(name):
-    text = (ROOT / name).read_text()
+    text = text_of(name)
     assert text.count("<!-- bench:") == text.count("<!-- /bench:") == len(readme.MARKER.findall(text))
 
 
+@pytest.mark.parametrize("name", readme.FILES)
+def test_the_page_shows_what_was_measured(name, results):
+    assert readme.filled(text_of(name), results) == text_of(name), "run bench/readme.py"
+
+
+def test_the_demo_in_the_readme_has_no_figures_of_its_own():
+    """Its nanoseconds would compete with those of the tables below it."""
+    head, *rows = text_of("README.md").split("`make demo`", 1)[1].split("```")[1].split("\n\n")[0].strip().split("\n")
+    assert head.split("  ")[-3:] == ["dot, ns", "by hand", "peak of 400 MB"]
+    assert len(rows) >= 6
+    for row in rows:
+        assert re.search(r" 2 -> 2 +… +… +\+0\.0 MB$", row), row
+
+
 def test_the_benchmarks_page_is_made_from_the_same_results(results):
-    assert (ROOT / "docs/benchmarks.md").read_text() == report.markdown(results), "make bench writes it"
+    picture = (ROOT / "docs/benchmarks.svg").exists()
+    assert text_of("docs/benchmarks.md") == report.markdown(results, picture), "run bench/readme.py"
+
+
+def test_the_chart_is_of_the_same_results(results):
+    assert chart.is_of(text_of("docs/benchmarks.svg"), results), "run bench/readme.py where matplotlib is"
+
+
+def test_every_row_has_every_field():
+    for row in json.loads(files.LATEST.read_text("utf-8"))["rows"]:
+        assert set(files.FIELDS) <= row.keys(), row
 
 
 def test_a_changed_number_is_found(results):
     text = "<!-- bench:ns:borrow:numpy:tenon -->1<!-- /bench:ns:borrow:numpy:tenon -->"
     assert readme.filled(text, results) != text
+
+
+def test_a_number_that_was_not_measured_is_an_error(results):
+    with pytest.raises(ValueError, match="nothing measured"):
+        readme.text_of("ns:borrow:numpy:nobody", results)
+
+
+def test_who_refuses_everything_stays_in_the_table(results):
+    row = dict(group="numpy", operation="borrow", producer="numpy", contender="nobody", refused="TypeError: no")
+    more = {**results, "rows": [*results["rows"], files.whole(row)]}
+    assert "| nobody | refuses |" in tables.crossings(more, "numpy")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"rows": []}', '{"rows": [{}]}'])
+def test_a_broken_file_of_results_is_said_in_a_line(text, tmp_path):
+    (tmp_path / "latest.json").write_text(text)
+    with pytest.raises(files.Unusable, match="^latest.json is not whole"):
+        files.results(tmp_path / "latest.json")
+
+
+def test_counts_of_other_sources_are_not_kept(results, tmp_path):
+    before = {**results, "sources": {"stamp": "one", "commit": None, "changed": False, "date": "2000-01-01"}}
+    (tmp_path / "latest.json").write_text(json.dumps(before))
+    rows = [{**row, "instructions": None} for row in results["rows"] if row["group"] != "instructions"]
+
+    def run_after(stamp):
+        after = {**results, "sources": {"stamp": stamp}, "layers": {}, "rows": [dict(row) for row in rows]}
+        return report.keep_instructions(tmp_path / "latest.json", after), after
+
+    line, after = run_after("two")
+    assert "left out" in line
+    assert not after["layers"] and not any(row["instructions"] for row in after["rows"])
+    line, after = run_after("one")
+    assert "2000-01-01" in line
+    assert after["layers"] == results["layers"]
+    assert {tables.key(row): row["instructions"] for row in after["rows"] if row["instructions"]} == {
+        tables.key(row): row["instructions"] for row in results["rows"] if row["instructions"]}
+
+
+def luminance(colour):
+    parts = [int(colour[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear))
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("colour", [chart.TEXT, chart.OURS, chart.LINE], ids=["text", "ours", "line"])
+def test_the_charts_texts_can_be_read(colour, mode):
+    low, high = sorted((luminance(colour[mode]), luminance(chart.BACKGROUND[mode])))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
