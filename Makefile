@@ -48,10 +48,9 @@ bundle:
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
 	@.venv-bench/bin/python bench/run.py $(BENCH)
-	@.venv-bench/bin/python bench/readme.py
 
 bench-check:
-	@.venv-bench/bin/python bench/check.py
+	@$(or $(wildcard .venv-bench/bin/python),"$(python)") bench/check.py
 
 demo:
 	@tools/demo "$(python)"

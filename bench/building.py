@@ -2,6 +2,7 @@
 
 A recipe raises NotHere with a reason where it cannot be built; the rest of the benchmark goes on without it.
 """
+import functools
 import hashlib
 import importlib.util
 import json
@@ -10,11 +11,15 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
+
+import files
 
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
 SECONDS = 300  # that one peer may take to build, unless it says how long
+ROUGHLY = 15  # seconds for a peer that was never built here
 APART = ("pyo3_tch",)  # peers that need an environment of their own
 
 
@@ -66,7 +71,8 @@ def cargo(python, peer, folder, **environment):
     """Build a crate in a copy of its folder, so that nothing is written beside the sources."""
     need("cargo")
     crate = folder / "crate"
-    shutil.copytree(PEERS / peer, crate, dirs_exist_ok=True)
+    # Without their dates: cargo takes a file that is older than its last build for built.
+    shutil.copytree(PEERS / peer, crate, copy_function=shutil.copy, dirs_exist_ok=True)
     run(["cargo", "build", "--quiet", "--release", "--manifest-path", crate / "Cargo.toml"],
         env={**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(folder / "target"),
              **environment})
@@ -92,6 +98,11 @@ def peer(name):
     return load_file(PEERS / name / "peer.py", f"peer_{name}")
 
 
+def title(name):
+    """A peer's name in the tables, by its folder's; any other name as it is."""
+    return peer(name).NAME if (PEERS / name / "peer.py").exists() else name
+
+
 def names():
     """The peers of the environment that the benchmark runs in."""
     return sorted(path.parent.name for path in PEERS.glob("*/peer.py") if path.parent.name not in APART)
@@ -104,6 +115,12 @@ def environment(python, folder, requirements):
     return folder / "bin/python"
 
 
+@functools.lru_cache(maxsize=None)
+def packages(python):
+    return ask(python, "import sys; from importlib.metadata import distributions as d; print(sys.version, "
+                       "sorted((x.name, x.version) for x in d()))")
+
+
 def stamp(name, python):
     """What a build depends on: the peer's files, the recipes, the interpreter, its packages; for ours the sources."""
     digest = hashlib.sha256()
@@ -114,9 +131,17 @@ def stamp(name, python):
     for path in sorted(files):
         digest.update(path.read_bytes())
     digest.update(pathlib.Path(__file__).read_bytes())
-    digest.update(ask(python, "import sys; from importlib.metadata import distributions as d; print(sys.version, "
-                              "sorted((x.name, x.version) for x in d()))").encode())
+    digest.update(packages(python).encode())
     return digest.hexdigest()
+
+
+def seconds_for(name, python, folder):
+    """What building a peer will take, as far as the last time tells; 0 where it is there."""
+    known = files.known(pathlib.Path(folder) / name / "built.json")
+    try:
+        return 0 if known.get("stamp") == stamp(name, python) else known.get("seconds", ROUGHLY)
+    except NotHere:
+        return 0
 
 
 def build(name, python, folder):
@@ -126,23 +151,28 @@ def build(name, python, folder):
         mark = stamp(name, python)
     except NotHere as problem:
         return {"reason": str(problem)}
-    known = folder / "built.json"
-    if known.exists() and json.loads(known.read_text())["stamp"] == mark:
-        return json.loads(known.read_text())
-    folder.mkdir(parents=True, exist_ok=True)
-    known.unlink(missing_ok=True)
+    record = folder / "built.json"
+    known = files.known(record)
+    if known.get("stamp") == mark and "version" in known:
+        return known
+    # Who reads it from here on finds no version until the peer is whole.
+    files.replace(record, json.dumps({"seconds": known.get("seconds", ROUGHLY)}))
+    # ninja too goes by dates: nothing that was compiled from other files stays, but for what cargo keeps of its crates.
+    for path in folder.rglob("*"):
+        if path.suffix in (".o", ".so") and "target" not in path.relative_to(folder).parts:
+            path.unlink()
     command = [python, __file__, name, folder]
-    seconds = getattr(peer(name), "SECONDS", SECONDS)
+    limit, began = getattr(peer(name), "SECONDS", SECONDS), time.time()
     try:
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds)
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return {"reason": f"takes more than {seconds} seconds to build"}
+        return {"reason": f"takes more than {limit} seconds to build"}
     try:
         answer = json.loads(result.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         return {"reason": (result.stderr.strip().splitlines() or ["the recipe failed"])[-1]}
     if "version" in answer:
-        known.write_text(json.dumps({**answer, "stamp": mark}))
+        files.replace(record, json.dumps({**answer, "stamp": mark, "seconds": round(time.time() - began, 1)}))
     return answer
 
 

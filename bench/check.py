@@ -2,17 +2,22 @@
 
     check.py [--all] [FILE]        --all: what holds, too. FILE: other results than bench/results/latest.json
 """
-import json
 import pathlib
 import sys
 
 try:
     import tomllib
 except ImportError:  # before Python 3.11
-    import tomli as tomllib
+    try:
+        import tomli as tomllib
+    except ImportError:
+        sys.exit("needs Python 3.11, or the package tomli")
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import files
+import sources
 import tables
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -61,11 +66,11 @@ def copy_targets(entries, found, results):
 
 def main():
     words = sys.argv[1:]
-    files = [word for word in words if not word.startswith("-")]
-    path = pathlib.Path(files[0]) if files else BENCH / "results/latest.json"
-    if not path.exists():
-        sys.exit(f"{path.name} is not there yet: make bench")
-    results = json.loads(path.read_text())
+    given = [word for word in words if not word.startswith("-")]
+    try:
+        results = files.results(pathlib.Path(given[0]) if given else files.LATEST)
+    except files.Unusable as problem:
+        sys.exit(str(problem))
     found = tables.grid(results)
     wanted = tomllib.loads((BENCH / "targets.toml").read_text())
     counts = {True: 0, False: 0, None: 0}
@@ -74,6 +79,8 @@ def main():
         counts[holds] += 1
         if not holds or "--all" in words:
             print({True: "holds        ", False: "falls short  ", None: "cannot tell  "}[holds] + text)
+    if results.get("sources", {}).get("stamp") != sources.stamp():
+        print(f"warning: the figures are {sources.words(results)}; those here are {sources.stamp()}: make bench")
     if results["quick"]:
         print("These are the figures of a quick run.")
     print(f"{counts[True]} hold, {counts[False]} fall short, {counts[None]} cannot be told")

@@ -124,8 +124,8 @@ def total(path):
     return int(re.search(r"^(?:totals|summary): (\d+)", path.read_text(), re.M).group(1))
 
 
-def count(python, folder):
-    """({path: instructions a call}, {path: its layers}, a reason or None)."""
+def count(python, folder, step):
+    """({path: instructions a call}, {path: its layers}, a reason or None); `step` is told what is done."""
     if not shutil.which("valgrind"):
         return {}, {}, "valgrind is not here"
     counted, layers, reasons = {}, {}, []
@@ -139,6 +139,7 @@ def count(python, folder):
                 collect(python, folder, keys, out)
             except (building.NotHere, subprocess.TimeoutExpired) as problem:
                 reasons.append(f"{keys[0][1]}: {problem}"[:200])
+                step(f"not on {keys[0][1]}")
                 continue
             dumps = {}
             for path in pathlib.Path(out).iterdir():
@@ -150,4 +151,5 @@ def count(python, folder):
                 counted[key] = round(total(path) / CALLS, 1)
                 if key[2].startswith("tenon"):
                     layers[title(*key)] = layers_of(path)
+        step(f"{keys[0][1]}, {keys[0][2]}")
     return counted, layers, "; ".join(reasons) or None

@@ -3,6 +3,7 @@ import os
 import pathlib
 import platform
 import subprocess
+from importlib import metadata
 
 PACKAGES = ("numpy", "torch", "jax", "tensorflow-cpu", "cupy-cuda12x", "cupy-cuda13x", "nanobind", "pybind11",
             "apache-tvm-ffi", "cffi", "cython")
@@ -26,14 +27,19 @@ def first_line(*command):
         return ""
 
 
+def version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def erlang():
+    return first_line("elixir", "--version").partition(" [")[0] or None
+
+
 def describe(python):
-    from importlib.metadata import PackageNotFoundError, version
-    packages = {}
-    for name in PACKAGES:
-        try:
-            packages[name] = version(name).partition("+")[0]
-        except PackageNotFoundError:
-            pass
+    packages = {name: version(name).partition("+")[0] for name in PACKAGES if version(name)}
     kilobytes = field("/proc/meminfo", "MemTotal").split()
     return {
         "cpu": field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
@@ -45,5 +51,6 @@ def describe(python):
         "python": platform.python_version(),
         "compiler": first_line("cc", "--version"),
         "rust": first_line("rustc", "--version").partition("(")[0].strip(),
+        "erlang": erlang() or "",
         "packages": packages,
     }

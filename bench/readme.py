@@ -1,17 +1,24 @@
-"""Writes the numbers of README.md and docs/performance.md between their markers, from bench/results/latest.json.
+"""Writes the numbers of README.md and docs/performance.md between their markers, and docs/benchmarks.md with its chart,
+all from bench/results/latest.json.
 
     readme.py [--check]
 
-A marker is <!-- bench:NAME --> … <!-- /bench:NAME -->. NAME is one of BLOCKS; or `ns:OPERATION:PRODUCER:CONTENDER`, a
-figure; or `times:OPERATION:PRODUCER:CONTENDER`, how many times longer that contender takes than Tenon.
+A marker is <!-- bench:NAME --> … <!-- /bench:NAME -->. NAME is one of BLOCKS, or
+
+    ns:OPERATION:PRODUCER:CONTENDER              a figure; so are `instructions:…` and `mib:…`
+    times:OPERATION:PRODUCER:CONTENDER           how many times longer that contender takes than Tenon
+    over:OPERATION:PRODUCER:CONTENDER            how many nanoseconds longer Tenon takes than that contender
+    function:PATH:NAME                           instructions of one function in a path of the layers
 """
-import json
 import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import files
+import report
 import tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -57,9 +64,17 @@ def text_of(name, results):
         return BLOCKS[name](results)
     kind, *place = name.split(":")
     found = {tables.key(row): row for row in results["rows"]}
-    if kind in ("ns", "times") and len(place) == 3 and found.get(tuple(place), {}).get("ns"):
-        value = found[tuple(place)]["ns"]
-        return tables.number(value if kind == "ns" else value / found[place[0], place[1], "tenon"]["ns"])
+    if len(place) == 3:
+        value = found.get(tuple(place), {}).get("ns" if kind in ("times", "over") else kind)
+        ours = found.get((*place[:2], "tenon"), {}).get("ns")
+        if kind in ("ns", "instructions", "mib") and value is not None:
+            return tables.number(value)
+        if kind in ("times", "over") and value and ours:
+            return tables.number(value / ours if kind == "times" else ours - value)
+    if kind == "function" and len(place) == 2:
+        for function, _, count in results["layers"].get(place[0], {}).get("top", []):
+            if function == place[1]:
+                return tables.number(count)
     raise ValueError(f"nothing measured is called bench:{name}")
 
 
@@ -72,18 +87,32 @@ def filled(text, results):
     return MARKER.sub(replace, text)
 
 
-def main():
-    results = json.loads((ROOT / "bench/results/latest.json").read_text())
-    stale = []
+def stale(results):
+    """({file: what it should be}, why there is no chart or None): every page that is not what the results give."""
+    pages, problem = report.pages(results, ROOT / "docs")
     for name in FILES:
-        before = (ROOT / name).read_text()
-        after = filled(before, results)
-        if before != after:
-            stale.append(name)
-            if "--check" not in sys.argv[1:]:
-                (ROOT / name).write_text(after)
-    print(", ".join(stale) + (": stale" if "--check" in sys.argv[1:] else ": written") if stale else "all as measured")
-    sys.exit(1 if stale and "--check" in sys.argv[1:] else 0)
+        pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"), results)
+    return {path: text for path, text in pages.items()
+            if (path.read_text(encoding="utf-8") if path.exists() else None) != text}, problem
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    try:
+        results = files.results(files.LATEST)
+        found, problem = stale(results)
+    except (files.Unusable, ValueError) as why:
+        sys.exit(str(why))
+    if problem:
+        print(f"no chart: {problem}")
+    if check and report.has_chart(ROOT / "docs", results):
+        found.pop(ROOT / "docs/benchmarks.svg", None)  # another matplotlib draws it a little differently
+    if not check:
+        for path, text in found.items():
+            files.replace(path, text) if text is not None else path.unlink()
+    names = ", ".join(sorted(str(path.relative_to(ROOT)) for path in found))
+    print(f"{names}: {'stale' if check else 'written'}" if names else "all as measured")
+    sys.exit(1 if names and check else 0)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,15 @@
-"""The results as a table, a chart and a page."""
+"""The results as a page, with its chart, and as lines for the terminal."""
 import json
 import pathlib
 
+import building
+import chart
+import files
+import sources
 import tables
 
 # The rows of a machine with a GPU: the latest.json of `run.py --group gpu --out FOLDER` there, by this name.
 GPU = pathlib.Path(__file__).resolve().parent / "results/gpu.json"
-
-# The chart's panels: (title, operation, producer, the contender that is the limit line).
-PANELS = (
-    ("borrow, NumPy", "borrow", "numpy", "limit"),
-    ("borrow, PyTorch", "borrow", "torch", "limit"),
-    ("borrow, JAX", "borrow", "jax", "limit"),
-    ("saxpy on 6 elements, NumPy", "saxpy", "numpy", "C by hand"),
-    ("saxpy on 6 elements, PyTorch", "saxpy", "torch", None),
-    ("new memory as PyTorch", "new memory as torch", "torch", None),
-)
-OURS, OTHERS, LINE, TEXT = "#e4572e", "#7d8ca3", "#2a9d8f", "#7f8792"
 
 
 def compact(results):
@@ -33,15 +26,22 @@ def rounded(row):
 
 
 def keep_instructions(path, results):
-    """Instruction counts repeat exactly: a run without them keeps those of the last one that counted."""
-    if not path.exists():
-        return
-    before = json.loads(path.read_text())
-    known = {tables.key(row): row["instructions"] for row in before["rows"] if row.get("instructions")}
+    """Counts repeat exactly, but only of the same sources on the same machine: those of the run before fill what this
+    one could not count, or are left out. A line that says which."""
+    try:
+        before = files.results(path)
+    except files.Unusable:
+        return None
+    known = {tables.key(row): row["instructions"] for row in before["rows"] if row["instructions"]}
+    if not known and not before["layers"]:
+        return None
+    if before.get("sources", {}).get("stamp") != results["sources"]["stamp"] or before["machine"] != results["machine"]:
+        return "those of the last run are left out: they are of other sources, or of another machine"
     for row in results["rows"]:
         row["instructions"] = row["instructions"] or known.pop(tables.key(row), None)
     results["rows"] += [row for row in before["rows"] if row["group"] == "instructions" and tables.key(row) in known]
-    results["layers"] = results["layers"] or before.get("layers", {})
+    results["layers"] = {**before["layers"], **results["layers"]}
+    return f"those of {before['sources']['date']} are shown, counted on the same sources"
 
 
 def summary(results):
@@ -54,7 +54,7 @@ def summary(results):
         others = sorted((entry["ns"], name) for name, entry in row.items() if entry.get("ns") and tables.is_peer(name))
         limit = row.get("limit") or row.get("C by hand") or {}
         best = f"{others[0][1]} {tables.number(others[0][0])} ({others[0][0] / ours['ns']:.2f}x)" if others else ""
-        lines.append(f"{operation + ', ' + producer:44}{tables.number(ours['ns']):>9} "
+        lines.append(f"{(operation + ', ' + producer)[:44]:44}{tables.number(ours['ns']):>9} "
                      f"{tables.number(limit.get('ns')):>9}  {best}")
     return "\n".join(lines)
 
@@ -62,32 +62,38 @@ def summary(results):
 def machine(results):
     words = results["machine"]
     packages = ", ".join(f"{name} {version}" for name, version in words["packages"].items())
-    tools = "; ".join(filter(None, (f"Python {words['python']}", words["compiler"], words["rust"])))
+    tools = "; ".join(filter(None, (f"Python {words['python']}", words["compiler"], words["rust"],
+                                    words.get("erlang"))))
     return f"""{words['cpu']}, {words['cores']} cores, {words['memory']}{', ' + words['gpu'] if words['gpu'] else ''};
 {words['system']}, kernel {words['kernel']}; {tools};
 {packages}. Load average at the start: {results['load_at_start']:.1f}. The run took {results['seconds']} seconds."""
 
 
 def left_out(results):
-    return "\n".join(f"- {entry['peer']}: {entry['reason']}" for entry in results["problems"])
+    return "\n".join(f"- {building.title(entry['peer'])}: {entry['reason']}" for entry in results["problems"])
 
 
-def markdown(results):
-    quick = "A quick run: the figures are rough.\n\n" if results["quick"] else ""
+def markdown(results, picture=True):
+    quick = " A quick run: the figures are rough." if results["quick"] else ""
+    shown = "\n![Tenon beside its peers](benchmarks.svg)\n" if picture else ""
     parts = [f"""# Benchmarks
 
-Written by `make bench`; `make bench-check` compares it with [targets.toml](../bench/targets.toml). {quick}
-
-![Tenon beside its peers](benchmarks.svg)
-
+Measured by `make bench` {sources.words(results)}.{quick}
+`make bench-check` compares the figures with [targets.toml](../bench/targets.toml).
+{shown}
 ## How it is counted
 - Nanoseconds for one call from Python, by the loop of `timeit` with local names. **Nothing is subtracted**: the loop
   and the call itself are in every figure and in every ratio; the row *empty call* says how much they are.
-- A sample is some milliseconds of calls; all contenders of a row take turns in one process, in an order that rotates,
-  so that drift hits all alike; each has arrays of its own. A figure is the least of the samples, `+n %` how much
-  longer the median one took.
-- Arrays have six f32 elements unless a row says more. Every answer is compared with the expected one before it is
-  timed.
+- A sample is some milliseconds of calls. The contenders of a row take turns in one process, so that drift hits all
+  alike, in an order that rotates (in *Elixir* it is the same in each round). Each has arrays of its own; in *Sizes* its
+  own view of one memory, in *Threads* and *Loops* the same arrays as the others. A figure is the least of the samples,
+  `+n %` how much longer the median one took.
+- Arrays have six f32 elements unless a row says more.
+- Before it is timed each contender is called once. What it computes is compared with the expected values in *Whole
+  functions*, *Operators*, *Loops*, *Copies*, and for saxpy and dot in *Elixir*; the answer of *in and out* must be the
+  array given, or lie on its memory and hold its values, that of a `from_dlpack` hold its values, new memory have its
+  shape and dtype. A borrow or an import answers nothing: there it is only seen that nothing is raised. An answer that
+  is not the expected one is shown as "wrong", and not timed.
 - *limit* is hand-written C that checks nothing; *C by hand* an extension with the checks of a careful author. Tenon's
   rows are its safe functions, all checks on; *abi3* is its build for every Python from 3.12 on.
 - "refuses" means that the contender raised an exception for this producer; an empty cell, that it has no such way.
@@ -101,58 +107,31 @@ Written by `make bench`; `make bench-check` compares it with [targets.toml](../b
     if results["problems"]:
         parts.append(f"## Not measured here\n{left_out(results)}\n")
     if GPU.exists() and not tables.on_gpu(results):
-        parts.append(gpu_section(json.loads(GPU.read_text())))
+        parts.append(gpu_section())
     return "\n".join(parts)
 
 
-def gpu_section(results):
-    parts = ["## On a GPU", "Another machine, another run:", machine(results), ""]
+def gpu_section():
+    try:
+        results = files.results(GPU)
+    except files.Unusable as problem:
+        return f"## On a GPU\n{problem}\n"
+    parts = ["## On a GPU", f"Another machine, another run, {sources.words(results)}:", machine(results), ""]
     for title, text in tables.on_gpu(results):
         parts += [f"### {title}", text, ""]
     return "\n".join(parts + (["Not measured there:", left_out(results), ""] if results["problems"] else []))
 
 
-def chart(results, path):
-    """Draw the panels; the reason where that cannot be done."""
-    try:
-        import matplotlib
-        matplotlib.use("svg")
-        from matplotlib import pyplot
-    except ImportError as problem:
-        return str(problem)
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tenon", "font.family": "sans-serif",
-                                "font.size": 9, "text.color": TEXT, "axes.labelcolor": TEXT, "xtick.color": TEXT,
-                                "ytick.color": TEXT, "axes.edgecolor": TEXT})
-    grid = tables.grid(results)
-    panels = [panel for panel in PANELS if "ns" in grid.get((panel[1], panel[2]), {}).get("tenon", {})]
-    if not panels:
-        return "no row that it shows was measured"
-    figure, axes = pyplot.subplots(-(-len(panels) // 2), 2, figsize=(10, 2.6 * -(-len(panels) // 2)), squeeze=False)
-    for axis in axes.flat[len(panels):]:
-        axis.set_visible(False)
-    for axis, (title, operation, producer, limit) in zip(axes.flat, panels):
-        row = grid[operation, producer]
-        bars = sorted(((entry["ns"], name) for name, entry in row.items()
-                       if entry.get("ns") and (name == "tenon" or tables.is_peer(name))), reverse=True)
-        places = range(len(bars))
-        axis.barh(places, [ns for ns, _ in bars], color=[OURS if name == "tenon" else OTHERS for _, name in bars])
-        axis.set_xscale("log")
-        axis.set_xlim(left=min(10, bars[-1][0] / 2), right=bars[0][0] * 3)
-        axis.set_yticks(places, [name for _, name in bars])
-        for label in axis.get_yticklabels():
-            if label.get_text() == "tenon":
-                label.set(color=OURS, fontweight="bold")
-        for place, (ns, _) in zip(places, bars):
-            axis.text(ns * 1.08, place, tables.number(ns), va="center", fontsize=8)
-        if limit and row.get(limit, {}).get("ns"):
-            axis.axvline(row[limit]["ns"], color=LINE, linestyle="--", linewidth=1.2)
-            axis.text(row[limit]["ns"], len(bars) - 0.4, f"{limit} {tables.number(row[limit]['ns'])}", color=LINE,
-                      fontsize=8, ha="center", va="bottom")
-        axis.set_title(title, color=TEXT, fontsize=10, loc="left", pad=14)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.patch.set_alpha(0)
-    figure.supxlabel("nanoseconds a call, logarithmic; less is better", color=TEXT, fontsize=9)
-    figure.tight_layout()
-    figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
-    pyplot.close(figure)
-    return None
+def has_chart(folder, results):
+    """Whether the chart that stands there is of these results."""
+    picture = folder / "benchmarks.svg"
+    return picture.exists() and chart.is_of(picture.read_text(encoding="utf-8"), results)
+
+
+def pages(results, folder):
+    """({file: its text, or None where it must not stay}, why there is no chart or None)."""
+    page, picture = folder / "benchmarks.md", folder / "benchmarks.svg"
+    svg, problem = chart.draw(results)
+    if problem and has_chart(folder, results):  # drawn elsewhere
+        svg, problem = picture.read_text(encoding="utf-8"), None
+    return {page: markdown(results, picture=not problem), picture: svg}, problem

@@ -2,8 +2,9 @@
 
     run.py [--quick] [--group NAME]... [--instructions] [--all] [--out FOLDER]
 
-Without --group the results are bench/results/latest.json, docs/benchmarks.md and docs/benchmarks.svg; with --group, or
-with --out, they go to that folder (build/bench/results by default), so that a part never replaces the whole.
+The whole run writes bench/results/latest.json, docs/benchmarks.md, docs/benchmarks.svg and the numbers of README.md and
+docs/performance.md. What is quick or a part replaces nothing of that: --quick writes to build/bench/quick, --group to
+build/bench/results, and --out chooses another folder.
 """
 import argparse
 import json
@@ -11,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,16 +22,19 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import building
+import files
 import machine
+import sources
 
 BENCH, ROOT = building.BENCH, building.ROOT
 BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 
 # Seconds that a group takes here: quick, full. They are what the progress bar starts from.
 GROUPS = {
-    "numpy": (6, 40), "torch": (7, 40), "jax": (8, 45), "tensorflow": (14, 50), "tensor": (7, 40), "gpu": (1, 60),
-    "same object": (3, 15), "functions": (10, 70), "compiled": (10, 40), "loops": (1, 10), "sizes": (12, 70),
-    "memory": (12, 60), "start": (16, 50), "threads": (10, 60), "copies": (4, 90), "elixir": (12, 60)}
+    "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 60),
+    "same object": (3, 5), "functions": (6, 16), "compiled": (12, 16), "loops": (1, 2), "sizes": (8, 15),
+    "memory": (12, 35), "start": (20, 85), "threads": (8, 18), "copies": (3, 55), "elixir": (12, 60)}
+COUNTING = 50  # instructions
 GPU = ("gpu torch", "gpu cupy", "gpu jax")
 FREE_THREADED = ROOT / ".venv-free-threaded/bin/python"  # tools/python-free-threaded builds that Python
 OTHER_TORCH = BUILD / "torch-2.13"
@@ -37,41 +42,64 @@ ELSEWHERE = {"same object", "elixir"}  # groups that need nothing of this enviro
 
 
 class Progress:
-    """A bar with the time left; plain lines where nobody watches a terminal."""
+    """A bar with the time left; plain lines where nobody watches a terminal. Its unit is an expected second."""
 
-    def __init__(self, groups, quick):
-        self.expected = {name: GROUPS[name][0 if quick else 1] for name in groups}
-        self.bar = self.task = None
+    def __init__(self, expected):
+        self.expected, self.bar, self.task = dict(expected), None, None
+        self.label, self.total, self.done, self.began, self.moved = "", 1, 0, time.time(), time.time()
         if sys.stderr.isatty():
             try:
-                from rich import progress
+                from rich import console, progress
             except ImportError:
                 return
+
+            class Left(progress.ProgressColumn):
+                render = staticmethod(self.left)
+
             self.bar = progress.Progress(
                 progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TaskProgressColumn(),
-                progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn(),
-                console=__import__("rich.console").console.Console(stderr=True))
-            self.task = self.bar.add_task("building", total=sum(self.expected.values()))
+                progress.TimeElapsedColumn(), Left(), console=console.Console(stderr=True))
+            self.task = self.bar.add_task("", total=sum(self.expected.values()))
             self.bar.start()
+
+    def left(self, task):
+        """What was expected and is not done yet, with the clock running on what is being done."""
+        here = self.expected.get(self.label, 0) * (1 - self.done / self.total)
+        seconds = round(max(0, task.total - task.completed - min(here, time.time() - self.moved)))
+        return f"{seconds // 60}:{seconds % 60:02} left"
 
     def say(self, text):
         if self.bar:
             self.bar.update(self.task, description=text[:50].ljust(50))
 
-    def group(self, name):
-        self.name, self.total, self.done, self.began = name, 1, 0, time.time()
-        if not self.bar:
-            print(f"{name} …", file=sys.stderr, flush=True)
+    def expect(self, more):
+        """Further parts, {label: seconds}."""
+        self.expected.update(more)
+        if self.bar:
+            self.bar.update(self.task, total=sum(self.expected.values()))
 
-    def step(self, label):
-        self.done += 1
-        self.say(f"{self.name}: {label}")
-        if self.bar and self.done <= self.total:
-            self.bar.advance(self.task, self.expected[self.name] / self.total)
+    def begin(self, label):
+        self.label, self.total, self.done = label, 1, 0
+        self.began = self.moved = time.time()
+        self.say(label)
+        if not self.bar and self.expected.get(label):
+            print(f"{label} …", file=sys.stderr, flush=True)
+
+    def step(self, what):
+        self.say(f"{self.label}: {what}")
+        self.advance(1)
+
+    def advance(self, steps):
+        steps = min(steps, self.total - self.done)
+        self.done += steps
+        self.moved = time.time()
+        if self.bar and steps > 0:
+            self.bar.advance(self.task, self.expected.get(self.label, 0) * steps / self.total)
 
     def finish(self):
-        if self.bar and self.done < self.total:
-            self.bar.advance(self.task, self.expected[self.name] * (1 - self.done / self.total))
+        """Whatever was expected of this part is done; the seconds that it took."""
+        self.advance(self.total)
+        return round(time.time() - self.began, 1)
 
     def stop(self):
         if self.bar:
@@ -83,32 +111,46 @@ class Run:
         self.options = options
         self.rows, self.problems, self.took = [], [], {}
         self.python, self.other_torch = sys.executable, None
+        self.sources, self.load = sources.describe(), os.getloadavg()[0]
         tag = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
         self.folder = BUILD / tag
-        chosen = options.group or list(GROUPS)
-        self.progress = Progress(chosen, options.quick)
-        self.chosen = chosen
+        self.chosen = options.group or list(GROUPS)
+        self.counts = options.instructions or not (options.quick or options.group)
+        self.progress = Progress({name: GROUPS[name][0 if options.quick else 1] for name in self.chosen})
+        if self.counts:
+            self.progress.expect({"instructions": COUNTING})
 
     def problem(self, peer, reason):
-        entry = {"peer": peer, "reason": re.sub(r"(?<![\w:/.])(/[\w.+-]+)+/", "", reason)}  # no folders of this machine
+        entry = {"peer": building.title(peer),
+                 "reason": re.sub(r"(?<![\w:/.])(/[\w.+-]+)+/", "", reason)}  # no folders of this machine
         if entry not in self.problems:
             self.problems.append(entry)
 
-    def build(self, python, folder, names):
-        for name in names:
-            self.progress.say(f"building {name}")
-            built = building.build(name, python, folder)
+    def build(self, wanted):
+        """[(interpreter, folder, peers)]: what is not there yet."""
+        peers = {f"building {building.title(name)} in {folder.name}": (name, python, folder)
+                 for python, folder, names in wanted for name in names}
+        self.progress.expect({label: building.seconds_for(*peer) for label, peer in peers.items()})
+        for label, peer in peers.items():
+            self.progress.begin(label)
+            built = building.build(*peer)
             if "reason" in built:
-                self.problem(name, built["reason"])
+                self.problem(peer[0], built["reason"])
+            self.progress.finish()
 
     def lines(self, command, **options):
         """Run a command; take its lines of JSON as they come."""
         with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would fill
-            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors,
-                                       text=True, **options)
-            for line in process.stdout:
-                self.take(line)
-            status = process.wait()
+            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=errors, text=True, **options)
+            try:
+                for line in process.stdout:
+                    self.take(line)
+                status = process.wait()
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
             errors.seek(0)
             text = errors.read().strip().splitlines() or [""]
             # Elixir says first what is wrong, Python last.
@@ -142,6 +184,8 @@ class Run:
         self.progress.total = len(dtypes)
         out = self.folder / "copies.json"
         out.unlink(missing_ok=True)
+        versions = {"tenon": files.known(self.folder / "tenon/built.json").get("version"),
+                    "numpy": machine.version("numpy"), "torch": machine.version("torch")}
         for dtype in dtypes:
             command = [self.python, BENCH / "copy/run.py", "--lib", self.folder / "tenon/libtenon.so",
                        "--dtypes", dtype, "--json", out] + ["--quick"] * self.options.quick
@@ -153,7 +197,7 @@ class Run:
                 for name, seconds in row["seconds"].items():
                     self.rows.append({
                         "group": "copies", "operation": row["layout"], "producer": dtype, "contender": name,
-                        "version": None, "ns": seconds * 1e9, "spread": round(100 * row["spread"][name], 1),
+                        "version": versions[name], "ns": seconds * 1e9, "spread": round(100 * row["spread"][name], 1),
                         "bytes": row["bytes"]})
             self.progress.step(dtype)
 
@@ -170,35 +214,43 @@ class Run:
                                        env={**os.environ, "MIX_ENV": "bench", "MIX_BUILD_PATH": str(BUILD / "elixir")})
             if status:
                 self.problem("elixir", error[:300])
+            for row in self.rows:
+                if row["group"] == "elixir":  # what is not ours there is the runtime's
+                    row["version"] = row["version"] or machine.erlang()
 
     def prepare_same_object(self):
         """pyo3-tch, and what is beside it, in an environment with the one torch that it takes."""
-        if not self.options.all:
+        venv = OTHER_TORCH / "venv"
+        if not self.options.all and not (venv / "bin/python").exists():
             self.problem("pyo3-tch", "only with --all: it needs exactly torch 2.13, and minutes to build")
-            return
-        requirements = building.PEERS / "pyo3_tch/requirements.txt"
+            return []
+        self.progress.say("environment with torch 2.13")
         try:
-            self.other_torch = building.environment(self.python, OTHER_TORCH / "venv", requirements)
+            self.other_torch = building.environment(self.python, venv, building.PEERS / "pyo3_tch/requirements.txt")
         except building.NotHere as problem:
             self.problem("pyo3-tch", str(problem))
-            return
-        self.build(self.other_torch, OTHER_TORCH, ["tenon", "c", "torch_cpp", "pyo3_tch"])
+            return []
+        return [(self.other_torch, OTHER_TORCH, ["tenon", "c", "torch_cpp", "pyo3_tch"])]
 
     def prepare(self):
         """Build what the chosen groups need, in each environment."""
+        wanted = []
         if set(self.chosen) - ELSEWHERE:
-            self.build(self.python, self.folder, building.names())
+            wanted.append((self.python, self.folder, building.names()))
+        elif self.counts:
+            wanted.append((self.python, self.folder, ["tenon", "c"]))
         if "threads" in self.chosen:
             if FREE_THREADED.exists():
-                self.build(FREE_THREADED, BUILD / "free-threaded", ["tenon", "c"])
+                wanted.append((FREE_THREADED, BUILD / "free-threaded", ["tenon", "c"]))
             else:
                 self.problem("free-threaded Python", "not here: make test-all builds one")
         if "same object" in self.chosen:
-            self.prepare_same_object()
+            wanted += self.prepare_same_object()
+        self.build(wanted)
 
     def measure(self):
         for group in self.chosen:
-            self.progress.group(group)
+            self.progress.begin(group)
             if group == "copies":
                 self.copies()
             elif group == "elixir":
@@ -216,69 +268,94 @@ class Run:
                 self.worker(group)
                 if group == "threads" and FREE_THREADED.exists():
                     self.worker(group, FREE_THREADED, BUILD / "free-threaded")
-            self.progress.finish()
-            self.took[group] = round(time.time() - self.progress.began, 1)
+            self.took[group] = self.progress.finish()
 
     def instructions(self):
+        """Count them, and put them into the rows; the layers of each path."""
         import instructions
-        self.progress.say("counting instructions")
-        counted, layers, reason = instructions.count(self.python, self.folder)
+        self.progress.begin("instructions")
+        self.progress.total = len(instructions.SETS)
+        counted, layers, reason = instructions.count(self.python, self.folder, self.progress.step)
         if reason:
             self.problem("instructions", reason)
         for row in self.rows:
-            key = (row["operation"], row["producer"], row["contender"])
-            if key in counted:
-                row["instructions"] = counted.pop(key)
+            row["instructions"] = counted.pop((row["operation"], row["producer"], row["contender"]), None)
         for (operation, producer, contender), value in counted.items():
+            peer = "tenon" if contender.startswith("tenon") else "c"
             self.rows.append({"group": "instructions", "operation": operation, "producer": producer,
-                              "contender": contender, "version": None, "ns": None, "spread": None,
-                              "instructions": value})
+                              "contender": contender, "instructions": value,
+                              "version": files.known(self.folder / peer / "built.json").get("version")})
+        self.took["instructions"] = self.progress.finish()
         return layers
 
-    def results(self, layers, seconds, load):
+    def results(self):
+        """Build, measure and count."""
+        try:
+            self.prepare()
+            began = time.time()
+            self.measure()
+            layers = self.instructions() if self.counts else {}
+        finally:
+            self.progress.stop()
+        if sources.stamp() != self.sources["stamp"]:
+            self.problem("sources", "they were changed while they were measured: the figures are of both")
         return {
-            "machine": machine.describe(self.python), "load_at_start": load, "quick": self.options.quick,
-            "seconds": round(seconds), "seconds_by_group": self.took, "problems": self.problems, "layers": layers,
-            "rows": [{"instructions": None, **row} for row in self.rows]}
+            "sources": self.sources, "machine": machine.describe(self.python), "load_at_start": round(self.load, 2),
+            "quick": self.options.quick, "seconds": round(time.time() - began), "seconds_by_group": self.took,
+            "problems": self.problems, "layers": layers, "rows": [files.whole(row) for row in self.rows]}
+
+
+def write(results, out, whole):
+    """The results and their pages, all or none: the texts are made before the first file is replaced."""
+    import readme
+    import report
+    results = json.loads(report.compact(results))  # rounded: everything below shows what stands there
+    texts, problem = report.pages(results, ROOT / "docs" if whole else out)
+    texts = {out / "latest.json": report.compact(results), **texts}
+    lines = [f"no chart: {problem}"] if problem else []
+    if whole:
+        for path in readme.FILES:
+            try:
+                texts[ROOT / path] = readme.filled((ROOT / path).read_text(encoding="utf-8"), results)
+            except ValueError as missing:
+                lines.append(f"{path} is left as it was: {missing}")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for path, text in texts.items():
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            files.replace(path, text)
+    print(report.summary(results))
+    for entry in results["problems"]:
+        print(f"left out: {entry['peer']}: {entry['reason']}")
+    print("\n".join([*lines, f"{out / 'latest.json'}, {results['seconds']} seconds"]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="about two minutes")
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this group; may be repeated")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with callgrind too")
-    parser.add_argument("--all", action="store_true", help="with what takes minutes to build: pyo3-tch and its torch")
+    parser.add_argument("--instructions", action="store_true",
+                        help="count instructions with callgrind, as the whole run does by itself")
+    parser.add_argument("--all", action="store_true",
+                        help="with what takes minutes to build: pyo3-tch and its torch (once there, they are used)")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the results")
     options = parser.parse_args()
-    load = os.getloadavg()[0]
     run = Run(options)
-    try:
-        run.prepare()
-        began = time.time()
-        run.measure()
-        layers = run.instructions() if options.instructions else {}
-    finally:
-        run.progress.stop()
-    results = run.results(layers, time.time() - began, load)
-
-    import report
-    whole = not options.group and not options.out
-    out = BENCH / "results" if whole else options.out or BUILD / "results"
-    docs = ROOT / "docs" if whole else out
-    out.mkdir(parents=True, exist_ok=True)
-    if whole and not options.instructions:
-        report.keep_instructions(out / "latest.json", results)
-    (out / "latest.json").write_text(report.compact(results))
-    results = json.loads((out / "latest.json").read_text())  # rounded: everything below shows what stands there
-    (docs / "benchmarks.md").write_text(report.markdown(results))
-    problem = report.chart(results, docs / "benchmarks.svg")
-    print(report.summary(results))
-    for entry in run.problems:
-        print(f"left out: {entry['peer']}: {entry['reason']}")
-    if problem:
-        print(f"no chart: {problem}")
-    print(f"{out / 'latest.json'}, {docs / 'benchmarks.md'}, {round(results['seconds'])} seconds")
+    results = run.results()
+    whole = not (options.group or options.out or options.quick)
+    if whole and any(entry["peer"] == "instructions" for entry in results["problems"]):
+        import report
+        line = report.keep_instructions(files.LATEST, results)
+        if line:
+            run.problem("instructions", line)
+    out = options.out or (files.LATEST.parent if whole else BUILD / ("quick" if options.quick else "results"))
+    write(results, out.resolve(), whole)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("stopped: the results that were there stand as they were", file=sys.stderr)
+        sys.exit(130)

@@ -44,7 +44,7 @@ def cell(row, spread=True):
     if not row:
         return ""
     if row.get("refused"):
-        return "refuses"
+        return "wrong" if row["refused"].startswith("wrong answer") else "refuses"
     text = number(row["ns"])
     return text + (f" +{row['spread']:.0f} %" if spread and row.get("spread") is not None else "")
 
@@ -54,7 +54,7 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def by_contender(results, columns, spread=True, group=None):
+def by_contender(results, columns, spread=True):
     """A table with a line for each contender; columns: [(title, operation, producer)]."""
     found = grid(results)
     columns = [column for column in columns if column[1:] in found]
@@ -62,7 +62,7 @@ def by_contender(results, columns, spread=True, group=None):
     lines = []
     for name in names:
         cells = [cell(found[operation, producer].get(name), spread) for _, operation, producer in columns]
-        if any(text not in ("", "refuses") for text in cells):
+        if any(cells):
             lines.append([bold(name, name), *(bold(name, text) for text in cells)])
     return table(["", *(title for title, *_ in columns)], lines) if lines else ""
 
@@ -106,7 +106,7 @@ def simple(results, group, value="ns", title="", spread=True):
 
     def show(row):
         if not row or row.get("refused"):
-            return "refuses" if row else ""
+            return cell(row)
         return cell(row, spread) if value == "ns" else f"{row[value]:+,.1f}" if value == "mib" else f"{row[value]:,}"
     lines = [[operation + (f", {TITLES.get(producer, producer)}" if len(producers) > 1 else ""),
               *(bold(name, show(found.get((operation, producer, name)))) for name in names)]
@@ -144,7 +144,7 @@ def once(results):
 
 
 def copies(results):
-    """tenon_copy's time as a part of the others'."""
+    """tenon_copy's time, and what part of the others' it is."""
     found = grid(results)
     layouts = list(dict.fromkeys(row["operation"] for row in results["rows"] if row["group"] == "copies"))
     dtypes = [name for name in ("f32", "u8", "f64") if any((layout, name) in found for layout in layouts)]
@@ -152,9 +152,15 @@ def copies(results):
                                                          for layout in layouts for dtype in dtypes)]
     if not layouts:
         return ""
-    lines = [[layout, *(f"{found[layout, dtype]['tenon']['ns'] / found[layout, dtype][other]['ns']:.2f}"
-                        for dtype in dtypes for other in others)] for layout in layouts]
-    return table(["layout", *(f"{dtype}: {TITLES[other]}" for dtype in dtypes for other in others)], lines)
+    lines = []
+    for layout in layouts:
+        lines.append([layout])
+        for dtype in dtypes:
+            row = found[layout, dtype]
+            lines[-1] += [f"{row['tenon']['ns'] / 1e6:.1f} +{row['tenon']['spread']:.0f} %",
+                          *(f"{row['tenon']['ns'] / row[other]['ns']:.2f}" for other in others)]
+    return table(["layout", *(title for dtype in dtypes for title in (
+        f"{dtype}: ms", *(f"/ {TITLES[other]}" for other in others)))], lines)
 
 
 def instructions(results):
@@ -205,15 +211,18 @@ def sections(results):
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
         "Tenon's figures hold the whole call; raw C is called by ctypes with the address taken beforehand. Dense: "
         "along the data pointer. Strided: every second element, by `tenon_at`.")
-    add("Sizes", simple(results, "sizes", title="owned import and release (nanobind: borrow)"))
+    add("Sizes", simple(results, "sizes", title="owned import and release"),
+        "Beside them a copy: `numpy.ndarray.copy` and `torch.Tensor.clone`, both on one thread.")
     add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))
     add("Paid once", once(results),
-        "The same extension, saxpy and dot, in each. Import: in a fresh process, after what its users have loaded "
-        "anyway (NumPy or torch; tvm-ffi imports torch itself where it is installed, which is not counted).")
-    add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"))
-    add("Copies", copies(results), "`tenon_copy` on one thread: its time as a part of `numpy.copyto`'s and "
-        "`torch.Tensor.copy_`'s (less is better). Reversed: torch has no negative strides, its figure is "
-        "`aten::flip.out`.")
+        "The same extension, saxpy and dot, in each. Import: in a fork of a process that has loaded NumPy and torch, "
+        "the same for all.")
+    add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"),
+        "On six elements each contender's dot is what its author gets without asking; on 4,194,304 each lets the "
+        "interpreter's lock go, in the way that its documentation shows.")
+    add("Copies", copies(results), "`tenon_copy` on one thread: milliseconds for 64 MiB (a quick run: 8 MiB), then its "
+        "time as a part of `numpy.copyto`'s and of `torch.Tensor.copy_`'s (less is better). "
+        "Reversed: torch has no negative strides, its figure is `aten::flip.out`.")
     add("Elixir", simple(results, "elixir", title="ns"),
         "Each sample in a fresh process; `saxpy` and `dot` are of the library that Python loads. A gap: a process that "
         "looks at the clock without pause on the only scheduler gives a tensor up.")

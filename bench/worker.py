@@ -7,7 +7,9 @@ The lines: {"total": rows to come}, {"row": …} for each contender, {"step": a 
 import json
 import os
 import pathlib
+import re
 import sys
+from importlib import metadata
 
 sys.dont_write_bytecode = True
 os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if sys.argv[1:2] == ["gpu jax"] else "cpu")
@@ -16,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import building
+import files
 import timing
 from groups import GROUPS
 
@@ -25,8 +28,8 @@ class Session:
 
     def __init__(self, group, folder, quick):
         self.group, self.folder, self.plan = group, pathlib.Path(folder), timing.Plan(quick)
-        self.built = {path.parent.name: json.loads(path.read_text())["version"]
-                      for path in self.folder.glob("*/built.json")}
+        built = {path.parent.name: files.known(path).get("version") for path in self.folder.glob("*/built.json")}
+        self.built = {name: version for name, version in built.items() if version}
         self.versions = {}
 
     def say(self, **line):
@@ -43,13 +46,26 @@ class Session:
                 for name, operations in building.peer(peer).operations(self.folder / peer):
                     self.versions[name] = self.built[peer]
                     found.append((name, operations))
-            except (ImportError, OSError, RuntimeError) as problem:
+            except Exception as problem:  # noqa: BLE001 - the others go on without it
                 self.say(problem={"peer": peer, "reason": f"does not load: {first_line(problem)}"})
         return found
 
+    def version(self, contender):
+        """A peer's own; else of the peer or the framework that the contender's name begins with (`tenon: dot`,
+        `numpy copy`); the compiler's for C."""
+        word = re.match(r"\w*", contender.removeprefix("raw ")).group().lower()
+        if contender in self.versions and not contender.endswith(".from_dlpack"):  # whose peer is the frameworks
+            return self.versions[contender]
+        if word in self.built:
+            return self.built[word]
+        try:
+            return getattr(sys.modules.get(word), "__version__", None) or metadata.version(word)
+        except (metadata.PackageNotFoundError, ValueError):
+            return None
+
     def row(self, operation, producer, contender, **values):
         self.say(row={"group": self.group, "operation": operation, "producer": producer, "contender": contender,
-                      "version": self.versions.get(contender), **values})
+                      "version": self.version(contender), **values})
 
     def step(self, label):
         self.say(step=label)
@@ -61,7 +77,8 @@ class Session:
             try:
                 answer = function(*arguments)
                 if check and not check(answer):
-                    raise ValueError(f"wrong answer: {answer!r}"[:120])
+                    self.row(operation, producer, name, refused=f"wrong answer: {answer!r}"[:120])
+                    continue
                 able[name] = (function, arguments)
             except Exception as problem:  # noqa: BLE001 - whatever a peer raises is its answer
                 self.row(operation, producer, name, refused=f"{type(problem).__name__}: {first_line(problem)}")

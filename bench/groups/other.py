@@ -1,4 +1,6 @@
 """What is paid once: import time, bytes, lines."""
+import importlib.util
+import json
 import pathlib
 import re
 import statistics
@@ -7,59 +9,98 @@ import sys
 
 import building
 
-IMPORT = """
-import sys, time
+# Loaded before the clock starts, the same for every contender: their users have these anyway, and some cannot be
+# without (a torch extension), or import them themselves where they are installed (tvm-ffi).
+BEFORE = ("numpy", "torch")
+# One process loads what comes before; each sample is taken in a fork of it, which has nothing else.
+SAMPLES = """
+import gc, json, os, sys, time
 sys.dont_write_bytecode = True
-sys.path[:0] = sys.argv[1:2]
-{before}
-start = time.perf_counter()
-{code}
-print(time.perf_counter() - start)
+sys.path[:0] = [sys.argv[1]]
+import building
+for name in json.loads(sys.argv[3]):
+    __import__(name)
+codes = {name: compile(code, name, "exec") for name, code in json.loads(sys.argv[2]).items()}
+names, rounds = list(codes), int(sys.argv[4])
+for turn in range(rounds):
+    for name in names[turn % len(names):] + names[:turn % len(names)]:
+        reader, writer = os.pipe()
+        if not os.fork():
+            os.close(reader)
+            for thing in gc.get_objects():  # counts a reference: the pages that this copies are copied before the clock
+                pass
+            start = time.perf_counter()
+            exec(codes[name], {"building": building, "sys": sys})
+            os.write(writer, str(time.perf_counter() - start).encode())
+            os._exit(0)
+        os.close(writer)
+        print(name, os.read(reader, 100).decode(), sep="\\t", flush=True)
+        os.close(reader)
+        os.wait()
 """
 
 
 def imports(folder):
-    """{contender: (before, code)}; what is loaded before is what every user of it has loaded anyway."""
-    file = "from building import load_file; load_file({!r}, {!r})"
-    found = {
-        "tenon": (f"sys.path.insert(0, {str(folder / 'tenon/own')!r})",
-                  f"import tenon; tenon.load({str(folder / 'tenon/kernels.so')!r})"),
-        "C by hand": ("import building, numpy", file.format(str(folder / "c/kernels.so"), "kernels")),
-        "nanobind": ("import building", file.format(str(folder / "nanobind/kernels.so"), "kernels")),
-        "pybind11": ("import building", file.format(str(folder / "pybind11/kernels.so"), "kernels")),
-        "Cython": ("import building, numpy", file.format(str(folder / "cython/kernels.so"), "kernels")),
-        "tvm-ffi": ("import torch", f"import tvm_ffi; tvm_ffi.load_module({str(folder / 'tvm_ffi/kernels.so')!r})"),
-        "torch C++ extension": ("import building, torch",
-                                file.format(str(folder / "torch_cpp/kernels/torch_kernels.so"), "torch_kernels")),
+    """{contender: the code that makes its saxpy and dot callable}."""
+    def file(path, name):
+        return f"building.load_file({str(path)!r}, {name!r})"
+
+    def python(peer):
+        """A Python file that imports what was compiled."""
+        return f"sys.path.insert(0, {str(folder / peer)!r}); {file(building.PEERS / peer / 'kernels.py', peer)}"
+
+    return {
+        "tenon": f"sys.path.insert(0, {str(folder / 'tenon/own')!r}); import tenon; "
+                 f"tenon.load({str(folder / 'tenon/kernels.so')!r})",
+        "C by hand": file(folder / "c/kernels.so", "kernels"),
+        "nanobind": file(folder / "nanobind/kernels.so", "kernels"),
+        "pybind11": file(folder / "pybind11/kernels.so", "kernels"),
+        "Cython": file(folder / "cython/kernels.so", "kernels"),
+        "torch C++ extension": file(folder / "torch_cpp/kernels/torch_kernels.so", "torch_kernels"),
+        "tvm-ffi": f"{python('tvm_ffi')}.load({str(folder / 'tvm_ffi/kernels.so')!r})",
+        "pyo3-dlpack": python("pyo3_dlpack"), "dlpark": python("dlpark"), "cffi": python("cffi"),
+        "ctypes": f"{python('ctypes')}.load({str(folder / 'ctypes/kernels.so')!r})",
     }
-    return found
 
 
 def code_lines(path):
     """Lines that say something: no comment, nothing blank."""
     text = path.read_text()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S) if path.suffix in (".c", ".cc", ".cpp") else text
-    text = re.sub(r'^"""[^"]*"""', "", text)
-    comment = re.compile(r"\s*(//|#(?!include|define|undef))")
-    return sum(1 for line in text.splitlines() if line.strip() and not comment.match(line))
+    if path.suffix in (".py", ".pyx"):
+        text, comment = re.sub(r'^"""[^"]*"""', "", text), "#"
+    else:
+        text, comment = re.sub(r"/\*.*?\*/", "", text, flags=re.S), "//"
+    return sum(1 for line in text.splitlines() if line.strip() and not line.strip().startswith(comment))
+
+
+def shown(peer):
+    return "C by hand" if peer.NAME == "C" else peer.NAME
+
+
+def import_times(session, names, rounds):
+    """{contender: [nanoseconds]}; who cannot be loaded has none."""
+    codes = {name: code for name, code in imports(session.folder).items() if name in names}
+    before = [name for name in BEFORE if importlib.util.find_spec(name)]
+    command = [sys.executable, "-c", SAMPLES, building.BENCH, json.dumps(codes), json.dumps(before), rounds]
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    samples = {name: [] for name in codes}
+    for count, line in enumerate(process.stdout, 1):
+        name, _, seconds = line.rstrip("\n").partition("\t")
+        if seconds:
+            samples[name].append(float(seconds) * 1e9)
+        if count % len(codes) == 0:
+            session.step(f"import time, round {count // len(codes)}")
+    process.wait()
+    return samples
 
 
 def start_group(session):
     peers = {name: building.peer(name) for name in session.built}
-    times = {name: entry for name, entry in imports(session.folder).items()
-             if any(peer.NAME == name or name == "C by hand" and peer.NAME == "C" for peer in peers.values())}
-    session.versions = {peer.NAME: session.built[name] for name, peer in peers.items()}
-    rounds = 2 if session.plan.quick else 11
+    session.versions = {shown(peer): session.built[name] for name, peer in peers.items()}
+    rounds = 3 if session.plan.quick else 11
     session.say(total=rounds + 1)
-    samples = {name: [] for name in times}
-    for turn in range(rounds):
-        for name, (before, code) in times.items():
-            script = IMPORT.format(before=before, code=code)
-            result = subprocess.run([sys.executable, "-c", script, str(building.BENCH)], capture_output=True, text=True)
-            if not result.returncode:
-                samples[name].append(float(result.stdout.split()[-1]) * 1e9)
-        session.step(f"import time, round {turn + 1}")
-    for name, values in samples.items():
+    for name, values in import_times(session, set(session.versions), rounds).items():
         if values:
             session.row("import and load", "start", name, ns=min(values), median=statistics.median(values),
                         spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
@@ -71,8 +112,7 @@ def start_group(session):
         if peer.KERNELS:
             files = (peer.KERNELS,) if isinstance(peer.KERNELS, str) else peer.KERNELS
             lines = sum(code_lines(building.PEERS / folder / name) for name in files)
-            name = "C by hand" if peer.NAME == "C" else peer.NAME
-            session.row("lines of user code", "start", name, lines=lines, ns=None, spread=None)
+            session.row("lines of user code", "start", shown(peer), lines=lines, ns=None, spread=None)
     session.step("bytes and lines")
 
 

@@ -1,5 +1,6 @@
 """A torch.Tensor that crosses as itself, where pyo3-tch can be: with the one torch that it takes."""
 from groups.arrays import make, pick
+from groups.crossings import checker
 
 SHOWN = ("empty call", "limit", "tenon, same object", "torch C++ extension", "pyo3-tch")
 TITLES = {"import": "import and release", "through": "in and out"}
@@ -11,5 +12,6 @@ def same_object_group(session):
     producer = "torch " + ".".join(torch.__version__.split(".")[:2])
     session.say(total=len(TITLES))
     for key, title in TITLES.items():
-        session.compare(title, producer, {name: (function, make("torch", 1)) for name, operations in contenders
-                                          if (function := pick(operations, key, "torch"))})
+        candidates = {name: (function, make("torch", 1)) for name, operations in contenders
+                      if (function := pick(operations, key, "torch"))}
+        session.compare(title, producer, candidates, check=checker(key, candidates))

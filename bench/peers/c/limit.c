@@ -76,7 +76,7 @@ static PyObject *nothing_many(PyObject *module, PyObject *const *arguments, Py_s
 static PyObject *struct_read(PyObject *module, PyObject *object)
 {
     (void)module;
-    volatile void *data = PyArray_DATA((PyArrayObject *)object);
+    void *volatile data = PyArray_DATA((PyArrayObject *)object);
     (void)data;
     Py_RETURN_NONE;
 }
@@ -85,7 +85,7 @@ static PyObject *struct_read_many(PyObject *module, PyObject *const *arguments, 
 {
     (void)module;
     for (Py_ssize_t i = 0; i < count; i++) {
-        volatile void *data = PyArray_DATA((PyArrayObject *)arguments[i]);
+        void *volatile data = PyArray_DATA((PyArrayObject *)arguments[i]);
         (void)data;
     }
     Py_RETURN_NONE;

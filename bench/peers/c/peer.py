@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def build(python, folder):
     numpy = building.ask(python, "import numpy; print(numpy.get_include())")
-    for name, level in (("limit", "-O2"), ("kernels", "-O3")):
+    for name, level in (("limit", "-O2"), ("kernels", "-O3"), ("released", "-O3")):
         building.extension(python, ["cc", "-std=c11"], folder / f"{name}.so", [HERE / f"{name}.c"], level, f"-I{numpy}")
     building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / "loops.c", "-o", folder / "loops.so"])
     return folder
@@ -39,11 +39,12 @@ def raw_loops(folder):
 
 
 def operations(folder):
-    limit, kernels = building.load_file(folder / "limit.so"), building.load_file(folder / "kernels.so", "kernels")
+    limit, kernels, released = (building.load_file(folder / f"{name}.so") for name in ("limit", "kernels", "released"))
     yield "empty call", {"borrow": limit.nothing, "borrow2": limit.nothing_many, "borrow3": limit.nothing_many}
-    one = {"numpy": limit.struct_read, "torch": limit.table_borrow, "jax": limit.buffer, "tensor": limit.table_borrow}
+    one = {"numpy": limit.struct_read, "torch": limit.table_borrow, "jax": limit.buffer,
+           "tensorflow": limit.buffer, "tensor": limit.table_borrow}
     many = {"numpy": limit.struct_read_many, "torch": limit.table_borrow_many, "jax": limit.buffer_many,
-            "tensor": limit.table_borrow_many}
+            "tensorflow": limit.buffer_many, "tensor": limit.table_borrow_many}
     owned, through = {"torch": limit.table_owned, "tensor": limit.table_owned}, {}
     try:
         import torch
@@ -55,4 +56,5 @@ def operations(folder):
         pass
     yield "limit", {"borrow": one, "borrow2": many, "borrow3": many, "import": owned, "through": through,
                     "make numpy": {"numpy": limit.make_numpy}}
-    yield "C by hand", {"saxpy": {"numpy": kernels.saxpy}, "dot": {"numpy": kernels.dot}}
+    yield "C by hand", {"saxpy": {"numpy": kernels.saxpy}, "dot": {"numpy": kernels.dot},
+                        "dot, lock released": {"numpy": released.dot}}

@@ -5,7 +5,9 @@ import sys
 import building
 
 NAME = "cffi"
-KERNELS = ("../ctypes/kernels.c", "kernels.py")
+KERNELS = ("../ctypes/kernels.c", "kernels.h", "kernels.py")
+MODULES = {"bench_cffi": "kernels", "bench_cffi_look": "look"}  # module: its C file among those of ctypes
+LOOK = "void look(const void *a); void look3(const void *a, const void *b, const void *c);"
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -14,12 +16,11 @@ def build(python, folder):
         import cffi
     except ImportError as problem:
         return str(problem)
-    ffi = cffi.FFI()
-    ffi.cdef("void look(const void *data); void look3(const void *a, const void *b, const void *c);"
-             "void saxpy(float a, const float *x, const float *y, float *z, size_t n);"
-             "double dot(const float *x, const float *y, size_t n);")
-    ffi.set_source("bench_cffi", (HERE.parent / "ctypes/kernels.c").read_text(), extra_compile_args=["-O3", "-DNDEBUG"])
-    ffi.compile(tmpdir=str(folder), verbose=False)
+    for module, name in MODULES.items():
+        ffi = cffi.FFI()
+        ffi.cdef((HERE / "kernels.h").read_text() if name == "kernels" else LOOK)
+        ffi.set_source(module, (HERE.parent / f"ctypes/{name}.c").read_text(), extra_compile_args=["-O3", "-DNDEBUG"])
+        ffi.compile(tmpdir=str(folder), verbose=False)
     return folder
 
 
@@ -29,20 +30,20 @@ def version(folder):
 
 
 def binaries(folder):
-    return {"cffi": next(folder.glob("bench_cffi*.so"))}
+    return {"cffi": next(folder.glob("bench_cffi.*.so"))}
 
 
 def operations(folder):
     sys.path.insert(0, str(folder))
-    import bench_cffi
-    ffi, look, look3 = bench_cffi.ffi, bench_cffi.lib.look, bench_cffi.lib.look3
+    from bench_cffi_look import ffi, lib
+    look, look3 = lib.look, lib.look3
     buffer, cast = ffi.from_buffer, ffi.cast
     kernels = building.load_file(HERE / "kernels.py", "cffi_kernels")
+    have_buffers = ("numpy", "jax", "tensorflow", "tensor")
     yield "cffi", {
-        "borrow": {"numpy": lambda a: look(buffer(a)), "jax": lambda a: look(buffer(a)),
+        "borrow": {**dict.fromkeys(have_buffers, lambda a: look(buffer(a))),
                    "torch": lambda a: look(cast("void *", a.data_ptr()))},
-        "borrow3": {"numpy": lambda a, b, c: look3(buffer(a), buffer(b), buffer(c)),
-                    "jax": lambda a, b, c: look3(buffer(a), buffer(b), buffer(c)),
+        "borrow3": {**dict.fromkeys(have_buffers, lambda a, b, c: look3(buffer(a), buffer(b), buffer(c))),
                     "torch": lambda a, b, c: look3(cast("void *", a.data_ptr()), cast("void *", b.data_ptr()),
                                                    cast("void *", c.data_ptr()))},
         "saxpy": {"numpy": kernels.saxpy}, "dot": {"numpy": kernels.dot}}

@@ -1,19 +1,6 @@
 /* What a plain C library offers: pointers and a length. */
 #include <stddef.h>
 
-void look(const void *data)
-{
-    volatile const void *seen = data;
-    (void)seen;
-}
-
-void look3(const void *a, const void *b, const void *c)
-{
-    look(a);
-    look(b);
-    look(c);
-}
-
 void saxpy(float a, const float *x, const float *y, float *z, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -10,7 +10,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def build(python, folder):
     building.ask(python, "import Cython")
-    for name in ("crossing", "kernels"):
+    for name in ("crossing", "kernels", "released"):
         source = folder / f"{name}.c"
         building.run([python, "-m", "cython", "-3", HERE / f"{name}.pyx", "-o", source])
         building.extension(python, ["cc"], folder / f"{name}.so", [source], "-O3", "-w")
@@ -27,6 +27,8 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing, kernels = (building.load_file(folder / f"{name}.so") for name in ("crossing", "kernels"))
-    yield "Cython", {"borrow": crossing.borrow, "borrow3": crossing.borrow3, "saxpy": {"numpy": kernels.saxpy},
-                     "dot": kernels.dot}
+    crossing, kernels, released = (building.load_file(folder / f"{name}.so")
+                                   for name in ("crossing", "kernels", "released"))
+    yield "Cython", {
+        "borrow": crossing.borrow, "borrow3": crossing.borrow3, "import": crossing.borrow, "make numpy": crossing.make,
+        "saxpy": {"numpy": kernels.saxpy}, "dot": kernels.dot, "dot, lock released": {"numpy": released.dot}}

@@ -14,7 +14,7 @@ template <typename Framework> static nb::ndarray<Framework, float, nb::shape<2, 
 
 static void look(const Array &a)
 {
-    volatile const void *data = a.data();
+    const void *volatile data = a.data();
     (void)data;
 }
 
@@ -23,9 +23,12 @@ NB_MODULE(crossing, m)
     m.def("borrow", [](const Array &a) { look(a); });
     m.def("borrow2", [](const Array &a, const Array &b) { look(a), look(b); });
     m.def("borrow3", [](const Array &a, const Array &b, const Array &c) { look(a), look(b), look(c); });
+    m.def("owned", [](Array a) { look(a); });
     m.def("through_numpy", [](nb::ndarray<nb::numpy> a) { return a; });
     m.def("through_torch", [](nb::ndarray<nb::pytorch> a) { return a; });
     m.def("through_jax", [](nb::ndarray<nb::jax, nb::ro> a) { return a; });
+    m.def("through_tensorflow", [](nb::ndarray<nb::tensorflow, nb::ro> a) { return a; });
+    m.def("through_cupy", [](nb::ndarray<nb::cupy> a) { return a; });
     m.def("make_numpy", &make<nb::numpy>);
     m.def("make_torch", &make<nb::pytorch>);
 }

@@ -11,11 +11,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 def build(python, folder):
     headers, source = (pathlib.Path(building.ask(python, f"import nanobind; print(nanobind.{name}_dir())"))
                        for name in ("include", "source"))
-    for name in ("crossing", "kernels"):
+    # Its CMake function says so to the compiler where there is no lock.
+    free = building.ask(python, "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)") == "1"
+    for name in ("crossing", "kernels", "released"):
         building.extension(
             python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp", source / "nb_combined.cpp"],
             "-O3", "-fno-strict-aliasing", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
-            "-DNB_COMPACT_ASSERTIONS", f"-I{headers}", f"-I{headers.parent}/ext/robin_map/include")
+            "-DNB_COMPACT_ASSERTIONS", *["-DNB_FREE_THREADED"] * free, f"-I{headers}",
+            f"-I{headers.parent}/ext/robin_map/include")
     return folder
 
 
@@ -29,9 +32,13 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing, kernels = (building.load_file(folder / f"{name}.so") for name in ("crossing", "kernels"))
+    crossing, kernels, released = (building.load_file(folder / f"{name}.so")
+                                   for name in ("crossing", "kernels", "released"))
+    frameworks = ("numpy", "torch", "jax", "tensorflow", "cupy")
     yield "nanobind", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
-        "through": {name: getattr(crossing, f"through_{name}") for name in ("numpy", "torch", "jax")},
+        "import": crossing.owned,
+        "through": {name: getattr(crossing, f"through_{name}") for name in frameworks},
         "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "dot": kernels.dot,
+        "dot, lock released": released.dot,
         "saxpy": {name: getattr(kernels, f"saxpy_{name}") for name in ("numpy", "torch", "jax")}}

@@ -35,7 +35,7 @@ static double dot(const Vector &x, const Vector &y)
     return sum;
 }
 
-PYBIND11_MODULE(kernels, m)
+PYBIND11_MODULE(kernels, m, py::mod_gil_not_used())
 {
     m.def("saxpy", &saxpy, py::arg("a"), py::arg("x").noconvert(), py::arg("y").noconvert());
     m.def("dot", &dot, py::arg("x").noconvert(), py::arg("y").noconvert());

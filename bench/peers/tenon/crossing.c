@@ -3,51 +3,46 @@
 
 #include <stdlib.h>
 
-static PyObject *bench_borrow(PyObject *module, PyObject *object)
+static inline PyObject *borrow(PyObject *object, uint32_t flags)
 {
-    (void)module;
     tenon_py_borrowed array;
-    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &array) < 0)
+    if (tenon_py_borrow(object, flags, &array) < 0)
         return NULL;
-    volatile void *data = array.view.data;
+    void *volatile data = array.view.data;
     (void)data;
     tenon_py_unborrow(&array);
     Py_RETURN_NONE;
 }
 
-static PyObject *bench_borrow_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+static inline PyObject *borrow_many(PyObject *const *arguments, Py_ssize_t count, const uint32_t *flags)
 {
-    (void)module;
-    static const uint32_t flags[3] = {TENON_PY_ANY_DEVICE, TENON_PY_ANY_DEVICE, TENON_PY_ANY_DEVICE};
     tenon_py_borrowed arrays[3];
     if (count < 1 || count > 3)
         return PyErr_Format(PyExc_TypeError, "one to three arrays");
     if (tenon_py_borrow_many((size_t)count, arguments, flags, arrays) < 0)
         return NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
-        volatile void *data = arrays[i].view.data;
+        void *volatile data = arrays[i].view.data;
         (void)data;
     }
     tenon_py_unborrow_many((size_t)count, arrays);
     Py_RETURN_NONE;
 }
 
-static PyObject *bench_import(PyObject *module, PyObject *object)
+static inline PyObject *import(PyObject *object, uint32_t flags)
 {
-    (void)module;
-    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    tenon_tensor *tensor = tenon_py_import(object, flags);
     if (!tensor)
         return NULL;
-    volatile void *data = tenon_tensor_view(tensor)->data;
+    void *volatile data = tenon_tensor_view(tensor)->data;
     (void)data;
     tenon_tensor_release(tensor);
     Py_RETURN_NONE;
 }
 
-static PyObject *bench_through(PyObject *module, PyObject *object)
+static inline PyObject *through(PyObject *object, uint32_t flags)
 {
-    (void)module;
-    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    tenon_tensor *tensor = tenon_py_import(object, flags);
     if (!tensor)
         return NULL;
     PyObject *same = tenon_py_export(tensor, TENON_PY_AS_SAME);
@@ -55,11 +50,63 @@ static PyObject *bench_through(PyObject *module, PyObject *object)
     return same;
 }
 
+/* What an author writes who reads the memory on the CPU. */
+static PyObject *bench_borrow(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return borrow(object, 0);
+}
+
+static PyObject *bench_borrow_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    static const uint32_t flags[3] = {0};
+    return borrow_many(arguments, count, flags);
+}
+
+static PyObject *bench_import(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return import(object, 0);
+}
+
+static PyObject *bench_through(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return through(object, 0);
+}
+
+/* What an author writes who gives the address to a device. */
+static PyObject *device_borrow(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return borrow(object, TENON_PY_ANY_DEVICE);
+}
+
+static PyObject *device_borrow_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    static const uint32_t flags[3] = {TENON_PY_ANY_DEVICE, TENON_PY_ANY_DEVICE, TENON_PY_ANY_DEVICE};
+    return borrow_many(arguments, count, flags);
+}
+
+static PyObject *device_import(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return import(object, TENON_PY_ANY_DEVICE);
+}
+
+static PyObject *device_through(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return through(object, TENON_PY_ANY_DEVICE);
+}
+
 /* The object's memory as a Tensor of this copy of the bridge. */
 static PyObject *to_tensor(PyObject *module, PyObject *object)
 {
     (void)module;
-    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    tenon_tensor *tensor = tenon_py_import(object, 0);
     PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
     tenon_tensor_release(tensor);
     return array;
@@ -116,6 +163,10 @@ static PyMethodDef methods[] = {
     {"borrow_many", (PyCFunction)(void (*)(void))bench_borrow_many, METH_FASTCALL, NULL},
     {"owned", bench_import, METH_O, NULL},
     {"through", bench_through, METH_O, NULL},
+    {"device_borrow", device_borrow, METH_O, NULL},
+    {"device_borrow_many", (PyCFunction)(void (*)(void))device_borrow_many, METH_FASTCALL, NULL},
+    {"device_owned", device_import, METH_O, NULL},
+    {"device_through", device_through, METH_O, NULL},
     {"to_tensor", to_tensor, METH_O, NULL},
     {"stream", bench_stream, METH_O, NULL},
     {"make_numpy", bench_make_numpy, METH_NOARGS, NULL},

@@ -66,13 +66,21 @@ def package(folder):
     return tenon
 
 
+def by_device(crossing, name):
+    """The form that takes memory of the CPU only, but for arrays on a device."""
+    own, device = getattr(crossing, name), getattr(crossing, f"device_{name}")
+    return {**dict.fromkeys(("numpy", "torch", "jax", "tensorflow", "tensor"), own),
+            **dict.fromkeys(("torch on cuda", "cupy on cuda", "jax on cuda"), device)}
+
+
 def operations(folder):
     tenon = package(folder)
     crossing = building.load_file(folder / "own/crossing.so")
     functions, more = tenon.load(folder / "kernels.so"), tenon.load(folder / "more.so")
     yield "tenon", {
-        "borrow": crossing.borrow, "borrow2": crossing.borrow_many, "borrow3": crossing.borrow_many,
-        "import": crossing.owned, "through": crossing.through, "stream": crossing.stream,
+        "borrow": by_device(crossing, "borrow"), "borrow2": by_device(crossing, "borrow_many"),
+        "borrow3": by_device(crossing, "borrow_many"), "import": by_device(crossing, "owned"),
+        "through": by_device(crossing, "through"), "stream": crossing.stream,
         "make numpy": crossing.make_numpy, "make torch": crossing.make_torch, "saxpy": functions.saxpy,
         "dot": functions.dot, "take0": more.take0, "take2": more.take2, "take6": more.take6,
         **{f"{way} {dtype}": getattr(more, f"{way}_{dtype}") for way in ("dense", "strided")
@@ -93,6 +101,7 @@ def operations(folder):
     native = building.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
     functions = native.open_library(os.fspath(folder / "kernels.so"), "kernels.so")
     yield "tenon, abi3", {
-        "borrow": crossing.borrow, "borrow3": crossing.borrow_many, "import": crossing.owned,
-        "through": crossing.through, "make numpy": crossing.make_numpy, "make torch": crossing.make_torch,
+        "borrow": by_device(crossing, "borrow"), "borrow3": by_device(crossing, "borrow_many"),
+        "import": by_device(crossing, "owned"), "through": by_device(crossing, "through"),
+        "make numpy": crossing.make_numpy, "make torch": crossing.make_torch,
         "saxpy": functions.saxpy, "dot": functions.dot}

@@ -36,4 +36,5 @@ def operations(folder):
     crossing, kernels = (building.load_file(folder / name / f"torch_{name}.so") for name in ("crossing", "kernels"))
     yield "torch C++ extension", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
-        "through": crossing.through, "make torch": crossing.make_torch, "saxpy": kernels.saxpy, "dot": kernels.dot}
+        "import": crossing.owned, "through": crossing.through, "stream": {"torch": crossing.stream},
+        "make torch": crossing.make_torch, "saxpy": kernels.saxpy, "dot": kernels.dot}

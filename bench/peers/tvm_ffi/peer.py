@@ -5,7 +5,7 @@ import shutil
 import building
 
 NAME = "tvm-ffi"
-KERNELS = "kernels.cc"
+KERNELS = ("kernels.cc", "kernels.py")
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -32,18 +32,20 @@ def binaries(folder):
 
 
 def operations(folder):
+    import numpy
     import tvm_ffi
-    crossing, kernels = (tvm_ffi.load_module(str(folder / f"{name}.so")) for name in ("crossing", "kernels"))
-    from numpy import empty_like
-    saxpy_into = kernels.saxpy_into
-
-    def saxpy_numpy(a, x, y):
-        z = empty_like(x)
-        saxpy_into(a, x, y, z)
-        return z
-
-    # A function looked up once: `module.name` would look it up on each call.
-    yield "tvm-ffi", {
+    crossing = tvm_ffi.load_module(str(folder / "crossing.so"))
+    load = building.load_file(HERE / "kernels.py", "tvm_ffi_kernels").load
+    saxpy, saxpy_numpy, dot = load(str(folder / "kernels.so"))
+    make = crossing.make
+    operations = {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3, "import": crossing.owned,
-        "through": crossing.through, "dot": kernels.dot,
-        "saxpy": {"torch": kernels.saxpy, "jax": kernels.saxpy, "numpy": saxpy_numpy}}
+        "through": crossing.through, "stream": {"torch": crossing.stream}, "dot": dot,
+        "make numpy": lambda: numpy.from_dlpack(make()),
+        "saxpy": {"torch": saxpy, "jax": saxpy, "numpy": saxpy_numpy}}
+    try:
+        from torch import from_dlpack
+        operations["make torch"] = lambda: from_dlpack(make())
+    except ImportError:
+        pass
+    yield "tvm-ffi", operations

@@ -116,9 +116,10 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as);
 PyTypeObject *tenon_py_type(void);
 
 /* Make an array of the framework and on the device of `like`, by its own allocator, and borrow it to be written: NumPy,
- * torch and CuPy with their subclasses, arrays of the array API standard by their own namespace; JAX and TensorFlow on
- * memory of ours (on the CPU's default device), which must be written before the array is looked at. For other producers
- * on the CPU, and for NULL, it is a tenon.Tensor. In C order, not filled.
+ * torch and CuPy with their subclasses, any other framework's by its exchange table (Paddle), arrays of the array API
+ * standard by their own namespace; JAX and TensorFlow on memory of ours (on the CPU's default device), which must be
+ * written before the array is looked at. For other producers on the CPU, and for NULL, it is a tenon.Tensor. In C order,
+ * not filled.
  *
  * Ownership: gives a new reference, and a borrow for tenon_py_unborrow.
  * Returns:   NULL with an exception: also where the framework has no such dtype (JAX without jax_enable_x64: 64 bits). */

@@ -3,6 +3,9 @@ use pyo3::prelude::*;
 use pyo3_dlpack::{cpu_device, dtype_f32, IntoDLPack, PyTensor, TensorInfo};
 use std::ffi::c_void;
 
+#[path = "../kernels/src/lib.rs"]
+mod kernels;
+
 fn look(py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<()> {
     let tensor = PyTensor::from_pyany(py, object)?;
     std::hint::black_box(tensor.data_ptr());
@@ -35,9 +38,18 @@ fn make(py: Python<'_>) -> PyResult<Py<PyAny>> {
     Owned(vec![0.0; 6]).into_dlpack(py)
 }
 
+/// dot once more, with the lock let go while it computes.
+#[pyfunction]
+fn dot_released(py: Python<'_>, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let (x, y) = (kernels::vector(x)?, kernels::vector(y)?);
+    let (x, y) = (kernels::values(&x), kernels::values(&y));
+    py.detach(|| kernels::inner(x, y))
+}
+
 #[pymodule]
 fn crossing(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(borrow, m)?)?;
     m.add_function(wrap_pyfunction!(borrow3, m)?)?;
-    m.add_function(wrap_pyfunction!(make, m)?)
+    m.add_function(wrap_pyfunction!(make, m)?)?;
+    m.add_function(wrap_pyfunction!(dot_released, m)?)
 }

@@ -1,0 +1,49 @@
+"""The JSON files and the pages: read so that a broken one is said in a line, written so that none is half there."""
+import json
+import os
+import pathlib
+
+LATEST = pathlib.Path(__file__).resolve().parent / "results/latest.json"
+FIELDS = ("group", "operation", "producer", "contender", "version", "ns", "spread", "instructions")  # of every row
+NEEDED = ("machine", "load_at_start", "quick", "seconds", "problems", "rows")
+
+
+class Unusable(Exception):
+    """Why a file of results cannot be used."""
+
+
+def known(path):
+    """What a JSON file holds; nothing where it is not there, or not whole."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def whole(row):
+    """A row with all fields, those that it lacks without a value."""
+    return {**dict.fromkeys(FIELDS), **row}
+
+
+def results(path):
+    """The results of a run, every row whole."""
+    if not path.exists():
+        raise Unusable(f"{path.name} is not there: make bench writes it")
+    found = known(path)
+    rows = found.get("rows")
+    if not all(name in found for name in NEEDED) or not isinstance(rows, list) or not all(
+            isinstance(row, dict) and {"group", "operation", "producer", "contender"} <= row.keys() for row in rows):
+        raise Unusable(f"{path.name} is not whole, or of another version of the benchmark: make bench writes it anew")
+    return {"layers": {}, **found, "rows": [whole(row) for row in rows]}
+
+
+def replace(path, text):
+    """Write a file under another name and rename it: who stops this keeps the one that was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

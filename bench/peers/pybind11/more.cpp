@@ -1,0 +1,9 @@
+// dot once more: with the lock let go by pybind11's call guard, and with the conversions that are its default.
+#include "kernels.cpp"
+
+PYBIND11_MODULE(more, m, py::mod_gil_not_used())
+{
+    m.def("dot_released", &dot, py::arg("x").noconvert(), py::arg("y").noconvert(),
+          py::call_guard<py::gil_scoped_release>());
+    m.def("dot_converting", &dot);
+}

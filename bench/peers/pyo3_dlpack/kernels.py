@@ -1,0 +1,14 @@
+"""saxpy for torch, which takes the capsule, and for NumPy, which does not: there the caller brings the memory."""
+import numpy as np
+import torch
+from pyo3_dlpack_kernels import dot, saxpy, saxpy_into
+
+
+def saxpy_torch(a, x, y):
+    return torch.from_dlpack(saxpy(a, x, y))
+
+
+def saxpy_numpy(a, x, y):
+    z = np.empty_like(x)
+    saxpy_into(a, x, y, z)
+    return z
