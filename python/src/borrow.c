@@ -217,9 +217,6 @@ static void release_held(tenon_py_borrowed *borrowed)
         if (borrowed->held.legacy->deleter)
             borrowed->held.legacy->deleter(borrowed->held.legacy);
         break;
-    case TENON__PY_OURS:
-        tenon_tensor_release(borrowed->held.tensor);
-        break;
     case TENON__PY_INTERFACE:
         Py_XDECREF(borrowed->held.object);
         break;
@@ -247,6 +244,8 @@ static TENON__PY_APART void unborrow_other(tenon_py_borrowed *borrowed, PyObject
 {
     if (borrowed->way == TENON__PY_JAX)
         PyBuffer_Release(&borrowed->held.buffer);
+    else if (borrowed->way == TENON__PY_OURS)
+        tenon__py_release(borrowed->held.tensor);
     else
         tenon__py_give_back(borrowed, object);
     tenon__py_free_dims(borrowed);
