@@ -11,15 +11,13 @@ static bool same_view(const tenon_view *a, const tenon_view *b)
     return same;
 }
 
-/* Whether what was borrowed is immutable, so that no second look is needed: its buffer keeps the memory. JAX's arrays can
- * be deleted all the same. */
-static bool never_changes(const tenon_py_borrowed *borrowed)
+/* Whether the object is immutable, so that no second look is needed. JAX's arrays can be deleted all the same. */
+static bool never_changes(PyObject *object)
 {
     tenon__py_kind room;
-    const tenon__py_kind *kind =
-        borrowed->way & (TENON__PY_BUFFER | TENON__PY_JAX) ? tenon__py_kind_of(borrowed->object, &room) : NULL;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     PyErr_Clear();
-    return kind && (kind->ways & TENON__PY_IMMUTABLE) && !tenon__py_framework_is_deleted_jax(borrowed->object);
+    return kind && (kind->ways & TENON__PY_IMMUTABLE) && !tenon__py_framework_is_deleted_jax(object);
 }
 
 /* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
@@ -36,7 +34,7 @@ static PyObject *export_same(tenon_tensor *tensor)
         same = true;
     } else if (tenon__py_peek(object, &now)) {
         same = same_view(&now.view, view);
-    } else if (never_changes(&holder->borrowed)) {
+    } else if (never_changes(object)) {
         same = same_view(&holder->borrowed.view, view);
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
         same = same_view(&now.view, view);
