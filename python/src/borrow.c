@@ -101,7 +101,8 @@ static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t strea
     return result == 1 ? no_array(object) : result;
 }
 
-static int borrow(PyObject *object, uint32_t flags, intptr_t stream, PyObject *why_no_buffer, tenon_py_borrowed *out)
+static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t stream, PyObject *why_no_buffer,
+                                  tenon_py_borrowed *out)
 {
     enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
     out->object = NULL;
@@ -169,18 +170,20 @@ bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
     return type == tenon__py_torch_tensor && tenon__py_borrow_torch_quick(object, out);
 }
 
-/* torch's and JAX's arrays have a quick way too. JAX's may have asked for the buffer already where it does not do. */
-static TENON__PY_APART int borrow_other(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+/* torch's tensors by their table, where that is all there is to it. */
+static TENON__PY_APART int borrow_torch(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    if (tenon__py_borrow_torch_quick(object, out) &&
+        (out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE)))
+        return hold(object, flags, out);
+    return borrow(object, flags, TENON__PY_NO_STREAM, NULL, out);
+}
+
+/* JAX's arrays by their buffer, which may have been asked for already where that does not do. */
+static TENON__PY_APART int borrow_jax(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     PyObject *why_no_buffer = NULL;
-    int result = 1;
-    if (object && is_plain(flags) && Py_TYPE(object) == tenon__py_torch_tensor) {
-        if (tenon__py_borrow_torch_quick(object, out) &&
-            (out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE)))
-            result = 0;
-    } else if (object && is_plain(flags) && is_near_jax(object)) {
-        result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
-    }
+    int result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
     if (result == 0)
         return hold(object, flags, out);
     out->object = NULL;
@@ -192,9 +195,16 @@ static TENON__PY_APART int borrow_other(PyObject *object, uint32_t flags, tenon_
 
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    if (object && is_plain(flags) && Py_TYPE(object) == tenon__py_ndarray && tenon__py_borrow_ndarray(object, out))
-        return hold(object, flags, out);
-    return borrow_other(object, flags, out);
+    if (object && is_plain(flags)) {
+        PyTypeObject *type = Py_TYPE(object);
+        if (type == tenon__py_ndarray && tenon__py_borrow_ndarray(object, out))
+            return hold(object, flags, out);
+        if (type == tenon__py_torch_tensor)
+            return borrow_torch(object, flags, out);
+        if (is_near_jax(object))
+            return borrow_jax(object, flags, out);
+    }
+    return borrow(object, flags, TENON__PY_NO_STREAM, NULL, out);
 }
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
