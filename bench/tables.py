@@ -6,7 +6,11 @@ ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "empt
 FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw C", "empty NIF", "idle")
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
           "tensor": "tenon.Tensor"}
-NOTES = {"torch 2.13": "With an environment of its own: pyo3-tch takes no other torch. The tensor crosses as itself."}
+NOTES = {
+    "torch 2.13": "With an environment of its own: pyo3-tch takes no other torch. The tensor crosses as itself.",
+    "tensor": "Of another copy of the bridge, as an extension meets it. Ours takes the managed struct out of the exchange "
+              "table, dlpark the plain borrow, which cannot say read-only.",
+}
 GPU = ("torch on cuda", "cupy on cuda", "jax on cuda")
 
 
@@ -202,8 +206,8 @@ def sections(results):
         add(f"Crossing: {title}", crossings(results, producer), NOTES.get(producer, ""))
     found.extend(on_gpu(results))
     add("Whole functions, everything checked", functions(results),
-        "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi has "
-        "no allocator for NumPy: its result is made by `numpy.empty_like` around the call.")
+        "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi, "
+        "pyo3-dlpack and dlpark have no allocator for NumPy: their results are made by `numpy.empty_like` around the call.")
     add("Operators of torch", operators(results),
         "saxpy as an operator: by `tenon.torch_ops`, by `torch.library.custom_op`, by C++; called by itself, and by "
         "a graph of `torch.compile(fullgraph=True)` that calls nothing else.")
