@@ -2,7 +2,6 @@
 import json
 import pathlib
 
-import building
 import chart
 import files
 import sources
@@ -70,7 +69,7 @@ def machine(results):
 
 
 def left_out(results):
-    return "\n".join(f"- {building.title(entry['peer'])}: {entry['reason']}" for entry in results["problems"])
+    return "\n".join(f"- {entry['peer']}: {entry['reason']}" for entry in results["problems"])
 
 
 def markdown(results, picture=True):
