@@ -506,8 +506,8 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         return PyErr_NoMemory();
     f.call = f.function->call;
     f.call.host_private = &f;
-    f.call.args =
-        f.args; /* half of the pointers here, half later: in pairs the compiler packs them, which takes longer */
+    /* Two of four pointers here, two later: side by side the compiler packs them, which takes longer. */
+    f.call.args = f.args;
     f.call.dims = f.bindings.dims;
     f.device = f.call.device;
     f.looked = 0;

@@ -228,7 +228,7 @@ static bool is_kept(PyObject *array, const tenon_py_borrowed *first)
     tenon_py_borrowed second;
     if (tenon_py_borrow(array, TENON_PY_ANY_DEVICE, &second) < 0)
         return false;
-    bool kept = second.view.data == first->view.data;
+    bool kept = second.view.data == first->view.data || first->view.numel == 0;
     tenon_py_unborrow(&second);
     return kept;
 }

@@ -11,13 +11,17 @@ static bool same_view(const tenon_view *a, const tenon_view *b)
     return same;
 }
 
-/* Whether the object is immutable, so that no second look is needed. JAX's arrays can be deleted all the same. */
-static bool never_changes(PyObject *object)
+/* Whether the object is immutable, so that no second look is needed: 1, 0, or -1 with an exception. JAX's arrays can be
+ * deleted all the same. */
+static int never_changes(PyObject *object)
 {
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    PyErr_Clear();
-    return kind && (kind->ways & TENON__PY_IMMUTABLE) && !tenon__py_framework_is_deleted_jax(object);
+    if (!kind) {
+        tenon__py_forgive();
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    return (kind->ways & TENON__PY_IMMUTABLE) && !tenon__py_framework_is_deleted_jax(object);
 }
 
 /* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
@@ -30,11 +34,14 @@ static PyObject *export_same(tenon_tensor *tensor)
     const tenon_view *view = tenon_tensor_view(tensor);
     PyObject *object = holder->borrowed.object;
     bool same = false;
+    int fixed = 0;
     if (holder->borrowed.way == TENON__PY_NUMPY && tenon__py_numpy_still_is(object, view)) {
         same = true;
     } else if (tenon__py_peek(object, &now)) {
         same = same_view(&now.view, view);
-    } else if (never_changes(object)) {
+    } else if ((fixed = never_changes(object)) != 0) {
+        if (fixed < 0)
+            return NULL;
         same = same_view(&holder->borrowed.view, view);
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
         same = same_view(&now.view, view);

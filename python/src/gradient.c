@@ -1,12 +1,14 @@
 /* Gradients are never lost silently: no framework sees what a C function does. */
 #include "host.h"
 
-/* Whether the framework's autograd records now: 1, 0, or -1 with an exception. */
+/* Whether the framework's autograd records now: 1, also where it cannot be asked; 0; or -1 with an exception. */
 static int autograd_records(const char *framework)
 {
     PyObject *module = tenon__py_loaded(framework);
     PyObject *enabled = module ? PyObject_CallMethod(module, "is_grad_enabled", NULL) : NULL;
-    int truth = enabled ? PyObject_IsTrue(enabled) : PyErr_Occurred() ? -1 : 0;
+    if (!enabled && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    int truth = enabled ? PyObject_IsTrue(enabled) : PyErr_Occurred() ? -1 : 1;
     Py_XDECREF(module);
     Py_XDECREF(enabled);
     return truth;
@@ -118,16 +120,11 @@ static int check_other(const tenon__py_function *function, const char *argument,
     char package[32];
     int followed = tenon__py_attribute(object, "requires_grad", &answer);
     if (followed > 0) {
-        followed = PyObject_IsTrue(answer);
+        followed = answer == Py_True; /* in another framework it may be a method */
         Py_DECREF(answer);
     }
-    if (followed > 0) {
+    if (followed > 0)
         followed = autograd_records(tenon__py_package(Py_TYPE(object), package, sizeof package));
-        if (followed < 0 && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-            PyErr_Clear(); /* it cannot be asked: the tensor's own word counts */
-            followed = 1;
-        }
-    }
     if (followed <= 0)
         return followed;
     return tenon__py_argument_error(function, argument, PyExc_RuntimeError,

@@ -330,7 +330,8 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
             tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
         }
         Py_DECREF(interface);
-        if (result == 0 && i == 2 && out->held.object && !(out->view.flags & TENON_READ_ONLY)) {
+        bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
+        if (writable && i == 2 && out->held.object) {
             int anew = is_made_anew(object, names[i], out);
             if (anew < 0) {
                 tenon__py_free_dims(out);

@@ -40,7 +40,8 @@ def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> M
 
     Every call makes a new module with its own state. Nothing is put into sys.modules, and nothing is ever closed: after
     the file was built again, load() gives the new functions, while the old ones go on working. For this a private copy
-    is opened, which is removed at once; with TENON_DEBUG=1 it stays, so that a debugger finds it.
+    is opened, which is removed at once; with TENON_DEBUG=1 it stays, so that a debugger finds it. A fork in another
+    thread waits meanwhile.
 
     Raises OSError where the file cannot be read, and ImportError where it is no such library.
     """

@@ -76,6 +76,8 @@ def test_bytes_that_are_made_anew():
     assert not taken(lambda: Compressed(kept))["flags"] & READ_ONLY
     assert not taken(lambda: Compressed(memoryview(kept)))["flags"] & READ_ONLY  # another view of the same bytes
     assert taken(lambda: Compressed(bytes(24)))["flags"] & READ_ONLY
+    empty = interface(shape=(0, 3), data=bytearray(0))
+    assert not taken(empty)["flags"] & READ_ONLY  # there is nothing to lose
     assert taken(lambda: Compressed(kept, forgets=True))["flags"] & READ_ONLY  # it has a mind of its own
 
 

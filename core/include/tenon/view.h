@@ -25,7 +25,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const t
 /* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least
  * one element, in C order without gaps, of a valid dtype of whole bytes. Strides (or NULL) are in units of which
  * 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not so ordinary:
- * nothing is said about it then, `dims` may be half written, and tenon_view_init decides. The caller has seen to it
+ * nothing is said about it then, `view` and `dims` may be half written, and tenon_view_init decides. The caller has seen to it
  * that ndim is 0 to 64, that shape is there, that the flags are DLPack's, and that `dims` is not where strides in other
  * units than elements are. */
 static inline bool tenon_view_init_quick(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,

@@ -1,5 +1,7 @@
 """A framework that no text names, by its exchange table alone: results are its own, and gradients are not lost."""
 
+import sys
+
 import pytest
 from building import same_counts
 
@@ -61,6 +63,15 @@ def test_gradients_are_not_lost(kernels, monkeypatch):
     monkeypatch.delattr(tabled, "is_grad_enabled")  # it cannot be asked: the tensor's own word counts
     with pytest.raises(RuntimeError, match="it requires grad"):
         kernels.saxpy(1.0, x, x)
+    monkeypatch.delitem(sys.modules, "tabled")  # nor here
+    with pytest.raises(RuntimeError, match="it requires grad"):
+        kernels.saxpy(1.0, x, x)
+    x.requires_grad = lambda: True  # a method says nothing
+    assert kernels.saxpy(1.0, x, x).array.tolist() == [2, 4, 6]
+
+
+def test_without_elements(kernels):
+    assert type(kernels.saxpy(2.0, tensor(), tensor())) is Tabled
 
 
 def test_nothing_stays(kernels):
