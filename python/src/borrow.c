@@ -276,11 +276,24 @@ void tenon_py_unborrow(tenon_py_borrowed *borrowed)
 
 int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out)
 {
+    bool disturbed = false;
     for (size_t i = 0; i < count; i++) {
+        disturbed |= objects[i] && !tenon__py_is_plain_type(Py_TYPE(objects[i]));
         if (tenon_py_borrow(objects[i], flags[i], &out[i]) < 0) {
             tenon_py_unborrow_many(i, out);
             return -1;
         }
+    }
+    for (size_t i = 0; disturbed && i < count; i++) {
+        if (tenon__py_is_unchanged(objects[i], &out[i]))
+            continue;
+        tenon__py_forgive();
+        if (!PyErr_Occurred())
+            tenon__py_complain(PyExc_RuntimeError, objects[i],
+                               "it was changed while the other arrays were borrowed; its memory was replaced or "
+                               "resized: pass a copy");
+        tenon_py_unborrow_many(count, out);
+        return -1;
     }
     return 0;
 }

@@ -154,6 +154,13 @@ int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out);
  * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
 bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
 
+/* Whether two views show the same elements in the same way. */
+bool tenon__py_same_view(const tenon_view *a, const tenon_view *b);
+
+/* Whether the object still has the memory that was borrowed. Python code that ran since may have replaced or resized it
+ * under a borrow that holds the object but not its memory. */
+bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
+
 /* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
 int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
 /* End a borrow in the core's one validation. On failure frees the room and raises; the caller gives back what it holds.
@@ -194,6 +201,12 @@ PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *
 extern _Atomic(PyTypeObject *) tenon__py_torch_tensor;
 bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
 void tenon__py_remember_torch(const tenon__py_kind *kind);
+
+/* Whether objects of this type are borrowed by C code alone: no Python code of the user's can run meanwhile. */
+static inline bool tenon__py_is_plain_type(PyTypeObject *type)
+{
+    return type == tenon__py_ndarray || type == tenon__py_torch_tensor;
+}
 
 /* What to do about a tensor that torch refuses to hand out, or NULL. */
 const char *tenon__py_torch_advice(PyObject *object);

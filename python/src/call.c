@@ -64,15 +64,6 @@ static inline void take_view(tenon__py_frame *f, const tenon_signature *s, int32
     f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
 }
 
-/* -1 with an exception where the gradients of argument `i` would end here. */
-static int check_gradient(tenon__py_frame *f, int32_t i, PyObject *object, const tenon_py_borrowed *borrowed)
-{
-    uint8_t code = borrowed->view.dtype.code;
-    if (code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL)
-        return 0;
-    return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
-}
-
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
 static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
@@ -86,6 +77,7 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
         borrowed->object = object;
         Py_INCREF(object);
     } else {
+        f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
         int status = first ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
                            : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
         if (status < 0)
@@ -93,7 +85,7 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
     }
     f->held = true;
     take_view(f, f->function->signature, i, borrowed);
-    if (check_gradient(f, i, object, borrowed) < 0)
+    if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
         meet_device(f, param, borrowed) < 0)
@@ -134,7 +126,7 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
             borrowed->object = NULL; /* nothing to hold: the caller does */
             take_view(f, s, i, borrowed);
-            if (Py_TYPE(object) != tenon__py_ndarray && check_gradient(f, i, object, borrowed) < 0)
+            if (Py_TYPE(object) != tenon__py_ndarray && tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
                 return -1;
             if (!f->like)
                 f->like = object;
@@ -248,6 +240,7 @@ static int take_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     tenon_error err;
+    f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
     int status = tenon_device_on_host(f->device)
                      ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
                      : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
@@ -463,6 +456,8 @@ static PyObject *call_in(tenon__py_frame *f)
     f->call.device = f->device;
     if (f->function->takes_like && prepare_results(f) < 0)
         return NULL;
+    if (f->disturbed && tenon__py_check_unchanged(f) < 0)
+        return NULL;
     int done = run(f);
     if (s->nwritten || f->out)
         tell_written(f);
@@ -522,7 +517,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         f.results[i].as.view = NULL;
     }
     f.fits = !s->binds_ints;
-    f.held = f.flat = false;
+    f.held = f.flat = f.disturbed = false;
     f.elements = 0;
     tenon_signature_begin(s, &f.bindings);
     for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)

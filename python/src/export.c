@@ -2,7 +2,7 @@
 
 /* ------------------------------------------------------------------------------------------------------------- same */
 
-static bool same_view(const tenon_view *a, const tenon_view *b)
+bool tenon__py_same_view(const tenon_view *a, const tenon_view *b)
 {
     bool same = a->data == b->data && a->ndim == b->ndim && tenon_dtype_equal(a->dtype, b->dtype) &&
                 tenon_device_equal(a->device, b->device) && a->byte_offset == b->byte_offset;
@@ -38,13 +38,13 @@ static PyObject *export_same(tenon_tensor *tensor)
     if (holder->borrowed.way == TENON__PY_NUMPY && tenon__py_numpy_still_is(object, view)) {
         same = true;
     } else if (tenon__py_peek(object, &now)) {
-        same = same_view(&now.view, view);
+        same = tenon__py_same_view(&now.view, view);
     } else if ((fixed = never_changes(object)) != 0) {
         if (fixed < 0)
             return NULL;
-        same = same_view(&holder->borrowed.view, view);
+        same = tenon__py_same_view(&holder->borrowed.view, view);
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
-        same = same_view(&now.view, view);
+        same = tenon__py_same_view(&now.view, view);
         tenon_py_unborrow(&now);
     } else {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */

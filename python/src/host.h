@@ -89,6 +89,7 @@ typedef struct tenon__py_frame {
     bool fits;             /* all tensors so far plainly fit */
     bool held;             /* some borrow holds something */
     bool flat;             /* see tenon__py_check_gradient */
+    bool disturbed;        /* Python code of the user's may have run since the first tensor was borrowed */
     PyObject *like;        /* whose framework the results follow, or NULL */
     PyObject *exception;   /* one of Python's that came up during the call */
     PyObject *kept;        /* a list of what must live until the end, or NULL */
@@ -108,6 +109,19 @@ typedef struct tenon__py_frame {
     tenon_error error;
     tenon_py_borrowed room[TENON__PY_INLINE_BORROWS];
 } tenon__py_frame;
+
+/* Refuse argument `i`, a tensor, if its gradients would end here. 0, or -1 with an exception. */
+static inline int tenon__py_check_argument_gradient(tenon__py_frame *f, int32_t i, PyObject *object,
+                                                    const tenon_py_borrowed *borrowed)
+{
+    uint8_t code = borrowed->view.dtype.code;
+    if (code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL)
+        return 0;
+    return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
+}
+
+/* Look at the tensor arguments again: 0 if all are as they were borrowed, else -1 with an exception. */
+int tenon__py_check_unchanged(tenon__py_frame *f);
 
 /* What the host does for the function. */
 extern const tenon_host tenon__py_host;

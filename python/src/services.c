@@ -52,6 +52,12 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
     result->flags = 0;
 }
 
+/* Whether torch's C functions made it, on the CPU: they do not dispatch, so that no mode sees it. */
+static bool is_made_in_c(const tenon_py_borrowed *made)
+{
+    return made->way == TENON__PY_TABLE && !made->table;
+}
+
 int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
@@ -67,6 +73,7 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
     }
     f->nborrowed++;
     f->held |= borrowed->object != NULL;
+    f->disturbed |= f->like && Py_TYPE(f->like) != tenon__py_ndarray && !is_made_in_c(borrowed);
     tenon__py_place_result(f, index, object, borrowed, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
     return 0;
 }
@@ -79,6 +86,8 @@ static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, teno
         return NULL;
     attach(f);
     int status = tenon__py_make_result(f, index, dtype, ndim, shape);
+    if (status == 0 && f->disturbed) /* the function has the arguments' pointers already: it must stop */
+        status = tenon__py_check_unchanged(f);
     if (status < 0)
         keep_exception(f);
     detach(f);

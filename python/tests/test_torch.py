@@ -286,3 +286,19 @@ def test_a_pinned_tensor_is_not_the_same():
     given = torch.ones(2, requires_grad=True)
     assert type(probe.export(probe.import_(given, probe.PIN), probe.SAME)) is probe.Tensor
     assert probe.export(probe.import_(given), probe.SAME) is given
+
+
+def test_an_array_that_is_changed_while_others_are_borrowed():
+    x, y = torch.ones(1000), torch.ones(1000)
+
+    class Producer:
+        def __dlpack__(self, **options):
+            x.set_(torch.zeros(1))
+            return y.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return y.__dlpack_device__()
+
+    with pytest.raises(RuntimeError, match="torch.Tensor: it was changed while the other arrays were borrowed"):
+        probe.borrow_many(x, Producer())
+    assert len(probe.borrow_many(Producer(), x)) == 2

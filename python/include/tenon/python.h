@@ -66,7 +66,9 @@ int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_
 /* Give it back. Keeps a pending exception. */
 void tenon_py_unborrow(tenon_py_borrowed *borrowed);
 
-/* Borrow `count` objects, or none. `flags` has one entry for each. */
+/* Borrow `count` objects, or none. `flags` has one entry for each. A producer's __dlpack__ is Python code, which may
+ * change an array that was borrowed before it: a RuntimeError says so. Code that borrows one object after the other
+ * must look out for that itself. */
 int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out);
 void tenon_py_unborrow_many(size_t count, tenon_py_borrowed *borrowed);
 

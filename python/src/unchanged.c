@@ -1,0 +1,56 @@
+/* Arguments are borrowed one after the other, and Python code that runs in between may change one that was borrowed. */
+#include "host.h"
+
+/* torch's tensors that came as a capsule: it holds the storage, but a storage can be resized. */
+static bool has_torch_data(PyObject *object, const void *data)
+{
+    PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
+    bool same = address && PyLong_AsVoidPtr(address) == data;
+    Py_XDECREF(address);
+    return same;
+}
+
+bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
+{
+    tenon_py_borrowed now;
+    switch (borrowed->way) {
+    case TENON__PY_NUMPY:
+    case TENON__PY_TABLE: /* nothing but the object is held; looking at these again runs C code only */
+        if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
+            return false;
+        break;
+    case TENON__PY_DLPACK:
+    case TENON__PY_DLPACK_LEGACY:
+        return borrowed->table || tenon__py_framework(object) != TENON__PY_IN_TORCH ||
+               has_torch_data(object, borrowed->view.data);
+    default:
+        return true;
+    }
+    bool same =
+        tenon__py_same_view(&now.view, &borrowed->view) && !((now.view.flags ^ borrowed->view.flags) & TENON_READ_ONLY);
+    tenon_py_unborrow(&now);
+    return same;
+}
+
+int tenon__py_check_unchanged(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    f->disturbed = false;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        PyObject *object = f->given[i];
+        if (f->args[i].kind != TENON_KIND_TENSOR)
+            continue;
+        const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->args[i].as.view;
+        if (!tenon__py_is_unchanged(object, borrowed)) {
+            tenon__py_forgive();
+            if (PyErr_Occurred())
+                return -1;
+            return tenon__py_argument_error(f->function, s->params[i].name, PyExc_RuntimeError,
+                                            "it was changed while the other arguments were read or the results were "
+                                            "made; its memory was replaced or resized: pass a copy");
+        }
+        if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,163 @@
+"""Python code that runs during a call changes an argument that was read already: an error, never freed memory."""
+
+import pytest
+from building import build, tenon
+from handmade import Echo
+
+CHANGES = {
+    "set_": lambda torch, x: x.set_(torch.zeros(1)),
+    "data": lambda torch, x: setattr(x, "data", torch.zeros(1)),
+    "storage": lambda torch, x: x.untyped_storage().resize_(0),
+    "shape": lambda torch, x: x.resize_(10, 100),
+}
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(params=CHANGES)
+def change(request):
+    return CHANGES[request.param]
+
+
+class Producer:
+    """A producer that does something else before it hands its array out."""
+
+    def __init__(self, array, action):
+        self.array = array
+        self.action = action
+
+    def __dlpack__(self, **options):
+        self.action()
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def refused(name="x"):
+    return pytest.raises(RuntimeError, match=rf"\(\): argument '{name}': it was changed while the other arguments")
+
+
+def test_a_later_argument(kernels, torch, change):
+    x, y = torch.ones(1000), torch.ones(1000)
+    with refused():
+        kernels.saxpy(2.0, x, Producer(y, lambda: change(torch, x)))
+    assert kernels.saxpy(2.0, y, Producer(y, lambda: None)).tolist() == [3.0] * 1000
+
+
+@pytest.mark.parametrize("keyword", ["out", "like"])
+def test_out_and_like(kernels, torch, change, keyword):
+    x, y = torch.ones(1000), torch.ones(1000)
+    with refused():
+        kernels.saxpy(2.0, x, y, **{keyword: Producer(torch.ones(1000), lambda: change(torch, x))})
+
+
+def test_an_earlier_argument_sees_the_change_first(kernels, torch, change):
+    x = torch.ones(1000)
+    with pytest.raises((ValueError, BufferError), match="argument 'y'"):
+        kernels.saxpy(2.0, Producer(torch.ones(1000), lambda: change(torch, x)), x)
+
+
+def test_an_unusual_tensor(kernels, torch, change):
+    """Borrowed by the general path: a subclass, and a view that is not in C order."""
+    y = torch.ones(1000)
+    for x in (torch.nn.Parameter(torch.ones(1000), requires_grad=False), torch.ones(2000)[::2]):
+        with refused():
+            Echo("f(x: f32[n], y: f32[n])")(x, Producer(y, lambda x=x: change(torch, x)))
+
+
+def test_a_written_argument(torch, change):
+    x = torch.ones(1000)
+    with refused():
+        Echo("f(x: f32[n] rw, y: f32[n])")(x, Producer(torch.ones(1000), lambda: change(torch, x)))
+
+
+def test_gradients_that_are_wanted_meanwhile(kernels, torch):
+    x, y = torch.ones(3), torch.ones(3)
+    with pytest.raises(RuntimeError, match=r"saxpy\(\): argument 'x': it requires grad"):
+        kernels.saxpy(2.0, x, Producer(y, lambda: x.requires_grad_()))
+
+
+def test_numpy(kernels):
+    numpy = pytest.importorskip("numpy")
+    x, y = numpy.ones(1000, "float32"), numpy.ones(1000, "float32")
+    with refused():
+        kernels.saxpy(2.0, x, Producer(y, lambda: x.resize(0, refcheck=False)))
+    x = numpy.ones(1000, "float32")
+    with refused():
+        Echo("f(x: f32[n] rw, y: f32[n])")(x, Producer(y, lambda: x.setflags(write=False)))
+
+
+class Standard(Producer):
+    """An array of the array API standard, whose namespace makes the results."""
+
+    device = "cpu"
+
+    def __array_namespace__(self):
+        return self
+
+    def empty(self, shape, **options):
+        self.action()
+        raise RuntimeError("no memory of mine")
+
+    float32 = "float32"
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+def test_what_makes_the_results(kernels, torch, change):
+    y = torch.ones(1000)
+    with refused("y"):
+        kernels.saxpy(2.0, Standard(torch.ones(1000), lambda: change(torch, y)), y)
+    y = torch.ones(1000)
+    with refused("y"):
+        opened().twice(Standard(torch.ones(1000), lambda: change(torch, y)), y)
+
+
+def test_a_dispatch_mode(kernels, torch, change):
+    """It is Python code, and may see the allocation of a result."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        seen = False
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if not self.seen:
+                self.seen = True
+                change(torch, x)
+            return function(*args, **(kwargs or {}))
+
+    x, y = torch.ones(1000), torch.ones(1000)
+    with Mode() as mode:
+        try:
+            result = kernels.saxpy(2.0, x, y)
+        except RuntimeError as error:
+            assert mode.seen and "argument 'x': it was changed" in str(error)
+        else:
+            assert not mode.seen and result.tolist() == [3.0] * 1000
+
+
+def opened():
+    """A function that makes its result itself, and has the pointer of its argument by then."""
+    return tenon.load(build(
+        """
+        #include <tenon/function.h>
+
+        static tenon_status twice(tenon_call *call)
+        {
+            const float *x = tenon_data(call, 1, float);
+            const tenon_view *view = tenon_arg(call, 1);
+            const tenon_view *result = tenon_result_alloc(call, 0, view->ndim, view->shape);
+            if (!result)
+                return TENON_EFAILED;
+            for (int64_t i = 0; i < view->numel; i++)
+                tenon_result_data(call, 0, float)[i] = 2 * x[i];
+            return TENON_OK;
+        }
+
+        TENON_MODULE(opened, "", TENON_FUNCTION("twice(x: f32[n], y: f32[n]) -> f32[?]", twice, ""))
+        """))
