@@ -261,8 +261,8 @@ const char *tenon__py_format(tenon_dtype dtype);
 
 /* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
 PyObject *tenon__py_type_name(PyObject *object);
-/* Clear the pending exception where it says that something is not there or does not work; MemoryError, and what is no
- * Exception at all (KeyboardInterrupt), stays: whoever calls this looks at PyErr_Occurred afterwards. */
+/* Clear the pending exception if it says that something is not there or does not work. MemoryError, RecursionError, and
+ * what is not an Exception at all (KeyboardInterrupt) stay: the caller looks at PyErr_Occurred afterwards. */
 void tenon__py_forgive(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);

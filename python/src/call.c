@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+/* What a RecursionError adds to its message. */
+#define IN_ARGUMENTS " while the arguments of a Tenon function were read"
+
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* DLPack's number for a stream of the device: CUDA's default has a number of its own. */
@@ -51,6 +54,19 @@ static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, 
     return -1;
 }
 
+/* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
+static int borrow(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
+{
+    f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
+    if (Py_EnterRecursiveCall(IN_ARGUMENTS))
+        return -1;
+    int status = tenon_device_on_host(f->device)
+                     ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
+                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
+    Py_LeaveRecursiveCall();
+    return status;
+}
+
 /* What was borrowed is argument `i`. */
 static inline void take_view(tenon__py_frame *f, const tenon_signature *s, int32_t i, tenon_py_borrowed *borrowed)
 {
@@ -77,10 +93,7 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
         borrowed->object = object;
         Py_INCREF(object);
     } else {
-        f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
-        int status = first ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
-                           : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
-        if (status < 0)
+        if (borrow(f, object, borrowed) < 0)
             return not_borrowed(f, param, object);
     }
     f->held = true;
@@ -137,6 +150,19 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
     return 0;
 }
 
+/* Anything but a tensor. Python code may run unless it is a plain number, and call this function again. */
+static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
+        return tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+    if (Py_EnterRecursiveCall(IN_ARGUMENTS))
+        return -1;
+    int status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+    Py_LeaveRecursiveCall();
+    return status;
+}
+
 /* Everything else first: Python code may run there (__index__, __float__), and what it does to an array is done before
  * that is borrowed. */
 static int take_others(tenon__py_frame *f)
@@ -145,8 +171,7 @@ static int take_others(tenon__py_frame *f)
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *param = &s->params[i];
         PyObject *object = f->given[i];
-        if (param->spec || take_nothing(f, i, object) ||
-            tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]) == 0)
+        if (param->spec || take_nothing(f, i, object) || take_value(f, i, object) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
         /* Of two mistakes the first is told. */
@@ -215,7 +240,7 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
 }
 
 /* What matched is what the message is about: the same again, with the names of the types. */
-static int raise_mismatch(tenon__py_frame *f)
+static TENON__PY_APART int raise_mismatch(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     PyObject *names[TENON_MAX_PARAMETERS];
@@ -235,16 +260,24 @@ static int raise_mismatch(tenon__py_frame *f)
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
+/* `out` did not match: the same again, with the name of its type. */
+static TENON__PY_APART int raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view)
+{
+    tenon_error err;
+    PyObject *name = tenon__py_type_name(object);
+    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyErr_Clear();
+    if (tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err))
+        tenon_py_raise(&err);
+    Py_XDECREF(name);
+    return -1;
+}
+
 /* The caller's own tensor as the result. */
 static int take_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    tenon_error err;
-    f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
-    int status = tenon_device_on_host(f->device)
-                     ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
-                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
-    if (status < 0) {
+    if (borrow(f, object, borrowed) < 0) {
         tenon__py_name_argument(f->function, "out", object);
         return -1;
     }
@@ -253,21 +286,28 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     if (tenon__py_check_gradient(f->function, "out", object, &f->flat) < 0)
         return -1;
     const tenon_signature *s = f->function->signature;
-    if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL)) {
-        PyObject *name = tenon__py_type_name(object); /* only now, for the message */
-        f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        PyErr_Clear();
-        if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err))
-            tenon_py_raise(&err);
-        Py_XDECREF(name);
-        return -1;
-    }
+    if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL))
+        return raise_out_mismatch(f, object, &borrowed->view);
     Py_INCREF(object);
     tenon__py_place_result(f, 0, object, borrowed, TENON_VIEW_WRITTEN);
     return 0;
 }
 
-static int prepare_results(tenon__py_frame *f)
+/* A result whose shape cannot be worked out, or that is not where it must be. */
+static TENON__PY_APART int raise_result_error(tenon__py_frame *f, int32_t index)
+{
+    const tenon_signature *s = f->function->signature;
+    tenon_error err;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    if (tenon_signature_result(s, index, &f->bindings, &dtype, &ndim, shape, &err) ||
+        tenon_spec_check(s->results[index].spec, f->results[index].as.view, &f->bindings, &err))
+        tenon_py_raise(&err);
+    return -1;
+}
+
+static TENON__PY_APART int prepare_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     if (f->out && f->wanted_like) {
@@ -282,20 +322,15 @@ static int prepare_results(tenon__py_frame *f)
         const tenon_parameter *result = &s->results[i];
         if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN))
             continue;
-        tenon_error err;
         tenon_dtype dtype;
         int32_t ndim;
         int64_t shape[TENON_MAX_NDIM];
-        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, &err)) {
-            tenon_py_raise(&err);
-            return -1;
-        }
+        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, NULL))
+            return raise_result_error(f, i);
         if (tenon__py_make_result(f, i, dtype, ndim, shape) < 0)
             return -1;
-        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, &err)) {
-            tenon_py_raise(&err);
-            return -1;
-        }
+        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, NULL))
+            return raise_result_error(f, i);
     }
     return 0;
 }
@@ -480,6 +515,28 @@ static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
         PyErr_Restore(type, value, traceback);
 }
 
+/* Point the frame's arrays to the heap. */
+static TENON__PY_APART int take_heap(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    size_t borrows = (size_t)(s->ntensors + s->nresults), params = (size_t)s->nparams, results = (size_t)s->nresults;
+    f->borrowed = PyMem_Malloc(borrows * sizeof *f->borrowed + (params + results) * sizeof *f->args +
+                               (results + params + 2) * sizeof *f->made);
+    if (!f->borrowed)
+        return PyErr_NoMemory(), -1;
+    f->args = (tenon_value *)(void *)(f->borrowed + borrows);
+    f->results = f->args + params;
+    f->made = (PyObject **)(void *)(f->results + results);
+    f->sorted = f->made + results;
+    return 0;
+}
+
+static inline void free_heap(const tenon__py_frame *f)
+{
+    if (f->function->is_large)
+        PyMem_Free(f->borrowed);
+}
+
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     tenon__py_frame f;
@@ -487,18 +544,23 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     const tenon_signature *s = f.function->signature;
     f.out = f.wanted_like = NULL;
     f.given = args;
+    f.borrowed = f.inline_borrowed;
+    f.args = f.inline_args;
+    f.results = f.inline_results;
+    f.made = f.inline_made;
+    f.sorted = f.inline_sorted;
+    if (f.function->is_large && take_heap(&f) < 0)
+        return NULL;
     if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
-        if (tenon__py_distribute(f.function, args, nargs, kwnames, f.sorted) < 0)
+        if (tenon__py_distribute(f.function, args, nargs, kwnames, f.sorted) < 0) {
+            free_heap(&f);
             return NULL;
+        }
         PyObject *out = f.sorted[s->nparams], *like = f.sorted[s->nparams + 1];
         f.given = f.sorted;
         f.out = out == Py_None ? NULL : out;
         f.wanted_like = like == Py_None ? NULL : like;
     }
-    int32_t borrows = s->ntensors + s->nresults;
-    f.borrowed = borrows <= TENON__PY_INLINE_BORROWS ? f.room : PyMem_Malloc((size_t)borrows * sizeof *f.borrowed);
-    if (!f.borrowed)
-        return PyErr_NoMemory();
     f.call = f.function->call;
     f.call.host_private = &f;
     /* Two of four pointers here, two later: side by side the compiler packs them, which takes longer. */
@@ -510,6 +572,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.nborrowed = 0;
     f.like = f.exception = f.kept = NULL;
     f.blocks = NULL;
+    f.error = NULL;
     for (int32_t i = 0; i < s->nresults; i++) {
         f.made[i] = NULL;
         f.results[i].kind = s->results[i].kind;
@@ -529,7 +592,6 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         clear_rest(&f, !result);
     if (f.blocks)
         tenon_blocks_release(f.blocks);
-    if (f.borrowed != f.room)
-        PyMem_Free(f.borrowed);
+    free_heap(&f);
     return result;
 }

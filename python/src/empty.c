@@ -244,12 +244,8 @@ static PyObject *made_or_other(PyObject *made, PyObject *like, tenon_dtype dtype
         tenon_py_unborrow(out);
         Py_DECREF(array);
     }
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
-            return NULL;
-        PyErr_Clear();
-    }
-    return empty_other(like, dtype, ndim, shape, out);
+    tenon__py_forgive();
+    return PyErr_Occurred() ? NULL : empty_other(like, dtype, ndim, shape, out);
 }
 
 /* A new array of a framework; on the device of `like`, one of its own, or NULL. */

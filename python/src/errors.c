@@ -22,7 +22,8 @@ PyObject *tenon__py_type_name(PyObject *object)
 
 void tenon__py_forgive(void)
 {
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+        !PyErr_ExceptionMatches(PyExc_RecursionError))
         PyErr_Clear();
 }
 

@@ -270,6 +270,8 @@ static int fill_function(tenon__py_function *self)
                               .device = tenon_device_of(TENON_CPU, 0)};
     for (int32_t i = 0; i < s->nparams; i++)
         self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
+    self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
+                     s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     for (int32_t i = 0; i < s->nparams + 2; i++) {

@@ -32,6 +32,7 @@ typedef struct tenon__py_function {
     bool has_foreign;  /* a handle of a framework's among the parameters */
     bool takes_out;    /* one result, a tensor */
     bool takes_like;   /* a tensor among the results */
+    bool is_large;     /* its calls take more room than a frame has */
     PyObject *names[]; /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
@@ -78,9 +79,11 @@ int tenon__py_check_gradient(const tenon__py_function *function, const char *arg
 
 /* ------------------------------------------------------------------------------------------------------- the frame */
 
-enum { TENON__PY_INLINE_BORROWS = 6 };
+/* What most calls need at most; larger signatures take their room from the heap. A call may come from inside another
+ * one, so that its frame must leave the stack to a thousand of them. */
+enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 5 };
 
-/* Everything of one call, on the stack; nobody fills it with zeros. */
+/* Everything of one call, on the stack; nothing fills it with zeros. */
 typedef struct tenon__py_frame {
     tenon_call call;
     const tenon__py_function *function;
@@ -97,17 +100,21 @@ typedef struct tenon__py_frame {
     int64_t elements;      /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
     tenon_block *blocks;
-    tenon_py_borrowed *borrowed;
     PyObject *const *given; /* the arguments by parameter; NULL: left out */
     PyObject *out;          /* these two are NULL where they are not given, or None */
     PyObject *wanted_like;
-    PyObject *sorted[TENON_MAX_PARAMETERS + 2]; /* what `given` points to where the caller's order will not do */
-    tenon_value args[TENON_MAX_PARAMETERS];
-    tenon_value results[TENON_MAX_RESULTS];
-    PyObject *made[TENON_MAX_RESULTS];
+    tenon_error *error; /* NULL until the function fails; one of the blocks */
     tenon_bindings bindings;
-    tenon_error error;
-    tenon_py_borrowed room[TENON__PY_INLINE_BORROWS];
+    tenon_py_borrowed *borrowed; /* these point to the arrays below, or into the heap */
+    tenon_value *args;
+    tenon_value *results;
+    PyObject **made;   /* the results as objects */
+    PyObject **sorted; /* what `given` points to if the caller's order is another one; then out and like */
+    tenon_value inline_args[TENON__PY_INLINE_PARAMS];
+    tenon_value inline_results[TENON__PY_INLINE_RESULTS];
+    PyObject *inline_made[TENON__PY_INLINE_RESULTS];
+    PyObject *inline_sorted[TENON__PY_INLINE_PARAMS + 2];
+    tenon_py_borrowed inline_borrowed[TENON__PY_INLINE_BORROWS];
 } tenon__py_frame;
 
 /* Refuse argument `i`, a tensor, if its gradients would end here. 0, or -1 with an exception. */

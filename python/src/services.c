@@ -23,10 +23,21 @@ static void detach(tenon__py_frame *f)
         f->thread = PyEval_SaveThread();
 }
 
+/* Record a failure; the first one stays. Without memory for the message the status is all that is kept. */
+static tenon_status set_failure(tenon__py_frame *f, tenon_status status, const char *message, size_t length)
+{
+    if (!f->error)
+        f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
+    if (f->error)
+        return tenon_call_fail(&f->call, f->error, status, message, length);
+    f->call.flags |= TENON_CALL_FAILED;
+    return TENON_ENOMEM;
+}
+
 /* Keep the pending exception until the function has returned; the first one stays. */
 static void keep_exception(tenon__py_frame *f)
 {
-    tenon_call_fail(&f->call, &f->error, TENON_EFAILED, NULL, 0);
+    set_failure(f, TENON_EFAILED, NULL, 0);
     PyObject *exception = tenon__py_take_exception();
     if (f->exception)
         Py_XDECREF(exception);
@@ -38,7 +49,7 @@ static void keep_exception(tenon__py_frame *f)
 
 static tenon_status host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
-    return tenon_call_fail(call, &frame_of(call)->error, status, message, length);
+    return set_failure(frame_of(call), status, message, length);
 }
 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
@@ -193,14 +204,20 @@ void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status 
         PyErr_SetObject((PyObject *)Py_TYPE(f->exception), f->exception);
         return;
     }
-    tenon_call_failure(&f->call, status, &f->error);
-    status = f->error.status;
+    if (!f->error && (f->call.flags & TENON_CALL_FAILED)) {
+        PyErr_NoMemory();
+        return;
+    }
+    tenon_error unsaid; /* it returned a status, and no reason */
+    tenon_error *error = f->error ? f->error : &unsaid;
+    tenon_call_failure(&f->call, status, error);
+    status = error->status;
     PyObject *exception = status == TENON_ENOMEM   ? PyExc_MemoryError
                           : status == TENON_EDTYPE ? PyExc_TypeError
                           : status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK
                               ? PyExc_RuntimeError
                               : PyExc_ValueError;
-    PyErr_Format(exception, "%s(): %s", name, f->error.message);
+    PyErr_Format(exception, "%s(): %s", name, error->message);
 }
 
 int tenon__py_call_load(const tenon_module *module, void **state)
@@ -211,6 +228,7 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     f.device = tenon_device_of(TENON_CPU, 0);
     f.thread = NULL;
     f.blocks = NULL;
+    f.error = NULL;
     f.looked = 0;
     f.call.size = sizeof f.call;
     f.call.minor = TENON_ABI_MINOR;
