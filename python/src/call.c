@@ -480,7 +480,7 @@ static PyObject *call_in(tenon__py_frame *f)
     tenon_status status = TENON_OK;
     if (!f->fits)
         status = tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
-    else if (!s->plain || f->bindings.dims_bound + 1 != 1u << s->names.ndims)
+    else if (!s->plain || f->bindings.dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1))
         status = tenon_signature_end(s, f->args, &f->bindings, NULL);
     if (status) {
         raise_mismatch(f);

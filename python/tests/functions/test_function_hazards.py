@@ -44,6 +44,21 @@ def test_the_first_mistake_is_told_whatever_is_converted_first():
         echo(array.array("f", [1]), "text")
 
 
+def test_as_many_names_as_there_can_be():
+    """None of 32 names has a value, and none has that of an earlier call."""
+    numpy = pytest.importorskip("numpy")
+    names = iter([letter + digit for letter in "abcd" for digit in "12345678"])
+    tensors = ", ".join(f"x{i}: u8[{', '.join(next(names) for _ in range(8))}]?" for i in range(4))
+    echo = Echo(f"f({tensors})")
+    array_of = lambda i: numpy.zeros([8 * i + k + 1 if k < 3 else 1 for k in range(8)], "u1")  # noqa: E731
+    echo(*[array_of(i) for i in range(4)])
+    assert echo.seen["dims"] == [8 * i + k + 1 if k < 3 else 1 for i in range(4) for k in range(8)]
+    echo()
+    assert echo.seen["dims"] == [-1] * 32
+    echo(x2=array_of(2))
+    assert echo.seen["dims"] == [-1] * 16 + [17, 18, 19, 1, 1, 1, 1, 1] + [-1] * 8
+
+
 # ----------------------------------------------------------------------------------------------------------- gradients
 
 
