@@ -268,8 +268,10 @@ static int fill_function(tenon__py_function *self)
                               .ndims = s->names.ndims,
                               .ntypes = s->names.ntypes,
                               .device = tenon_device_of(TENON_CPU, 0)};
-    for (int32_t i = 0; i < s->nparams; i++)
+    for (int32_t i = 0; i < s->nparams; i++) {
+        self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE;
         self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
+    }
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     self->takes_like = tensors > 0;
@@ -315,7 +317,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->function = function;
     self->signature = signature;
     self->doc = NULL;
-    self->has_foreign = false;
+    self->takes_handle = self->has_foreign = false;
     self->result_type = self->requires_grad = self->current_level = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);

@@ -29,7 +29,8 @@ typedef struct tenon__py_function {
     PyObject *result_type;   /* of named results, or NULL */
     PyObject *requires_grad; /* names, interned: they are asked for with every torch tensor */
     PyObject *current_level;
-    bool has_foreign;  /* a handle of a framework's among the parameters */
+    bool takes_handle; /* a handle among the parameters */
+    bool has_foreign;  /* and it is a framework's */
     bool takes_out;    /* one result, a tensor */
     bool takes_like;   /* a tensor among the results */
     bool is_large;     /* its calls take more room than a frame has */

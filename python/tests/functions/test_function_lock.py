@@ -66,6 +66,20 @@ def test_by_size(kernels):
     assert (kernels.unlocked_never(large), kernels.unlocked_always(small)) == (False, True)
 
 
+def test_a_handle_keeps_the_lock():
+    """Calls on one handle do not overlap, whatever the size of their arrays, unless the function says so."""
+    numpy = pytest.importorskip("numpy")
+    large = numpy.zeros(64 << 20, "u1")
+    for parameters, flags, unlocked in [("x: u8[n], h: handle('H')?", 0, False), ("x: u8[n]", 0, True),
+                                        ("x: u8[n], h: handle('H')?", 1, True)]:
+        echo = Echo(f"f({parameters}) -> handle('H')", flags=flags)
+        handle = echo(large)
+        assert echo.seen["unlocked"] is unlocked, (parameters, flags)
+        if "handle" in parameters:
+            echo(large, handle)
+            assert echo.seen["unlocked"] is unlocked, (parameters, flags)
+
+
 def test_size_counts_all_arrays_and_results():
     numpy = pytest.importorskip("numpy")
     echo = Echo("f(x: u8[_], y: u8[_]?) -> u8[1024, 1024, 64]")
