@@ -3,43 +3,48 @@
 
 #include <string.h>
 
-enum { MOST_FOREIGN = 4 };
-static const tenon_py_foreign *foreign_kinds[MOST_FOREIGN];
-static _Atomic int foreign_count;
+/* Filled from the start, each place once: threads of several interpreters may add at the same time. */
+enum { MOST_FOREIGN = 8 };
+static _Atomic(const tenon_py_foreign *) foreign_kinds[MOST_FOREIGN];
 
 int tenon_py_add_foreign(const tenon_py_foreign *foreign)
 {
-    int count = atomic_load(&foreign_count);
-    if (tenon__py_foreign(foreign->type))
-        return 0;
-    if (count == MOST_FOREIGN) {
-        PyErr_SetString(PyExc_RuntimeError, "tenon: too many kinds of foreign handles");
+    if (!foreign || !foreign->type || !foreign->extension || !foreign->take || !foreign->give || !foreign->release) {
+        PyErr_SetString(PyExc_ValueError, "tenon_py_add_foreign(): argument 'foreign': a field is NULL");
         return -1;
     }
-    foreign_kinds[count] = foreign;
-    atomic_store_explicit(&foreign_count, count + 1, memory_order_release);
-    return 0;
+    for (int i = 0; i < MOST_FOREIGN; i++) {
+        const tenon_py_foreign *there = NULL;
+        if (atomic_compare_exchange_strong(&foreign_kinds[i], &there, foreign) ||
+            strcmp(there->type, foreign->type) == 0)
+            return 0;
+    }
+    PyErr_Format(PyExc_RuntimeError, "tenon_py_add_foreign(): '%s' is one too many; there is room for %d types",
+                 foreign->type, (int)MOST_FOREIGN);
+    return -1;
+}
+
+/* The entry at a place; NULL: there are no more. */
+static const tenon_py_foreign *foreign_at(int i)
+{
+    return i < MOST_FOREIGN ? atomic_load_explicit(&foreign_kinds[i], memory_order_acquire) : NULL;
 }
 
 const tenon_py_foreign *tenon__py_foreign(const char *type)
 {
-    int count = atomic_load_explicit(&foreign_count, memory_order_acquire);
-    for (int i = 0; type && i < count; i++) {
-        if (strcmp(foreign_kinds[i]->type, type) == 0)
-            return foreign_kinds[i];
+    const tenon_py_foreign *foreign = NULL;
+    for (int i = 0; type && (foreign = foreign_at(i)) && strcmp(foreign->type, type) != 0; i++) {
     }
-    return NULL;
+    return foreign;
 }
 
 const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version)
 {
     (void)call;
-    int count = atomic_load_explicit(&foreign_count, memory_order_acquire);
-    for (int i = 0; name && version == 1 && i < count; i++) {
-        if (strcmp(foreign_kinds[i]->extension, name) == 0)
-            return foreign_kinds[i]->services;
+    const tenon_py_foreign *foreign = NULL;
+    for (int i = 0; name && version == 1 && (foreign = foreign_at(i)) && strcmp(foreign->extension, name) != 0; i++) {
     }
-    return NULL;
+    return foreign ? foreign->services : NULL;
 }
 
 void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)

@@ -184,7 +184,10 @@ typedef struct tenon_py_foreign {
     void (*release)(void *handle);
 } tenon_py_foreign;
 
-/* Make it known, before libraries that use it are loaded. 0, or -1 with an exception. */
+/* Make it known, before libraries that use it are loaded. Of two entries for one type the first stays.
+ *
+ * Threads:   attached to any interpreter; several may add at the same time.
+ * Returns:   0, or -1 with an exception: ValueError (a field is NULL), RuntimeError (more than eight types). */
 int tenon_py_add_foreign(const tenon_py_foreign *foreign);
 
 /* --------------------------------------------------------------------------------------------------------- errors */

@@ -1,0 +1,25 @@
+"""tenon_py_add_foreign: several kinds of handles that are a framework's own objects."""
+import pytest
+
+tenon_foreign = pytest.importorskip("tenon_foreign", reason="this build has no such extension")
+
+
+def test_two_kinds():
+    """Both are known whoever adds them, and what a call took is given back once, whatever fails."""
+    library = tenon_foreign.load()
+    assert library.both(3, 4) == 304 and tenon_foreign.held() == (0, 0)
+    with pytest.raises(ValueError, match=r"both\(\): argument 'b': it is not positive"):
+        library.both(3, -1)
+    with pytest.raises(ValueError, match=r"both\(\): argument 'a': it is not positive"):
+        library.both(-1, -1)
+    with pytest.raises(TypeError):
+        library.both(3, "text")
+    assert tenon_foreign.held() == (0, 0)
+
+
+def test_what_cannot_be_added():
+    with pytest.raises(ValueError, match=r"tenon_py_add_foreign\(\): argument 'foreign': a field is NULL"):
+        tenon_foreign.add_nothing()
+    with pytest.raises(RuntimeError, match=r"is one too many; there is room for 8 types"):
+        tenon_foreign.fill()
+    assert tenon_foreign.load().both(1, 2) == 102
