@@ -122,10 +122,11 @@ static tenon_status check_int(const tenon_parameter *param, const tenon_value *a
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }
 
-static tenon_status bind_and_check(const tenon_signature *s, const tenon_value *args, const char *const *objects,
-                                   tenon_bindings *b, tenon_error *err)
+/* The first `count` arguments. */
+static tenon_status bind_and_check(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                   const char *const *objects, tenon_bindings *b, tenon_error *err)
 {
-    for (int32_t i = 0; i < s->nparams; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const tenon_parameter *param = &s->params[i];
         b->argument = param->name;
         if (param->spec) {
@@ -136,7 +137,7 @@ static tenon_status bind_and_check(const tenon_signature *s, const tenon_value *
             b->dims_from[param->dim] = param->name;
         }
     }
-    for (int32_t i = 0; i < s->nparams; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const tenon_parameter *param = &s->params[i];
         tenon_status status = TENON_OK;
         b->argument = param->name;
@@ -145,6 +146,8 @@ static tenon_status bind_and_check(const tenon_signature *s, const tenon_value *
             status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
             status = check_int(param, &args[i], b, err);
+        if (status == TENON_EINVAL && count < s->nparams) /* a later argument would bind the name */
+            status = TENON_OK;
         if (status)
             return status;
     }
@@ -214,11 +217,22 @@ tenon_status tenon_signature_match(const tenon_signature *signature, const tenon
     tenon_signature_begin(signature, bindings);
     if (!all_fit(signature, args, bindings)) {
         tenon_signature_begin(signature, bindings);
-        tenon_status status = bind_and_check(signature, args, objects, bindings, err);
+        tenon_status status = bind_and_check(signature, signature->nparams, args, objects, bindings, err);
         if (status)
             return status;
     }
     return tenon_signature_end(signature, args, bindings, err);
+}
+
+tenon_status tenon_signature_match_before(const tenon_signature *signature, int32_t count, const tenon_value *args,
+                                          const char *const *objects, tenon_bindings *bindings, tenon_error *err)
+{
+    if (!signature || !bindings || (!args && count > 0) || count < 0 || count > signature->nparams)
+        return tenon_error_set(err, TENON_EINVAL,
+                               "tenon_signature_match_before(): an argument is NULL, or there are no %d parameters",
+                               (int)count);
+    tenon_signature_begin(signature, bindings);
+    return bind_and_check(signature, count, args, objects, bindings, err);
 }
 
 tenon_status tenon_signature_end(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,

@@ -2,6 +2,8 @@
  * are in test_signature_result.c. */
 #include "signature_call.h"
 
+#include <stdlib.h>
+
 static char memory[4096] __attribute__((aligned(4096)));
 static roomy_view rooms[4];
 
@@ -218,6 +220,36 @@ static void test_the_first_mistake_is_told(void **state)
            "f(): argument 'z': expected f64[n], got f32[2] (list)\n  dtype is f32, not f64");
     misfit("f(x: f32[n], y: f32[n], z: f32[n])", ARGS(x, y, y), TENON_ESHAPE,
            "f(): argument 'y': dimension 0 is 3, but n = 2 from argument 'x'");
+}
+
+/* Only the first `count` arguments are there; the rest of the array may not be read. */
+static tenon_status before(const char *text, int32_t count, const tenon_value *args, tenon_error *error)
+{
+    call c = {.signature = compiled(text)};
+    tenon_value *some = malloc((size_t)count * sizeof *some + 1);
+    memcpy(some, args, (size_t)count * sizeof *some);
+    tenon_status status = tenon_signature_match_before(c.signature, count, some, object_words, &c.bindings, error);
+    free(some);
+    done(&c);
+    return status;
+}
+
+static void test_the_first_arguments_alone(void **state)
+{
+    (void)state;
+    const char *text = "f(x: f32[n + 1], y: f32[k], z: f32[n, k], i: int)";
+    OK(before(text, 0, ARGS(NONE), &err));
+    OK(before(text, 1, ARGS(F32(0, 4)), &err)); /* z would bind n */
+    OK(before(text, 2, ARGS(F32(0, 4), F32(1, 2)), &err));
+    FAILS_SAYING(TENON_ESHAPE, "f(): argument 'x': dimension 0 is 4, but n + 1 = 2 (n = 1 from argument 'z')",
+                 before(text, 3, ARGS(F32(0, 4), F32(1, 2), F32(2, 1, 2)), &err));
+    assert_int_equal(before(text, 3, ARGS(F32(0, 4), F32(1, 2), F32(2, 1, 2)), NULL), TENON_ESHAPE);
+    FAILS_SAYING(TENON_EDTYPE, "f(): argument 'y': expected f64[n], got f32[2] (torch.Tensor)\n  dtype is f32, not f64",
+                 before("f(x: f32[n], y: f64[n], i: int)", 2, ARGS(F32(0, 2), F32(1, 2)), &err));
+    call c = {.signature = compiled(text)};
+    assert_int_equal(tenon_signature_match_before(c.signature, 5, ARGS(NONE), NULL, &c.bindings, &err), TENON_EINVAL);
+    assert_int_equal(tenon_signature_match_before(c.signature, 1, NULL, NULL, &c.bindings, &err), TENON_EINVAL);
+    done(&c);
 }
 
 static void test_without_words_for_objects(void **state)
@@ -507,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_the_first_mistake_is_told),
+        cmocka_unit_test(test_the_first_arguments_alone),
         cmocka_unit_test(test_without_words_for_objects),
         cmocka_unit_test(test_written_twice),
         cmocka_unit_test(test_alias_and_inplace),

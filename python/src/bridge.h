@@ -264,6 +264,8 @@ PyObject *tenon__py_type_name(PyObject *object);
 /* Clear the pending exception if it says that something is not there or does not work. MemoryError, RecursionError, and
  * what is not an Exception at all (KeyboardInterrupt) stay: the caller looks at PyErr_Occurred afterwards. */
 void tenon__py_forgive(void);
+/* Whether there is an exception that tenon__py_forgive would clear. */
+bool tenon__py_is_mistake(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* The pending exception, taken, as an object: a new reference. */

@@ -1,8 +1,6 @@
 /* One call: borrow the arguments, match them, make the results, run the function, and give back. */
 #include "host.h"
 
-#include <stdio.h>
-
 /* What a RecursionError adds to its message. */
 #define IN_ARGUMENTS " while the arguments of a Tenon function were read"
 
@@ -33,29 +31,8 @@ static int meet_device(tenon__py_frame *f, const tenon_parameter *param, const t
                                     "it is on %s, and an earlier argument on %s; move one of them", here, there);
 }
 
-/* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
-static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
-{
-    if (tenon__py_framework_is_deleted_jax(object))
-        return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                        "this JAX array was deleted or given away (donated)");
-    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        if (!tenon__py_is_arraylike(object)) {
-            Py_XDECREF(type);
-            Py_XDECREF(value);
-            Py_XDECREF(traceback);
-            return tenon__py_wrong_type(f->function, param, object);
-        }
-        PyErr_Restore(type, value, traceback);
-    }
-    tenon__py_name_argument(f->function, param->name, object);
-    return -1;
-}
-
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
 {
     f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
     if (Py_EnterRecursiveCall(IN_ARGUMENTS))
@@ -93,8 +70,8 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
         borrowed->object = object;
         Py_INCREF(object);
     } else {
-        if (borrow(f, object, borrowed) < 0)
-            return not_borrowed(f, param, object);
+        if (borrow_on_stream(f, object, borrowed) < 0)
+            return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
     take_view(f, f->function->signature, i, borrowed);
@@ -140,11 +117,11 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
             borrowed->object = NULL; /* nothing to hold: the caller does */
             take_view(f, s, i, borrowed);
             if (Py_TYPE(object) != tenon__py_ndarray && tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
-                return -1;
+                return tenon__py_first_mistake(f, i);
             if (!f->like)
                 f->like = object;
         } else if (!take_nothing(f, i, object) && take_tensor(f, i, object, peeked) < 0) {
-            return -1;
+            return tenon__py_first_mistake(f, i);
         }
     }
     return 0;
@@ -174,16 +151,14 @@ static int take_others(tenon__py_frame *f)
         if (param->spec || take_nothing(f, i, object) || take_value(f, i, object) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
-        /* Of two mistakes the first is told. */
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        if (take_tensors(f, i) < 0) {
-            Py_XDECREF(type);
-            Py_XDECREF(value);
-            Py_XDECREF(traceback);
-        } else {
-            PyErr_Restore(type, value, traceback);
+        if (!tenon__py_is_mistake())
+            return -1;
+        PyObject *error = tenon__py_take_exception();
+        if (take_tensors(f, i) == 0) {
+            PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+            tenon__py_first_mistake(f, i);
         }
+        Py_DECREF(error);
         return -1;
     }
     return 0;
@@ -197,87 +172,13 @@ static int take_arguments(tenon__py_frame *f)
     return take_tensors(f, s->nparams);
 }
 
-/* What a user of that framework writes to get the dtype that is wanted; "" where nothing is sure. */
-static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
-{
-    char name[64];
-    buffer[0] = '\0';
-    int framework = tenon__py_framework(object);
-    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1 ||
-        param->spec->dtypes.items[0].lanes != 1)
-        return;
-    tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
-    if (framework == TENON__PY_IN_TORCH)
-        snprintf(buffer, size, "; try %s.to(torch.%s)", param->name, name);
-    else if (framework == TENON__PY_IN_NUMPY || framework == TENON__PY_IN_JAX || framework == TENON__PY_IN_CUPY)
-        snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
-}
-
-/* Raise what a match said of the parameter that it stopped at, with a word of advice. */
-static void raise_for(tenon__py_frame *f, const tenon_error *err)
-{
-    const tenon_signature *s = f->function->signature;
-    int32_t i = 0;
-    while (i < s->nparams && s->params[i].name != f->bindings.argument)
-        i++;
-    PyObject *object = i < s->nparams ? f->given[i] : NULL;
-    char advice[160] = "";
-    if (object && err->status == TENON_EDTYPE)
-        dtype_advice(&s->params[i], object, advice, sizeof advice);
-    int framework = object ? tenon__py_framework(object) : TENON__PY_IN_NONE;
-    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
-                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
-                                                               : NULL;
-    if (err->status == TENON_EREADONLY && whose) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: pass a copy",
-                     s->name, s->params[i].name, whose);
-        return;
-    }
-    tenon_error with_advice;
-    tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
-    tenon_py_raise(&with_advice);
-}
-
-/* What matched is what the message is about: the same again, with the names of the types. */
-static TENON__PY_APART int raise_mismatch(tenon__py_frame *f)
-{
-    const tenon_signature *s = f->function->signature;
-    PyObject *names[TENON_MAX_PARAMETERS];
-    const char *objects[TENON_MAX_PARAMETERS];
-    for (int32_t i = 0; i < s->nparams; i++) {
-        names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
-        objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
-        PyErr_Clear();
-    }
-    tenon_error err;
-    if (tenon_signature_match(s, f->args, objects, &f->bindings, &err))
-        raise_for(f, &err);
-    for (int32_t i = 0; i < s->nparams; i++)
-        Py_XDECREF(names[i]);
-    return -1;
-}
-
 /* -------------------------------------------------------------------------------------------------------- results */
-
-/* `out` did not match: the same again, with the name of its type. */
-static TENON__PY_APART int raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view)
-{
-    tenon_error err;
-    PyObject *name = tenon__py_type_name(object);
-    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    PyErr_Clear();
-    if (tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err))
-        tenon_py_raise(&err);
-    Py_XDECREF(name);
-    return -1;
-}
 
 /* The caller's own tensor as the result. */
 static int take_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    if (borrow(f, object, borrowed) < 0) {
+    if (borrow_on_stream(f, object, borrowed) < 0) {
         tenon__py_name_argument(f->function, "out", object);
         return -1;
     }
@@ -287,24 +188,10 @@ static int take_out(tenon__py_frame *f, PyObject *object)
         return -1;
     const tenon_signature *s = f->function->signature;
     if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL))
-        return raise_out_mismatch(f, object, &borrowed->view);
+        return tenon__py_raise_out_mismatch(f, object, &borrowed->view);
     Py_INCREF(object);
     tenon__py_place_result(f, 0, object, borrowed, TENON_VIEW_WRITTEN);
     return 0;
-}
-
-/* A result whose shape cannot be worked out, or that is not where it must be. */
-static TENON__PY_APART int raise_result_error(tenon__py_frame *f, int32_t index)
-{
-    const tenon_signature *s = f->function->signature;
-    tenon_error err;
-    tenon_dtype dtype;
-    int32_t ndim;
-    int64_t shape[TENON_MAX_NDIM];
-    if (tenon_signature_result(s, index, &f->bindings, &dtype, &ndim, shape, &err) ||
-        tenon_spec_check(s->results[index].spec, f->results[index].as.view, &f->bindings, &err))
-        tenon_py_raise(&err);
-    return -1;
 }
 
 static TENON__PY_APART int prepare_results(tenon__py_frame *f)
@@ -326,11 +213,11 @@ static TENON__PY_APART int prepare_results(tenon__py_frame *f)
         int32_t ndim;
         int64_t shape[TENON_MAX_NDIM];
         if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, NULL))
-            return raise_result_error(f, i);
+            return tenon__py_raise_result_error(f, i);
         if (tenon__py_make_result(f, i, dtype, ndim, shape) < 0)
             return -1;
         if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, NULL))
-            return raise_result_error(f, i);
+            return tenon__py_raise_result_error(f, i);
     }
     return 0;
 }
@@ -419,7 +306,8 @@ static bool lets_go(const tenon__py_frame *f)
         return flags & TENON_RELEASE_LOCK;
     int64_t bytes = 0;
     /* Calls on one handle must not begin to overlap at some size of the other arguments. */
-    if (f->elements < MANY_BYTES / 1024 || f->function->takes_handle) /* as nearly always; what follows need not be quick */
+    if (f->elements < MANY_BYTES / 1024 ||
+        f->function->takes_handle) /* as nearly always; what follows need not be quick */
         return false;
     for (int32_t i = 0; i < f->nborrowed; i++) {
         int64_t more = tenon_view_nbytes(&f->borrowed[i].view);
@@ -484,7 +372,7 @@ static PyObject *call_in(tenon__py_frame *f)
     else if (!s->plain || f->bindings.dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1))
         status = tenon_signature_end(s, f->args, &f->bindings, NULL);
     if (status) {
-        raise_mismatch(f);
+        tenon__py_raise_mismatch(f, s->nparams);
         return NULL;
     }
     f->call.results = f->results;

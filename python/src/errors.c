@@ -20,10 +20,15 @@ PyObject *tenon__py_type_name(PyObject *object)
     return result;
 }
 
+bool tenon__py_is_mistake(void)
+{
+    return PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+           !PyErr_ExceptionMatches(PyExc_RecursionError);
+}
+
 void tenon__py_forgive(void)
 {
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
-        !PyErr_ExceptionMatches(PyExc_RecursionError))
+    if (tenon__py_is_mistake())
         PyErr_Clear();
 }
 

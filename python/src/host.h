@@ -128,6 +128,20 @@ static inline int tenon__py_check_argument_gradient(tenon__py_frame *f, int32_t 
     return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
 }
 
+/* Report what is wrong with a call's arguments. Each raises an exception and returns -1. */
+
+/* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array
+ * the signature says more than a list of protocols. */
+int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object);
+/* The first `count` arguments do not match: the same match again, with the names of their types. */
+int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count);
+/* Argument `index` is wrong, as the pending exception says. If an earlier one does not match, that is raised instead. */
+int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
+/* `out` did not match. */
+int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view);
+/* A result's shape cannot be worked out, or its memory is not where it must be. */
+int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index);
+
 /* Look at the tensor arguments again: 0 if all are as they were borrowed, else -1 with an exception. */
 int tenon__py_check_unchanged(tenon__py_frame *f);
 

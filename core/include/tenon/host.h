@@ -101,6 +101,14 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_match(const tenon_signatu
                                                              const char *const *objects, tenon_bindings *bindings,
                                                              tenon_error *err);
 
+/* Match the first `count` arguments only: for a host that found argument `count` wrong, and reports the first mistake.
+ * The other arguments are not looked at, and what only they would bind is not a mistake.
+ *
+ * Errors: those of tenon_spec_check but TENON_EINVAL. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_match_before(const tenon_signature *signature, int32_t count,
+                                                                    const tenon_value *args, const char *const *objects,
+                                                                    tenon_bindings *bindings, tenon_error *err);
+
 /* The same in pieces, for a host that counts nanoseconds: begin, ask of each tensor as soon as it is there whether it
  * plainly fits, end. Where one does not (which says nothing about it), or where a parameter is not simple
  * (quick[i].ndim is -1) or an int binds a dimension, tenon_signature_match decides, on all of them. */

@@ -42,6 +42,29 @@ def test_the_first_mistake_is_told_whatever_is_converted_first():
         echo("text", "text")
     with pytest.raises(TypeError, match="argument 'k'"):
         echo(array.array("f", [1]), "text")
+    with pytest.raises(TypeError, match="argument 'x': expected f32"):
+        echo(array.array("d", [1]), "text")
+    with pytest.raises(TypeError, match="argument 'x': expected f32"):
+        Echo("f(x: f32[n], y: f32[n])")(array.array("d", [1]), object())
+    with pytest.raises(ValueError, match="argument 'y': dimension 0 is 2, but n = 1 from argument 'x'"):
+        Echo("f(x: f32[n], y: f32[n], k: int)")(array.array("f", [1]), array.array("f", [1, 2]), 1.5)
+    with pytest.raises(ValueError, match="argument 'x': dimension 0 is 2, but n = 1 from argument 'n'"):
+        Echo("f(n: int, x: f32[n], k: int)")(1, array.array("f", [1, 2]), "text")
+
+
+def test_what_a_later_argument_would_bind_is_not_a_mistake():
+    with pytest.raises(TypeError, match="argument 'k'"):
+        Echo("f(x: f32[n + 1], k: int, y: f32[n])")(array.array("f", [1]), "text", array.array("f", []))
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_an_interrupt_is_not_a_mistake(interrupt):
+    class Evil:
+        def __index__(self):
+            raise interrupt
+
+    with pytest.raises(interrupt):
+        Echo("f(x: f32[n], k: int)")(array.array("d", [1]), Evil())
 
 
 def test_as_many_names_as_there_can_be():

@@ -1,0 +1,126 @@
+/* What is wrong with the arguments of a call: the first mistake in their order, with the names that its user knows. */
+#include "host.h"
+
+#include <stdio.h>
+
+/* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
+int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
+{
+    if (tenon__py_framework_is_deleted_jax(object))
+        return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
+                                        "this JAX array was deleted or given away (donated)");
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        if (!tenon__py_is_arraylike(object)) {
+            Py_XDECREF(type);
+            Py_XDECREF(value);
+            Py_XDECREF(traceback);
+            return tenon__py_wrong_type(f->function, param, object);
+        }
+        PyErr_Restore(type, value, traceback);
+    }
+    tenon__py_name_argument(f->function, param->name, object);
+    return -1;
+}
+
+/* What a user of that framework writes to get the dtype that is wanted; "" where nothing is sure. */
+static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
+{
+    char name[64];
+    buffer[0] = '\0';
+    int framework = tenon__py_framework(object);
+    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1 ||
+        param->spec->dtypes.items[0].lanes != 1)
+        return;
+    tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
+    if (framework == TENON__PY_IN_TORCH)
+        snprintf(buffer, size, "; try %s.to(torch.%s)", param->name, name);
+    else if (framework == TENON__PY_IN_NUMPY || framework == TENON__PY_IN_JAX || framework == TENON__PY_IN_CUPY)
+        snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
+}
+
+/* Raise what a match said of the parameter that it stopped at, with a word of advice. */
+static void raise_for(tenon__py_frame *f, const tenon_error *err)
+{
+    const tenon_signature *s = f->function->signature;
+    int32_t i = 0;
+    while (i < s->nparams && s->params[i].name != f->bindings.argument)
+        i++;
+    PyObject *object = i < s->nparams ? f->given[i] : NULL;
+    char advice[160] = "";
+    if (object && err->status == TENON_EDTYPE)
+        dtype_advice(&s->params[i], object, advice, sizeof advice);
+    int framework = object ? tenon__py_framework(object) : TENON__PY_IN_NONE;
+    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
+                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
+                                                               : NULL;
+    if (err->status == TENON_EREADONLY && whose) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: pass a copy",
+                     s->name, s->params[i].name, whose);
+        return;
+    }
+    tenon_error with_advice;
+    tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
+    tenon_py_raise(&with_advice);
+}
+
+int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count)
+{
+    const tenon_signature *s = f->function->signature;
+    PyObject *names[TENON_MAX_PARAMETERS];
+    const char *objects[TENON_MAX_PARAMETERS];
+    for (int32_t i = 0; i < s->nparams; i++) {
+        names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
+        objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
+        PyErr_Clear();
+    }
+    tenon_error err;
+    tenon_status status = count == s->nparams
+                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
+                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
+    if (status)
+        raise_for(f, &err);
+    for (int32_t i = 0; i < s->nparams; i++)
+        Py_XDECREF(names[i]);
+    return -1;
+}
+
+int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
+{
+    if (!tenon__py_is_mistake())
+        return -1;
+    PyObject *error = tenon__py_take_exception();
+    if (tenon_signature_match_before(f->function->signature, index, f->args, NULL, &f->bindings, NULL))
+        tenon__py_raise_mismatch(f, index);
+    else
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return -1;
+}
+
+int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view)
+{
+    tenon_error err;
+    PyObject *name = tenon__py_type_name(object);
+    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyErr_Clear();
+    if (tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err))
+        tenon_py_raise(&err);
+    Py_XDECREF(name);
+    return -1;
+}
+
+int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index)
+{
+    const tenon_signature *s = f->function->signature;
+    tenon_error err;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    if (tenon_signature_result(s, index, &f->bindings, &dtype, &ndim, shape, &err) ||
+        tenon_spec_check(s->results[index].spec, f->results[index].as.view, &f->bindings, &err))
+        tenon_py_raise(&err);
+    return -1;
+}
