@@ -278,11 +278,11 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
 {
     bool disturbed = false;
     for (size_t i = 0; i < count; i++) {
-        disturbed |= objects[i] && !tenon__py_is_plain_type(Py_TYPE(objects[i]));
         if (tenon_py_borrow(objects[i], flags[i], &out[i]) < 0) {
             tenon_py_unborrow_many(i, out);
             return -1;
         }
+        disturbed |= !(out[i].way & (TENON__PY_NUMPY | TENON__PY_TABLE)); /* these run C code only */
     }
     for (size_t i = 0; disturbed && i < count; i++) {
         if (tenon__py_is_unchanged(objects[i], &out[i]))
