@@ -127,7 +127,7 @@ static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t str
     } else if (kind->ways & TENON__PY_REFUSED) {
         result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
     } else {
-        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, out)
+        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, stream, out)
                                              : try_ways(object, kind, stream, why_no_buffer, out);
         if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
             out->view.flags |= TENON_READ_ONLY;

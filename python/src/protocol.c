@@ -243,21 +243,6 @@ static int device_of(PyObject *object, tenon_device *out)
     return 1;
 }
 
-/* What to pass for `stream`: a new reference; NULL without an exception: nothing. Without a wish of the caller's the
- * default stream is named, never left to the producer's reading of None. */
-static PyObject *stream_argument(tenon_device device, intptr_t stream)
-{
-    bool cuda = device.device_type == TENON_CUDA || device.device_type == TENON_CUDA_MANAGED;
-    bool rocm = device.device_type == TENON_ROCM;
-    if (stream != TENON__PY_NO_STREAM && !tenon_device_on_host(device))
-        return PyLong_FromSsize_t(stream);
-    if (cuda)
-        return PyLong_FromLong(1);
-    if (rocm)
-        return PyLong_FromLong(0);
-    return NULL;
-}
-
 /* After one of the producer's methods raised. Returns -1. */
 static int not_given(PyObject *object, bool is_torch)
 {
@@ -272,7 +257,9 @@ static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t st
     tenon_device device = tenon_device_of(kind->device_type, 0);
     if (kind->device_type == TENON_CPU && device_of(object, &device) < 0)
         return is_torch ? not_given(object, true) : -1;
-    PyObject *argument = stream_argument(device, stream);
+    /* The default stream is named, never left to the producer's reading of None. */
+    intptr_t number = tenon__py_stream_number(device, stream);
+    PyObject *argument = number == TENON__PY_NO_STREAM ? NULL : PyLong_FromSsize_t(number);
     if (!argument && PyErr_Occurred())
         return -1;
     PyObject *capsule = call(object, argument);
@@ -301,4 +288,24 @@ int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr
     int result = alias ? ask_capsule(alias, kind, stream, out) : -1;
     Py_XDECREF(alias); /* what came out of it holds the memory */
     return result;
+}
+
+int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    if (!kind)
+        return -1;
+    if (!(kind->ways & TENON__PY_DLPACK))
+        return 1;
+    bool is_torch = kind->ways & TENON__PY_TORCH;
+    PyObject *alias = is_torch ? tenon__py_torch_alias(object) : NULL;
+    if (is_torch && !alias)
+        return -1;
+    PyObject *capsule = call(alias ? alias : object, stream);
+    Py_XDECREF(alias);
+    if (!capsule)
+        return not_given(object, is_torch);
+    Py_DECREF(capsule);
+    return 0;
 }
