@@ -88,6 +88,7 @@ enum {
     TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
     TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
     TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
+    TENON__PY_CAPSULE = 1 << 11,   /* a DLPack capsule by itself: no other way */
 };
 
 /* Whose array it is: who makes another one like it. */
@@ -143,6 +144,8 @@ extern _Atomic(PyTypeObject *) tenon__py_jax_array;
 int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
 /* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
 int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* Of a capsule by itself: it is used up, unless the flags refuse it. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
 /* What the object's __dlpack_device__ says, TENON_CPU where it has none; -1 with an exception. */
 int tenon__py_device_type(PyObject *object);
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
@@ -151,6 +154,9 @@ int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed
 /* The view of a plain array of one of the commonest types, in C order on the CPU, while the caller holds the object:
  * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
 bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
+
+/* Refuse what the flags of a borrow do not allow: 0, or -1 with an exception. */
+int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
 
 /* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
 int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
@@ -177,7 +183,9 @@ int tenon__py_table_is_on(const tenon_dl_exchange *table, tenon_device device, i
 const tenon__py_holder *tenon__py_producer(const tenon_tensor *tensor);
 /* Make the stream wait for the work that fills the tensor's memory. 0, or -1 with an exception. */
 int tenon__py_order(tenon_tensor *tensor, intptr_t stream);
-/* The same for the argument `stream` of __dlpack__, which is checked; NULL stands for None. */
+/* Make the stream wait for the device's default stream, where memory without a producer is ready. */
+int tenon__py_order_default(tenon_device device, intptr_t stream);
+/* tenon__py_order for the argument `stream` of __dlpack__, which is checked; NULL stands for None. */
 int tenon__py_order_argument(tenon_tensor *tensor, PyObject *stream);
 /* Make one CUDA stream wait for another, or for TENON__PY_HOST the CPU. Does nothing if no code in the process has loaded
  * CUDA's driver. 0, or -1 with an exception. */

@@ -1,4 +1,4 @@
-/* __dlpack__: a method that answers with a capsule. */
+/* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
 #include "bridge.h"
 
 #include <string.h>
@@ -36,8 +36,8 @@ static void mark_used(PyObject *capsule, const char *name)
 /* What came of an attempt to consume a capsule. */
 enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
 
-/* Take what is in the capsule: validated first, so that a struct we cannot use stays the producer's. */
-static int take(PyObject *capsule, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
+/* Take what is in the capsule, or only look at it: validated first, so that a struct we cannot use stays the producer's. */
+static int take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
 {
     bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
     if (!versioned && !PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY))
@@ -59,29 +59,32 @@ static int take(PyObject *capsule, tenon_py_borrowed *out, tenon_dl_version *ver
         tenon__py_free_dims(out);
         return INVALID;
     }
-    mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
+    if (!only_look)
+        mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
     out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
     out->held.managed = managed;
     return TAKEN;
 }
 
-static int consume(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
+static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py_borrowed *out)
 {
     tenon_error err;
     tenon_dl_version version;
     begin_consuming();
-    int outcome = take(capsule, out, &version, &err);
+    int outcome = take(capsule, only_look, out, &version, &err);
     end_consuming();
     switch (outcome) {
     case TAKEN:
         return 0;
     case USED_BEFORE:
         return tenon__py_complain(PyExc_BufferError, object,
-                                  "its capsule was consumed before; each is good for one use");
+                                  "the DLPack capsule was consumed before; a capsule can be used once");
     case NO_CAPSULE:
-        return tenon__py_complain(PyExc_TypeError, object, "its __dlpack__ gave something that is no DLPack capsule");
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  object == capsule ? "this is not a DLPack capsule; expected an array"
+                                                    : "its __dlpack__ gave something that is not a DLPack capsule");
     case WRONG_MAJOR:
-        return tenon__py_complain(PyExc_BufferError, object, "its capsule is of DLPack %u.%u, and 1 was asked for",
+        return tenon__py_complain(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                   (unsigned)version.major, (unsigned)version.minor);
     case INVALID:
         tenon__py_raise_for(object, &err);
@@ -266,12 +269,24 @@ static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t st
     Py_XDECREF(argument);
     if (!capsule)
         return not_given(object, is_torch);
-    int result = consume(object, capsule, out);
+    int result = consume(object, capsule, false, out);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
     return result;
+}
+
+/* The flags are checked, and the stream is ordered, before it is taken: a capsule that is refused stays good. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    if (consume(capsule, capsule, true, out) < 0)
+        return -1;
+    int refused = tenon__py_check_flags(capsule, flags, &out->view);
+    if (!refused)
+        refused = tenon__py_order_default(out->view.device, stream);
+    tenon__py_free_dims(out);
+    return refused ? -1 : consume(capsule, capsule, false, out);
 }
 
 int tenon__py_device_type(PyObject *object)

@@ -84,6 +84,12 @@ static int order_after(tenon_device device, const void *earlier, intptr_t stream
     return -1;
 }
 
+int tenon__py_order_default(tenon_device device, intptr_t stream)
+{
+    stream = tenon__py_stream_number(device, stream);
+    return stream == -1 || stream == TENON__PY_NO_STREAM ? 0 : order_after(device, NULL, stream);
+}
+
 /* The same for what the tensor's producer works on: it is asked as if `stream` were to read its own object. */
 static int order_after_producer(const tenon_py_borrowed *borrowed, tenon_device device, intptr_t stream)
 {

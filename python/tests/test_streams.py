@@ -462,6 +462,29 @@ def test_a_producer_without_dlpack(driver):
     )
 
 
+def test_a_capsule_by_itself(driver):
+    """No one can be asked: it is ready on the default stream."""
+    run(
+        driver,
+        """
+        tensor = probe.export(probe.new("f32", (4,), None, 0, 0, 2))
+        probe.borrow(tensor.__dlpack__(), probe.ANY_DEVICE)
+        probe.borrow(tensor.__dlpack__(), probe.ANY_DEVICE, 1)
+        assert words() == ""
+        probe.borrow(tensor.__dlpack__(), probe.ANY_DEVICE, 0x7000)
+        assert words() == ordered(1, 0x7000)
+        again = probe.through(tensor.__dlpack__(), probe.TENSOR)
+        again.__dlpack__(stream=0x7000)
+        assert words() == ordered(1, 0x7000)
+        fail(2)
+        capsule = tensor.__dlpack__()
+        with raises(RuntimeError, "CUDA did not order"):
+            probe.borrow(capsule, probe.ANY_DEVICE, 0x7000)
+        probe.borrow(capsule, probe.ANY_DEVICE)
+        """,
+    )
+
+
 def test_tensorflow_takes_no_stream(driver):
     run(
         driver,
