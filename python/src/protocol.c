@@ -100,26 +100,13 @@ static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py
 static const char *const keyword_names[] = {"copy", "max_version", "stream"};
 enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
-/* Whether the method is C code: its own, or Cython's. */
-static bool is_compiled(PyObject *method)
-{
-    PyObject *function = PyObject_GetAttrString(method, "__func__"); /* of a bound method */
-    PyErr_Clear();
-    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(function ? function : method), "__name__");
-    bool compiled = name && (PyUnicode_CompareWithASCIIString(name, "builtin_function_or_method") == 0 ||
-                             PyUnicode_CompareWithASCIIString(name, "cython_function_or_method") == 0);
-    Py_XDECREF(function);
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return compiled;
-}
-
 /* Which of the `given` keywords this message says that the signature does not have; NKEYWORDS: all of them; -1: it is
  * about something else. */
 static int keyword_in(const char *message, const bool *given, bool entered)
 {
-    /* Cython enters its function in the traceback before it looks at the arguments. */
-    if (entered && !strstr(message, "__dlpack__() got an unexpected keyword argument"))
+    /* With a traceback code has run: a wrapper's with **kwargs around an older producer, or Cython's, which enters its
+     * function before it looks at the arguments. Then the message must name the method. */
+    if (entered && !strstr(message, "__dlpack__()"))
         return -1;
     if (strstr(message, "takes no keyword arguments"))
         return NKEYWORDS;
@@ -134,16 +121,15 @@ static int keyword_in(const char *message, const bool *given, bool entered)
     return -1;
 }
 
-/* As keyword_in, for the pending exception. An error from inside a producer's Python code has a traceback; one about
- * its signature has none, as nothing has run. */
-static int rejected_keyword(PyObject *method, const bool *given)
+/* As keyword_in, for the pending exception. */
+static int rejected_keyword(const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value && (!traceback || is_compiled(method)) ? PyObject_Str(value) : NULL;
+    PyObject *text = value ? PyObject_Str(value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
     PyErr_Clear();
@@ -204,7 +190,7 @@ static PyObject *call(PyObject *object, PyObject *stream)
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     while (method && !result) {
-        int rejected = rejected_keyword(method, given);
+        int rejected = rejected_keyword(given);
         if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
             break;
         for (int i = 0; i < NKEYWORDS; i++)

@@ -260,6 +260,71 @@ def test_signatures_written_in_c(function):
     taken(lambda: producer(staticmethod(getattr(hostile, function))))
 
 
+class Old:
+    """From before DLPack 1.0."""
+
+    def __dlpack__(self, stream=None):
+        return hostile.capsule()
+
+
+class Older:
+    def __dlpack__(self):
+        return hostile.capsule()
+
+
+class Positional:
+    def __dlpack__(self, stream=None, /):
+        return hostile.capsule()
+
+
+class InC:
+    def __init__(self, function):
+        self.__dlpack__ = getattr(hostile, function)
+
+
+WRAPPED = [Old, Older, Positional, lambda: InC("dlpack_stream"), lambda: InC("dlpack_cython")]
+
+
+@pytest.mark.parametrize("inner", WRAPPED)
+@pytest.mark.parametrize("device", [1, 2])
+def test_an_old_producer_behind_a_wrapper(inner, device):
+    """The wrapper has every keyword and hands them on: the message comes from inside it, with a traceback."""
+    hostile.plan()
+    calls = []
+
+    def method(self, **keywords):
+        calls.append(keywords)
+        return self.inner.__dlpack__(**keywords)
+
+    def make():
+        calls.clear()
+        return producer(method, inner=inner(), __dlpack_device__=lambda self: (device, 0))
+
+    taken(make)
+    if inner in (Old, Older):
+        assert calls[-1].keys() == ({"stream"} if (inner, device) == (Old, 2) else set())
+
+
+def test_two_wrappers():
+    class Outer:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __dlpack__(self, **keywords):
+            return self.inner.__dlpack__(**keywords)
+
+    taken(lambda: Outer(Outer(Old())))
+
+
+def test_a_mistake_in_a_wrapper_is_not_hidden():
+    """It passes a keyword of its own: nothing that is left out changes that."""
+    refused(
+        lambda: producer(lambda self, **keywords: Old().__dlpack__(copy=True)),
+        TypeError,
+        "__dlpack__() got an unexpected keyword argument 'copy'",
+    )
+
+
 def test_a_required_keyword_that_is_not_given():
     def method(self, *, stream):
         return hostile.capsule()
