@@ -66,8 +66,10 @@ static long wanted_major(PyObject *max_version)
     return PyLong_AsLong(PyTuple_GetItem(max_version, 0));
 }
 
-static int check_dl_device(const tenon_view *view, PyObject *dl_device)
+/* Where the consumer wants the memory: where it is, or on the CPU, if that can read it. -1 with an exception. */
+static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_device *out)
 {
+    *out = view->device;
     if (!dl_device || dl_device == Py_None)
         return 0;
     int type, id;
@@ -75,21 +77,56 @@ static int check_dl_device(const tenon_view *view, PyObject *dl_device)
         PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'dl_device': expected None or (type, id)");
         return -1;
     }
-    bool same = type == view->device.device_type && id == view->device.device_id;
-    if (same || (type == TENON_CPU && tenon_device_on_host(view->device)))
+    *out = tenon_device_of(type, id);
+    if (tenon_device_equal(*out, view->device) || (type == TENON_CPU && tenon_device_on_host(view->device)))
         return 0;
-    return refuse("the memory is on another device than dl_device, and tenon does not move it");
+    return refuse("the memory is on another device than dl_device, and Tenon does not move it");
+}
+
+/* Tenon copies on the CPU only. */
+static int refuse_copy(tenon_device device)
+{
+    char name[64];
+    tenon_device_format(device, name, sizeof name);
+    PyErr_Format(PyExc_BufferError, "tenon.Tensor: Tenon cannot make a copy on %s; copy it with its own framework%s",
+                 name, tenon_device_on_host(device) ? ", or ask for one on the CPU with dl_device=(1, 0)" : "");
+    return -1;
+}
+
+static void release_shared(void *tensor)
+{
+    tenon_tensor_release(tensor);
+}
+
+/* The same memory under the CPU's name: pinned and managed memory is the CPU's too. */
+static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
+{
+    tenon_view view = *tenon_tensor_view(tensor);
+    view.device = device;
+    tenon_status status = tenon_tensor_from_view(&view, tensor, release_shared, out, err);
+    if (!status)
+        tenon_tensor_retain(tensor);
+    return status;
+}
+
+/* What is handed out, on `device`: the tensor, or one that the caller releases all the same. NULL with an exception. */
+static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool copied)
+{
+    tenon_error err;
+    tenon_tensor *out = NULL;
+    tenon_device own = tenon_tensor_view(tensor)->device;
+    if (!copied && tenon_device_equal(device, own))
+        return tenon_tensor_retain(tensor);
+    if (copied && device.device_type != TENON_CPU)
+        return refuse_copy(device), NULL;
+    if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
+        return NULL;
+    if (!copied)
+        return share_as(tensor, device, &out, &err) ? tenon_py_raise(&err) : out;
+    return tenon_tensor_copy(tensor, &out, &err) ? tenon_py_raise(&err) : out;
 }
 
 /* Producers' code runs while streams are ordered: the tensor is held meanwhile. */
-static PyObject *ordered_capsule(tenon_tensor *tensor, PyObject *stream, bool legacy)
-{
-    tenon_tensor_retain(tensor);
-    PyObject *capsule = tenon__py_order_argument(tensor, stream) < 0 ? NULL : tenon__py_capsule(tensor, legacy);
-    tenon__py_release(tensor);
-    return capsule;
-}
-
 PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
@@ -101,17 +138,15 @@ PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject 
     int wants_copy = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
     if ((major == -1 && PyErr_Occurred()) || wants_copy < 0)
         return NULL;
-    tenon_tensor *tensor = tenon__py_alive(self);
-    if (!tensor || check_dl_device(tenon_tensor_view(tensor), dl_device) < 0)
-        return NULL;
-    if (!wants_copy)
-        return ordered_capsule(tensor, stream, major < 1);
-    tenon_error err;
-    tenon_tensor *copied = NULL;
-    if (tenon_tensor_copy(tensor, &copied, &err))
-        return tenon_py_raise(&err);
-    PyObject *capsule = tenon__py_capsule(copied, major < 1);
-    tenon_tensor_release(copied);
+    tenon_device device;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;
+    if (tensor && wanted_device(tenon_tensor_view(tensor), dl_device, &device) == 0)
+        given = to_hand_out(tensor, device, wants_copy);
+    PyObject *capsule = NULL;
+    if (given && tenon__py_order_argument(given, stream) == 0)
+        capsule = tenon__py_capsule(given, major < 1);
+    tenon__py_release(given);
+    tenon__py_release(tensor);
     return capsule;
 }
 

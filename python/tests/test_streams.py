@@ -415,6 +415,24 @@ def test_memory_from_c(driver):
     )
 
 
+def test_the_cpu_waits_for_managed_memory(driver):
+    run(
+        driver,
+        """
+        for copy in (True, False):
+            producer = Producer(13)
+            tensor = through(producer)
+            tensor.__dlpack__(copy=copy, dl_device=(1, 0))
+            assert producer.since() == [1] and words() == waited(1)
+            own = probe.export(probe.new("f32", (4,), None, 0, 0, 13, 0, 0x7000))
+            own.__dlpack__(copy=copy, dl_device=(1, 0))
+            assert words() == waited(0x7000)
+            probe.export(probe.new("f32", (4,), None, 0, 0, 3)).__dlpack__(copy=copy, dl_device=(1, 0))
+            assert words() == ""
+        """,
+    )
+
+
 def test_the_driver_refuses(driver):
     """A stream of another context cannot be recorded: then the host waits. If that fails too, so does the export."""
     run(

@@ -176,6 +176,36 @@ def test_copy(released):
         assert inside.tensor.data == probe.borrow(same)["data"]
 
 
+@pytest.mark.parametrize("device", [2, 10, 4])
+def test_no_copy_on_another_device(device):
+    given = tensor("f32", (2,), None, 0, 0, device, 1)
+    with pytest.raises(BufferError, match=r"Tenon cannot make a copy on \w+:1; copy it with its own framework$"):
+        given.__dlpack__(copy=True, stream=-1)
+    with pytest.raises(BufferError, match="another device"):
+        given.__dlpack__(copy=True, dl_device=(1, 0), stream=-1)
+
+
+@pytest.mark.parametrize("device", [3, 11, 13])
+def test_the_capsule_is_where_it_was_asked_for(device, released):
+    """Pinned and managed memory: a copy would not be there, and is made on the CPU only if that is asked for."""
+    given = tensor("u8", (3,), None, 5, 0, device)
+    data = probe.borrow(given)["data"]
+    assert given.__dlpack_device__() == (device, 0)
+    with pytest.raises(BufferError, match=r"cannot make a copy on \w+:0; .*, or ask for one .* dl_device=\(1, 0\)"):
+        given.__dlpack__(copy=True)
+    inside = dlpack.contents(given.__dlpack__())
+    assert (inside.tensor.device_type, inside.tensor.data) == (device, data)
+    copied = dlpack.contents(given.__dlpack__(copy=True, dl_device=(1, 0), max_version=(1, 0)))
+    assert (copied.tensor.device_type, copied.flags) == (1, IS_COPIED) and copied.tensor.data != data
+    assert ctypes.string_at(copied.tensor.data, 3) == bytes([5, 6, 7])
+    shared = dlpack.contents(given.__dlpack__(dl_device=(1, 0), copy=False))
+    assert (shared.tensor.device_type, shared.tensor.data) == (1, data)
+    del given, inside, copied
+    assert released() == 0 and ctypes.string_at(shared.tensor.data, 3) == bytes([5, 6, 7])
+    del shared
+    assert released() == 1
+
+
 def test_devices_asked_for():
     given = tensor("f32", (2,))
     assert given.__dlpack_device__() == (1, 0)
