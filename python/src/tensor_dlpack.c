@@ -175,7 +175,7 @@ static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, vo
     if (!status)
         status = tenon_tensor_export(tensor, out, &err);
     tenon_tensor_release(tensor);
-    if (status)
+    if (status && set_error)
         set_error(error_ctx, status == TENON_ENOMEM ? "MemoryError" : "ValueError", err.message);
     return status ? -1 : 0;
 }

@@ -117,15 +117,15 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
         dims[view->ndim + i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
     }
     static char nothing[1];
-    bool shaped = (flags & PyBUF_ND) == PyBUF_ND;
+    bool shaped = (flags & PyBUF_ND) == PyBUF_ND, has_dims = view->ndim > 0; /* PEP 3118: NULL for 0 dimensions */
     buffer->buf = view->data ? view->data : nothing;
     buffer->len = (Py_ssize_t)tenon_view_nbytes(view);
     buffer->readonly = (view->flags & TENON_READ_ONLY) != 0;
     buffer->itemsize = item;
     buffer->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? (char *)(uintptr_t)format : NULL;
     buffer->ndim = shaped ? view->ndim : 1;
-    buffer->shape = shaped ? dims : NULL;
-    buffer->strides = strided ? dims + view->ndim : NULL;
+    buffer->shape = shaped && has_dims ? dims : NULL;
+    buffer->strides = strided && has_dims ? dims + view->ndim : NULL;
     buffer->suboffsets = NULL;
     buffer->internal = dims;
     Py_INCREF(self);
@@ -139,12 +139,42 @@ static void tensor_releasebuffer(PyObject *self, Py_buffer *buffer)
     PyMem_Free(buffer->internal);
 }
 
+/* ----------------------------------------------------------------------------------------------------------- NumPy */
+
+/* What the buffer protocol cannot give NumPy: bf16 and its like, and the reason why memory of a device cannot be read. */
+static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"dtype", "copy", NULL};
+    PyObject *dtype = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", names, &dtype, &copy))
+        return NULL;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
+    PyObject *array = tensor ? tenon__py_export_numpy(tensor) : NULL;
+    tenon__py_release(tensor);
+    if (!array || (dtype == Py_None && (copy == Py_None || copy == Py_False)))
+        return array;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *make = numpy ? PyObject_GetAttrString(numpy, copy == Py_None ? "asarray" : "array") : NULL;
+    PyObject *values = make ? PyTuple_Pack(1, array) : NULL;
+    PyObject *options = values ? Py_BuildValue("{sO}", "dtype", dtype) : NULL;
+    int status = options && copy != Py_None ? PyDict_SetItemString(options, "copy", copy) : 0;
+    PyObject *result = options && status == 0 ? PyObject_Call(make, values, options) : NULL;
+    Py_DECREF(array);
+    Py_XDECREF(numpy);
+    Py_XDECREF(make);
+    Py_XDECREF(values);
+    Py_XDECREF(options);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ type */
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tenon__py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)"},
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, copy=None)\n--\n\nThe same memory as an array of NumPy."},
     {NULL, NULL, 0, NULL},
 };
 
