@@ -114,6 +114,7 @@ struct tenon_tensor {
     uint64_t high;
     void *owner; /* of the root */
     tenon_release_fn release;
+    void *stream;       /* of the root: what fills the memory of a device */
     int64_t data_bytes; /* of the root: what tenon_tensor_alloc made */
     size_t block_size;  /* of this allocation */
     char *origin;       /* the rest is used under TENON_DEBUG only */

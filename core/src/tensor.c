@@ -18,6 +18,7 @@ tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const
     block->block_size = size;
     block->owner = NULL;
     block->release = NULL;
+    block->stream = NULL;
     block->data_bytes = 0;
     return block;
 }
@@ -93,6 +94,16 @@ void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release)
     return tensor && release && tensor->root == tensor && tensor->release == release ? tensor->owner : NULL;
 }
 
+tenon_tensor *tenon_tensor_root(const tenon_tensor *tensor)
+{
+    return tensor ? tensor->root : NULL;
+}
+
+void *tenon_tensor_stream(const tenon_tensor *tensor)
+{
+    return tensor ? tensor->root->stream : NULL;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- making */
 
 /* The positions that the view's elements take. */
@@ -165,7 +176,11 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
         .strides = (int64_t *)(uintptr_t)blob->strides,
         .byte_offset = blob->byte_offset,
     };
-    return tenon__tensor_wrap(&source, blob->flags, blob->data_size, blob->owner, blob->release, function, out, err);
+    tenon_status status =
+        tenon__tensor_wrap(&source, blob->flags, blob->data_size, blob->owner, blob->release, function, out, err);
+    if (!status)
+        (*out)->stream = blob->stream;
+    return status;
 }
 
 tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_release_fn release, tenon_tensor **out,

@@ -199,7 +199,7 @@ FIELD(tenon_dl_exchange, managed_tensor_to_py_object_no_sync, 32, 8);
 FIELD(tenon_dl_exchange, dltensor_from_py_object_no_sync, 40, 8);
 FIELD(tenon_dl_exchange, current_work_stream, 48, 8);
 
-SIZE(tenon_blob, 80);
+SIZE(tenon_blob, 88);
 FIELD(tenon_blob, data, 0, 8);
 FIELD(tenon_blob, byte_offset, 8, 8);
 FIELD(tenon_blob, data_size, 16, 8);
@@ -211,6 +211,7 @@ FIELD(tenon_blob, strides, 48, 8);
 FIELD(tenon_blob, flags, 56, 8);
 FIELD(tenon_blob, owner, 64, 8);
 FIELD(tenon_blob, release, 72, 8);
+FIELD(tenon_blob, stream, 80, 8);
 
 SIZE(tenon_allocator, 24);
 FIELD(tenon_allocator, alloc, 0, 8);

@@ -323,6 +323,36 @@ static void owner_is_told_to_its_own(void **state)
     tenon_tensor_release(t);
 }
 
+static void views_know_their_root_and_its_stream(void **state)
+{
+    (void)state;
+    int64_t shape[] = {2, 3};
+    char stream;
+    tenon_blob blob = {.data = (void *)4096,
+                       .dtype = TENON_F32,
+                       .device = tenon_device_of(TENON_CUDA, 0),
+                       .ndim = 2,
+                       .shape = shape,
+                       .stream = &stream};
+    tenon_tensor *t = NULL, *row = NULL, *part = NULL, *plain = NULL;
+    assert_ok(tenon_tensor_from_blob(&blob, &t, err));
+    assert_ok(tenon_tensor_select(t, 0, 1, &row, err));
+    assert_ok(tenon_tensor_slice(row, 0, 1, TENON_OMIT, 1, &part, err));
+    assert_ptr_equal(tenon_tensor_root(t), t);
+    assert_ptr_equal(tenon_tensor_root(part), t);
+    assert_ptr_equal(tenon_tensor_stream(t), &stream);
+    assert_ptr_equal(tenon_tensor_stream(part), &stream);
+    tenon_tensor_release(t);
+    tenon_tensor_release(row);
+    assert_ptr_equal(tenon_tensor_stream(part), &stream); /* the view alone holds the root */
+    tenon_tensor_release(part);
+    assert_ok(tenon_tensor_alloc(TENON_F32, 2, shape, 0, &plain, err));
+    assert_null(tenon_tensor_stream(plain));
+    tenon_tensor_release(plain);
+    assert_null(tenon_tensor_root(NULL));
+    assert_null(tenon_tensor_stream(NULL));
+}
+
 static void contiguous_elsewhere(void **state)
 {
     (void)state;
@@ -380,6 +410,7 @@ int main(void)
         cmocka_unit_test_teardown(contiguous, nothing_alive),
         cmocka_unit_test_teardown(copied, nothing_alive),
         cmocka_unit_test_teardown(owner_is_told_to_its_own, nothing_alive),
+        cmocka_unit_test_teardown(views_know_their_root_and_its_stream, nothing_alive),
         cmocka_unit_test_teardown(contiguous_elsewhere, nothing_alive),
         cmocka_unit_test_teardown(allocator_is_set_early, nothing_alive),
     };

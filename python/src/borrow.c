@@ -35,7 +35,7 @@ int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, ui
 
 /* ------------------------------------------------------------------------------------------------------- the flags */
 
-static int check_flags(PyObject *object, uint32_t flags, const tenon_view *view)
+int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view)
 {
     if ((flags & TENON_PY_WRITE) && (view->flags & TENON_READ_ONLY))
         return tenon__py_complain(PyExc_ValueError, object,
@@ -126,8 +126,10 @@ static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t str
         result = tenon__py_borrow_numpy(object, out);
     } else if (kind->ways & TENON__PY_REFUSED) {
         result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
+    } else if (kind->ways & TENON__PY_CAPSULE) {
+        result = tenon__py_borrow_capsule(object, flags, stream, out);
     } else {
-        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, out)
+        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, stream, out)
                                              : try_ways(object, kind, stream, why_no_buffer, out);
         if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
             out->view.flags |= TENON_READ_ONLY;
@@ -136,7 +138,7 @@ static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t str
         return -1;
     out->object = object;
     Py_INCREF(object);
-    if (check_flags(object, flags, &out->view) < 0 ||
+    if (tenon__py_check_flags(object, flags, &out->view) < 0 ||
         ((kind->ways & TENON__PY_TORCH) && tenon__py_torch_check(object, out) < 0)) {
         tenon_py_unborrow(out);
         return -1;

@@ -88,6 +88,7 @@ enum {
     TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
     TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
     TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
+    TENON__PY_CAPSULE = 1 << 11,   /* a DLPack capsule by itself: no other way */
 };
 
 /* Whose array it is: who makes another one like it. */
@@ -143,12 +144,12 @@ extern _Atomic(PyTypeObject *) tenon__py_jax_array;
 int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
 /* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
 int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* Of a capsule by itself: it is used up, unless the flags refuse it. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
 /* What the object's __dlpack_device__ says, TENON_CPU where it has none; -1 with an exception. */
 int tenon__py_device_type(PyObject *object);
 int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
-int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out);
-
-#define TENON__PY_NO_STREAM INTPTR_MIN
+int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
 
 /* The view of a plain array of one of the commonest types, in C order on the CPU, while the caller holds the object:
  * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
@@ -161,6 +162,9 @@ bool tenon__py_same_view(const tenon_view *a, const tenon_view *b);
  * under a borrow that holds the object but not its memory. */
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
 
+/* Refuse what the flags of a borrow do not allow: 0, or -1 with an exception. */
+int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
+
 /* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
 int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
 /* End a borrow in the core's one validation. On failure frees the room and raises; the caller gives back what it holds.
@@ -169,6 +173,33 @@ int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, ui
 void tenon__py_free_dims(tenon_py_borrowed *out);
 /* Give back what `out` holds beside the object. Keeps a pending exception. */
 void tenon__py_give_back(tenon_py_borrowed *out, PyObject *object);
+
+/* --------------------------------------------------------------------------------------------------------- streams
+ *
+ * A stream is given by DLPack's number for it (CUDA: 1 and 2 are default streams, ROCm: 0 is; -1: do not wait), or as
+ * one of these. */
+
+#define TENON__PY_NO_STREAM INTPTR_MIN       /* the device's default stream */
+#define TENON__PY_HOST      (INTPTR_MIN + 1) /* tenon__py_order: the CPU waits */
+
+/* The number to pass to a producer; TENON__PY_NO_STREAM: none, on a device without streams or default stream. */
+intptr_t tenon__py_stream_number(tenon_device device, intptr_t stream);
+/* Whether the framework of that table works on the stream now: 1, 0, or -1 with an exception. */
+int tenon__py_table_is_on(const tenon_dl_exchange *table, tenon_device device, intptr_t stream);
+/* What the memory under the tensor, which may be a view, was imported from; NULL: it did not come from Python. */
+const tenon__py_holder *tenon__py_producer(const tenon_tensor *tensor);
+/* Make the stream wait for the work that fills the tensor's memory. 0, or -1 with an exception. */
+int tenon__py_order(tenon_tensor *tensor, intptr_t stream);
+/* Make the stream wait for the device's default stream, where memory without a producer is ready. */
+int tenon__py_order_default(tenon_device device, intptr_t stream);
+/* tenon__py_order for the argument `stream` of __dlpack__, which is checked; NULL stands for None. */
+int tenon__py_order_argument(tenon_tensor *tensor, PyObject *stream);
+/* Make one CUDA stream wait for another, or for TENON__PY_HOST the CPU. Does nothing if no code in the process has loaded
+ * CUDA's driver. 0, or -1 with an exception. */
+int tenon__py_cuda_order(int device_id, intptr_t first, intptr_t second);
+/* Have the producer of an array order `stream`, by its __dlpack__; the capsule is dropped. 0; 1: it has no __dlpack__; -1
+ * with an exception. */
+int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 
 /* ---------------------------------------------------------------------------------------------------------- NumPy */
 
@@ -201,6 +232,8 @@ PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *
 extern _Atomic(PyTypeObject *) tenon__py_torch_tensor;
 bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
 void tenon__py_remember_torch(const tenon__py_kind *kind);
+/* torch's table if an object of torch.Tensor has been met and it has one, else NULL. */
+const tenon_dl_exchange *tenon__py_torch_table(void);
 
 /* Whether objects of this type are borrowed by C code alone: no Python code of the user's can run meanwhile. */
 static inline bool tenon__py_is_plain_type(PyTypeObject *type)
@@ -252,7 +285,13 @@ PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
 bool tenon__py_is_tensor(PyObject *object);
 /* The tensor inside, borrowed, or NULL where the object is none of this interpreter's. */
 tenon_tensor *tenon__py_tensor_of(PyObject *object);
-/* A DLPack capsule that holds a count. */
+/* The tensor inside a tenon.Tensor, borrowed; NULL with an exception after a cycle was cleared. */
+tenon_tensor *tenon__py_alive(PyObject *self);
+/* The methods __dlpack__ and __dlpack_device__, and the exchange table, which lives as long as the process. */
+PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused);
+extern tenon_dl_exchange tenon__py_tensor_table;
+/* A DLPack capsule that holds a count. Orders no stream. */
 PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy);
 /* The struct-module format of a dtype for the buffer protocol, or NULL. */
 const char *tenon__py_format(tenon_dtype dtype);

@@ -89,6 +89,10 @@ static int device_of_like(PyObject *like, tenon_device *out)
     *out = tenon_device_of(TENON_CPU, 0);
     if (!like)
         return 0;
+    if (PyCapsule_CheckExact(like)) /* looking into it would use it up */
+        return tenon__py_complain(PyExc_ValueError, like,
+                                  "a DLPack capsule does not say which framework makes new arrays; pass out=, or like= "
+                                  "with an array");
     if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
         return -1;
     *out = borrowed.view.device;

@@ -120,6 +120,20 @@ static int wanted_torch(const tenon_dl_exchange **out)
     return table != NULL;
 }
 
+/* torch works on its current stream, unless the memory is its own: then that is the stream it is ready on. */
+static int order_for_torch(tenon_tensor *tensor, const tenon_dl_exchange *table)
+{
+    tenon_device device = tenon_tensor_view(tensor)->device;
+    const tenon__py_holder *producer = tenon__py_producer(tensor);
+    if (tenon_device_on_host(device) || !table->current_work_stream || (producer && producer->borrowed.table == table))
+        return 0;
+    void *stream = NULL;
+    if (table->current_work_stream(device.device_type, device.device_id, &stream) == 0 && !PyErr_Occurred())
+        return tenon__py_order(tensor, stream ? (intptr_t)stream : TENON__PY_NO_STREAM);
+    tenon__py_forgive(); /* torch says why when it is given a tensor of a device that it does not have */
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *export_torch(tenon_tensor *tensor)
 {
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -136,6 +150,8 @@ static PyObject *export_torch(tenon_tensor *tensor)
     tenon_error err;
     tenon_dl_managed *managed = NULL;
     void *object = NULL;
+    if (order_for_torch(tensor, table) < 0)
+        return NULL;
     if (tenon_tensor_export(tensor, &managed, &err))
         return tenon_py_raise(&err);
     int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
@@ -198,6 +214,8 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
         if (tenon_tensor_view(tensor)->dtype.lanes != 1) /* it would not look at them, and show the first of each */
             return PyErr_Format(PyExc_BufferError,
                                 "tensorflow has no dtypes of several lanes; it did not take the tensor");
+        if (tenon__py_order(tensor, TENON__PY_HOST) < 0) /* its function has no stream */
+            return NULL;
         return call_with("tensorflow.experimental.dlpack", "from_dlpack", tenon__py_capsule(tensor, true), false);
     case TENON_PY_AS_MEMORYVIEW: {
         PyObject *object = tenon__py_tensor_new(tensor);
@@ -206,9 +224,10 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
         return view;
     }
     case TENON_PY_AS_CAPSULE:
-        return tenon__py_capsule(tensor, false);
     case TENON_PY_AS_CAPSULE_LEGACY:
-        return tenon__py_capsule(tensor, true);
+        if (tenon__py_order(tensor, TENON__PY_NO_STREAM) < 0)
+            return NULL;
+        return tenon__py_capsule(tensor, as == TENON_PY_AS_CAPSULE_LEGACY);
     }
     return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is none of tenon_py_as", (int)as);
 }

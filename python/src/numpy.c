@@ -164,6 +164,8 @@ static TENON__PY_APART PyObject *extra_descr(tenon_dtype dtype, uint64_t flags)
     PyOS_snprintf(name, sizeof name, "%s%s", prefix, ours + (dtype.code == TENON_CODE_BFLOAT ? 2 : 1));
     PyObject *module = PyImport_ImportModule("numpy");
     PyObject *extras_module = module ? PyImport_ImportModule("ml_dtypes") : NULL;
+    if (module && !extras_module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
+        PyErr_Format(PyExc_ImportError, "NumPy has no dtype for %s; install ml_dtypes, which has one", ours);
     PyObject *argument = extras_module ? PyObject_GetAttrString(extras_module, name) : NULL;
     if (extras_module && !argument && PyErr_ExceptionMatches(PyExc_AttributeError))
         PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s, nor has ml_dtypes", ours);
@@ -194,9 +196,16 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
 
 /* ------------------------------------------------------------------------------------------------------------- in */
 
-static int unknown_dtype(PyObject *object, const tenon__py_descr *descr)
+/* A dtype that is neither NumPy's own nor ml_dtypes': NumPy may have been told what it is in DLPack, by
+ * numpy.dtypes.register_dlpack_dtype. */
+static TENON__PY_APART int borrow_registered(PyObject *object, const tenon__py_descr *descr, tenon_py_borrowed *out)
 {
-    return tenon__py_complain(PyExc_TypeError, object, "%s", why_not(descr->type_num));
+    tenon__py_kind kind = {.ways = TENON__PY_DLPACK, .device_type = TENON_CPU};
+    int type_num = descr->type_num;
+    if (tenon__py_borrow_dlpack(object, &kind, TENON__PY_NO_STREAM, out) == 0)
+        return 0;
+    tenon__py_forgive();
+    return PyErr_Occurred() ? -1 : tenon__py_complain(PyExc_TypeError, object, "%s", why_not(type_num));
 }
 
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
@@ -230,7 +239,7 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
         if (source.dtype.bits < 8)
             flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
     } else {
-        return extra < 0 ? -1 : unknown_dtype(object, descr);
+        return extra < 0 ? -1 : borrow_registered(object, descr, out);
     }
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
@@ -342,6 +351,28 @@ static PyObject *base_new(tenon_tensor *tensor)
     return capsule;
 }
 
+/* By numpy.from_dlpack, which may know a registered dtype. Keeps the pending exception if it does not. */
+static TENON__PY_APART PyObject *export_registered(tenon_tensor *tensor)
+{
+    if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_ImportError))
+        return NULL;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *module = PyImport_ImportModule("numpy"), *object = module ? tenon__py_tensor_new(tensor) : NULL;
+    PyObject *array = object ? PyObject_CallMethod(module, "from_dlpack", "O", object) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(object);
+    tenon__py_forgive();
+    if (array || PyErr_Occurred()) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return array;
+    }
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
 PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
 {
     const tenon__py_numpy *api = wanted_numpy();
@@ -351,11 +382,13 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     if (!tenon_device_on_host(view->device)) {
         char name[64];
         tenon_device_format(view->device, name, sizeof name);
-        return PyErr_Format(PyExc_ValueError, "the memory is on %s, which NumPy cannot read", name);
+        return PyErr_Format(PyExc_ValueError,
+                            "the memory is on %s, which NumPy cannot read; copy it to the CPU with its own framework",
+                            name);
     }
     PyObject *descr = tenon__py_numpy_dtype(view->dtype, view->flags);
     if (!descr)
-        return NULL;
+        return export_registered(tensor);
     /* Where NumPy would choose the same strides, it need not look what order they are. */
     bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
     Py_ssize_t strides[TENON_MAX_NDIM];

@@ -1,4 +1,4 @@
-/* __dlpack__: a method that answers with a capsule. */
+/* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
 #include "bridge.h"
 
 #include <string.h>
@@ -36,8 +36,8 @@ static void mark_used(PyObject *capsule, const char *name)
 /* What came of an attempt to consume a capsule. */
 enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
 
-/* Take what is in the capsule: validated first, so that a struct we cannot use stays the producer's. */
-static int take(PyObject *capsule, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
+/* Take what is in the capsule, or only look at it: validated first, so that a struct we cannot use stays the producer's. */
+static int take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
 {
     bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
     if (!versioned && !PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY))
@@ -59,29 +59,32 @@ static int take(PyObject *capsule, tenon_py_borrowed *out, tenon_dl_version *ver
         tenon__py_free_dims(out);
         return INVALID;
     }
-    mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
+    if (!only_look)
+        mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
     out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
     out->held.managed = managed;
     return TAKEN;
 }
 
-static int consume(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
+static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py_borrowed *out)
 {
     tenon_error err;
     tenon_dl_version version;
     begin_consuming();
-    int outcome = take(capsule, out, &version, &err);
+    int outcome = take(capsule, only_look, out, &version, &err);
     end_consuming();
     switch (outcome) {
     case TAKEN:
         return 0;
     case USED_BEFORE:
         return tenon__py_complain(PyExc_BufferError, object,
-                                  "its capsule was consumed before; each is good for one use");
+                                  "the DLPack capsule was consumed before; a capsule can be used once");
     case NO_CAPSULE:
-        return tenon__py_complain(PyExc_TypeError, object, "its __dlpack__ gave something that is no DLPack capsule");
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  object == capsule ? "this is not a DLPack capsule; expected an array"
+                                                    : "its __dlpack__ gave something that is not a DLPack capsule");
     case WRONG_MAJOR:
-        return tenon__py_complain(PyExc_BufferError, object, "its capsule is of DLPack %u.%u, and 1 was asked for",
+        return tenon__py_complain(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                   (unsigned)version.major, (unsigned)version.minor);
     case INVALID:
         tenon__py_raise_for(object, &err);
@@ -97,26 +100,13 @@ static int consume(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
 static const char *const keyword_names[] = {"copy", "max_version", "stream"};
 enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
-/* Whether the method is C code: its own, or Cython's. */
-static bool is_compiled(PyObject *method)
-{
-    PyObject *function = PyObject_GetAttrString(method, "__func__"); /* of a bound method */
-    PyErr_Clear();
-    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(function ? function : method), "__name__");
-    bool compiled = name && (PyUnicode_CompareWithASCIIString(name, "builtin_function_or_method") == 0 ||
-                             PyUnicode_CompareWithASCIIString(name, "cython_function_or_method") == 0);
-    Py_XDECREF(function);
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return compiled;
-}
-
 /* Which of the `given` keywords this message says that the signature does not have; NKEYWORDS: all of them; -1: it is
  * about something else. */
 static int keyword_in(const char *message, const bool *given, bool entered)
 {
-    /* Cython enters its function in the traceback before it looks at the arguments. */
-    if (entered && !strstr(message, "__dlpack__() got an unexpected keyword argument"))
+    /* With a traceback code has run: a wrapper's with **kwargs around an older producer, or Cython's, which enters its
+     * function before it looks at the arguments. Then the message must name the method. */
+    if (entered && !strstr(message, "__dlpack__()"))
         return -1;
     if (strstr(message, "takes no keyword arguments"))
         return NKEYWORDS;
@@ -131,16 +121,15 @@ static int keyword_in(const char *message, const bool *given, bool entered)
     return -1;
 }
 
-/* As keyword_in, for the pending exception. An error from inside a producer's Python code has a traceback; one about
- * its signature has none, as nothing has run. */
-static int rejected_keyword(PyObject *method, const bool *given)
+/* As keyword_in, for the pending exception. */
+static int rejected_keyword(const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value && (!traceback || is_compiled(method)) ? PyObject_Str(value) : NULL;
+    PyObject *text = value ? PyObject_Str(value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
     PyErr_Clear();
@@ -201,7 +190,7 @@ static PyObject *call(PyObject *object, PyObject *stream)
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
     while (method && !result) {
-        int rejected = rejected_keyword(method, given);
+        int rejected = rejected_keyword(given);
         if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
             break;
         for (int i = 0; i < NKEYWORDS; i++)
@@ -243,21 +232,6 @@ static int device_of(PyObject *object, tenon_device *out)
     return 1;
 }
 
-/* What to pass for `stream`: a new reference; NULL without an exception: nothing. Without a wish of the caller's the
- * default stream is named, never left to the producer's reading of None. */
-static PyObject *stream_argument(tenon_device device, intptr_t stream)
-{
-    bool cuda = device.device_type == TENON_CUDA || device.device_type == TENON_CUDA_MANAGED;
-    bool rocm = device.device_type == TENON_ROCM;
-    if (stream != TENON__PY_NO_STREAM && !tenon_device_on_host(device))
-        return PyLong_FromSsize_t(stream);
-    if (cuda)
-        return PyLong_FromLong(1);
-    if (rocm)
-        return PyLong_FromLong(0);
-    return NULL;
-}
-
 /* After one of the producer's methods raised. Returns -1. */
 static int not_given(PyObject *object, bool is_torch)
 {
@@ -272,19 +246,33 @@ static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t st
     tenon_device device = tenon_device_of(kind->device_type, 0);
     if (kind->device_type == TENON_CPU && device_of(object, &device) < 0)
         return is_torch ? not_given(object, true) : -1;
-    PyObject *argument = stream_argument(device, stream);
+    /* The default stream is named, never left to the producer's reading of None. */
+    intptr_t number = tenon__py_stream_number(device, stream);
+    PyObject *argument = number == TENON__PY_NO_STREAM ? NULL : PyLong_FromSsize_t(number);
     if (!argument && PyErr_Occurred())
         return -1;
     PyObject *capsule = call(object, argument);
     Py_XDECREF(argument);
     if (!capsule)
         return not_given(object, is_torch);
-    int result = consume(object, capsule, out);
+    int result = consume(object, capsule, false, out);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
     return result;
+}
+
+/* The flags are checked, and the stream is ordered, before it is taken: a capsule that is refused stays good. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    if (consume(capsule, capsule, true, out) < 0)
+        return -1;
+    int refused = tenon__py_check_flags(capsule, flags, &out->view);
+    if (!refused)
+        refused = tenon__py_order_default(out->view.device, stream);
+    tenon__py_free_dims(out);
+    return refused ? -1 : consume(capsule, capsule, false, out);
 }
 
 int tenon__py_device_type(PyObject *object)
@@ -301,4 +289,24 @@ int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr
     int result = alias ? ask_capsule(alias, kind, stream, out) : -1;
     Py_XDECREF(alias); /* what came out of it holds the memory */
     return result;
+}
+
+int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    if (!kind)
+        return -1;
+    if (!(kind->ways & TENON__PY_DLPACK))
+        return 1;
+    bool is_torch = kind->ways & TENON__PY_TORCH;
+    PyObject *alias = is_torch ? tenon__py_torch_alias(object) : NULL;
+    if (is_torch && !alias)
+        return -1;
+    PyObject *capsule = call(alias ? alias : object, stream);
+    Py_XDECREF(alias);
+    if (!capsule)
+        return not_given(object, is_torch);
+    Py_DECREF(capsule);
+    return 0;
 }

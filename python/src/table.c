@@ -11,20 +11,6 @@ static int table_failed(PyObject *object, const tenon__py_kind *kind)
     return -1;
 }
 
-/* Whether memory on this device is ready on the stream that the caller asked for: 1, 0, or -1 with an exception. */
-static int on_stream(const tenon_dl_exchange *table, tenon_device device, intptr_t stream)
-{
-    if (stream == TENON__PY_NO_STREAM || stream == -1 || tenon_device_on_host(device))
-        return 1;
-    void *current = NULL;
-    int status =
-        table->current_work_stream ? table->current_work_stream(device.device_type, device.device_id, &current) : -1;
-    if (PyErr_Occurred())
-        return -1;
-    /* DLPack's number for CUDA's default stream is 1, the handle is NULL. */
-    return status == 0 && (intptr_t)current == (stream == 1 && device.device_type == TENON_CUDA ? 0 : stream);
-}
-
 /* The table's borrow: quick, but without flags. Right for torch, which has no read-only memory. */
 static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
@@ -44,7 +30,7 @@ static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t s
         }
         return -1;
     }
-    int ready = on_stream(kind->table, out->view.device, stream);
+    int ready = tenon__py_table_is_on(kind->table, out->view.device, stream);
     if (ready != 1) {
         tenon__py_free_dims(out);
         return ready < 0 ? -1 : 1;
@@ -72,7 +58,7 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
                                (unsigned)managed->version.major);
     else if (tenon__py_dims(out, managed->dl_tensor.ndim) == 0)
         result = tenon__py_describe(out, &managed->dl_tensor, managed->flags, object);
-    int ready = result == 0 ? on_stream(kind->table, out->view.device, stream) : 1;
+    int ready = result == 0 ? tenon__py_table_is_on(kind->table, out->view.device, stream) : 1;
     if (ready != 1) {
         tenon__py_free_dims(out);
         result = ready < 0 ? -1 : 1;
@@ -93,6 +79,11 @@ void tenon__py_remember_torch(const tenon__py_kind *kind)
     torch_table = kind->table;
     atomic_store_explicit(&tenon__py_torch_tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
                           memory_order_release);
+}
+
+const tenon_dl_exchange *tenon__py_torch_table(void)
+{
+    return atomic_load_explicit(&tenon__py_torch_tensor, memory_order_acquire) ? torch_table : NULL;
 }
 
 /* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg

@@ -15,13 +15,11 @@ static tenon_tensor *inside(PyObject *self)
     return ((tensor_object *)self)->tensor;
 }
 
-/* After a cycle was cleared nothing is left to show. */
-static int check_alive(PyObject *self)
+tenon_tensor *tenon__py_alive(PyObject *self)
 {
-    if (inside(self))
-        return 0;
-    PyErr_SetString(PyExc_ValueError, "tenon.Tensor: its memory has been given back");
-    return -1;
+    if (!inside(self))
+        PyErr_SetString(PyExc_ValueError, "tenon.Tensor: its memory has been given back");
+    return inside(self);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- object */
@@ -43,8 +41,8 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
 #endif
     tenon_tensor *tensor = inside(self);
-    const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
-    if (holder && tenon_tensor_refcount(tensor) == 1) {
+    const tenon__py_holder *holder = tenon__py_producer(tensor);
+    if (holder && tenon_tensor_refcount(tensor) == 1 && tenon_tensor_refcount(tenon_tensor_root(tensor)) == 1) {
         Py_VISIT(holder->borrowed.object);
         if (holder->borrowed.way == TENON__PY_BUFFER || holder->borrowed.way == TENON__PY_JAX)
             Py_VISIT(holder->borrowed.held.buffer.obj);
@@ -93,7 +91,7 @@ static int buffer_refuse(const char *why)
 static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     buffer->obj = NULL;
-    if (check_alive(self) < 0)
+    if (!tenon__py_alive(self))
         return -1;
     const tenon_view *view = tenon_tensor_view(inside(self));
     const char *format = tenon__py_format(view->dtype);
@@ -119,15 +117,15 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
         dims[view->ndim + i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
     }
     static char nothing[1];
-    bool shaped = (flags & PyBUF_ND) == PyBUF_ND;
+    bool shaped = (flags & PyBUF_ND) == PyBUF_ND, has_dims = view->ndim > 0; /* PEP 3118: NULL for 0 dimensions */
     buffer->buf = view->data ? view->data : nothing;
     buffer->len = (Py_ssize_t)tenon_view_nbytes(view);
     buffer->readonly = (view->flags & TENON_READ_ONLY) != 0;
     buffer->itemsize = item;
     buffer->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? (char *)(uintptr_t)format : NULL;
     buffer->ndim = shaped ? view->ndim : 1;
-    buffer->shape = shaped ? dims : NULL;
-    buffer->strides = strided ? dims + view->ndim : NULL;
+    buffer->shape = shaped && has_dims ? dims : NULL;
+    buffer->strides = strided && has_dims ? dims + view->ndim : NULL;
     buffer->suboffsets = NULL;
     buffer->internal = dims;
     Py_INCREF(self);
@@ -141,202 +139,42 @@ static void tensor_releasebuffer(PyObject *self, Py_buffer *buffer)
     PyMem_Free(buffer->internal);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- DLPack */
+/* ----------------------------------------------------------------------------------------------------------- NumPy */
 
-/* Nobody consumed it: what it holds goes with it. */
-static void capsule_destroy(PyObject *capsule)
+/* What the buffer protocol cannot give NumPy: bf16 and its like, and the reason why memory of a device cannot be read. */
+static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    if (PyCapsule_IsValid(capsule, TENON_DL_CAPSULE)) {
-        tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE);
-        managed->deleter(managed);
-    } else if (PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY)) {
-        tenon_dl_managed_legacy *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE_LEGACY);
-        managed->deleter(managed);
-    }
-    PyErr_Restore(type, value, traceback);
-}
-
-PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
-{
-    tenon_error err;
-    tenon_dl_managed *managed = NULL;
-    tenon_dl_managed_legacy *old = NULL;
-    if (legacy && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the memory is read-only, which a DLPack capsule from before 1.0 cannot say; "
-                        "ask with max_version=(1, 0), or pass a copy");
+    static char *names[] = {"dtype", "copy", NULL};
+    PyObject *dtype = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", names, &dtype, &copy))
         return NULL;
-    }
-    tenon_status status =
-        legacy ? tenon_tensor_export_legacy(tensor, &old, &err) : tenon_tensor_export(tensor, &managed, &err);
-    if (status) {
-        const char *message = strstr(err.message, "(): ");
-        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError,
-                        message ? message + 4 : err.message);
-        return NULL;
-    }
-    PyObject *capsule = legacy ? PyCapsule_New(old, TENON_DL_CAPSULE_LEGACY, capsule_destroy)
-                               : PyCapsule_New(managed, TENON_DL_CAPSULE, capsule_destroy);
-    if (!capsule && legacy)
-        old->deleter(old);
-    else if (!capsule)
-        managed->deleter(managed);
-    return capsule;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
+    PyObject *array = tensor ? tenon__py_export_numpy(tensor) : NULL;
+    tenon__py_release(tensor);
+    if (!array || (dtype == Py_None && (copy == Py_None || copy == Py_False)))
+        return array;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *make = numpy ? PyObject_GetAttrString(numpy, copy == Py_None ? "asarray" : "array") : NULL;
+    PyObject *values = make ? PyTuple_Pack(1, array) : NULL;
+    PyObject *options = values ? Py_BuildValue("{sO}", "dtype", dtype) : NULL;
+    int status = options && copy != Py_None ? PyDict_SetItemString(options, "copy", copy) : 0;
+    PyObject *result = options && status == 0 ? PyObject_Call(make, values, options) : NULL;
+    Py_DECREF(array);
+    Py_XDECREF(numpy);
+    Py_XDECREF(make);
+    Py_XDECREF(values);
+    Py_XDECREF(options);
+    return result;
 }
-
-/* The major version that the consumer can read; 0 for one older than 1.0; -1 with an exception. */
-static long wanted_major(PyObject *max_version)
-{
-    if (!max_version || max_version == Py_None)
-        return 0;
-    if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2) {
-        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'max_version': expected None or (major, minor)");
-        return -1;
-    }
-    return PyLong_AsLong(PyTuple_GetItem(max_version, 0));
-}
-
-static int check_dl_device(const tenon_view *view, PyObject *dl_device)
-{
-    if (!dl_device || dl_device == Py_None)
-        return 0;
-    int type, id;
-    if (!PyTuple_Check(dl_device) || !PyArg_ParseTuple(dl_device, "ii", &type, &id)) {
-        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'dl_device': expected None or (type, id)");
-        return -1;
-    }
-    bool same = type == view->device.device_type && id == view->device.device_id;
-    if (same || (type == TENON_CPU && tenon_device_on_host(view->device)))
-        return 0;
-    return buffer_refuse("the memory is on another device than dl_device, and tenon does not move it");
-}
-
-static PyObject *tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-    PyObject *stream = NULL, *max_version = NULL, *dl_device = NULL, *copy = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", names, &stream, &max_version, &dl_device,
-                                     &copy))
-        return NULL;
-    long major = wanted_major(max_version);
-    if ((major == -1 && PyErr_Occurred()) || check_alive(self) < 0 ||
-        check_dl_device(tenon_tensor_view(inside(self)), dl_device) < 0)
-        return NULL;
-    int wants_copy = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
-    if (wants_copy < 0)
-        return NULL;
-    if (!wants_copy)
-        return tenon__py_capsule(inside(self), major < 1);
-    tenon_error err;
-    tenon_tensor *copied = NULL;
-    if (tenon_tensor_copy(inside(self), &copied, &err))
-        return tenon_py_raise(&err);
-    PyObject *capsule = tenon__py_capsule(copied, major < 1);
-    tenon_tensor_release(copied);
-    return capsule;
-}
-
-static PyObject *tensor_dlpack_device(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    if (check_alive(self) < 0)
-        return NULL;
-    tenon_device device = tenon_tensor_view(inside(self))->device;
-    return Py_BuildValue("(ii)", device.device_type, device.device_id);
-}
-
-/* -------------------------------------------------------------------------------------------------- exchange table */
-
-static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, void *error_ctx,
-                          void (*set_error)(void *error_ctx, const char *kind, const char *message))
-{
-    tenon_error err;
-    tenon_tensor *tensor = NULL;
-    tenon_status status;
-    if (!tenon_device_on_host(prototype->device))
-        status = tenon_error_set(&err, TENON_EDEVICE, "tenon.Tensor: it allocates memory on the CPU only");
-    else
-        status = tenon_tensor_alloc(prototype->dtype, prototype->ndim, prototype->shape, 0, &tensor, &err);
-    if (!status)
-        status = tenon_tensor_export(tensor, out, &err);
-    tenon_tensor_release(tensor);
-    if (status)
-        set_error(error_ctx, status == TENON_ENOMEM ? "MemoryError" : "ValueError", err.message);
-    return status ? -1 : 0;
-}
-
-static tenon_tensor *table_tensor(void *object)
-{
-    tenon_tensor *tensor = tenon__py_tensor_of(object);
-    if (!tensor)
-        PyErr_SetString(PyExc_TypeError, "tenon.Tensor's exchange table was given another object");
-    return tensor;
-}
-
-static int table_from_object(void *object, tenon_dl_managed **out)
-{
-    tenon_error err;
-    tenon_tensor *tensor = table_tensor(object);
-    if (!tensor)
-        return -1;
-    if (tenon_tensor_export(tensor, out, &err) == TENON_OK)
-        return 0;
-    tenon_py_raise(&err);
-    return -1;
-}
-
-static int table_to_object(tenon_dl_managed *managed, void **out)
-{
-    tenon_error err;
-    tenon_tensor *tensor = NULL;
-    if (tenon_tensor_import(managed, &tensor, &err)) {
-        tenon_py_raise(&err);
-        return -1;
-    }
-    /* From here on `managed` is taken: a failure gives it back by the tensor's release. */
-    *out = tenon__py_tensor_new(tensor);
-    tenon_tensor_release(tensor);
-    return *out ? 0 : -1;
-}
-
-static int table_borrow(void *object, tenon_dl_tensor *out)
-{
-    tenon_tensor *tensor = table_tensor(object);
-    if (!tensor)
-        return -1;
-    /* This way has no flags: who came by it would take the memory for writable. */
-    if (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)
-        return buffer_refuse("the memory is read-only, which a borrow through the table cannot say; import it");
-    *out = *tenon_dltensor(tenon_tensor_view(tensor));
-    return 0;
-}
-
-static int table_stream(int32_t device_type, int32_t device_id, void **out)
-{
-    (void)device_type;
-    (void)device_id;
-    *out = NULL; /* tenon launches nothing: the default stream */
-    return 0;
-}
-
-/* Static: its address may be remembered by others for as long as the process lives. */
-static tenon_dl_exchange exchange_table = {
-    .header = {{TENON_DL_MAJOR, TENON_DL_MINOR}, NULL},
-    .managed_tensor_allocator = table_allocate,
-    .managed_tensor_from_py_object_no_sync = table_from_object,
-    .managed_tensor_to_py_object_no_sync = table_to_object,
-    .dltensor_from_py_object_no_sync = table_borrow,
-    .current_work_stream = table_stream,
-};
 
 /* ------------------------------------------------------------------------------------------------------------ type */
 
 static PyMethodDef tensor_methods[] = {
-    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", (PyCFunction)(void (*)(void))tenon__py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)"},
-    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
+    {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, copy=None)\n--\n\nThe same memory as an array of NumPy."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -376,7 +214,7 @@ PyTypeObject *tenon_py_type(void)
     if (!interp || made)
         return made;
     PyObject *type = PyType_FromSpec(&tensor_spec);
-    PyObject *capsule = type ? PyCapsule_New(&exchange_table, TENON_DL_EXCHANGE_CAPSULE, NULL) : NULL;
+    PyObject *capsule = type ? PyCapsule_New(&tenon__py_tensor_table, TENON_DL_EXCHANGE_CAPSULE, NULL) : NULL;
     int status = capsule ? PyObject_SetAttrString(type, TENON_DL_EXCHANGE_ATTRIBUTE, capsule) : -1;
     Py_XDECREF(capsule);
     if (status < 0) {
@@ -418,11 +256,21 @@ tenon_tensor *tenon__py_tensor_of(PyObject *object)
 
 /* -------------------------------------------------------------------------------------------------------------- in */
 
-int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out)
+/* Memory of a device is ready on the stream that tenon_py_stream tells, or on the one that was asked for. */
+static TENON__PY_APART int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
 {
-    tenon_tensor *tensor = inside(object);
+    const tenon__py_holder *producer = tenon__py_producer(tensor);
+    out->table = producer ? producer->borrowed.table : NULL;
+    if (stream == TENON__PY_NO_STREAM && (out->table || !producer))
+        return 0; /* the work goes where the memory is made */
+    return tenon__py_order(tensor, stream);
+}
+
+int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed *out)
+{
+    tenon_tensor *tensor = tenon__py_alive(object);
     if (!tensor)
-        return check_alive(object);
+        return -1;
     const tenon_view *view = tenon_tensor_view(tensor);
     if (tenon__py_dims(out, view->ndim) < 0)
         return -1;
@@ -435,5 +283,9 @@ int tenon__py_borrow_tensor(PyObject *object, tenon_py_borrowed *out)
     out->view.strides = out->dims + view->ndim;
     out->way = TENON__PY_OURS;
     out->held.tensor = tenon_tensor_retain(tensor);
-    return 0;
+    if (view->device.device_type == TENON_CPU || borrow_from_device(tensor, stream, out) == 0)
+        return 0;
+    tenon__py_release(tensor);
+    tenon__py_free_dims(out);
+    return -1;
 }

@@ -237,6 +237,10 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         kind->ways = TENON__PY_OURS;
         return 0;
     }
+    if (PyCapsule_CheckExact(object)) {
+        kind->ways = TENON__PY_CAPSULE;
+        return 0;
+    }
     if (look_for_numpy(type, kind) < 0)
         return -1;
     if (kind->ways)
@@ -294,8 +298,8 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     if (room->framework < 0)
         return NULL;
     /* Types without a quick way would only fill the table. */
-    if (interp->is_main &&
-        (room->ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER | TENON__PY_DLPACK)))
+    if (interp->is_main && (room->ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER |
+                                          TENON__PY_DLPACK | TENON__PY_CAPSULE)))
         remember(room);
     return room;
 }

@@ -91,6 +91,22 @@ def walk_numpy():
     assert from_ours.tolist() == [0, 1, 2, 3]
 
 
+def walk_registered_dtypes():
+    """NumPy 2.5 can be told what a dtype is in DLPack. What is registered stays."""
+    for key, dtype, name in (((3, 64), "M8[ns]", "opaque64"), ((3, 16), "V2", "opaque16")):
+        part = numpy.zeros((2, 3), dtype)[:, ::2]
+        assert "DLPack" in raises(TypeError, probe.borrow, part)
+        numpy.dtypes.register_dlpack_dtype(key, part.dtype)
+        view = probe.borrow(part)
+        assert (view["dtype"], view["data"], view["shape"], view["strides"]) == (name, part.ctypes.data, (2, 2), (3, 2))
+        assert probe.through(part) is part
+        back = probe.through(part, probe.NUMPY)
+        assert back.ctypes.data == part.ctypes.data and back.strides == part.strides and back.dtype == part.dtype
+        part.flags.writeable = False
+        assert probe.borrow(part)["flags"] & 1
+    assert "Python objects" in raises(TypeError, probe.borrow, numpy.zeros(2, object))
+
+
 probe.borrow(b"")
 baseline = probe.stats()
 walk_standard_library()
@@ -98,6 +114,8 @@ walk_releases()
 walk_tensor()
 if numpy:
     walk_numpy()
+    if hasattr(getattr(numpy, "dtypes", None), "register_dlpack_dtype"):
+        walk_registered_dtypes()
 gc.collect()
 assert probe.stats() == baseline, probe.stats()
 print(f"Python {sys.version.split()[0]}, " + (f"NumPy {numpy.__version__}" if numpy else "left out: NumPy"))

@@ -115,7 +115,7 @@ def test_of_a_version_2_struct_only_24_bytes_are_read():
 
 @pytest.mark.parametrize("name", ["dltensor_versioned2", "", "dltensor_", "DLTENSOR"])
 def test_a_capsule_of_another_name(name):
-    refused(answering(name=name), TypeError, "no DLPack capsule")
+    refused(answering(name=name), TypeError, "not a DLPack capsule")
 
 
 @pytest.mark.parametrize("name", ["used_dltensor", "used_dltensor_versioned"])
@@ -129,7 +129,7 @@ def test_a_used_capsule(name):
 
 @pytest.mark.parametrize("answer", [None, 0, "dltensor", (), object(), Ellipsis])
 def test_no_capsule_at_all(answer):
-    refused(lambda: producer(lambda self, **keywords: answer), TypeError, "no DLPack capsule")
+    refused(lambda: producer(lambda self, **keywords: answer), TypeError, "not a DLPack capsule")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -258,6 +258,71 @@ def test_every_signature_gets_the_keywords_it_has():
 def test_signatures_written_in_c(function):
     hostile.plan()
     taken(lambda: producer(staticmethod(getattr(hostile, function))))
+
+
+class Old:
+    """From before DLPack 1.0."""
+
+    def __dlpack__(self, stream=None):
+        return hostile.capsule()
+
+
+class Older:
+    def __dlpack__(self):
+        return hostile.capsule()
+
+
+class Positional:
+    def __dlpack__(self, stream=None, /):
+        return hostile.capsule()
+
+
+class InC:
+    def __init__(self, function):
+        self.__dlpack__ = getattr(hostile, function)
+
+
+WRAPPED = [Old, Older, Positional, lambda: InC("dlpack_stream"), lambda: InC("dlpack_cython")]
+
+
+@pytest.mark.parametrize("inner", WRAPPED)
+@pytest.mark.parametrize("device", [1, 2])
+def test_an_old_producer_behind_a_wrapper(inner, device):
+    """The wrapper has every keyword and hands them on: the message comes from inside it, with a traceback."""
+    hostile.plan()
+    calls = []
+
+    def method(self, **keywords):
+        calls.append(keywords)
+        return self.inner.__dlpack__(**keywords)
+
+    def make():
+        calls.clear()
+        return producer(method, inner=inner(), __dlpack_device__=lambda self: (device, 0))
+
+    taken(make)
+    if inner in (Old, Older):
+        assert calls[-1].keys() == ({"stream"} if (inner, device) == (Old, 2) else set())
+
+
+def test_two_wrappers():
+    class Outer:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __dlpack__(self, **keywords):
+            return self.inner.__dlpack__(**keywords)
+
+    taken(lambda: Outer(Outer(Old())))
+
+
+def test_a_mistake_in_a_wrapper_is_not_hidden():
+    """It passes a keyword of its own: nothing that is left out changes that."""
+    refused(
+        lambda: producer(lambda self, **keywords: Old().__dlpack__(copy=True)),
+        TypeError,
+        "__dlpack__() got an unexpected keyword argument 'copy'",
+    )
 
 
 def test_a_required_keyword_that_is_not_given():

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import pickle
+import sys
 import weakref
 
 import pytest
@@ -176,6 +177,36 @@ def test_copy(released):
         assert inside.tensor.data == probe.borrow(same)["data"]
 
 
+@pytest.mark.parametrize("device", [2, 10, 4])
+def test_no_copy_on_another_device(device):
+    given = tensor("f32", (2,), None, 0, 0, device, 1)
+    with pytest.raises(BufferError, match=r"Tenon cannot make a copy on \w+:1; copy it with its own framework$"):
+        given.__dlpack__(copy=True, stream=-1)
+    with pytest.raises(BufferError, match="another device"):
+        given.__dlpack__(copy=True, dl_device=(1, 0), stream=-1)
+
+
+@pytest.mark.parametrize("device", [3, 11, 13])
+def test_the_capsule_is_where_it_was_asked_for(device, released):
+    """Pinned and managed memory: a copy would not be there, and is made on the CPU only if that is asked for."""
+    given = tensor("u8", (3,), None, 5, 0, device)
+    data = probe.borrow(given)["data"]
+    assert given.__dlpack_device__() == (device, 0)
+    with pytest.raises(BufferError, match=r"cannot make a copy on \w+:0; .*, or ask for one .* dl_device=\(1, 0\)"):
+        given.__dlpack__(copy=True)
+    inside = dlpack.contents(given.__dlpack__())
+    assert (inside.tensor.device_type, inside.tensor.data) == (device, data)
+    copied = dlpack.contents(given.__dlpack__(copy=True, dl_device=(1, 0), max_version=(1, 0)))
+    assert (copied.tensor.device_type, copied.flags) == (1, IS_COPIED) and copied.tensor.data != data
+    assert ctypes.string_at(copied.tensor.data, 3) == bytes([5, 6, 7])
+    shared = dlpack.contents(given.__dlpack__(dl_device=(1, 0), copy=False))
+    assert (shared.tensor.device_type, shared.tensor.data) == (1, data)
+    del given, inside, copied
+    assert released() == 0 and ctypes.string_at(shared.tensor.data, 3) == bytes([5, 6, 7])
+    del shared
+    assert released() == 1
+
+
 def test_devices_asked_for():
     given = tensor("f32", (2,))
     assert given.__dlpack_device__() == (1, 0)
@@ -279,6 +310,14 @@ def test_table_allocates():
     dlpack.DELETER(inside.deleter)(ctypes.addressof(inside))
 
 
+def test_table_allocator_without_a_place_for_errors():
+    prototype = dlpack.DLTensor(None, 2, 0, 0, 2, 32, 1, None, None, 0)
+    managed = ctypes.POINTER(dlpack.Versioned)()
+    table = dlpack.table_of(probe.Tensor)
+    assert table.allocate(ctypes.byref(prototype), ctypes.byref(managed), None, dlpack.SET_ERROR()) == -1
+    assert not managed
+
+
 @pytest.mark.parametrize("request_", [(2, 2, 32, (2,)), (1, 99, 32, (2,)), (1, 2, 32, (-1,)), (1, 2, 32, (2**62, 4))])
 def test_table_cannot_allocate(request_):
     status, managed, errors = allocate(*request_)
@@ -354,6 +393,12 @@ def test_buffer_orders():
         get_buffer(tensor("f32", (2,), None, 0, READ_ONLY), WRITABLE)
 
 
+def test_buffer_without_dimensions():
+    """PEP 3118: shape and strides are NULL then."""
+    seen = get_buffer(tensor("f32", ()), STRIDES | FORMAT)
+    assert (seen["ndim"], seen["shape"], seen["strides"], seen["len"], seen["format"]) == (0, None, None, 4, b"f")
+
+
 def test_memoryview():
     given = tensor("u8", (2, 3), (-3, 1), 3)
     view = memoryview(given)
@@ -373,3 +418,48 @@ def test_memory_lives_with_the_buffer(released):
     assert released() == 0 and part.tolist() == [1, 2, 3]
     del part
     assert released() == 1
+
+
+# --------------------------------------------------------------------------------------------------------------- NumPy
+
+
+def test_array_without_a_buffer_format(released):
+    numpy = pytest.importorskip("numpy")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    given = tensor("bf16", (2, 3), (1, 2))
+    array = numpy.asarray(given)
+    assert (array.dtype, array.shape, array.strides) == (ml_dtypes.bfloat16, (2, 3), (2, 4))
+    assert array.ctypes.data == probe.borrow(given)["data"]
+    assert numpy.asarray(tensor("bf16", ())).dtype == ml_dtypes.bfloat16
+    assert not numpy.asarray(tensor("f8_e4m3fn", (2,), None, 0, READ_ONLY)).flags.writeable
+    wide = numpy.asarray(given, dtype="f4")
+    assert wide.dtype == "f4" and (wide == array.astype("f4")).all()
+    copied = given.__array__(copy=True)
+    assert copied.dtype == array.dtype and copied.ctypes.data != array.ctypes.data
+    assert given.__array__(array.dtype).ctypes.data == given.__array__(copy=False).ctypes.data == array.ctypes.data
+    if numpy.lib.NumpyVersion(numpy.__version__) >= "2.0.0":
+        with pytest.raises(ValueError, match="copy"):
+            given.__array__("f4", copy=False)
+    del given, copied
+    assert released() == 2  # of the other two
+    del array
+    assert released() == 3
+
+
+def test_array_of_what_numpy_cannot_read():
+    """An error that says why, not an array with the tensor as its only element."""
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(ValueError, match="on cuda:0, which NumPy cannot read; copy it to the CPU with its own framework"):
+        numpy.asarray(tensor("f32", (2,), None, 0, 0, 2))
+    with pytest.raises(ValueError, match="NumPy has no dtype for i4"):
+        numpy.asarray(tensor("i4", (2,)))
+    with pytest.raises(TypeError):
+        tensor("f32", (2,)).__array__(None, None, None)
+
+
+def test_array_without_ml_dtypes(monkeypatch):
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ImportError, match="NumPy has no dtype for bf16; install ml_dtypes, which has one"):
+        numpy.asarray(tensor("bf16", (2,)))
+    assert numpy.asarray(tensor("u8", (2,))).tolist() == [0, 1]

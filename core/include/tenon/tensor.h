@@ -37,6 +37,9 @@ typedef struct tenon_blob {
     uint64_t flags;         /* TENON_READ_ONLY, TENON_IS_COPIED, TENON_SUBBYTE_PADDED */
     void *owner;
     tenon_release_fn release;
+    void *
+        stream; /* memory on a device: the stream whose work fills it (cudaStream_t), which outlives the tensor; NULL: the
+                   * device's default stream. Memory on ROCm must be ready when the tensor is made. */
 } tenon_blob;
 
 /* Make a tensor of memory that exists.
@@ -82,6 +85,13 @@ TENON_API int64_t tenon_tensor_refcount(const tenon_tensor *tensor);
 /* The owner that was given together with `release`, or NULL where the tensor is a view, or somebody else's: how a
  * bridge knows its own tensors. */
 TENON_API void *tenon_tensor_owner(const tenon_tensor *tensor, tenon_release_fn release);
+
+/* The tensor that owns the memory: `tensor` itself, unless it is a view. Valid until `tensor` is released. NULL gives
+ * NULL. */
+TENON_API tenon_tensor *tenon_tensor_root(const tenon_tensor *tensor);
+
+/* The stream whose work fills the memory, as tenon_blob had it, also for views; else NULL, the default stream. */
+TENON_API void *tenon_tensor_stream(const tenon_tensor *tensor);
 
 /* Copy the elements into a new tensor on the CPU, in C order; it is writable and marked TENON_IS_COPIED.
  *

@@ -46,7 +46,8 @@ typedef struct tenon_py_borrowed {
 } tenon_py_borrowed;
 
 /* Borrow any array-like object: tenon.Tensor, NumPy, DLPack's exchange table, the buffer protocol, __dlpack__,
- * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order. 0, or -1 with an exception:
+ * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order; or a DLPack capsule by itself, which
+ * a borrow that succeeds uses up: its memory goes with tenon_py_unborrow, and a second borrow is refused. 0, or -1 with an exception:
  * TypeError (no array, or a dtype without a DLPack name), ValueError (layout, device, read-only), BufferError (the
  * producer refused, or gave what cannot be), or the producer's own.
  *
@@ -60,7 +61,8 @@ typedef struct tenon_py_borrowed {
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out);
 
 /* As tenon_py_borrow; device memory is ready on `stream` (by DLPack's rules for the device: CUDA 1 is the legacy
- * default stream, 2 the per-thread one; -1 does not wait), instead of the producer's current stream. */
+ * default stream, 2 the per-thread one; -1 does not wait), instead of the producer's current stream. The producer of the
+ * memory is asked to order that, also for a tenon.Tensor; for memory that came from C the driver is. */
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
 
 /* Give it back. Keeps a pending exception. */
@@ -77,8 +79,9 @@ void tenon_py_unborrow_many(size_t count, tenon_py_borrowed *borrowed);
 int tenon_py_converter(PyObject *object, void *borrowed);
 int tenon_py_converter_rw(PyObject *object, void *borrowed);
 
-/* The stream on which the borrowed device memory is ready, for kernel launches; NULL on the CPU. 0, or -1 with an
- * exception. */
+/* The stream on which the borrowed device memory is ready, for kernel launches: the producer's current stream, also for a
+ * tenon.Tensor on its memory; tenon_blob's `stream` for memory that came from C; NULL, the default stream, for producers
+ * that cannot tell theirs, and on the CPU. 0, or -1 with an exception. */
 int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream);
 
 /* --------------------------------------------------------------------------------------------------------- import */
@@ -108,6 +111,10 @@ typedef enum tenon_py_as {
 } tenon_py_as;
 
 /* Make a Python object on the tensor's memory. The framework that is named is imported; nothing else ever is.
+ *
+ * The framework's current stream waits for the work that fills device memory: what its producer has started, or what is
+ * on tenon_blob's `stream`. A capsule's memory is ready on the default stream. For TensorFlow, which takes no stream, the
+ * CPU waits.
  *
  * Ownership: takes nothing; the object holds a count of its own and drops it once, when the last array on it goes.
  * Returns:   a new reference, or NULL with an exception: ValueError or BufferError where that framework cannot hold it

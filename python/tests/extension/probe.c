@@ -221,20 +221,20 @@ static void block_release(void *owner)
     free(owner);
 }
 
-/* new(dtype, shape, strides or None, offset, flags, device type, device id): a handle on 4096 bytes counting 0, 1, 2, …
- */
+/* new(dtype, shape, strides or None, offset, flags, device type, device id, stream): a handle on 4096 bytes counting 0, 1,
+ * 2, … */
 static PyObject *probe_new(PyObject *module, PyObject *arguments)
 {
     (void)module;
     const char *name;
     PyObject *shape_given, *strides_given = Py_None;
-    unsigned long long offset = 0, flags = 0;
+    unsigned long long offset = 0, flags = 0, stream = 0;
     int device_type = TENON_CPU, device_id = 0;
     int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
     tenon_error err;
     tenon_blob blob = {.flags = 0};
-    if (!PyArg_ParseTuple(arguments, "sO!|OKKii", &name, &PyTuple_Type, &shape_given, &strides_given, &offset, &flags,
-                          &device_type, &device_id))
+    if (!PyArg_ParseTuple(arguments, "sO!|OKKiiK", &name, &PyTuple_Type, &shape_given, &strides_given, &offset, &flags,
+                          &device_type, &device_id, &stream))
         return NULL;
     if (tenon_dtype_parse(name, &blob.dtype, &err))
         return tenon_py_raise(&err);
@@ -256,11 +256,35 @@ static PyObject *probe_new(PyObject *module, PyObject *arguments)
     blob.flags = flags;
     blob.owner = memory;
     blob.release = block_release;
+    blob.stream = (void *)(uintptr_t)stream;
     tenon_tensor *tensor = NULL;
     if (PyErr_Occurred() || tenon_tensor_from_blob(&blob, &tensor, &err)) {
         free(memory);
         return PyErr_Occurred() ? NULL : tenon_py_raise(&err);
     }
+    return handle_new(tensor);
+}
+
+/* blob(address, count, device type, device id, stream): a handle on so many f32 of memory that the caller keeps. */
+static PyObject *probe_blob(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    unsigned long long address, stream;
+    long long count;
+    int device_type, device_id;
+    if (!PyArg_ParseTuple(arguments, "KLiiK", &address, &count, &device_type, &device_id, &stream))
+        return NULL;
+    int64_t shape[] = {count};
+    tenon_blob blob = {.data = (void *)(uintptr_t)address,
+                       .dtype = TENON_F32,
+                       .device = tenon_device_of(device_type, device_id),
+                       .ndim = 1,
+                       .shape = shape,
+                       .stream = (void *)(uintptr_t)stream};
+    tenon_tensor *tensor = NULL;
+    tenon_error err;
+    if (tenon_tensor_from_blob(&blob, &tensor, &err))
+        return tenon_py_raise(&err);
     return handle_new(tensor);
 }
 
@@ -386,6 +410,7 @@ static PyMethodDef methods[] = {
     {"export", probe_export, METH_VARARGS, NULL},
     {"through", probe_through, METH_VARARGS, NULL},
     {"new", probe_new, METH_VARARGS, NULL},
+    {"blob", probe_blob, METH_VARARGS, NULL},
     {"released", probe_released, METH_NOARGS, NULL},
     {"stats", probe_stats, METH_NOARGS, NULL},
     {"empty", probe_empty, METH_VARARGS, NULL},

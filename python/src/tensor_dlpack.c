@@ -1,0 +1,267 @@
+/* tenon.Tensor as a producer of DLPack: capsules, __dlpack__ and the exchange table. */
+#include "bridge.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------------------------- DLPack */
+
+/* Nobody consumed it: what it holds goes with it. */
+static void capsule_destroy(PyObject *capsule)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (PyCapsule_IsValid(capsule, TENON_DL_CAPSULE)) {
+        tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE);
+        managed->deleter(managed);
+    } else if (PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY)) {
+        tenon_dl_managed_legacy *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE_LEGACY);
+        managed->deleter(managed);
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
+{
+    tenon_error err;
+    tenon_dl_managed *managed = NULL;
+    tenon_dl_managed_legacy *old = NULL;
+    if (legacy && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the memory is read-only, which a DLPack capsule from before 1.0 cannot say; "
+                        "ask with max_version=(1, 0), or pass a copy");
+        return NULL;
+    }
+    tenon_status status =
+        legacy ? tenon_tensor_export_legacy(tensor, &old, &err) : tenon_tensor_export(tensor, &managed, &err);
+    if (status) {
+        const char *message = strstr(err.message, "(): ");
+        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError,
+                        message ? message + 4 : err.message);
+        return NULL;
+    }
+    PyObject *capsule = legacy ? PyCapsule_New(old, TENON_DL_CAPSULE_LEGACY, capsule_destroy)
+                               : PyCapsule_New(managed, TENON_DL_CAPSULE, capsule_destroy);
+    if (!capsule && legacy)
+        old->deleter(old);
+    else if (!capsule)
+        managed->deleter(managed);
+    return capsule;
+}
+
+static int refuse(const char *why)
+{
+    PyErr_Format(PyExc_BufferError, "tenon.Tensor: %s", why);
+    return -1;
+}
+
+/* The major version that the consumer can read; 0 for one older than 1.0; -1 with an exception. */
+static long wanted_major(PyObject *max_version)
+{
+    if (!max_version || max_version == Py_None)
+        return 0;
+    if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2) {
+        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'max_version': expected None or (major, minor)");
+        return -1;
+    }
+    return PyLong_AsLong(PyTuple_GetItem(max_version, 0));
+}
+
+/* Where the consumer wants the memory: where it is, or on the CPU, if that can read it. -1 with an exception. */
+static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_device *out)
+{
+    *out = view->device;
+    if (!dl_device || dl_device == Py_None)
+        return 0;
+    int type, id;
+    if (!PyTuple_Check(dl_device) || !PyArg_ParseTuple(dl_device, "ii", &type, &id)) {
+        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'dl_device': expected None or (type, id)");
+        return -1;
+    }
+    *out = tenon_device_of(type, id);
+    if (tenon_device_equal(*out, view->device) || (type == TENON_CPU && tenon_device_on_host(view->device)))
+        return 0;
+    return refuse("the memory is on another device than dl_device, and Tenon does not move it");
+}
+
+/* Tenon copies on the CPU only. */
+static int refuse_copy(tenon_device device)
+{
+    char name[64];
+    tenon_device_format(device, name, sizeof name);
+    PyErr_Format(PyExc_BufferError, "tenon.Tensor: Tenon cannot make a copy on %s; copy it with its own framework%s",
+                 name, tenon_device_on_host(device) ? ", or ask for one on the CPU with dl_device=(1, 0)" : "");
+    return -1;
+}
+
+static void release_shared(void *tensor)
+{
+    tenon_tensor_release(tensor);
+}
+
+/* The same memory under the CPU's name: pinned and managed memory is the CPU's too. */
+static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
+{
+    tenon_view view = *tenon_tensor_view(tensor);
+    view.device = device;
+    tenon_status status = tenon_tensor_from_view(&view, tensor, release_shared, out, err);
+    if (!status)
+        tenon_tensor_retain(tensor);
+    return status;
+}
+
+/* What is handed out, on `device`: the tensor, or one that the caller releases all the same. NULL with an exception. */
+static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool copied)
+{
+    tenon_error err;
+    tenon_tensor *out = NULL;
+    tenon_device own = tenon_tensor_view(tensor)->device;
+    if (!copied && tenon_device_equal(device, own))
+        return tenon_tensor_retain(tensor);
+    if (copied && device.device_type != TENON_CPU)
+        return refuse_copy(device), NULL;
+    if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
+        return NULL;
+    if (!copied)
+        return share_as(tensor, device, &out, &err) ? tenon_py_raise(&err) : out;
+    return tenon_tensor_copy(tensor, &out, &err) ? tenon_py_raise(&err) : out;
+}
+
+/* Producers' code runs while streams are ordered: the tensor is held meanwhile. */
+PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    PyObject *stream = NULL, *max_version = NULL, *dl_device = NULL, *copy = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", names, &stream, &max_version, &dl_device,
+                                     &copy))
+        return NULL;
+    long major = wanted_major(max_version);
+    int wants_copy = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
+    if ((major == -1 && PyErr_Occurred()) || wants_copy < 0)
+        return NULL;
+    tenon_device device;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;
+    if (tensor && wanted_device(tenon_tensor_view(tensor), dl_device, &device) == 0)
+        given = to_hand_out(tensor, device, wants_copy);
+    PyObject *capsule = NULL;
+    if (given && tenon__py_order_argument(given, stream) == 0)
+        capsule = tenon__py_capsule(given, major < 1);
+    tenon__py_release(given);
+    tenon__py_release(tensor);
+    return capsule;
+}
+
+PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const tenon_tensor *tensor = tenon__py_alive(self);
+    if (!tensor)
+        return NULL;
+    tenon_device device = tenon_tensor_view(tensor)->device;
+    return Py_BuildValue("(ii)", device.device_type, device.device_id);
+}
+
+/* -------------------------------------------------------------------------------------------------- exchange table */
+
+static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, void *error_ctx,
+                          void (*set_error)(void *error_ctx, const char *kind, const char *message))
+{
+    tenon_error err;
+    tenon_tensor *tensor = NULL;
+    tenon_status status;
+    if (!tenon_device_on_host(prototype->device))
+        status = tenon_error_set(&err, TENON_EDEVICE, "tenon.Tensor: it allocates memory on the CPU only");
+    else
+        status = tenon_tensor_alloc(prototype->dtype, prototype->ndim, prototype->shape, 0, &tensor, &err);
+    if (!status)
+        status = tenon_tensor_export(tensor, out, &err);
+    tenon_tensor_release(tensor);
+    if (status && set_error)
+        set_error(error_ctx, status == TENON_ENOMEM ? "MemoryError" : "ValueError", err.message);
+    return status ? -1 : 0;
+}
+
+/* The table has no object to ask: its stream is torch's, or the default one, and what is given out is made ready there. */
+static int table_stream(int32_t device_type, int32_t device_id, void **out)
+{
+    const tenon_dl_exchange *torch = tenon__py_torch_table();
+    *out = NULL;
+    bool is_torchs = device_type == TENON_CUDA || device_type == TENON_ROCM;
+    if (!is_torchs || !torch || !torch->current_work_stream)
+        return 0;
+    if (torch->current_work_stream(device_type, device_id, out) != 0 || PyErr_Occurred()) {
+        *out = NULL; /* a torch that has no such device works on none of its streams */
+        tenon__py_forgive();
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The tensor inside, with a count, once its memory is ready on the table's stream. */
+static tenon_tensor *table_tensor(void *object)
+{
+    tenon_tensor *tensor = tenon__py_tensor_of(object);
+    if (!tensor) {
+        PyErr_SetString(PyExc_TypeError, "tenon.Tensor's exchange table was given another object");
+        return NULL;
+    }
+    tenon_device device = tenon_tensor_view(tensor)->device;
+    void *stream = NULL;
+    tenon_tensor_retain(tensor);
+    if (device.device_type != TENON_CPU &&
+        (table_stream(device.device_type, device.device_id, &stream) < 0 ||
+         tenon__py_order(tensor, stream ? (intptr_t)stream : TENON__PY_NO_STREAM) < 0)) {
+        tenon__py_release(tensor);
+        return NULL;
+    }
+    return tensor;
+}
+
+static int table_from_object(void *object, tenon_dl_managed **out)
+{
+    tenon_error err;
+    tenon_tensor *tensor = table_tensor(object);
+    if (!tensor)
+        return -1;
+    tenon_status status = tenon_tensor_export(tensor, out, &err);
+    tenon_tensor_release(tensor);
+    if (status)
+        tenon_py_raise(&err);
+    return status ? -1 : 0;
+}
+
+static int table_to_object(tenon_dl_managed *managed, void **out)
+{
+    tenon_error err;
+    tenon_tensor *tensor = NULL;
+    if (tenon_tensor_import(managed, &tensor, &err)) {
+        tenon_py_raise(&err);
+        return -1;
+    }
+    /* From here on `managed` is taken: a failure gives it back by the tensor's release. */
+    *out = tenon__py_tensor_new(tensor);
+    tenon_tensor_release(tensor);
+    return *out ? 0 : -1;
+}
+
+static int table_borrow(void *object, tenon_dl_tensor *out)
+{
+    tenon_tensor *tensor = table_tensor(object);
+    if (!tensor)
+        return -1;
+    const tenon_view *view = tenon_tensor_view(tensor);
+    /* This way has no flags: who came by it would take the memory for writable. */
+    bool read_only = view->flags & TENON_READ_ONLY;
+    *out = *tenon_dltensor(view);
+    tenon__py_release(tensor);
+    if (read_only)
+        return refuse("the memory is read-only, which a borrow through the table cannot say; import it");
+    return 0;
+}
+
+tenon_dl_exchange tenon__py_tensor_table = {
+    .header = {{TENON_DL_MAJOR, TENON_DL_MINOR}, NULL},
+    .managed_tensor_allocator = table_allocate,
+    .managed_tensor_from_py_object_no_sync = table_from_object,
+    .managed_tensor_to_py_object_no_sync = table_to_object,
+    .dltensor_from_py_object_no_sync = table_borrow,
+    .current_work_stream = table_stream,
+};
