@@ -7,12 +7,12 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import warnings
 
 import pytest
+from programs import runs
 
 if os.environ.get("TENON_PACKAGE"):
     sys.path.insert(0, os.environ["TENON_PACKAGE"])
@@ -20,8 +20,8 @@ if os.environ.get("TENON_PACKAGE"):
 torch = pytest.importorskip("torch")
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
-if not shutil.which(COMPILER[0]):
-    pytest.skip("there is no C compiler", allow_module_level=True)
+if not runs(COMPILER[0]):
+    pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
 from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
