@@ -28,9 +28,15 @@ class NotHere(Exception):
 
 
 def need(*programs):
+    """Raise NotHere unless each program runs. A version manager's shim can be on the PATH and refuse."""
     for program in programs:
-        if not shutil.which(program):
-            raise NotHere(f"{program} is not here")
+        try:
+            asked = subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        except OSError:
+            raise NotHere(f"{program} is not installed") from None
+        if asked.returncode:
+            said = (asked.stderr.strip() or asked.stdout.strip() or "no output").splitlines()[0]
+            raise NotHere(f"{program} is on the PATH, but does not run: {said}")
 
 
 def run(command, **options):

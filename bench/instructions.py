@@ -6,7 +6,6 @@ in the count; what our code calls (NumPy, torch, CPython) is. The counts repeat 
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import tempfile
 
@@ -126,10 +125,9 @@ def total(path):
 
 def count(python, folder, step):
     """({path: instructions a call}, {path: its layers}, a reason or None); `step` is told what is done."""
-    if not shutil.which("valgrind"):
-        return {}, {}, "valgrind is not here"
     counted, layers, reasons = {}, {}, []
     try:
+        building.need("valgrind")
         building.extension(python, ["cc"], folder / "mark.so", [building.BENCH / "mark.c"], "-O2")
     except building.NotHere as problem:
         return {}, {}, str(problem)

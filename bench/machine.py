@@ -22,8 +22,9 @@ def field(path, key):
 
 def first_line(*command):
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.splitlines()[0].strip()
-    except (OSError, IndexError, subprocess.TimeoutExpired):
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return asked.stdout.splitlines()[0].strip()
+    except (OSError, IndexError, subprocess.SubprocessError):
         return ""
 
 
@@ -38,6 +39,10 @@ def erlang():
     return first_line("elixir", "--version").partition(" [")[0] or None
 
 
+def gpu():
+    return first_line("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+
+
 def describe(python):
     packages = {name: version(name).partition("+")[0] for name in PACKAGES if version(name)}
     kilobytes = field("/proc/meminfo", "MemTotal").split()
@@ -45,7 +50,7 @@ def describe(python):
         "cpu": field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory": f"{int(kilobytes[0]) / 2**20:.0f} GiB" if kilobytes else "",
-        "gpu": first_line("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
+        "gpu": gpu(),
         "system": field("/etc/os-release", "PRETTY_NAME") or platform.system(),
         "kernel": platform.release().partition("-")[0],
         "python": platform.python_version(),

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -203,11 +202,10 @@ class Run:
 
     def elixir(self):
         """elixir/bench/run.exs prints the same lines as a worker."""
-        script = ROOT / "elixir/bench/run.exs"
-        if not script.exists():
-            self.problem("elixir", "its bridge has no bench/run.exs yet")
-        elif not shutil.which("mix"):
-            self.problem("elixir", "mix is not here")
+        try:
+            building.need("mix")
+        except building.NotHere as problem:
+            self.problem("elixir", str(problem))
         else:
             quick = ["--quick"] * self.options.quick
             status, error = self.lines(["mix", "run", "bench/run.exs", *quick], cwd=ROOT / "elixir",
@@ -259,7 +257,7 @@ class Run:
                 if self.other_torch:
                     self.worker(group, self.other_torch, OTHER_TORCH)
             elif group == "gpu":
-                if not shutil.which("nvidia-smi"):
+                if not machine.gpu():
                     self.problem("gpu", "there is none in this machine")
                 else:
                     for part in GPU:

@@ -5,8 +5,9 @@ jobs=$(nproc 2>/dev/null || echo 2)
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 venv_python=.venv/bin/python
 
+# Whether a tool runs. A version manager's shim can be on the PATH and refuse, so each is asked for its version.
 has() {
-    command -v "$1" >/dev/null 2>&1
+    "$1" --version >/dev/null 2>&1 </dev/null
 }
 
 skip() {
@@ -16,7 +17,9 @@ skip() {
 
 # need TOOL [PACKAGE]
 need() {
-    has "$1" || skip "$1 is not here; install ${2:-$1}"
+    has "$1" && return
+    command -v "$1" >/dev/null || skip "$1 is not installed; install ${2:-$1}"
+    skip "$1 is on the PATH, but does not run: $("$1" --version 2>&1 </dev/null | head -1)"
 }
 
 # A run that shows its output only where it failed.

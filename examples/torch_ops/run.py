@@ -40,7 +40,9 @@ def build_package(folder):
 
 
 def nvcc(source, output, *options):
-    command = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    # A version manager's nvcc can be on the PATH and refuse to run.
+    installed = shutil.which("nvcc") and subprocess.run(["nvcc", "--version"], capture_output=True).returncode == 0
+    command = "nvcc" if installed else "/usr/local/cuda/bin/nvcc"
     major, minor = torch.cuda.get_device_capability()
     flags = ["-O3", f"-arch=sm_{major}{minor}", "-shared", "-Xcompiler", "-fPIC"]
     start = time.perf_counter()

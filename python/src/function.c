@@ -5,6 +5,18 @@
 
 /* ------------------------------------------------------------------------------------------------ the text signature */
 
+/* "x='mean'": a new reference. inspect.signature takes only ASCII. */
+static PyObject *with_default(const tenon_parameter *param)
+{
+    const char *literal = param->literal ? param->literal : "None";
+    if (*literal != '\'' && *literal != '"')
+        return PyUnicode_FromFormat("%s=%s", param->name, literal);
+    PyObject *value = PyUnicode_DecodeUTF8(literal + 1, (Py_ssize_t)strlen(literal) - 2, "replace");
+    PyObject *text = value ? PyUnicode_FromFormat("%s=%A", param->name, value) : NULL;
+    Py_XDECREF(value);
+    return text;
+}
+
 /* "(a, x, mode='mean', *, out=None, like=None)", which inspect.signature reads: a new reference. */
 static PyObject *text_signature(const tenon__py_function *self)
 {
@@ -26,11 +38,7 @@ static PyObject *text_signature(const tenon__py_function *self)
             part = PyUnicode_FromString(i == s->nparams ? "out=None" : "like=None");
         } else {
             const tenon_parameter *param = &s->params[i];
-            bool has_default = param->flags & TENON_PARAMETER_DEFAULT;
-            part = PyUnicode_FromFormat("%s%s%s", param->name, has_default ? "=" : "",
-                                        !has_default     ? ""
-                                        : param->literal ? param->literal
-                                                         : "None");
+            part = param->flags & TENON_PARAMETER_DEFAULT ? with_default(param) : PyUnicode_FromString(param->name);
         }
         if (status == 0)
             status = part ? PyList_Append(parts, part) : -1;

@@ -1,9 +1,13 @@
 """A project to begin with: one C file that becomes a Python package. NAME stands for its name."""
 
+import builtins
 import keyword
 import os
+import pkgutil
 import re
 import shutil
+import sys
+import sysconfig
 
 _KERNELS = """\
 /* The functions of NAME. docs/signatures.md of Tenon has the grammar of their signatures. */
@@ -31,16 +35,18 @@ _CMAKE = """\
 cmake_minimum_required(VERSION 3.16)
 project(NAME LANGUAGES C)
 
-# The library links nothing, and no Python either: one build serves every version.
+# The library links nothing, not even Python: one build serves every version. With another suffix than ".so" Python does
+# not take it for a submodule.
 add_library(kernels MODULE kernels.c)
 target_include_directories(kernels PRIVATE include)
-set_target_properties(kernels PROPERTIES PREFIX "" SUFFIX ".so" C_STANDARD 99 C_VISIBILITY_PRESET hidden)
+set_target_properties(kernels PROPERTIES PREFIX "" SUFFIX ".tenon" C_STANDARD 99 C_EXTENSIONS OFF
+                                         C_VISIBILITY_PRESET hidden)
 install(TARGETS kernels DESTINATION NAME)
 """
 
 _PYPROJECT = """\
 [build-system]
-requires = ["scikit-build-core>=0.11"]
+requires = ["scikit-build-core>=1.0"]
 build-backend = "scikit_build_core.build"
 
 [project]
@@ -60,11 +66,13 @@ regex = '#define TENON_MODULE_VERSION "(?P<value>[^"]+)"'
 """
 
 _INIT = """\
-from pathlib import Path
+from importlib.resources import as_file, files
 
 import tenon
 
-_kernels = tenon.load(Path(__file__).with_name("kernels.so"))
+# Not beside this file if the package is installed with `pip install -e`.
+with as_file(files(__name__) / "kernels.tenon") as _file:
+    _kernels = tenon.load(_file)
 __doc__ = _kernels.__doc__
 __version__ = _kernels.__version__
 globals().update((name, value) for name, value in vars(_kernels).items() if not name.startswith("_"))
@@ -89,7 +97,7 @@ def test_saxpy_refuses_other_lengths():
 
 # What `stubs` makes of the library above.
 _STUB = '''\
-# Written by `python -m tenon stubs kernels.so`, not to be edited.
+# Written by `python -m tenon stubs kernels.tenon`, not to be edited.
 """Functions written once."""
 
 from typing import Any, Optional, SupportsFloat
@@ -110,17 +118,47 @@ NAME: kernels.c, its package and a test. Now:
   pip install .
   pytest
 After a new function, for type checkers:
-  cc -shared -fPIC -Iinclude kernels.c -o kernels.so && python -m tenon stubs kernels.so -o src/NAME/__init__.pyi
+  cc -shared -fPIC -Iinclude kernels.c -o kernels.tenon
+  python -m tenon stubs kernels.tenon -o src/NAME/__init__.pyi
 """
+
+
+# pytest, what it imports, and what would be shadowed for Tenon and for the build.
+_PYTEST = {"pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama", "conftest"}
+_TENON = {"tenon", "libtenon", "numpy", "torch", "jax", "jaxlib", "cupy", "tensorflow", "ml_dtypes", "scikit_build_core"}
+
+
+def _standard_modules() -> set[str]:
+    names = getattr(sys, "stdlib_module_names", None)
+    if names is None:  # Python 3.9
+        folders = [sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED") or ""]
+        names = {*sys.builtin_module_names, *(module.name for module in pkgutil.iter_modules(folders))}
+    return set(names)
+
+
+def _check_name(name: str) -> None:
+    """Raise ValueError if no package, or no package that is to be tested, can have this name."""
+    # A name that Python, C and a package index all take.
+    if not re.fullmatch("[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?", name) or keyword.iskeyword(name):
+        raise ValueError(
+            f"'{name}' cannot be the name of a package: use letters, digits and '_', begin with a letter, do not end "
+            "with '_', and use no keyword"
+        )
+    owners = {
+        "Python's standard library": _standard_modules(),
+        "Python's builtins": set(dir(builtins)),
+        "pytest or a package that it needs": _PYTEST,
+        "Tenon or a package that it works with": _TENON,
+    }
+    for owner, names in owners.items():
+        # A file system or a package index may not tell upper case from lower case.
+        if name.lower() in map(str.lower, names):
+            raise ValueError(f"'{name}' is a name of {owner}, which the new package would hide; choose another name")
 
 
 def new(name: str, include: str) -> str:
     """Make the folder `name`; `include` has the headers. Returns what to do next."""
-    # A name that Python, C and a package index all take.
-    if not re.fullmatch("[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?", name) or keyword.iskeyword(name):
-        raise ValueError(f"'{name}' is no name for a package: letters, digits and '_', a letter first, no keyword")
-    if name.lower() in ("tenon", "libtenon"):
-        raise ValueError(f"'{name}' is taken by Tenon itself")
+    _check_name(name)
     os.mkdir(name)
     files = {
         "kernels.c": _KERNELS,

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module, variables_of
 
@@ -31,6 +31,7 @@ _KEYS = {
     "oneapi": "XPU",
 }
 _EVERYWHERE = "CompositeExplicitAutograd"
+_OWN_NAMES = ("unload", "_namespace", "_library", "_operators")  # of TorchOps
 _OWN_NAMESPACES = ("aten", "prim", "prims")
 _registered: set[TorchOps] = set()
 
@@ -49,13 +50,18 @@ def torch_ops(
     A function that cannot be an operator is left out with a warning; with `strict` that is a ValueError.
     """
     torch = torch_module()
+    if not isinstance(kernels, ModuleType):
+        got = type(kernels).__name__
+        raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected what tenon.load() returns, got {got}")
+    found = [value for value in vars(kernels).values() if _is_function(value)]
+    if not found:
+        raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
     if not isinstance(namespace, str):
         raise TypeError(f"tenon.torch_ops(): argument 'namespace': expected str, got {type(namespace).__name__}")
     if not re.fullmatch(r"[A-Za-z_]\w*", namespace, re.A) or iskeyword(namespace) or namespace in _OWN_NAMESPACES:
-        raise ValueError(f"tenon.torch_ops(): argument 'namespace': '{namespace}' is no name for one, or torch's own")
-    found = [value for value in getattr(kernels, "__dict__", {}).values() if _is_function(value)]
-    if not found:
-        raise ValueError("tenon.torch_ops(): argument 'kernels': expected what tenon.load() gives, with functions")
+        raise ValueError(
+            f"tenon.torch_ops(): argument 'namespace': expected an identifier that torch does not use, got '{namespace}'"
+        )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
     operators: dict[str, _Operator] = {}
@@ -96,16 +102,29 @@ class TorchOps:
         _registered.add(self)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OWN_NAMES:  # before __init__
+            raise AttributeError(name)
         try:
-            return self.__dict__["_operators"][name]
+            return self._operators[name]
         except KeyError:
             raise AttributeError(f"{self!r} has no operator '{name}'") from None
+
+    # torch has the operators once, so there is one object for them.
+    def __copy__(self) -> TorchOps:
+        return self
+
+    def __deepcopy__(self, memo: object) -> TorchOps:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.torch_ops() there")
 
     def __dir__(self) -> list[str]:
         return [*self._operators, "unload"]
 
     def __repr__(self) -> str:
-        return f"<tenon.TorchOps {self._namespace}: {', '.join(self._operators) or 'unloaded'}>"
+        empty = "unloaded" if self._library is None else "no operators"
+        return f"<tenon.TorchOps {self._namespace}: {', '.join(self._operators) or empty}>"
 
     def unload(self) -> None:
         """Take the operators from torch. Whoever still calls one, as a compiled graph would, ends the process."""
@@ -153,7 +172,7 @@ class _Operator:
             raise ValueError(f"tenon.torch_ops(): torch has an operator {self.path} already; unload() that one first")
         if taken is not None or self.name.startswith("__"):
             raise _Refused("torch keeps this name for itself")
-        if self.name in ("unload", "_namespace", "_library", "_operators"):
+        if self.name in _OWN_NAMES:
             raise _Refused("tenon.TorchOps keeps this name for itself")
 
     # ------------------------------------------------------------------------------------------------------- schema
@@ -383,11 +402,14 @@ class _Operator:
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            for argument in written:
-                if given[argument] is not None:
-                    torch.autograd.graph.increment_version(given[argument])
+            tensors = [given[argument] for argument in written if given[argument] is not None]
+            versions = [tensor._version for tensor in tensors]
             with torch._C._AutoDispatchBelowADInplaceOrView():
-                return op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
+                made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
+            for tensor, version in zip(tensors, versions):
+                if tensor._version == version:  # the function counts what it writes, but it does not run without data
+                    torch.autograd.graph.increment_version(tensor)
+            return made
 
         library.impl(name, autograd, "Autograd", with_keyset=True)
         if written:

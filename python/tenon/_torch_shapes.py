@@ -5,6 +5,7 @@ A size may be one of torch's symbols. The messages are the core's (core/src/spec
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -53,6 +54,27 @@ def has_gradients(choices: list[str]) -> bool:
 # ---------------------------------------------------------------------------------------------------------- tensors
 
 
+def _checked(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def operator(self: int, other: Any) -> Any:
+        value = plain(self, other)  # NotImplemented if the other one is a symbol of torch's
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise OverflowError
+        return _Int64(value) if isinstance(value, int) else value
+
+    return operator
+
+
+class _Int64(int):
+    """An int whose arithmetic ends where the core's does: OverflowError beyond 64 bits."""
+
+    __add__, __radd__ = _checked("__add__"), _checked("__radd__")
+    __sub__, __rsub__ = _checked("__sub__"), _checked("__rsub__")
+    __mul__, __rmul__ = _checked("__mul__"), _checked("__rmul__")
+    __floordiv__, __rfloordiv__ = _checked("__floordiv__"), _checked("__rfloordiv__")
+
+
 class _Dim:
     """One dimension: `kind` is name, number, expression, any, star or unknown."""
 
@@ -71,7 +93,10 @@ class _Dim:
         self.python = re.sub(r"[a-z]\w*", lambda found: f"dims['{found[0]}']", re.sub(r"\b0+(?=\d)", "", text))
 
     def value(self, dims: Mapping[str, Any]) -> Any:
-        return eval(f"({self.python})", {"dims": dims})
+        """ZeroDivisionError or OverflowError if there is no value in 64 bits."""
+        known = {name: _Int64(dims[name]) if isinstance(dims[name], int) else dims[name] for name in self.names}
+        value = eval(f"({self.python})", {"dims": known})
+        return int(value) if isinstance(value, int) else value
 
 
 class Tensor:
@@ -189,8 +214,8 @@ class Bindings:
             raise ValueError(f"{said}{missing[0]} of {dim.text} has no value; no argument binds it")
         try:
             wanted = dim.value(self.dims)
-        except ZeroDivisionError:
-            raise ValueError(f"{said}{dim.text} has no value in 64 bits{self.values(dim)}") from None
+        except (ZeroDivisionError, OverflowError):
+            raise OverflowError(f"{said}{dim.text} has no value in 64 bits{self.values(dim)}") from None
         self.check(size == wanted, lambda: f"{said}{dim.text} = {wanted}{self.values(dim)}")
 
     def fit_int(self, argument: str, value: Any) -> None:
@@ -220,6 +245,8 @@ class Bindings:
                 shape += self.stars[dim.name]
             else:
                 shape.append(self.result_size(f"{begin}dimension {at}, {dim.text}, ", dim))
+        if all(isinstance(size, int) for size in shape) and math.prod(shape) * dtype.itemsize >= 2**63:
+            raise OverflowError(f"{begin}{_short(str(dtype))}{_list(shape)} has more bytes than 64 bits can count")
         return torch.empty(shape, dtype=dtype, device=device)
 
     def result_size(self, said: str, dim: _Dim) -> Any:
@@ -228,8 +255,8 @@ class Bindings:
             raise ValueError(f"{said}has no value: no argument that was given says what {missing[0]} is")
         try:
             size = dim.value(self.dims)
-        except ZeroDivisionError:
-            raise ValueError(f"{said}has no value in 64 bits{self.values(dim)}") from None
+        except (ZeroDivisionError, OverflowError):
+            raise OverflowError(f"{said}has no value in 64 bits{self.values(dim)}") from None
         self.check(size >= 0, lambda: f"{said}is {size}{self.values(dim)}")
         return size
 

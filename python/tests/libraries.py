@@ -1,16 +1,16 @@
 """Libraries of functions for the tests of the package: compiled as a user would, against the installed headers."""
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
+from programs import runs
 
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 COMPILER = os.environ.get("CC", "cc")
-if not shutil.which(COMPILER):
-    pytest.skip("there is no C compiler", allow_module_level=True)
+if not runs(COMPILER):
+    pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
 # `answer` is a constant of the build, `next` counts the calls of all modules of one open library, `mine` those of one.
 COUNTING = """

@@ -7,11 +7,11 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 
 import pytest
+from programs import runs
 
 if os.environ.get("TENON_PACKAGE"):
     sys.path.insert(0, os.environ["TENON_PACKAGE"])
@@ -30,8 +30,8 @@ LANGUAGES = ["c", "cpp", "rs", "f90"]
 
 
 def need(compiler):
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not here")
+    if not runs(compiler):
+        pytest.skip(f"{compiler} is not installed, or does not run")
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,17 @@ def complaints(output):
     return sorted({int(line) for line in re.findall(r"use\.py:(\d+).*error", output)})
 
 
+@pytest.mark.parametrize("doc", ["", " ", r"\n\n  \n"])
+def test_blank_doc_of_a_module(tmp_path, doc):
+    code = f"""
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call) {{ (void)call; return TENON_OK; }}
+    TENON_MODULE(blank, "{doc}", TENON_FUNCTION("f()", f, "{doc}"))"""
+    done = run("stubs", build(tmp_path / "blank.so", code))
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.count('"""') == 2
+    compile(done.stdout, "blank.pyi", "exec")
+
+
 def mypy(folder, *arguments):
     if not importlib.util.find_spec("mypy"):
         pytest.skip("mypy is not installed")

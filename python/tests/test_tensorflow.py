@@ -12,7 +12,7 @@ def test_in_its_own_process():
     if not importlib.util.find_spec("tensorflow"):
         pytest.skip("TensorFlow is not here")
     cases = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tensorflow_cases.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cases]
+    command = [sys.executable, "-m", "pytest", "-q", cases]
     done = subprocess.run(
         command,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},

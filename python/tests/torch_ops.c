@@ -136,6 +136,7 @@ TENON_MODULE(
                    " keep: bool = True) -> f32[n // 2, k + 1, 3]",
                    pool, NULL),
     TENON_FUNCTION("ramp(n: int) -> f32[n]", ramp, NULL),
+    TENON_FUNCTION("spread(n: int, k: int = 1) -> f32[4 * n // 4, n // k]", none, NULL),
     TENON_FUNCTION("head(x: f32[2 * n] c, n: int = 2) -> f32[2 * n]", same, NULL),
     TENON_FUNCTION("shrink(x: f32[n, k - 1], y: f32[k], z: f32[4, _]?) -> f32[n - 5]", ramp, NULL),
     TENON_FUNCTION("batch(x: T[*b, n], y: U[*b, n]) -> U[*b] where T = integer, U = real", none, NULL),

@@ -1,6 +1,7 @@
 """The public C interface through ctypes, as thin as it can be: TENON_LIBRARY names the shared library."""
 
 import ctypes as C
+import itertools
 import os
 from collections import Counter
 
@@ -236,6 +237,7 @@ def view_init(data, shape, strides, dt, device=(CPU, 0), flags=0, byte_offset=0)
 
 
 released = Counter()  # owner -> how often its release function ran
+owners = itertools.count(1)  # no two tests use the same one
 
 
 @RELEASE

@@ -1,7 +1,6 @@
 """DLPack structs out and in, with NumPy and torch on the other side."""
 
 import ctypes as C
-import itertools
 
 import model
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import tenon_ctypes as T
 from harness import run_cases
 
-owners = itertools.count(1 << 40)
 api = C.pythonapi
 api.PyCapsule_New.restype = C.py_object
 api.PyCapsule_New.argtypes = [C.c_void_p, C.c_char_p, C.c_void_p]
@@ -69,7 +67,7 @@ def same(view, array):
 def export_case(rng):
     """A tensor becomes a NumPy array at the same address, which keeps the memory alive."""
     name, array = numpy_array(rng)
-    owner, legacy = next(owners), rng.random() < 0.4
+    owner, legacy = next(T.owners), rng.random() < 0.4
     flags = 0 if legacy else rng.choice((0, T.READ_ONLY))
     tensor = T.Tensor.from_blob(model.address(array), array.shape, model.element_strides(array), T.dtype(name),
                                 flags=flags, owner=owner)
@@ -208,7 +206,7 @@ def test_from_torch(torch, name, shape):
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (4,), (2, 3), (2, 1, 3)])
 def test_to_torch(torch, shape, legacy):
-    owner = next(owners)
+    owner = next(T.owners)
     data = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
     tensor = T.Tensor.from_blob(model.address(data), shape, None, T.dtype("f32"), owner=owner)
     out = torch.from_dlpack(Exporter(tensor, legacy))

@@ -1,6 +1,5 @@
 """Random chains of view operations, applied to a tensor and to a NumPy array over the same bytes."""
 
-import itertools
 
 import model
 import numpy as np
@@ -8,7 +7,6 @@ import tenon_ctypes as T
 from harness import run_cases
 
 FAR = (1 << 62) + 1
-owners = itertools.count(1)
 NAMES = list(model.NUMPY) + list(model.BYTES)
 
 
@@ -305,7 +303,7 @@ def make(rng, owner):
 
 
 def chain_case(rng):
-    owner = next(owners)
+    owner = next(T.owners)
     state, bounds, read_only, buffer = make(rng, owner)
     tensors, trail = [state.tensor], [f"{state.name}{list(state.array.shape)}"]
     try:

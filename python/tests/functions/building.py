@@ -19,6 +19,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.append(str(HERE.parent))  # for what the bridge's tests have
+from programs import runs  # noqa: E402
+
 if os.environ.get("TENON_PACKAGE"):
     sys.path.insert(0, os.environ["TENON_PACKAGE"])
 for name in os.environ.get("TENON_WITHOUT", "").split():
@@ -27,8 +29,8 @@ for name in os.environ.get("TENON_WITHOUT", "").split():
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 PACKAGE = pathlib.Path(tenon.__file__).resolve().parents[1]
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
-if not shutil.which(COMPILER[0]):
-    pytest.skip("there is no C compiler", allow_module_level=True)
+if not runs(COMPILER[0]):
+    pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="tenon-functions-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)

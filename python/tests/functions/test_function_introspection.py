@@ -51,6 +51,8 @@ def test_function_without_words(kernels):
         ("f( a : int , b:int=2 )->f32 [ ] ", "(a, b=2, *, out=None, like=None)"),
         ("f(self: int, cls: int)", "(self, cls)"),
         ("f(x: f32[n, k] rw, mode: 'a,b'|'(' = '(')", "(x, mode='(')"),
+        ("f(a: str = 'Caf\u00e9', b: 'm\u00fc'|'\U0001f600' = '\U0001f600')", "(a='Caf\u00e9', b='\U0001f600')"),
+        ("f(a: str = \"it's\", b: str = 'say \"so\"')", "(a=\"it's\", b='say \"so\"')"),
     ],
 )
 def test_signature(signature, text):
@@ -60,6 +62,12 @@ def test_signature(signature, text):
 def test_signature_binds(kernels):
     bound = inspect.signature(kernels.saxpy).bind(1, y=3, x=2, like="numpy")
     assert bound.arguments == {"a": 1, "x": 2, "y": 3, "like": "numpy"}
+
+
+def test_help_with_other_letters():
+    text = pydoc.plain(pydoc.render_doc(Echo("f(a: str = 'Caf\u00e9')").function))
+    assert r"f(a='Caf\xe9')" in text or "f(a='Caf\u00e9')" in text
+    assert "f(a: str = 'Caf\u00e9')" in text
 
 
 def test_help(kernels):

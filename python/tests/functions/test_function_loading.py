@@ -4,12 +4,12 @@ import array
 import os
 import pathlib
 import shlex
-import shutil
 import struct
 import subprocess
 
 import pytest
 from building import ROOT, build, run_python, tenon
+from programs import runs
 
 SOURCE = """
 #include <tenon/function.h>
@@ -312,8 +312,8 @@ def test_c(standard):
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 def test_cpp(standard):
     compiler = shlex.split(os.environ.get("CXX", "c++"))
-    if not shutil.which(compiler[0]):
-        pytest.skip("there is no C++ compiler")
+    if not runs(compiler[0]):
+        pytest.skip("there is no C++ compiler that runs")
     loaded = tenon.load(build(CPP, *STRICT, compiler=compiler, standard=standard, name="twice.so"))
     assert memoryview(loaded.twice(array.array("f", [1, 2, 3]))).tolist() == [2, 4, 6]
     words = ["thrown, with 100% of its words", "of a class of its own", "it threw what is no std::exception"]

@@ -1,0 +1,30 @@
+"""What the tests of tenon.torch_ops share: torch, the package, and libraries that are compiled for a test.
+
+The package is an installed `tenon`, or the one in the folder that TENON_PACKAGE names."""
+
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import pytest
+from programs import runs
+
+if os.environ.get("TENON_PACKAGE"):
+    sys.path.insert(0, os.environ["TENON_PACKAGE"])
+
+torch = pytest.importorskip("torch")
+tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
+COMPILER = shlex.split(os.environ.get("CC", "cc"))
+if not runs(COMPILER[0]):
+    pytest.skip("there is no C compiler that runs", allow_module_level=True)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def compiled_library(folder, source, *options):
+    file = folder / "kernels.so"
+    flags = ["-O1", "-shared", "-fPIC", f"-I{ROOT / 'core/include'}"]
+    subprocess.run([*COMPILER, *flags, str(source), "-o", str(file), *options], check=True)
+    return file

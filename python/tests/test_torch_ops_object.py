@@ -1,0 +1,105 @@
+"""tenon.torch_ops: the object that it returns, sizes beyond 64 bits, and writes that torch counts."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+from operators import ROOT, compiled_library, tenon, torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), ROOT / "python/tests/torch_ops.c"))
+
+
+@pytest.fixture(scope="module")
+def ops(kernels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        registered = tenon.torch_ops(kernels, "tenon_objects")
+    yield registered
+    torch._dynamo.reset()
+    registered.unload()
+
+
+def test_copies_are_the_object_itself(ops):
+    assert copy.copy(ops) is ops and copy.deepcopy([ops])[0] is ops
+    with pytest.raises(TypeError, match="TorchOps tenon_objects: .* cannot be pickled: load the library"):
+        pickle.dumps(ops)
+    with pytest.raises(AttributeError):  # an object whose __init__ has not run yet
+        tenon._torch_ops.TorchOps.__new__(tenon._torch_ops.TorchOps).affine
+
+
+def test_repr_without_operators(tmp_path):
+    source = tmp_path / "none.c"
+    source.write_text("""#include <tenon/function.h>
+    static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+    TENON_MODULE(none, NULL, TENON_FUNCTION("quiet()", none, NULL))""")
+    loaded = tenon.load(compiled_library(tmp_path, source))
+    with pytest.warns(UserWarning, match=r"quiet\(\) is left out"):
+        ops = tenon.torch_ops(loaded, "tenon_none")
+    assert repr(ops) == "<tenon.TorchOps tenon_none: no operators>"
+    ops.unload()
+    assert repr(ops) == "<tenon.TorchOps tenon_none: unloaded>"
+
+
+TOO_LARGE = {
+    "argument": lambda ops, t: ops.head(t(4), 2**62),
+    "result": lambda ops, t: ops.spread(2**61),
+    "division": lambda ops, t: ops.spread(1, 0),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+def test_sizes_beyond_64_bits_say_the_same_without_data(ops, case):
+    with pytest.raises((ValueError, OverflowError), match="has no value in 64 bits") as real:
+        TOO_LARGE[case](ops, torch.ones)
+    with FakeTensorMode(), pytest.raises(OverflowError) as fake:
+        TOO_LARGE[case](ops, torch.ones)
+    assert str(fake.value) == str(real.value)
+    with pytest.raises((ValueError, OverflowError)) as meta:
+        TOO_LARGE[case](ops, lambda *shape: torch.ones(*shape, device="meta"))
+    assert str(meta.value) == str(real.value)
+
+
+def test_bytes_beyond_64_bits(ops):
+    with FakeTensorMode(), pytest.raises(OverflowError) as caught:
+        ops.ramp(2**61)
+    assert str(caught.value) == "ramp(): result 0: f32[2305843009213693952] has more bytes than 64 bits can count"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_write_is_counted_once(ops, kernels, device):
+    x, y = torch.ones(3, dtype=torch.float64, device=device), torch.ones(3, dtype=torch.float64, device=device)
+    calls = [lambda: ops.twice(x), lambda: ops.add_to(x, y), lambda: torch.ops.tenon_objects.add_to(x, y, 2.0)]
+    if device == "cpu":
+        calls += [lambda: kernels.twice(x), lambda: torch.compile(ops.twice, backend="eager")(x)]
+    for call in calls:
+        before = x._version, y._version
+        call()
+        assert (x._version, y._version) == (before[0] + 1, before[1])
+
+
+def test_a_refused_call_counts_nothing(ops):
+    x = torch.ones(3, dtype=torch.float64)
+    before = x._version
+    with pytest.raises(ValueError):
+        ops.add_to(x, torch.ones(4, dtype=torch.float64))
+    assert x._version == before
+
+
+def test_sizes_and_devices_without_data(ops):
+    with FakeTensorMode():
+        y = ops.pool(torch.ones(7, 4))
+        assert y.shape == (3, 5, 3) and y.dtype == torch.float32 and y.device.type == "cpu"
+        assert ops.batch(torch.ones(2, 5, 3).int(), torch.ones(2, 5, 3).half()).dtype == torch.float16
+        assert ops.batch(torch.ones(3).int(), torch.ones(3)).shape == ()
+        assert ops.head(torch.ones(4)).shape == (4,)
+    if torch.cuda.is_available():
+        pytest.skip("the last lines are for a machine without a GPU")
+    with FakeTensorMode():
+        assert ops.on_gpu(torch.ones(3, device="cuda")).device.type == "cuda"
+        with pytest.raises(Exception, match="expected f32"):
+            ops.on_gpu(torch.ones(3, 3, device="cuda"))
