@@ -69,6 +69,14 @@ static inline bool tenon__dtype_known(tenon_dtype dtype)
     return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
 }
 
+/* tenon_dtype_alignment of a known dtype, inline. */
+static inline uint64_t tenon__dtype_alignment(tenon_dtype dtype)
+{
+    uint64_t bits = dtype.code == TENON_CODE_COMPLEX ? dtype.bits / 2u : dtype.bits;
+    uint64_t bytes = bits / 8 * dtype.lanes | 16; /* at most 16 */
+    return bits < 8 ? 1 : bytes & (~bytes + 1);
+}
+
 /* One bit per device type: all, those with handles for addresses, and those that the CPU can read. */
 #define TENON__DEVICES        0x7ff9eu
 #define TENON__HANDLE_DEVICES (1u << TENON_OPENCL | 1u << TENON_VULKAN | 1u << TENON_METAL | 1u << TENON_WEBGPU)

@@ -144,8 +144,6 @@ bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary);
 /* The same for a part of more than 64 bytes, or a small binary. */
 bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part);
 
-/* What an address must be a multiple of: complex numbers are two. */
-size_t tenon_nif_alignment(tenon_dtype dtype);
 /* {:error, {:misaligned, need, got}}; `hint` is added to the message. */
 ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,
                                   const char *argument, const char *hint);
