@@ -27,6 +27,11 @@ static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
+/* The length of text[0..length) without a character of UTF-8 whose end is missing. */
+size_t tenon__whole_characters(const char *text, size_t length);
+/* End a text that filled its buffer with "...", not inside a character. */
+void tenon__cut(char *text, size_t size);
+
 /* Text that grows in a fixed buffer; `length` goes on counting past its end. */
 typedef struct tenon__text {
     char *buffer;

@@ -192,6 +192,24 @@ static void test_lists(void **state)
     no("f(a: ints[1]? = ^[])", "expected 1 numbers");
 }
 
+/* A choice may be long, and of any characters. */
+static void test_a_long_choice_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t before = 0; before < 3; before++) {
+        char text[1200], *end = text + sprintf(text, "f(x: 'a'|'b' = '%.*s", (int)before, "xxx");
+        for (int i = 0; i < 300; i++)
+            end += sprintf(end, "\xe2\x82\xac");
+        sprintf(end, "')");
+        tenon_signature *s = NULL;
+        tenon_error told;
+        assert_int_equal(tenon_signature_alloc(text, &s, &told), TENON_EPARSE);
+        char *cut = strstr(told.message, "...");
+        assert_non_null(cut);
+        assert_memory_equal(cut - 3, "\xe2\x82\xac", 3);
+    }
+}
+
 static void test_results(void **state)
 {
     (void)state;
@@ -334,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_a_string_ends_in_its_line),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_a_long_choice_is_cut_between_characters),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_names_without_a_value),
         cmocka_unit_test(test_where),

@@ -117,8 +117,9 @@ typedef struct tenon__py_kind {
  * an exception. */
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
 
-/* Whether anything says that the object is an array: its type, or an attribute of its own. */
-bool tenon__py_is_arraylike(PyObject *object);
+/* Whether anything says that the object is an array: its type, or an attribute of its own. 1, 0, or -1 with an
+ * exception. */
+int tenon__py_is_arraylike(PyObject *object);
 
 /* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
@@ -248,6 +249,11 @@ const char *tenon__py_format(tenon_dtype dtype);
 
 /* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
 PyObject *tenon__py_type_name(PyObject *object);
+/* The exception of a status of the core's. */
+PyObject *tenon__py_exception_for(tenon_status status);
+/* Whether the pending exception may be replaced or cleared: not MemoryError, nor what is not an Exception, such as
+ * KeyboardInterrupt. */
+bool tenon__py_may_replace(void);
 /* Clear the pending exception where it says that something is not there or does not work; MemoryError, and what is no
  * Exception at all (KeyboardInterrupt), stays: whoever calls this looks at PyErr_Occurred afterwards. */
 void tenon__py_forgive(void);
@@ -255,6 +261,8 @@ void tenon__py_forgive(void);
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* The pending exception, taken, as an object: a new reference. */
 PyObject *tenon__py_take_exception(void);
+/* Raise it again; takes the reference. If what ran meanwhile raised something that may not be replaced, that stays. */
+void tenon__py_raise_again(PyObject *error);
 /* Say that the pending exception came while `earlier` was being handled. */
 void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */

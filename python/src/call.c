@@ -39,11 +39,12 @@ static int not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, 
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        if (!tenon__py_is_arraylike(object)) {
+        int arraylike = tenon__py_is_arraylike(object);
+        if (arraylike < 1) {
             Py_XDECREF(type);
             Py_XDECREF(value);
             Py_XDECREF(traceback);
-            return tenon__py_wrong_type(f->function, param, object);
+            return arraylike < 0 ? -1 : tenon__py_wrong_type(f->function, param, object);
         }
         PyErr_Restore(type, value, traceback);
     }
@@ -157,6 +158,8 @@ static int take_others(tenon__py_frame *f)
             tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
+        if (!tenon__py_may_replace())
+            return -1;
         /* Of two mistakes the first is told. */
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -231,10 +234,10 @@ static int raise_mismatch(tenon__py_frame *f)
     for (int32_t i = 0; i < s->nparams; i++) {
         names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
         objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
-        PyErr_Clear();
+        tenon__py_forgive();
     }
     tenon_error err;
-    if (tenon_signature_match(s, f->args, objects, &f->bindings, &err))
+    if (!PyErr_Occurred() && tenon_signature_match(s, f->args, objects, &f->bindings, &err))
         raise_for(f, &err);
     for (int32_t i = 0; i < s->nparams; i++)
         Py_XDECREF(names[i]);
@@ -263,8 +266,9 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL)) {
         PyObject *name = tenon__py_type_name(object); /* only now, for the message */
         f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        PyErr_Clear();
-        if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err))
+        tenon__py_forgive();
+        if (!PyErr_Occurred() &&
+            tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err))
             tenon_py_raise(&err);
         Py_XDECREF(name);
         return -1;
@@ -432,8 +436,7 @@ static int run(tenon__py_frame *f)
 static void tell_written(const tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
         if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR)
@@ -441,7 +444,7 @@ static void tell_written(const tenon__py_frame *f)
     }
     if (f->out)
         tenon__py_torch_written(f->out);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
 }
 
 static PyObject *call_in(tenon__py_frame *f)
@@ -464,8 +467,10 @@ static PyObject *call_in(tenon__py_frame *f)
     if (f->function->takes_like && prepare_results(f) < 0)
         return NULL;
     int done = run(f);
-    if (s->nwritten || f->out)
+    if (s->nwritten || f->out) {
         tell_written(f);
+        done = PyErr_Occurred() ? -1 : 0;
+    }
     return done < 0 ? NULL : all_results(f);
 }
 

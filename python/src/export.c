@@ -113,7 +113,9 @@ static int wanted_torch(const tenon_dl_exchange **out)
     Py_DECREF(torch);
     Py_XDECREF(type);
     Py_XDECREF(capsule);
-    PyErr_Clear();
+    tenon__py_forgive();
+    if (PyErr_Occurred())
+        return -1;
     if (interp->is_main)
         atomic_store_explicit(&known, table, memory_order_release);
     *out = table;

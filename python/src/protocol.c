@@ -101,13 +101,14 @@ enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 static bool is_compiled(PyObject *method)
 {
     PyObject *function = PyObject_GetAttrString(method, "__func__"); /* of a bound method */
-    PyErr_Clear();
-    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(function ? function : method), "__name__");
+    tenon__py_forgive();
+    PyObject *whose = (PyObject *)Py_TYPE(function ? function : method);
+    PyObject *name = PyErr_Occurred() ? NULL : PyObject_GetAttrString(whose, "__name__");
     bool compiled = name && (PyUnicode_CompareWithASCIIString(name, "builtin_function_or_method") == 0 ||
                              PyUnicode_CompareWithASCIIString(name, "cython_function_or_method") == 0);
     Py_XDECREF(function);
     Py_XDECREF(name);
-    PyErr_Clear();
+    tenon__py_forgive();
     return compiled;
 }
 
@@ -137,15 +138,14 @@ static int rejected_keyword(PyObject *method, const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value && (!traceback || is_compiled(method)) ? PyObject_Str(value) : NULL;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *traceback = PyException_GetTraceback(error);
+    PyObject *text = !traceback || is_compiled(method) ? PyObject_Str(error) : NULL;
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
-    PyErr_Clear();
+    Py_XDECREF(traceback);
     Py_XDECREF(text);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
     return rejected;
 }
 
@@ -195,11 +195,9 @@ static PyObject *call(PyObject *object, PyObject *stream)
     PyObject *result = PyObject_VectorcallMethod(name, values, 1, word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
     if (result)
         return result;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *method = PyObject_GetAttr(object, name);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
     while (method && !result) {
         int rejected = rejected_keyword(method, given);
         if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
@@ -236,7 +234,9 @@ static int device_of(PyObject *object, tenon_device *out)
         Py_XDECREF(item);
     }
     Py_DECREF(pair);
-    PyErr_Clear(); /* a number too large for a long is -1 */
+    tenon__py_forgive(); /* a number too large for a long is -1 */
+    if (PyErr_Occurred())
+        return -1;
     if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
         return tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
     *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
