@@ -251,14 +251,14 @@ static void test_names_without_a_value(void **state)
     no("f(x: ^T[n])", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
     no("f(x: f32[n]) -> ^T[n] where T = any", "no argument says what 'T' is");
     no("f(x: f32[n]) -> ^T[n]", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
-    no("f(x: f32[n], y: ^f32[n] rw inplace(z))", "inplace(z) names no other tensor argument");
-    no("f(x: ^f32[n] alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
-    no("f(x: f32[n], y: ^f32[n] inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
+    no("f(x: f32[n], y: f32[n] rw ^inplace(z))", "inplace(z) names no other tensor argument");
+    no("f(x: f32[n] ^alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
+    no("f(x: f32[n], y: f32[n] ^inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
     no("f() -> ^None", "a function without results has no '->'");
     no("^__init__()", "a function's name that starts with '__' belongs to the runtime");
-    no("f(x: ^f32[n] rw inplace(x))", "inplace(x) names no other tensor argument");
-    no("f(n: int, x: f32[n]) -> ^f32[n] inplace(n)", "inplace(n) names no other tensor argument");
-    no("f(x: f32[n]) -> y: ^f32[n] inplace(y)", "inplace(y) names no other tensor argument");
+    no("f(x: f32[n] rw ^inplace(x))", "inplace(x) names no other tensor argument");
+    no("f(n: int, x: f32[n]) -> f32[n] ^inplace(n)", "inplace(n) names no other tensor argument");
+    no("f(x: f32[n]) -> y: f32[n] ^inplace(y)", "inplace(y) names no other tensor argument");
     /* Of two mistakes the first. */
     no("f(x: f32[^a + 1], y: f32[b + 1])", "no argument says what 'a' is: it stands alone nowhere");
 }
