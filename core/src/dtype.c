@@ -58,6 +58,11 @@ bool tenon_dtype_known(tenon_dtype dtype)
     return tenon__dtype_known(dtype);
 }
 
+size_t tenon_dtype_alignment(tenon_dtype dtype)
+{
+    return tenon__dtype_known(dtype) ? (size_t)tenon__dtype_alignment(dtype) : 1;
+}
+
 void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype)
 {
     for (int i = 0; i < NDTYPES; i++) {

@@ -20,6 +20,24 @@ const char *tenon_status_name(tenon_status status)
     return names[status];
 }
 
+size_t tenon__whole_characters(const char *text, size_t length)
+{
+    size_t last = length; /* where the last character begins */
+    while (last > 0 && length - last < 4) {
+        unsigned char byte = (unsigned char)text[--last];
+        if ((byte & 0xc0) != 0x80) {
+            size_t needed = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+            return length - last < needed ? last : length;
+        }
+    }
+    return length;
+}
+
+void tenon__cut(char *text, size_t size)
+{
+    memcpy(text + tenon__whole_characters(text, size - 4), "...", 4);
+}
+
 tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
 {
     if (tenon__debug())
@@ -31,12 +49,8 @@ tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length >= (int)sizeof text) {
-        size_t end = sizeof text - 4;
-        while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80) /* not inside a character of UTF-8 */
-            end--;
-        memcpy(text + end, "...", 4);
-    }
+    if (length >= (int)sizeof text)
+        tenon__cut(text, sizeof text);
     err->status = status;
     memcpy(err->message, text, sizeof text);
     return status;

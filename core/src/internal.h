@@ -27,6 +27,11 @@ static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
+/* The length of text[0..length) without a character of UTF-8 whose end is missing. */
+size_t tenon__whole_characters(const char *text, size_t length);
+/* End a text that filled its buffer with "...", not inside a character. */
+void tenon__cut(char *text, size_t size);
+
 /* Text that grows in a fixed buffer; `length` goes on counting past its end. */
 typedef struct tenon__text {
     char *buffer;
@@ -67,6 +72,14 @@ static inline bool tenon__dtype_known(tenon_dtype dtype)
     if ((bits & (bits - 1)) == 0)
         return sizes[dtype.code] >> __builtin_ctz(bits) & 1;
     return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
+}
+
+/* tenon_dtype_alignment of a known dtype, inline. */
+static inline uint64_t tenon__dtype_alignment(tenon_dtype dtype)
+{
+    uint64_t bits = dtype.code == TENON_CODE_COMPLEX ? dtype.bits / 2u : dtype.bits;
+    uint64_t bytes = bits / 8 * dtype.lanes | 16; /* at most 16 */
+    return bits < 8 ? 1 : bytes & (~bytes + 1);
 }
 
 /* One bit per device type: all, those with handles for addresses, and those that the CPU can read. */

@@ -18,6 +18,8 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     va_start(arguments, format);
     tenon__text_add_va(&text, format, arguments);
     va_end(arguments);
+    if (text.length >= sizeof what)
+        tenon__cut(what, sizeof what);
     /* Of a long text only the part around the mistake is shown, in one line whatever it is made of; characters of
      * several bytes stay whole, and take one column. */
     char shown[121];

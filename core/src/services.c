@@ -46,10 +46,13 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
     call->flags |= TENON_CALL_FAILED;
     error->status = status;
     size_t room = sizeof error->message - 1;
-    length = message ? length < room ? length : room : 0;
-    if (length)
-        memcpy(error->message, message, length);
-    error->message[length] = '\0';
+    size_t shown = message ? length < room ? length : room : 0;
+    if (shown)
+        memcpy(error->message, message, shown);
+    /* The function.h of the first release could cut its message inside a character. */
+    error->message[tenon__whole_characters(error->message, shown)] = '\0';
+    if (shown < length && message)
+        tenon__cut(error->message, sizeof error->message);
     return status;
 }
 

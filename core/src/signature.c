@@ -461,6 +461,8 @@ static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_
 {
     const tenon_spec *spec = item->spec;
     const tenon_names *names = &c->out->names;
+    const char *sharing =
+        strstr(spec->text + spec->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
     if (spec->variable >= 0 && !(names->defined >> spec->variable & 1))
         return tenon__parse_fail(&c->p, at,
                                  "'%s' is no dtype; a variable needs a where clause, such as \"where %s = f32|f64\"",
@@ -476,6 +478,7 @@ static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_
         if (spec->dims[i].kind == TENON__DIM_STAR && !(bound.stars >> spec->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at, "no argument says what '*%s' is",
                                      names->stars[spec->dims[i].slot]);
+    at += sharing ? (size_t)(sharing - spec->text) : 0; /* what is left is about these attributes */
     if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
         return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' are for what is written: 'rw', or a result");
     if (!(spec->flags & TENON_SPEC_INPLACE))

@@ -11,7 +11,7 @@ tenon__quick tenon__quick_of(const tenon_spec *spec)
     tenon__quick quick = {.ndim = -1};
     bool on_cpu = !spec->devices || (spec->devices >> TENON_CPU & 1);
     if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || spec->star >= 0 || !on_cpu ||
-        spec->alignment > 1 || spec->ndims > TENON__QUICK_DIMS)
+        spec->ndims > TENON__QUICK_DIMS)
         return quick;
     for (int32_t i = 0; i < spec->ndims; i++) {
         if (spec->dims[i].kind != TENON__DIM_NAME && spec->dims[i].kind != TENON__DIM_ANY)
@@ -19,9 +19,12 @@ tenon__quick tenon__quick_of(const tenon_spec *spec)
         quick.slots[i] = (int16_t)(spec->dims[i].kind == TENON__DIM_NAME ? spec->dims[i].slot : -1);
     }
     bool written = spec->flags & TENON_SPEC_WRITE; /* what is dense does not overlap itself */
-    quick.wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) | (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
-                   (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
-    quick.looked_at = quick.wanted | (written ? TENON_READ_ONLY : 0);
+    uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
+                      (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
+                      (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
+    quick.wanted = (uint32_t)wanted;
+    quick.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
+    quick.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
     quick.dtype = spec->dtypes.items[0];
     quick.ndim = spec->ndims;
     return quick;
@@ -73,7 +76,7 @@ static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const ch
     if ((view->flags & layout) != layout || ((spec->flags & TENON_SPEC_WRITE) && (view->flags & TENON_READ_ONLY)))
         return false;
     return view->device.device_type == TENON_CPU && (!spec->devices || (spec->devices >> TENON_CPU & 1)) &&
-           (spec->alignment <= 1 || ((uintptr_t)view->data & (uint64_t)(spec->alignment - 1)) == 0);
+           ((uintptr_t)view->data & tenon__address_mask(spec, view->dtype)) == 0;
 }
 
 static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bindings *b)

@@ -229,6 +229,8 @@ static tenon_status add_flag(tenon__parser *p, tenon_spec *spec, tenon__word w, 
         return tenon__parse_fail(p, w.at, "'c' and 'f' exclude each other");
     if ((spec->flags & TENON_SPEC_ANYWHERE) && spec->devices)
         return tenon__parse_fail(p, w.at, "'anywhere' and a device exclude each other");
+    if ((spec->flags & TENON_SPEC_UNALIGNED) && spec->alignment)
+        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' exclude each other");
     return TENON_OK;
 }
 
@@ -252,6 +254,8 @@ static tenon_status parse_aligned(tenon__parser *p, tenon_spec *spec, tenon__wor
 {
     if (spec->alignment)
         return tenon__parse_fail(p, w.at, "'aligned' stands here twice");
+    if (spec->flags & TENON_SPEC_UNALIGNED)
+        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' exclude each other");
     tenon_status status = tenon__expect(p, '(', "after 'aligned'");
     if (status)
         return status;
@@ -285,8 +289,9 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
     static const struct {
         const char *name;
         uint32_t flag;
-    } flags[] = {{"rw", TENON_SPEC_WRITE},    {"c", TENON_SPEC_C},         {"f", TENON_SPEC_F},
-                 {"dense", TENON_SPEC_DENSE}, {"alias", TENON_SPEC_ALIAS}, {"anywhere", TENON_SPEC_ANYWHERE}};
+    } flags[] = {{"rw", TENON_SPEC_WRITE},           {"c", TENON_SPEC_C},         {"f", TENON_SPEC_F},
+                 {"dense", TENON_SPEC_DENSE},        {"alias", TENON_SPEC_ALIAS}, {"anywhere", TENON_SPEC_ANYWHERE},
+                 {"unaligned", TENON_SPEC_UNALIGNED}};
     tenon__word w = tenon__peek_word(p);
     int32_t type = 0;
     *found = w.length > 0 && !tenon__word_is(w, "where");

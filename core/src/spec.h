@@ -26,6 +26,14 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
 /* Parse an optional where clause. */
 tenon_status tenon__parse_where(tenon__parser *p);
 
+/* The bits of an address that must be 0. */
+static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype dtype)
+{
+    uint64_t natural = spec->flags & TENON_SPEC_UNALIGNED ? 1 : tenon__dtype_alignment(dtype);
+    uint64_t wanted = spec->alignment ? (uint64_t)spec->alignment : 1;
+    return (natural - 1) | (wanted - 1); /* both are powers of two */
+}
+
 tenon__quick tenon__quick_of(const tenon_spec *spec);
 /* The value of a dimension's expression; false where it overflows, divides by 0 or needs a name without a value
  * (*unbound). */

@@ -303,6 +303,27 @@ static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, c
     return tenon__message_end(&m, TENON_ELAYOUT, err);
 }
 
+static tenon_status match_alignment(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
+                                    tenon_error *err)
+{
+    size_t alignment = tenon_view_alignment(view);
+    tenon__message m;
+    if (!(spec->flags & TENON_SPEC_UNALIGNED) && !tenon__device_in(view->device, TENON__HANDLE_DEVICES) &&
+        alignment < tenon__dtype_alignment(view->dtype)) {
+        tenon__message_begin(&m, b);
+        message_colon(&m, b);
+        tenon__text_add(&m.text, "its memory is not aligned to %d bytes; pass a copy",
+                        (int)tenon__dtype_alignment(view->dtype));
+        return tenon__message_end(&m, TENON_ELAYOUT, err);
+    }
+    if (alignment < (uint64_t)spec->alignment) {
+        message_expected(&m, spec, spec->text_length, view, b);
+        tenon__text_add(&m.text, "the memory is aligned to %zu bytes, not %" PRId64, alignment, spec->alignment);
+        return tenon__message_end(&m, TENON_ELAYOUT, err);
+    }
+    return TENON_OK;
+}
+
 static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                  tenon_error *err)
 {
@@ -312,14 +333,7 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
         return bad_layout(spec, view, b, "in Fortran order without gaps", err);
     if ((spec->flags & TENON_SPEC_DENSE) && !(view->flags & TENON_VIEW_DENSE))
         return bad_layout(spec, view, b, "without gaps", err);
-    if (spec->alignment > 1 && view->numel && (int64_t)tenon_view_alignment(view) < spec->alignment) {
-        tenon__message m;
-        message_expected(&m, spec, spec->text_length, view, b);
-        tenon__text_add(&m.text, "the memory is aligned to %zu bytes, not %" PRId64, tenon_view_alignment(view),
-                        spec->alignment);
-        return tenon__message_end(&m, TENON_ELAYOUT, err);
-    }
-    return TENON_OK;
+    return view->numel ? match_alignment(spec, view, b, err) : TENON_OK;
 }
 
 static bool device_fits(const tenon_spec *spec, tenon_device device)

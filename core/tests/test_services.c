@@ -102,6 +102,44 @@ static void test_long_messages_are_cut(void **state)
     memset(words, 'x', sizeof words);
     keep(&s.call, TENON_EINVAL, words, sizeof words);
     assert_int_equal(strlen(s.error.message), sizeof s.error.message - 1);
+    assert_string_equal(s.error.message + sizeof s.error.message - 5, "x...");
+    end(&s);
+}
+
+/* Wherever a message is cut, it ends with a whole character: here each has one to four bytes. */
+static void test_messages_are_cut_between_characters(void **state)
+{
+    (void)state;
+    static const char *const characters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    static char words[4096];
+    for (size_t width = 1; width <= 4; width++) {
+        for (size_t before = 0; before < 4; before++) {
+            memset(words, 'a', before);
+            for (size_t at = before; at + width < sizeof words; at += width)
+                memcpy(words + at, characters[width - 1], width + 1);
+            served s;
+            begin(&s);
+            tenon_fail(&s.call, TENON_EINVAL, "%s", words); /* by function.h */
+            size_t length = strlen(s.error.message);
+            assert_true(length <= 799 && length > 799 - width && (length - before) % width == 0);
+            end(&s);
+            begin(&s);
+            keep(&s.call, TENON_EINVAL, words, 799); /* as the function.h of the first release cut it */
+            length = strlen(s.error.message);
+            assert_true(length <= 799 && length > 799 - width && (length - before) % width == 0);
+            end(&s);
+            begin(&s);
+            keep(&s.call, TENON_EINVAL, words, strlen(words)); /* by another language */
+            length = strlen(s.error.message);
+            assert_true(length < 1020 && length > 1016 - width && (length - 3 - before) % width == 0);
+            assert_string_equal(s.error.message + length - 3, "...");
+            end(&s);
+        }
+    }
+    served s;
+    begin(&s);
+    keep(&s.call, TENON_EINVAL, "caf\xc3\xa9 \x80", strlen("caf\xc3\xa9 \x80")); /* not UTF-8: as it is */
+    assert_string_equal(s.error.message, "caf\xc3\xa9 \x80");
     end(&s);
 }
 
@@ -172,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_the_first_failure_stays),
         cmocka_unit_test(test_failures_without_words),
         cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_messages_are_cut_between_characters),
         cmocka_unit_test(test_open_results),
         cmocka_unit_test(test_texts_and_scratch),
         cmocka_unit_test(test_nothing_is_alive),

@@ -161,6 +161,20 @@ static void test_attributes(void **state)
     misfit("f(x: f32[n] aligned(64))", ARGS(odd), TENON_ELAYOUT,
            "f(): argument 'x': expected f32[n] aligned(64), got f32[3] (numpy.ndarray)\n  the memory is aligned to 4 "
            "bytes, not 64");
+    tenon_value askew = tensor(0, memory + 2, TENON_F32, 1, DIMS(3), NULL);
+    static const char *const plain[] = {
+        "f(x: f32[n])",  "f(x: f32[n] c)",         "f(x: f32[n] rw)", "f(x: f32|f64[n])", "f(x: T[n]) where T = real",
+        "f(x: f32[*b])", "f(x: f32[n] aligned(2))"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        misfit(plain[i], ARGS(askew), TENON_ELAYOUT,
+               "f(): argument 'x': its memory is not aligned to 4 bytes; pass a copy");
+    static const char *const loose[] = {"f(x: f32[n] unaligned)", "f(x: f32[n] c rw unaligned)",
+                                        "f(x: f32|f64[n] unaligned)", "f(x: T[n] unaligned) where T = real",
+                                        "f(x: f32[*b] unaligned)"};
+    for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
+        fits(&c, loose[i], ARGS(askew));
+        done(&c);
+    }
     tenon_value empty = tensor(0, memory + 4, TENON_F32, 1, DIMS(0), NULL);
     fits(&c, "f(x: f32[n] aligned(64))", ARGS(empty));
     done(&c);
@@ -380,8 +394,8 @@ static void random_text(char *text, size_t room)
 {
     static const char *const types[] = {"f32", "f64", "f32|f64", "real", "T", "U", "i8|integer", "f32|integer"};
     static const char *const dims[] = {"n", "k", "_", "n + 1", "n * k", "2", "k // 2", "n - k", "3"};
-    static const char *const attributes[] = {"",          " rw",       " c",   " f",    " dense", " aligned(8)",
-                                             " rw alias", " anywhere", " cpu", " cuda", " rw c"};
+    static const char *const attributes[] = {"",           " rw",       " c",        " f",   " dense", " aligned(8)",
+                                             " unaligned", " rw alias", " anywhere", " cpu", " cuda",  " rw c"};
     size_t used = (size_t)snprintf(text, room, "f(%s", below(2) ? "n: int?, k: int?, " : "");
     int count = 1 + below(3), plain = below(2);
     for (int i = 0; i < count; i++) {
@@ -389,7 +403,7 @@ static void random_text(char *text, size_t room)
         int ndim = below(3);
         for (int k = 0; k < ndim; k++)
             used += (size_t)snprintf(text + used, room - used, "%s%s", k ? ", " : "", dims[below(plain ? 3 : 9)]);
-        used += (size_t)snprintf(text + used, room - used, "]?%s, ", attributes[below(11)]);
+        used += (size_t)snprintf(text + used, room - used, "]?%s, ", attributes[below(12)]);
     }
     /* So that each name is bound by something, and each variable is used. */
     snprintf(text + used, room - used, "*, b: T[]?, c: U[]?, d: f32[n, k]?) where T = f32|i8, U = any");
@@ -405,7 +419,11 @@ static const tenon_view *random_view(roomy_view *room, int32_t wanted_ndim)
         strides[i] = below(4) - (below(8) == 0 ? 2 : 0);
     }
     int dtype = below(6), device = below(12) == 0 ? TENON_CUDA : below(12) == 0 ? TENON_CUDA_HOST : TENON_CPU;
-    return view_on(room, device, memory + 1024 + 8 * below(30) + (below(6) == 0 ? 4 : 0),
+    return view_on(room, device,
+                   memory + 1024 + 8 * below(30) +
+                       (below(6) == 0   ? 4
+                        : below(8) == 0 ? 1
+                                        : 0),
                    tenon_dtype_of(dtypes[dtype][0], dtypes[dtype][1], 1), ndim, shape, below(2) ? NULL : strides,
                    below(8) == 0 ? TENON_READ_ONLY : 0);
 }

@@ -192,6 +192,24 @@ static void test_lists(void **state)
     no("f(a: ints[1]? = ^[])", "expected 1 numbers");
 }
 
+/* A choice may be long, and of any characters. */
+static void test_a_long_choice_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t before = 0; before < 3; before++) {
+        char text[1200], *end = text + sprintf(text, "f(x: 'a'|'b' = '%.*s", (int)before, "xxx");
+        for (int i = 0; i < 300; i++)
+            end += sprintf(end, "\xe2\x82\xac");
+        sprintf(end, "')");
+        tenon_signature *s = NULL;
+        tenon_error told;
+        assert_int_equal(tenon_signature_alloc(text, &s, &told), TENON_EPARSE);
+        char *cut = strstr(told.message, "...");
+        assert_non_null(cut);
+        assert_memory_equal(cut - 3, "\xe2\x82\xac", 3);
+    }
+}
+
 static void test_results(void **state)
 {
     (void)state;
@@ -233,14 +251,14 @@ static void test_names_without_a_value(void **state)
     no("f(x: ^T[n])", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
     no("f(x: f32[n]) -> ^T[n] where T = any", "no argument says what 'T' is");
     no("f(x: f32[n]) -> ^T[n]", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
-    no("f(x: f32[n], y: ^f32[n] rw inplace(z))", "inplace(z) names no other tensor argument");
-    no("f(x: ^f32[n] alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
-    no("f(x: f32[n], y: ^f32[n] inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
+    no("f(x: f32[n], y: f32[n] rw ^inplace(z))", "inplace(z) names no other tensor argument");
+    no("f(x: f32[n] ^alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
+    no("f(x: f32[n], y: f32[n] ^inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
     no("f() -> ^None", "a function without results has no '->'");
     no("^__init__()", "a function's name that starts with '__' belongs to the runtime");
-    no("f(x: ^f32[n] rw inplace(x))", "inplace(x) names no other tensor argument");
-    no("f(n: int, x: f32[n]) -> ^f32[n] inplace(n)", "inplace(n) names no other tensor argument");
-    no("f(x: f32[n]) -> y: ^f32[n] inplace(y)", "inplace(y) names no other tensor argument");
+    no("f(x: f32[n] rw ^inplace(x))", "inplace(x) names no other tensor argument");
+    no("f(n: int, x: f32[n]) -> f32[n] ^inplace(n)", "inplace(n) names no other tensor argument");
+    no("f(x: f32[n]) -> y: f32[n] ^inplace(y)", "inplace(y) names no other tensor argument");
     /* Of two mistakes the first. */
     no("f(x: f32[^a + 1], y: f32[b + 1])", "no argument says what 'a' is: it stands alone nowhere");
 }
@@ -334,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_a_string_ends_in_its_line),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_a_long_choice_is_cut_between_characters),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_names_without_a_value),
         cmocka_unit_test(test_where),

@@ -203,6 +203,9 @@ static void test_out_does_not_fit(void **state)
     out_is(text, &x, cpu, TENON_ELAYOUT,
            "f(): argument 'out': expected f32[n], got f32[4]\n  strides [2] are not in C order without gaps; pass a "
            "copy that is");
+    out_f32(memory + 2050, 1, DIMS(4), NULL);
+    out_is(text, &x, cpu, TENON_ELAYOUT, "f(): argument 'out': its memory is not aligned to 4 bytes; pass a copy");
+    out_is("f(x: f32[n]) -> f32[n] unaligned", &x, cpu, TENON_OK, NULL);
     out_f32(memory + 2048, 2, DIMS(4, 2), DIMS(1, 4));
     out_is("f(x: f32[n]) -> f32[n, 2]", &x, cpu, TENON_ELAYOUT,
            "f(): argument 'out': expected f32[n, 2], got f32[4, 2]\n  strides [1, 4] are not in C order without gaps; "

@@ -98,6 +98,7 @@ static void test_parse_attributes(void **state)
         {"f32[] anywhere", TENON_SPEC_ANYWHERE},
         {"f32[] alias", TENON_SPEC_ALIAS},
         {"f32[] inplace(x)", TENON_SPEC_INPLACE},
+        {"f32[] unaligned", TENON_SPEC_UNALIGNED},
         {"f32[]? rw c dense alias",
          TENON_SPEC_OPTIONAL | TENON_SPEC_WRITE | TENON_SPEC_C | TENON_SPEC_DENSE | TENON_SPEC_ALIAS},
     };
@@ -183,6 +184,10 @@ static void test_mistakes_in_attributes(void **state)
     no_spec("f32[n] aligned(8192)", 15, "expected a power of two from 1 to 4096");
     no_spec("f32[n] aligned(64", 17, "expected ')' after the number of bytes");
     no_spec("f32[n] aligned(8) aligned(8)", 18, "'aligned' stands here twice");
+    no_spec("f32[n] aligned(8) unaligned", 18, "'aligned' and 'unaligned' exclude each other");
+    no_spec("f32[n] unaligned aligned(8)", 17, "'aligned' and 'unaligned' exclude each other");
+    no_spec("f32[n] unaligned unaligned", 17, "'unaligned' stands here twice");
+    no_spec("f32[n] unaligned(2)", 16, "expected the end of the spec");
     no_spec("f32[n] inplace", 14, "expected '(' after 'inplace'");
     no_spec("f32[n] inplace()", 15, "expected the name of an argument");
     no_spec("f32[n] inplace(1x)", 15, "expected the name of an argument");

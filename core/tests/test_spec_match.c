@@ -148,6 +148,72 @@ static void test_match_layouts(void **state)
     fits("f32[n] aligned(64)", view_of(&room, memory + 1, TENON_F32, 1, DIMS(0), NULL)); /* nothing to align */
 }
 
+static void misaligned(const char *spec, const tenon_view *view, int bytes)
+{
+    char message[100];
+    snprintf(message, sizeof message, "its memory is not aligned to %d bytes; pass a copy", bytes);
+    match(spec, view, TENON_ELAYOUT, message);
+}
+
+static void test_match_alignment(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int alignment;
+    } natural[] = {{"bool", 1}, {"u8", 1},        {"i16", 2},   {"f16", 2},   {"bf16", 2},    {"f32", 4},
+                   {"f64", 8},  {"i64", 8},       {"i128", 16}, {"c64", 4},   {"c128", 8},    {"u4", 1},
+                   {"i4x8", 1}, {"f8_e4m3fn", 1}, {"f32x2", 8}, {"f32x3", 4}, {"f32x4", 16},  {"f64x4", 16},
+                   {"u8x4", 4}, {"f6_e2m3fn", 1}, {"c64x2", 8}, {"c32", 2},   {"opaque64", 8}};
+    for (size_t i = 0; i < sizeof natural / sizeof *natural; i++) {
+        char plain[64], free[64], strict[64];
+        roomy_view room;
+        tenon_dtype dtype;
+        int wanted = natural[i].alignment;
+        OK(tenon_dtype_parse(natural[i].name, &dtype, &err));
+        assert_int_equal(tenon_dtype_alignment(dtype), wanted);
+        snprintf(plain, sizeof plain, "%s[n]", natural[i].name);
+        snprintf(free, sizeof free, "%s[n] unaligned", natural[i].name);
+        snprintf(strict, sizeof strict, "%s[n] aligned(1)", natural[i].name);
+        for (int offset = 0; offset < 17; offset++) {
+            const tenon_view *v = view_of(&room, memory + offset, dtype, 1, DIMS(3), NULL);
+            fits(free, v);
+            if (offset % wanted == 0) {
+                fits(plain, v);
+                fits(strict, v);
+            } else { /* aligned(N) never allows less */
+                misaligned(plain, v, wanted);
+                misaligned(strict, v, wanted);
+                misaligned("any[n]", v, wanted);
+                misaligned("T[n] where T = any", v, wanted);
+            }
+            fits(plain, view_of(&room, memory + offset, dtype, 1, DIMS(0), NULL));
+        }
+    }
+    assert_int_equal(tenon_dtype_alignment(tenon_dtype_of(99, 64, 1)), 1);
+    assert_int_equal(tenon_dtype_alignment(tenon_dtype_of(TENON_CODE_FLOAT, 32, 0)), 1);
+}
+
+static void test_match_alignment_elsewhere(void **state)
+{
+    (void)state;
+    roomy_view room;
+    tenon_dl_tensor source = source_of(memory + 2, TENON_F32, 1, DIMS(3), NULL);
+    source.device = tenon_device_of(TENON_CUDA, 0);
+    OK(tenon_view_init(&room.view, &source, 0, room.dims, &err));
+    misaligned("f32[n] cuda", &room.view, 4);
+    fits("f32[n] cuda unaligned", &room.view);
+    source.device = tenon_device_of(TENON_METAL, 0); /* a handle is not an address */
+    OK(tenon_view_init(&room.view, &source, 0, room.dims, &err));
+    fits("f32[n] metal", &room.view);
+    source.byte_offset = 2;
+    OK(tenon_view_init(&room.view, &source, 0, room.dims, &err));
+    fits("f32[n] metal", &room.view);
+    source = source_of(NULL, TENON_F64, 1, DIMS(0), NULL);
+    OK(tenon_view_init(&room.view, &source, 0, room.dims, &err));
+    fits("f64[n]", &room.view);
+}
+
 static const tenon_view *on(roomy_view *room, int type, int id)
 {
     tenon_dl_tensor source = source_of(memory, TENON_F32, 1, DIMS(3), NULL);
@@ -398,6 +464,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_match_dtypes),     cmocka_unit_test(test_kinds_of_dtypes),
         cmocka_unit_test(test_match_shapes),     cmocka_unit_test(test_match_layouts),
+        cmocka_unit_test(test_match_alignment),  cmocka_unit_test(test_match_alignment_elsewhere),
         cmocka_unit_test(test_match_devices),    cmocka_unit_test(test_match_written),
         cmocka_unit_test(test_left_out),         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_two_phases),       cmocka_unit_test(test_bind),

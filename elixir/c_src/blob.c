@@ -305,7 +305,7 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
         *error = tenon_nif_badarg(env, function, argument, expected);
         return false;
     }
-    if (tenon_device_has_addresses(out->blob.device) && address % tenon_nif_alignment(out->blob.dtype)) {
+    if (tenon_device_has_addresses(out->blob.device) && address % tenon_dtype_alignment(out->blob.dtype)) {
         *error = tenon_nif_misaligned(env, out->blob.dtype, address, function, "ptr", "");
         return false;
     }

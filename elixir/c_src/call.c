@@ -83,7 +83,7 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
         return false;
     int64_t *dims = tenon_block_alloc(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
     void *data = bytes.data;
-    if (dims && (uintptr_t)data % tenon_nif_alignment(dtype)) { /* part of a larger binary */
+    if (dims && (uintptr_t)data % tenon_dtype_alignment(dtype)) { /* part of a larger binary */
         data = tenon_block_alloc(&f->blocks, bytes.size, 64);
         if (data)
             memcpy(data, bytes.data, bytes.size);

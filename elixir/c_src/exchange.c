@@ -175,7 +175,7 @@ TENON_NIF(from_resource)
     if (view->dtype.lanes != 1 || view->dtype.bits % 8) {
         result = bad_type(env, view->dtype);
     } else if (view->numel && tenon_device_has_addresses(view->device) &&
-               (uintptr_t)view->data % tenon_nif_alignment(view->dtype)) {
+               (uintptr_t)view->data % tenon_dtype_alignment(view->dtype)) {
         result = tenon_nif_misaligned(env, view->dtype, (uintptr_t)view->data, function, "resource", "");
     } else {
         if (immutable)

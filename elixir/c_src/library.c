@@ -39,7 +39,9 @@ static bool fail(trouble *t, const char *why, const char *format, ...)
 static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
 {
     char message[sizeof t->error.message];
-    snprintf(message, sizeof message, "%.400s: %.600s", path, t->error.message);
+    int path_length = (int)tenon_nif_whole_characters(path, strlen(path), 400);
+    int length = (int)tenon_nif_whole_characters(t->error.message, strlen(t->error.message), 600);
+    snprintf(message, sizeof message, "%.*s: %.*s", path_length, path, length, t->error.message);
     tenon_nif_mend_utf8(message, strlen(message));
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.library, enif_make_atom(env, t->why));
     return tenon_nif_error(env, reason, NULL, NULL, "%s", message);

@@ -144,8 +144,16 @@ bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary);
 /* The same for a part of more than 64 bytes, or a small binary. */
 bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part);
 
-/* What an address must be a multiple of: complex numbers are two. */
-size_t tenon_nif_alignment(tenon_dtype dtype);
+/* How much of a text to show: all of its `length`, or whole characters of UTF-8 in up to `most` bytes. */
+static inline size_t tenon_nif_whole_characters(const char *text, size_t length, size_t most)
+{
+    if (length <= most)
+        return length;
+    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
+        most--;
+    return most;
+}
+
 /* {:error, {:misaligned, need, got}}; `hint` is added to the message. */
 ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,
                                   const char *argument, const char *hint);

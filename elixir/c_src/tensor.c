@@ -116,7 +116,7 @@ static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits
                                    argument, "%s(): argument '%s': the shape and type need %" PRId64 " bytes, got %zu",
                                    function, argument, expected, r->bytes.size));
     }
-    bool aligned = (uintptr_t)r->bytes.data % tenon_nif_alignment(r->dtype) == 0;
+    bool aligned = (uintptr_t)r->bytes.data % tenon_dtype_alignment(r->dtype) == 0;
     ErlNifEnv *own;
     ERL_NIF_TERM held;
     if (r->copy != COPY_ALWAYS && aligned && !unaligned_bits && hold_term(binary, &r->bytes, &own, &held))
@@ -200,7 +200,7 @@ TENON_NIF(from_binary)
         return r.copy == COPY_NEVER ? would_copy(env) : tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
     enif_inspect_binary(env, argv[0], &r.bytes);
     if (r.bytes.size > TENON_NIF_DIRTY_BYTES &&
-        (r.copy == COPY_ALWAYS || (uintptr_t)r.bytes.data % tenon_nif_alignment(r.dtype)))
+        (r.copy == COPY_ALWAYS || (uintptr_t)r.bytes.data % tenon_dtype_alignment(r.dtype)))
         return tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
     return from_binary(env, argc, argv);
 }

@@ -139,16 +139,10 @@ bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary)
            tenon_nif_is_copied_to_show(env, enif_make_sub_binary(env, binary, 0, 1));
 }
 
-size_t tenon_nif_alignment(tenon_dtype dtype)
-{
-    size_t bytes = (size_t)dtype.bits / (dtype.code == TENON_CODE_COMPLEX ? 16 : 8);
-    return bytes ? bytes : 1;
-}
-
 ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,
                                   const char *argument, const char *hint)
 {
-    uint64_t need = tenon_nif_alignment(dtype), got = address & (~address + 1);
+    uint64_t need = tenon_dtype_alignment(dtype), got = address & (~address + 1);
     ERL_NIF_TERM reason =
         enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need), enif_make_uint64(env, got));
     return tenon_nif_error(env, reason, function, argument,

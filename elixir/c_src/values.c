@@ -205,11 +205,12 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     if (!is_text)
         return wrong_kind(r, index, term);
     char shown[100], message[1000];
-    size_t length = text.size < sizeof shown - 1 ? text.size : sizeof shown - 1;
+    size_t length = tenon_nif_whole_characters((const char *)text.data, text.size, sizeof shown - 1);
+    int type_length = (int)tenon_nif_whole_characters(param->type, strlen(param->type), 800);
     memcpy(shown, text.data, length);
     shown[length] = '\0';
     tenon_nif_mend_utf8(shown, length);
-    snprintf(message, sizeof message, "expected %.800s, got \"%s\"", param->type, shown);
+    snprintf(message, sizeof message, "expected %.*s, got \"%s\"", type_length, param->type, shown);
     return refuse(r, index, tenon_nif_atoms.badarg, message);
 }
 

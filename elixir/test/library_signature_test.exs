@@ -25,7 +25,8 @@ defmodule Tenon.LibrarySignatureTest do
           {"'a'|'b' ?", :enum, true},
           {"f32[]", :tensor, false},
           {"T[*b, n + 1, (k - 1) // 2] rw inplace(y) cpu|cuda", :tensor, false},
-          {"f32[n, 3]? c aligned(64)", :tensor, true}
+          {"f32[n, 3]? c aligned(64)", :tensor, true},
+          {"f32[n]? unaligned rw", :tensor, true}
         ] do
       assert [%{kind: ^kind, optional: ^optional}] = parse!("f(x: #{type})").params
       assert [%{kind: ^kind, optional: ^optional}] = parse!("f() -> #{type} where T = f32|f64, U = any").results

@@ -30,25 +30,26 @@ int tenon__py_wrong_type(const tenon__py_function *function, const tenon_paramet
 /* Whether the message is one of the bridge's own, which begin with the name of the object's type. */
 static bool is_ours(PyObject *error, PyObject *object)
 {
-    PyObject *message = PyObject_Str(error), *name = tenon__py_type_name(object);
-    const char *text = message ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
+    PyObject *message = PyObject_Str(error), *name = message ? tenon__py_type_name(object) : NULL;
+    const char *text = name ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
     const char *start = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     size_t length = start ? strlen(start) : 0;
     bool ours = text && start && strncmp(text, start, length) == 0 && strncmp(text + length, ": ", 2) == 0;
     Py_XDECREF(message);
     Py_XDECREF(name);
-    PyErr_Clear();
     return ours;
 }
 
-/* Where Python has notes (3.11). */
+/* Where Python has notes (3.11), and nothing has come up. */
 static void add_note(PyObject *error, const tenon__py_function *function, const char *part)
 {
+    tenon__py_forgive();
+    if (PyErr_Occurred())
+        return;
     PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
     PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
     Py_XDECREF(note);
     Py_XDECREF(done);
-    PyErr_Clear();
 }
 
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument)
@@ -59,14 +60,10 @@ void tenon__py_note_argument(const tenon__py_function *function, const char *arg
     PyObject *error = tenon__py_take_exception();
     PyObject *message = error ? PyObject_Str(error) : NULL;
     const char *text = message ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
-    bool says_so = text && strncmp(text, start, strlen(start)) == 0;
-    PyErr_Clear();
-    if (error && !says_so)
+    if (error && !(text && strncmp(text, start, strlen(start)) == 0))
         add_note(error, function, part);
     Py_XDECREF(message);
-    if (error)
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_XDECREF(error);
+    tenon__py_raise_again(error);
 }
 
 void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object)
@@ -77,19 +74,17 @@ void tenon__py_name_part(const tenon__py_function *function, const char *part, P
     PyObject *type = (PyObject *)Py_TYPE(error);
     bool plain =
         type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError || type == PyExc_RuntimeError;
-    PyObject *words = PyUnicode_FromFormat("%s(): %s: %S", function->signature->name, part, error);
-    if (words && plain && (!object || is_ours(error, object))) {
+    PyObject *words = plain ? PyUnicode_FromFormat("%s(): %s: %S", function->signature->name, part, error) : NULL;
+    if (words && (!object || is_ours(error, object))) {
         PyObject *arguments = PyTuple_Pack(1, words);
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
         Py_XDECREF(arguments);
-    } else { /* somebody else's: theirs it stays */
+    } else { /* the producer's own exception stays as it is */
         add_note(error, function, part);
     }
     Py_XDECREF(words);
-    PyErr_Clear();
-    PyErr_SetObject(type, error);
-    Py_DECREF(error);
+    tenon__py_raise_again(error);
 }
 
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object)
@@ -215,16 +210,16 @@ static int refuse_device(const tenon__py_function *function, const char *argumen
                                     "expected a number, got a tensor on %s; fetch it with x.item()", name);
 }
 
-/* Whether an array or a scalar of NumPy's kind is complex: its dtype says so. */
-static bool is_complex(PyObject *object)
+/* Whether an array or a scalar of NumPy's kind is complex: its dtype says so. 1, 0, or -1 with an exception. */
+static int is_complex(PyObject *object)
 {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *kind = dtype ? PyObject_GetAttrString(dtype, "kind") : NULL;
     bool found = kind && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "c") == 0;
     Py_XDECREF(dtype);
     Py_XDECREF(kind);
-    PyErr_Clear();
-    return found || PyComplex_Check(object);
+    tenon__py_forgive();
+    return PyErr_Occurred() ? -1 : found || PyComplex_Check(object);
 }
 
 /* For what is no plain number: whether it may be asked for one at all. 1, 0, or -1 with an exception. */
@@ -237,8 +232,9 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     if (has < 1)
         return has;
     Py_DECREF(found);
-    if (!integer && is_complex(object)) /* NumPy's would drop the imaginary part */
-        return 0;
+    int complex_number = integer ? 0 : is_complex(object); /* NumPy's would drop the imaginary part */
+    if (complex_number)
+        return complex_number < 0 ? -1 : 0;
     bool flat = false;
     if (refuse_device(function, argument, object) < 0 ||
         tenon__py_check_gradient(function, argument, object, &flat) < 0)

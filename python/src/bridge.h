@@ -118,8 +118,12 @@ typedef struct tenon__py_kind {
  * an exception. */
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
 
-/* Whether anything says that the object is an array: its type, or an attribute of its own. */
-bool tenon__py_is_arraylike(PyObject *object);
+/* Whether anything says that the object is an array: its type, or an attribute of its own. 1, 0, or -1 with an
+ * exception. */
+int tenon__py_is_arraylike(PyObject *object);
+
+/* What to pass instead of an array that may not be written: a copy of an immutable one is immutable too. */
+const char *tenon__py_writable_advice(PyObject *object);
 
 /* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
@@ -300,15 +304,19 @@ const char *tenon__py_format(tenon_dtype dtype);
 
 /* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
 PyObject *tenon__py_type_name(PyObject *object);
-/* Clear the pending exception if it says that something is not there or does not work. MemoryError, RecursionError, and
- * what is not an Exception at all (KeyboardInterrupt) stay: the caller looks at PyErr_Occurred afterwards. */
+/* The exception of a status of the core's. */
+PyObject *tenon__py_exception_for(tenon_status status);
+/* Whether the pending exception may be replaced or cleared: not MemoryError or RecursionError, nor what is not an
+ * Exception, such as KeyboardInterrupt. */
+bool tenon__py_may_replace(void);
+/* Clear the pending exception if it may be. The caller looks at PyErr_Occurred afterwards. */
 void tenon__py_forgive(void);
-/* Whether there is an exception that tenon__py_forgive would clear. */
-bool tenon__py_is_mistake(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* The pending exception, taken, as an object: a new reference. */
 PyObject *tenon__py_take_exception(void);
+/* Raise it again; takes the reference. If what ran meanwhile raised something that may not be replaced, that stays. */
+void tenon__py_raise_again(PyObject *error);
 /* Say that the pending exception came while `earlier` was being handled. */
 void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */

@@ -151,7 +151,7 @@ static int take_others(tenon__py_frame *f)
         if (param->spec || take_nothing(f, i, object) || take_value(f, i, object) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
-        if (!tenon__py_is_mistake())
+        if (!tenon__py_may_replace())
             return -1;
         PyObject *error = tenon__py_take_exception();
         if (take_tensors(f, i) == 0) {
@@ -349,8 +349,7 @@ static int run(tenon__py_frame *f)
 static void tell_written(const tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
         if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR)
@@ -358,7 +357,7 @@ static void tell_written(const tenon__py_frame *f)
     }
     if (f->out)
         tenon__py_torch_written(f->out);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
 }
 
 static PyObject *call_in(tenon__py_frame *f)
@@ -383,8 +382,10 @@ static PyObject *call_in(tenon__py_frame *f)
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
         return NULL;
     int done = run(f);
-    if (s->nwritten || f->out)
+    if (s->nwritten || f->out) {
         tell_written(f);
+        done = PyErr_Occurred() ? -1 : 0;
+    }
     return done < 0 ? NULL : all_results(f);
 }
 

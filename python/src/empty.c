@@ -146,11 +146,11 @@ static PyObject *empty_cupy(PyObject *like, tenon_dtype dtype, int32_t ndim, con
     PyObject *sizes = entered || (cupy && !like) ? shape_tuple(ndim, shape) : NULL;
     PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
     if (entered) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        PyObject *error = tenon__py_take_exception();
         Py_XDECREF(PyObject_CallMethod(device, "__exit__", "OOO", Py_None, Py_None, Py_None));
-        PyErr_Clear();
-        PyErr_Restore(type, value, traceback);
+        tenon__py_raise_again(error);
+        if (PyErr_Occurred())
+            Py_CLEAR(result);
     }
     Py_XDECREF(cupy);
     Py_XDECREF(device);
@@ -318,21 +318,16 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 bool tenon__py_framework_is_deleted_jax(PyObject *object)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *answer =
         tenon__py_framework(object) == TENON__PY_IN_JAX ? PyObject_CallMethod(object, "is_deleted", NULL) : NULL;
     bool deleted = answer && PyObject_IsTrue(answer) == 1;
     Py_XDECREF(answer);
-    PyErr_Clear();
-    if (!deleted) {
-        PyErr_Restore(type, value, traceback);
-        return false;
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-    return true;
+    if (!deleted)
+        tenon__py_raise_again(error);
+    else
+        Py_XDECREF(error);
+    return deleted;
 }
 
 int tenon__py_framework(PyObject *object)

@@ -5,11 +5,14 @@
 PyObject *tenon__py_type_name(PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
-    PyObject *name = PyObject_GetAttrString(type, "__qualname__");
-    PyErr_Clear();
+    PyObject *module = PyObject_GetAttrString(type, "__module__"); /* a metaclass may run code here */
+    tenon__py_forgive();
+    PyObject *name = PyErr_Occurred() ? NULL : PyObject_GetAttrString(type, "__qualname__");
+    tenon__py_forgive();
     PyObject *result;
-    if (!name)
+    if (PyErr_Occurred())
+        result = NULL;
+    else if (!name)
         result = PyUnicode_FromString("an object");
     else if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0)
         result = PyUnicode_FromFormat("%S", name);
@@ -20,15 +23,15 @@ PyObject *tenon__py_type_name(PyObject *object)
     return result;
 }
 
-bool tenon__py_is_mistake(void)
+bool tenon__py_may_replace(void)
 {
-    return PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+    return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
            !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
 void tenon__py_forgive(void)
 {
-    if (tenon__py_is_mistake())
+    if (PyErr_Occurred() && tenon__py_may_replace())
         PyErr_Clear();
 }
 
@@ -42,6 +45,18 @@ PyObject *tenon__py_take_exception(void)
     Py_XDECREF(type);
     Py_XDECREF(traceback);
     return value;
+}
+
+void tenon__py_raise_again(PyObject *error)
+{
+    tenon__py_forgive();
+    if (!error || PyErr_Occurred()) {
+        Py_XDECREF(error);
+        return;
+    }
+    PyObject *type = (PyObject *)Py_TYPE(error);
+    Py_INCREF(type);
+    PyErr_Restore(type, error, PyException_GetTraceback(error));
 }
 
 void tenon__py_add_context(PyObject *earlier)
@@ -83,13 +98,17 @@ int tenon__py_complain(PyObject *exception, PyObject *object, const char *format
     return -1;
 }
 
-static PyObject *exception_for(tenon_status status)
+PyObject *tenon__py_exception_for(tenon_status status)
 {
     switch (status) {
     case TENON_ENOMEM:
         return PyExc_MemoryError;
     case TENON_EDTYPE:
         return PyExc_TypeError;
+    case TENON_EBOUNDS:
+        return PyExc_IndexError;
+    case TENON_EOVERFLOW:
+        return PyExc_OverflowError;
     case TENON_EVERSION:
         return PyExc_BufferError;
     default:
@@ -100,7 +119,7 @@ static PyObject *exception_for(tenon_status status)
 void *tenon_py_raise(const tenon_error *err)
 {
     if (err)
-        PyErr_SetString(exception_for(err->status), err->message);
+        PyErr_SetString(tenon__py_exception_for(err->status), err->message);
     else
         PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");
     return NULL;
@@ -111,9 +130,9 @@ void tenon__py_raise_for(PyObject *object, const tenon_error *err)
     /* The core names its own function; here the object is what the user knows. */
     const char *message = strstr(err->message, "(): ");
     message = message ? message + 4 : err->message;
-    PyObject *exception = exception_for(err->status);
+    PyObject *exception = tenon__py_exception_for(err->status);
     /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
-    if (exception == PyExc_ValueError)
+    if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
         exception = PyExc_BufferError;
     tenon__py_complain(exception, object, "%s", message);
 }
@@ -129,11 +148,7 @@ bool tenon__py_is_refusal(void)
  * object, `before` is the name of the framework that did not take a tensor. */
 static void replace(PyObject *object, const char *before, const char *advice)
 {
-    PyObject *type, *cause, *traceback;
-    PyErr_Fetch(&type, &cause, &traceback);
-    PyErr_NormalizeException(&type, &cause, &traceback);
-    if (traceback)
-        PyException_SetTraceback(cause, traceback);
+    PyObject *cause = tenon__py_take_exception();
     PyObject *text = cause ? PyObject_Str(cause) : NULL;
     const char *line = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     char first[200] = "no reason given";
@@ -145,7 +160,12 @@ static void replace(PyObject *object, const char *before, const char *advice)
         memcpy(first, line, length);
         first[length] = '\0';
     }
-    PyErr_Clear();
+    tenon__py_forgive();
+    if (PyErr_Occurred()) { /* the exception's own __str__ was interrupted */
+        Py_XDECREF(text);
+        Py_XDECREF(cause);
+        return;
+    }
     if (object)
         tenon__py_complain(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
                            advice ? advice : "");
@@ -162,19 +182,17 @@ static void replace(PyObject *object, const char *before, const char *advice)
         cause = NULL;
     }
     PyErr_Restore(new_type, value, new_traceback);
-    Py_XDECREF(type);
     Py_XDECREF(cause);
-    Py_XDECREF(traceback);
 }
 
 void tenon__py_refused(PyObject *object, const char *advice)
 {
-    replace(object, "the producer refused", advice);
+    if (tenon__py_may_replace())
+        replace(object, "the producer refused", advice);
 }
 
 void tenon__py_not_taken(const char *framework)
 {
-    if (PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
-        !PyErr_ExceptionMatches(PyExc_BufferError))
+    if (tenon__py_may_replace() && !PyErr_ExceptionMatches(PyExc_BufferError))
         replace(NULL, framework, NULL);
 }

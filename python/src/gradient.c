@@ -25,8 +25,8 @@ static PyObject *ask_tensor(PyObject *object, PyObject *name)
         question = PyObject_GetAttr((PyObject *)Py_TYPE(object), name);
         if (!question || Py_TYPE(question) != &PyGetSetDescr_Type) {
             Py_XDECREF(question);
-            PyErr_Clear();
-            return PyObject_GetAttr(object, name);
+            tenon__py_forgive();
+            return PyErr_Occurred() ? NULL : PyObject_GetAttr(object, name);
         }
         PyObject *expected = NULL;
         if (!atomic_compare_exchange_strong(&torch_question, &expected, question))
@@ -105,9 +105,9 @@ static int check_tensorflow(const tenon__py_function *function, const char *argu
     int watched = answer ? PyObject_IsTrue(answer) : 0;
     Py_XDECREF(module);
     Py_XDECREF(answer);
-    PyErr_Clear();
+    tenon__py_forgive();
     if (watched <= 0)
-        return 0;
+        return PyErr_Occurred() ? -1 : 0;
     return tenon__py_argument_error(function, argument, PyExc_RuntimeError,
                                     "a GradientTape watches it, and does not see what this function does; pass "
                                     "tf.stop_gradient(x), or call it outside of the tape");

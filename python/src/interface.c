@@ -7,7 +7,9 @@
 static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    PyErr_Clear(); /* a text that is no UTF-8 is no dtype either */
+    tenon__py_forgive(); /* a text that is no UTF-8 is no dtype either */
+    if (PyErr_Occurred())
+        return -1;
     if (!typestr || strlen(typestr) < 2)
         return tenon__py_complain(PyExc_TypeError, object, "its array interface has no 'typestr'");
     const int little = 1;

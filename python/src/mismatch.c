@@ -12,11 +12,12 @@ int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        if (!tenon__py_is_arraylike(object)) {
+        int arraylike = tenon__py_is_arraylike(object);
+        if (arraylike < 1) {
             Py_XDECREF(type);
             Py_XDECREF(value);
             Py_XDECREF(traceback);
-            return tenon__py_wrong_type(f->function, param, object);
+            return arraylike < 0 ? -1 : tenon__py_wrong_type(f->function, param, object);
         }
         PyErr_Restore(type, value, traceback);
     }
@@ -40,7 +41,22 @@ static void dtype_advice(const tenon_parameter *param, PyObject *object, char *b
         snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
 }
 
-/* Raise what a match said of the parameter that it stopped at, with a word of advice. */
+/* Raise that what is written is read-only, if its framework has no other arrays; false: it has. */
+static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyObject *object)
+{
+    int framework = tenon__py_framework(object);
+    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
+                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
+                                                               : NULL;
+    tenon__py_forgive();
+    if (whose && !PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: %s",
+                     f->function->signature->name, argument, whose, tenon__py_writable_advice(object));
+    return PyErr_Occurred() != NULL;
+}
+
+/* Raise what a match said of the parameter that it stopped at, with advice. */
 static void raise_for(tenon__py_frame *f, const tenon_error *err)
 {
     const tenon_signature *s = f->function->signature;
@@ -51,16 +67,9 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     char advice[160] = "";
     if (object && err->status == TENON_EDTYPE)
         dtype_advice(&s->params[i], object, advice, sizeof advice);
-    int framework = object ? tenon__py_framework(object) : TENON__PY_IN_NONE;
-    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
-                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
-                                                               : NULL;
-    if (err->status == TENON_EREADONLY && whose) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: pass a copy",
-                     s->name, s->params[i].name, whose);
+    tenon__py_forgive();
+    if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
-    }
     tenon_error with_advice;
     tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
     tenon_py_raise(&with_advice);
@@ -74,10 +83,11 @@ int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count)
     for (int32_t i = 0; i < s->nparams; i++) {
         names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
         objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
-        PyErr_Clear();
+        tenon__py_forgive();
     }
     tenon_error err;
-    tenon_status status = count == s->nparams
+    tenon_status status = PyErr_Occurred() ? TENON_OK
+                          : count == s->nparams
                               ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
                               : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
     if (status)
@@ -89,7 +99,7 @@ int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count)
 
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
 {
-    if (!tenon__py_is_mistake())
+    if (!tenon__py_may_replace())
         return -1;
     PyObject *error = tenon__py_take_exception();
     if (tenon_signature_match_before(f->function->signature, index, f->args, NULL, &f->bindings, NULL))
@@ -105,8 +115,10 @@ int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const ten
     tenon_error err;
     PyObject *name = tenon__py_type_name(object);
     f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    PyErr_Clear();
-    if (tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err))
+    tenon__py_forgive();
+    if (!PyErr_Occurred() &&
+        tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err) &&
+        !(err.status == TENON_EREADONLY && raise_immutable(f, "out", object)))
         tenon_py_raise(&err);
     Py_XDECREF(name);
     return -1;

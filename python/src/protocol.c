@@ -126,15 +126,14 @@ static int rejected_keyword(const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value ? PyObject_Str(value) : NULL;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *traceback = PyException_GetTraceback(error);
+    PyObject *text = PyObject_Str(error);
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
-    PyErr_Clear();
+    Py_XDECREF(traceback);
     Py_XDECREF(text);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
     return rejected;
 }
 
@@ -184,11 +183,9 @@ static PyObject *call(PyObject *object, PyObject *stream)
     PyObject *result = PyObject_VectorcallMethod(name, values, 1, word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
     if (result)
         return result;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *method = PyObject_GetAttr(object, name);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
     while (method && !result) {
         int rejected = rejected_keyword(given);
         if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
@@ -225,7 +222,9 @@ static int device_of(PyObject *object, tenon_device *out)
         Py_XDECREF(item);
     }
     Py_DECREF(pair);
-    PyErr_Clear(); /* a number too large for a long is -1 */
+    tenon__py_forgive(); /* a number too large for a long is -1 */
+    if (PyErr_Occurred())
+        return -1;
     if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
         return tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
     *out = tenon_device_of((int)numbers[0], (int)numbers[1]);

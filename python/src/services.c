@@ -212,12 +212,8 @@ void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status 
     tenon_error *error = f->error ? f->error : &unsaid;
     tenon_call_failure(&f->call, status, error);
     status = error->status;
-    PyObject *exception = status == TENON_ENOMEM   ? PyExc_MemoryError
-                          : status == TENON_EDTYPE ? PyExc_TypeError
-                          : status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK
-                              ? PyExc_RuntimeError
-                              : PyExc_ValueError;
-    PyErr_Format(exception, "%s(): %s", name, error->message);
+    bool of_its_own = status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK;
+    PyErr_Format(of_its_own ? PyExc_RuntimeError : tenon__py_exception_for(status), "%s(): %s", name, error->message);
 }
 
 int tenon__py_call_load(const tenon_module *module, void **state)

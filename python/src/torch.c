@@ -23,32 +23,32 @@ static int is_true(PyObject *object, const char *name, bool call)
 /* The same where another exception is being told already: nothing may come in its way. */
 static bool seems(PyObject *object, const char *name)
 {
-    int truth = is_true(object, name, false);
-    PyErr_Clear();
+    int truth = PyErr_Occurred() ? 0 : is_true(object, name, false);
+    tenon__py_forgive();
     return truth == 1;
 }
 
 static bool layout_is(PyObject *object, const char *word)
 {
-    PyObject *layout = PyObject_GetAttrString(object, "layout");
+    PyObject *layout = PyErr_Occurred() ? NULL : PyObject_GetAttrString(object, "layout");
     PyObject *text = layout ? PyObject_Str(layout) : NULL;
     const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     bool found = name && strstr(name, word);
     Py_XDECREF(layout);
     Py_XDECREF(text);
-    PyErr_Clear();
+    tenon__py_forgive();
     return found;
 }
 
 /* Inside torch.vmap, torch.func.grad and their like. */
 static bool is_functorch(PyObject *object)
 {
-    PyObject *module = tenon__py_loaded("torch._C._functorch");
+    PyObject *module = PyErr_Occurred() ? NULL : tenon__py_loaded("torch._C._functorch");
     PyObject *answer = module ? PyObject_CallMethod(module, "is_functorch_wrapped_tensor", "O", object) : NULL;
     bool found = answer && PyObject_IsTrue(answer) == 1;
     Py_XDECREF(module);
     Py_XDECREF(answer);
-    PyErr_Clear();
+    tenon__py_forgive();
     return found;
 }
 
@@ -67,8 +67,7 @@ PyObject *tenon__py_torch_alias(PyObject *object)
 
 const char *tenon__py_torch_advice(PyObject *object)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     const char *advice = NULL;
     if (seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
@@ -82,10 +81,9 @@ const char *tenon__py_torch_advice(PyObject *object)
         advice = "pass x.int_repr() or x.dequantize()";
     else if (is_functorch(object))
         advice = "inside torch.vmap and torch.func a tensor has no memory of its own: call it outside of them";
-    else if (is_true(object, "is_conj", true) == 1)
+    else if (!PyErr_Occurred() && is_true(object, "is_conj", true) == 1)
         advice = "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()";
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(error);
     return advice;
 }
 
@@ -192,5 +190,5 @@ void tenon__py_torch_written(PyObject *object)
     PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(done);
-    PyErr_Clear(); /* inference tensors have no counter, nor has autograd anything to do with them */
+    tenon__py_forgive(); /* inference tensors have no counter, nor has autograd anything to do with them */
 }

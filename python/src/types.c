@@ -304,12 +304,24 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     return room;
 }
 
-bool tenon__py_is_arraylike(PyObject *object)
+const char *tenon__py_writable_advice(PyObject *object)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    tenon__py_forgive();
+    return kind && (kind->ways & TENON__PY_IMMUTABLE) ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
+}
+
+int tenon__py_is_arraylike(PyObject *object)
 {
     static const char *const attributes[] = {"__dlpack__", "__cuda_array_interface__", "__array_interface__",
                                              "__array_struct__", "__array__"};
-    bool found = PyObject_CheckBuffer(object);
-    for (size_t i = 0; !found && i < sizeof attributes / sizeof *attributes; i++)
-        found = PyObject_HasAttrString(object, attributes[i]);
+    int found = PyObject_CheckBuffer(object);
+    for (size_t i = 0; found == 0 && i < sizeof attributes / sizeof *attributes; i++) {
+        PyObject *attribute = PyObject_GetAttrString(object, attributes[i]);
+        Py_XDECREF(attribute);
+        tenon__py_forgive();
+        found = PyErr_Occurred() ? -1 : attribute != NULL;
+    }
     return found;
 }

@@ -112,7 +112,7 @@ class Tensor:
         self.dims = [_Dim(dim) for dim in parts[2].split(",")] if parts[2].strip() else []
         self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
         self.attributes = re.findall(r"\w+(?:\s*\([^)]*\))?", parts[4])
-        others = ("rw", "c", "f", "dense", "alias")
+        others = ("rw", "c", "f", "dense", "alias", "unaligned")
         self.devices = [word for word in self.attributes if word not in others and "(" not in word] or ["cpu"]
 
     def fits(self, ndim: int) -> bool:

@@ -32,6 +32,11 @@
 
 #ifdef __cplusplus
 #include <exception>
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
+#define TENON__EXCEPTIONS
+#include <new>
+#include <stdexcept>
+#endif
 extern "C" {
 #endif
 
@@ -369,12 +374,14 @@ static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, con
 
 static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
 {
-    char message[800];
+    char message[801]; /* with the byte after the last one that is shown */
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 1;
+    size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 2;
+    while (shown > 0 && ((unsigned char)message[shown] & 0xc0) == 0x80) /* not inside a character of UTF-8 */
+        shown--;
     return (call->host->fail)(call, status, message, shown);
 }
 
@@ -692,16 +699,42 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
 }
 #define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
 
-/* No exception crosses C. */
-template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
+#ifdef TENON__EXCEPTIONS
+/* Fail the call with what is being handled. The standard's classes have statuses of their own. */
+static inline tenon_status tenon__caught(tenon_call *call)
 {
-#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
     try {
-        return function(call);
+        throw;
+    } catch (const std::bad_alloc &error) {
+        return tenon_fail(call, TENON_ENOMEM, "%s", error.what());
+    } catch (const std::out_of_range &error) {
+        return tenon_fail(call, TENON_EBOUNDS, "%s", error.what());
+    } catch (const std::overflow_error &error) {
+        return tenon_fail(call, TENON_EOVERFLOW, "%s", error.what());
+    } catch (const std::invalid_argument &error) {
+        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
+    } catch (const std::domain_error &error) {
+        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
+    } catch (const std::length_error &error) {
+        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
+    } catch (const std::range_error &error) {
+        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
     } catch (const std::exception &error) {
         return tenon_fail(call, TENON_EFAILED, "%s", error.what());
     } catch (...) {
-        return tenon_fail(call, TENON_EFAILED, "it threw what is no std::exception");
+        return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");
+    }
+}
+#endif
+
+/* No exception crosses C. */
+template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
+{
+#ifdef TENON__EXCEPTIONS
+    try {
+        return function(call);
+    } catch (...) {
+        return tenon__caught(call);
     }
 #else
     return function(call);

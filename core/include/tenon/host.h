@@ -53,8 +53,9 @@ enum { TENON__QUICK_DIMS = 4 };
 typedef struct tenon__quick {
     tenon_dtype dtype;
     int32_t ndim;    /* -1: it is not so simple */
-    uint64_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
-    uint64_t looked_at;
+    uint32_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
+    uint32_t looked_at;
+    uint32_t address_mask;            /* bits of the address that must be 0 */
     int16_t slots[TENON__QUICK_DIMS]; /* of the names; -1: anything */
 } tenon__quick;
 
@@ -123,7 +124,9 @@ static inline bool tenon_signature_fits(const tenon_signature *signature, int32_
 {
     const tenon__quick *quick = &signature->quick[index];
     if (view->ndim != quick->ndim || !tenon_dtype_equal(view->dtype, quick->dtype) ||
-        (view->flags & quick->looked_at) != quick->wanted || view->device.device_type != TENON_CPU)
+        (((uint32_t)view->flags & quick->looked_at) ^ quick->wanted) |
+            ((uint32_t)(uintptr_t)view->data & quick->address_mask) ||
+        view->device.device_type != TENON_CPU)
         return false;
     for (int32_t i = 0; i < quick->ndim; i++) {
         int slot = quick->slots[i];

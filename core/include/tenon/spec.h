@@ -8,12 +8,16 @@
  * tensor    = dtypes "[" [dim {"," dim}] "]" ["?"] {attribute}        "?": may be left out (a NULL view)
  * dtypes    = name {"|" name}     a dtype's name; real, integer, any; or a variable, which starts with a capital
  * dim       = expression of + - * // ( ) over numbers and names | "_" anything | "*name" any number of dimensions
- * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | device {"|" device} | "anywhere" | "alias" | "inplace(name)"
+ * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | "unaligned" | device {"|" device} | "anywhere" | "alias"
+ *           | "inplace(name)"
  *
  * `real` is every integer and float (not bool, complex or opaque), `integer` every i and u, both of one lane. Without a
  * device the memory must be readable by the CPU, which "cpu" says too: pinned and managed memory are. "cuda" takes
  * managed memory too; a device stands for all its ids. A variable is defined by one where clause: the spec's own, or
- * that of a spec parsed before with the same names ("where T = any" allows all). */
+ * that of a spec parsed before with the same names ("where T = any" allows all).
+ *
+ * The memory has at least the natural alignment of its dtype (tenon_dtype_alignment); "aligned(N)" asks for more, and
+ * "unaligned" allows less. Empty views and memory behind a handle (tenon_device_has_addresses) always pass. */
 #ifndef TENON_SPEC_H
 #define TENON_SPEC_H
 
@@ -53,14 +57,15 @@ typedef struct tenon_names {
 } tenon_names;
 
 /* Bits of tenon_spec.flags. */
-#define TENON_SPEC_OPTIONAL (1u << 0)
-#define TENON_SPEC_WRITE    (1u << 1)
-#define TENON_SPEC_C        (1u << 2)
-#define TENON_SPEC_F        (1u << 3)
-#define TENON_SPEC_DENSE    (1u << 4)
-#define TENON_SPEC_ANYWHERE (1u << 5)
-#define TENON_SPEC_ALIAS    (1u << 6)
-#define TENON_SPEC_INPLACE  (1u << 7)
+#define TENON_SPEC_OPTIONAL  (1u << 0)
+#define TENON_SPEC_WRITE     (1u << 1)
+#define TENON_SPEC_C         (1u << 2)
+#define TENON_SPEC_F         (1u << 3)
+#define TENON_SPEC_DENSE     (1u << 4)
+#define TENON_SPEC_ANYWHERE  (1u << 5)
+#define TENON_SPEC_ALIAS     (1u << 6)
+#define TENON_SPEC_INPLACE   (1u << 7)
+#define TENON_SPEC_UNALIGNED (1u << 8)
 
 typedef struct tenon_spec_op {
     int64_t value; /* a number, or the slot of a name */
@@ -86,8 +91,8 @@ typedef struct tenon_spec {
     int32_t ndims;
     int32_t star; /* index of the "*" dimension, or -1 */
     int32_t ncode;
-    uint32_t devices; /* bit per device type; 0: what the CPU can read */
-    int64_t alignment;
+    uint32_t devices;    /* bit per device type; 0: what the CPU can read */
+    int64_t alignment;   /* N of aligned(N), or 0 */
     int32_t type_length; /* of the text, up to "]" or "?" */
     int32_t text_length; /* of the text, up to the where clause */
     tenon_spec_dim dims[TENON_SPEC_DIMS];

@@ -55,6 +55,11 @@ TENON_API TENON_NODISCARD tenon_status tenon_dtype_parse(const char *text, tenon
  * Returns the length of the whole name, as snprintf does. */
 TENON_API size_t tenon_dtype_format(tenon_dtype dtype, char *buffer, size_t size);
 
+/* The natural alignment of an element, in bytes: its size, that of one part of a complex number, or 1 for sub-byte
+ * dtypes. With several lanes it is the largest power of two that divides the element, as in CUDA's vector types. At most
+ * 16; 1 for a dtype that tenon_dtype_known refuses. */
+TENON_API size_t tenon_dtype_alignment(tenon_dtype dtype);
+
 /* --------------------------------------------------------------------------------------------------------- device */
 
 /* Whether the type is one of DLPack 1.3 and the id is not negative. */

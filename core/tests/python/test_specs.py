@@ -2,6 +2,7 @@
 
 import ctypes as C
 import os
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,12 @@ class Wanted:
 def fits_kind(name, kind):
     """The rule of spec.h for the three kinds; a vector of reals is not real."""
     return kind == "any" or name in (REAL if kind == "real" else INTEGER)
+
+
+def natural_alignment(name):
+    """By size, but a complex number is as two; sub-byte values are packed."""
+    sizes = {"bool": 1, "c64": 4, "c128": 8, "f32x4": 16}
+    return sizes.get(name) or max(int(re.search(r"\d+", name)[0]) // 8, 1)
 
 
 def choose_dtypes(rng, want):
@@ -135,6 +142,12 @@ def choose_attributes(rng, want):
         power = rng.choice((2, 16, 64, 4096))
         words.append(f"aligned({power})")
         breaks.append((lambda: setattr(want, "address", ADDRESS + power // 2), T.ELAYOUT))
+    elif rng.random() < 0.2:
+        words.append("unaligned")
+        want.address = ADDRESS + rng.randrange(16)
+    elif natural_alignment(want.dtype) > 1:
+        wrong = rng.randrange(1, natural_alignment(want.dtype))
+        breaks.append((lambda: setattr(want, "address", ADDRESS + wrong), T.ELAYOUT))
     if rng.random() < 0.3:
         words.append("rw")
         breaks.append((lambda: setattr(want, "flags", T.READ_ONLY), T.EREADONLY))
@@ -246,10 +259,10 @@ def two_case(rng):
 
 
 TOKENS = ["f32", "real", "any", "T", "[", "]", "n", "k", "_", "*b", "+", "-", "*", "//", "(", ")", ",", "?", " ", "rw",
-          "c", "f", "dense", "aligned(", "16", "0", "cuda", "|", "anywhere", "alias", "inplace(x)", "where", "=", "1",
+          "c", "f", "dense", "aligned(", "16", "0", "unaligned", "cuda", "|", "anywhere", "alias", "inplace(x)", "where", "=", "1",
           "99999999999999999999", "\n", "é", "%n", "[n]", "f32[n]", "/", "x" * 40]
 GOOD = ["f32[n, k] c", "f32|f64[n, 3] rw", "T[*b, n + 1, n]? where T = real", "any[] anywhere", "i8[(n+1)*2//3, n] f",
-        "bool[_] aligned(64) cuda|rocm", "u8[n] inplace(x)", "c64[2, *rest, 4] dense alias"]
+        "bool[_] aligned(64) cuda|rocm", "f64[n] unaligned rw", "u8[n] inplace(x)", "c64[2, *rest, 4] dense alias"]
 
 
 def spec_text_case(rng):
@@ -287,7 +300,7 @@ def test_good(text):
 # The caret stands under the column where the mistake begins.
 BAD = [("", 0), ("f32[n", 5), ("f31[n]", 0), ("f32[n] q", 7), ("f32[n, n + ] c", 11), ("f32[n]]", 6),
        ("f32[*a, *b]", 8),
-       ("f32[n] c f", 9), ("f32[n] aligned(3)", 15), ("f32[n] anywhere cuda", 16), ("f32[n] cuda rocm", 12),
+       ("f32[n] c f", 9), ("f32[n] aligned(3)", 15), ("f32[n] aligned(8) unaligned", 18), ("f32[n] anywhere cuda", 16), ("f32[n] cuda rocm", 12),
        ("T[n] where U = f32", 11), ("f32[n] rw rw", 10), ("f32[99999999999999999999]", 4), ("f32[n] where", 12),
        ("f32[n /2]", 6), ("f32[N]", 4), ("f32[-1]", 4), ("f32[2**3]", 6), ("f32[_ + 1]", 6), ("any[] cpu|", 10),
        ("f32[n] inplace(3)", 15), ("f32x0[n]", 0), ("|".join(["f32"] * 17) + "[n]", 64)]

@@ -199,8 +199,8 @@ int tenon_py_add_foreign(const tenon_py_foreign *foreign);
 
 /* --------------------------------------------------------------------------------------------------------- errors */
 
-/* Raise what `err` says: MemoryError (TENON_ENOMEM), TypeError (TENON_EDTYPE), BufferError (TENON_EVERSION), else
- * ValueError. Returns NULL. */
+/* Raise what `err` says: MemoryError (TENON_ENOMEM), TypeError (TENON_EDTYPE), IndexError (TENON_EBOUNDS), OverflowError
+ * (TENON_EOVERFLOW), BufferError (TENON_EVERSION), else ValueError. Returns NULL. */
 void *tenon_py_raise(const tenon_error *err);
 
 /* What the bridge could not give back because its interpreter had ended: references, leaked on purpose. */

@@ -289,6 +289,14 @@ static tenon_status throws(tenon_call *call)
     case 1: throw Custom("of a class of its own");
     case 2: throw 3;
     case 3: (void)std::string("abc").at(7); break;
+    case 5: throw std::invalid_argument("a");
+    case 6: throw std::domain_error("b");
+    case 7: throw std::length_error("c");
+    case 8: throw std::range_error("d");
+    case 9: throw std::out_of_range("e");
+    case 10: throw std::overflow_error("f");
+    case 11: throw std::bad_alloc();
+    case 12: throw std::underflow_error("h");
     case 4: (void)tenon_fail(call, TENON_EINVAL, "failed first"); throw std::runtime_error("then thrown");
     }
     return TENON_OK;
@@ -316,18 +324,23 @@ def test_cpp(standard):
         pytest.skip("there is no C++ compiler that runs")
     loaded = tenon.load(build(CPP, *STRICT, compiler=compiler, standard=standard, name="twice.so"))
     assert memoryview(loaded.twice(array.array("f", [1, 2, 3]))).tolist() == [2, 4, 6]
-    words = ["thrown, with 100% of its words", "of a class of its own", "it threw what is no std::exception"]
+    words = ["thrown, with 100% of its words", "of a class of its own", "it threw something that is not a std::exception"]
     for how, text in enumerate(words):
         with pytest.raises(RuntimeError) as caught:
             loaded.throws(how)
         assert type(caught.value) is RuntimeError and str(caught.value) == f"throws(): {text}"
-    with pytest.raises(RuntimeError, match=r"throws\(\): .*at"):
+    with pytest.raises(IndexError, match=r"throws\(\): .*at"):
         loaded.throws(3)
     with pytest.raises(ValueError, match=r"^throws\(\): failed first$"):
         loaded.throws(4)
     with pytest.raises(RuntimeError, match=r"^shaped\(\): in the shape$"):
         loaded.shaped()
-    assert loaded.throws(9) is None
+    classes = [ValueError] * 4 + [IndexError, OverflowError, MemoryError, RuntimeError]  # as in pybind11
+    for how, (wanted, text) in enumerate(zip(classes, "abcdef h"), 5):
+        with pytest.raises(wanted) as caught:
+            loaded.throws(how)
+        assert type(caught.value) is wanted and str(caught.value).startswith(f"throws(): {text}".rstrip())
+    assert loaded.throws(99) is None
 
 
 # ---------------------------------------------------------------------------------------------- the first release's ABI
