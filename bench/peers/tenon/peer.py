@@ -15,7 +15,7 @@ INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/inc
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    sources = {name: sorted((building.ROOT / name / "src").glob("*.c")) for name in ("core", "python", "torch")}
+    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c")) for name in ("core", "python", "torch")}
     unit = folder / "python.c"
     unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
     return [unit, *sources["core"], *sources["torch"]]
@@ -44,7 +44,7 @@ def build(python, folder):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
     building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
-                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").glob("*.c")), "-pthread",
+                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").rglob("*.c")), "-pthread",
                   "-o", folder / "libtenon.so"])
     return folder
 
