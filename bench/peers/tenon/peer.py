@@ -1,5 +1,4 @@
 """Tenon: the package for functions, the bundle for crossings; each for this Python's own ABI and for abi3."""
-import os
 import pathlib
 import shutil
 import sys
@@ -99,7 +98,7 @@ def operations(folder):
     # The package's Python files are the same; its extension is loaded beside the other.
     crossing = building.load_file(folder / "abi3/crossing.so")
     native = building.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
-    functions = native.open_library(os.fspath(folder / "kernels.so"), "kernels.so")
+    functions = native.open_library(folder / "kernels.so")
     yield "tenon, abi3", {
         "borrow": by_device(crossing, "borrow"), "borrow3": by_device(crossing, "borrow_many"),
         "import": by_device(crossing, "owned"), "through": by_device(crossing, "through"),
