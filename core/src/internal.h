@@ -167,6 +167,18 @@ static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
 void *tenon__alloc(size_t size, bool zeroed);
 void tenon__free(void *memory, size_t size);
 
+/* ------------------------------------------------------------------------------------------------------- libraries */
+
+enum { TENON__LIBRARY_HEADER = 64, TENON__LIBRARY_SEGMENT = 56 };
+
+/* tenon_library_check in two steps, for a file of `size` bytes that is not in memory. First its header, of which `length`
+ * bytes are there: all 64, unless the file is shorter. Then the `count` segments that are found `*at` bytes into it. */
+tenon_status tenon__library_header(const void *header, size_t length, uint64_t size, uint64_t *at, uint64_t *count,
+                                   tenon_error *err);
+tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err);
+/* The module of an open library, checked. `get` is its TENON_MODULE_SYMBOL, or NULL if it has none. */
+tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err);
+
 /* ---------------------------------------------------------------------------------------------------------- debug */
 
 /* Whether TENON_DEBUG is on. */

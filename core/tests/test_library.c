@@ -18,7 +18,7 @@ static size_t library_size;
 static size_t mapped_end;
 
 #define SAYS(what, bytes, size)                                                                                        \
-    FAILS_SAYING(TENON_EINVAL, "it is no shared library that can be loaded here: " what,                               \
+    FAILS_SAYING(TENON_EINVAL, "it is not a shared library that can be loaded here: " what,                               \
                  tenon_library_check(bytes, size, &err))
 #define CUT     "the file is cut off; build it again"
 #define DAMAGED "its headers are damaged; build it again"
@@ -108,7 +108,7 @@ static void test_cut_off_anywhere(void **state)
         if (copied)
             memcpy(bytes, library, size);
         if (size < 4)
-            SAYS("it is no ELF file", bytes, size);
+            SAYS("it is not an ELF file", bytes, size);
         else if (size < mapped_end)
             SAYS(CUT, bytes, size);
         else
@@ -165,7 +165,7 @@ static void test_other_kinds_of_files(void **state)
         SAYS("it is an object file or a program; link it with -shared -fPIC",
              WITH(offsetof(Elf64_Ehdr, e_type), uint16_t, types[i]), library_size);
     for (size_t i = 0; i < 4; i++)
-        SAYS("it is no ELF file", WITH(i, uint8_t, '!'), library_size);
+        SAYS("it is not an ELF file", WITH(i, uint8_t, '!'), library_size);
     free(changed);
 }
 
@@ -233,14 +233,14 @@ static void test_no_library_at_all(void **state)
 {
     (void)state;
     const char *text = "#include <tenon/function.h>\nand so on, for longer than the header of an ELF file is long\n";
-    SAYS("it is no ELF file", text, strlen(text));
-    SAYS("it is no ELF file", "\177EL", 3);
+    SAYS("it is not an ELF file", text, strlen(text));
+    SAYS("it is not an ELF file", "\177EL", 3);
     SAYS(CUT, "\177ELF", 4);
     SAYS("the file is empty", "", 0);
     SAYS("the file is empty", NULL, 0);
     SAYS("the file is empty", NULL, 5);
     unsigned char zeros[64] = {0};
-    SAYS("it is no ELF file", zeros, sizeof zeros);
+    SAYS("it is not an ELF file", zeros, sizeof zeros);
 }
 
 /* Never more than a message, whatever the headers say. */

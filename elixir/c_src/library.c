@@ -1,17 +1,10 @@
 /* Opening libraries, and binding modules to them. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp, O_CLOEXEC */
-
 #include "library.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Everything here that changes is under this lock, but for what a call looks up. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,114 +38,6 @@ static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
     tenon_nif_mend_utf8(message, strlen(message));
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.library, enif_make_atom(env, t->why));
     return tenon_nif_error(env, reason, NULL, NULL, "%s", message);
-}
-
-/* ------------------------------------------------------------------------------------------------------- the file */
-
-typedef struct content {
-    unsigned char *bytes;
-    size_t size;
-    uint64_t hash;
-} content;
-
-static bool read_descriptor(int file, content *c, trouble *t)
-{
-    struct stat about;
-    if (fstat(file, &about) != 0)
-        return fail(t, "unreadable", "%s", strerror(errno));
-    if (!S_ISREG(about.st_mode) || about.st_size < 0)
-        return fail(t, "unreadable", "it is no file");
-    c->size = (size_t)about.st_size;
-    c->bytes = malloc(c->size + 1);
-    if (!c->bytes)
-        return fail(t, "unreadable", "no memory");
-    for (size_t done = 0; done < c->size;) {
-        ssize_t got = read(file, c->bytes + done, c->size - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return fail(t, "unreadable", "%s", got < 0 ? strerror(errno) : "it became shorter while it was read");
-        done += (size_t)got;
-    }
-    c->hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < c->size; i++)
-        c->hash = (c->hash ^ c->bytes[i]) * 0x100000001b3u;
-    return true;
-}
-
-static bool read_file(const char *path, content *c, trouble *t)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
-    if (file < 0)
-        return fail(t, "unreadable", "%s", strerror(errno));
-    bool done = read_descriptor(file, c, t);
-    close(file);
-    return done;
-}
-
-static bool write_file(const char *path, const content *c)
-{
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-    if (file < 0)
-        return false;
-    size_t done = 0;
-    while (done < c->size) {
-        ssize_t put = write(file, c->bytes + done, c->size - done);
-        if (put < 0 && errno != EINTR)
-            break;
-        done += put < 0 ? 0 : (size_t)put;
-    }
-    return close(file) == 0 && done == c->size;
-}
-
-static bool keeps_copies(void)
-{
-    const char *debug = getenv("TENON_DEBUG");
-    return debug && *debug && strcmp(debug, "0") != 0;
-}
-
-/* Open a copy, named by its content, which is removed at once: with TENON_DEBUG it stays, for debuggers. */
-static void *open_copy(const content *c, trouble *t)
-{
-    const char *root = getenv("TMPDIR");
-    char folder[512], path[600];
-    int length = snprintf(folder, sizeof folder, "%s/tenon-XXXXXX", root && *root ? root : "/tmp");
-    if (length < 0 || (size_t)length >= sizeof folder || !mkdtemp(folder)) {
-        fail(t, "unreadable", "no folder for a copy can be made: %s", strerror(errno));
-        return NULL;
-    }
-    snprintf(path, sizeof path, "%s/%016llx.so", folder, (unsigned long long)c->hash);
-    void *library = NULL;
-    if (!write_file(path, c))
-        fail(t, "unreadable", "a copy cannot be written to %.400s: %s", folder, strerror(errno));
-    else if (!(library = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
-        fail(t, "invalid", "%.900s", dlerror());
-    if (!keeps_copies()) {
-        unlink(path);
-        rmdir(folder);
-    }
-    return library;
-}
-
-/* Where a copy does not open (a folder for temporary files without programs, a library with $ORIGIN): the file itself,
- * unless the loader would give an older build again. */
-static void *open_anyhow(const char *path, const content *c, trouble *t)
-{
-    void *library = open_copy(c, t);
-    if (library)
-        return library;
-    trouble of_copy = *t;
-    if (dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
-        fail(t, "invalid",
-             "an older build is open under its name, and a copy of the new one cannot be opened: %.600s; set TMPDIR to "
-             "a folder whose files may be executed, or start again",
-             of_copy.error.message);
-        return NULL;
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        fail(t, "invalid", "%.900s", dlerror());
-    return library;
 }
 
 /* --------------------------------------------------------------------------------------------------- its functions */
@@ -223,25 +108,6 @@ static void free_library(tenon_nif_library *library)
     free(library);
 }
 
-/* NULL: `t` says why. */
-static const tenon_module *find_module(void *handle, trouble *t)
-{
-    void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
-    if (!symbol) {
-        fail(t, "invalid",
-             "it has no " TENON_MODULE_SYMBOL "(): it is no library of Tenon functions, which TENON_MODULE makes");
-        return NULL;
-    }
-    tenon_module_fn get;
-    memcpy(&get, &symbol, sizeof get);
-    const tenon_module *module = get();
-    if (tenon_module_check(module, &t->error)) {
-        t->why = "invalid";
-        return NULL;
-    }
-    return module;
-}
-
 static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, trouble *t)
 {
     const tenon_module *module = library->opened->module;
@@ -255,29 +121,29 @@ static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, trouble *t)
     return true;
 }
 
-/* The code with this content: what is open, or newly opened. Under the lock. */
-static tenon_nif_opened *open_code(const char *path, const content *c, trouble *t)
+/* The code and the state of a module, which a library has as long as it is open. Under the lock. */
+static tenon_nif_opened *code_of(const tenon_module *module)
 {
-    for (tenon_nif_opened *code = opened; code; code = code->next)
-        if (code->hash == c->hash && code->size == c->size)
-            return code;
-    if (tenon_library_check(c->bytes, c->size, &t->error)) {
-        t->why = "invalid";
-        return NULL;
+    tenon_nif_opened *code = opened;
+    while (code && code->module != module)
+        code = code->next;
+    if (!code && (code = malloc(sizeof *code))) {
+        *code = (tenon_nif_opened){.next = opened, .module = module};
+        opened = code;
     }
-    void *handle = open_anyhow(path, c, t);
-    const tenon_module *module = handle ? find_module(handle, t) : NULL;
-    tenon_nif_opened *code = module ? malloc(sizeof *code) : NULL;
-    if (!code)
-        return NULL;
-    *code = (tenon_nif_opened){.next = opened, .hash = c->hash, .size = c->size, .module = module};
-    return opened = code;
+    return code;
 }
 
-/* The library with this content, ready for modules. Under the lock. */
-static tenon_nif_library *open_content(ErlNifEnv *env, const char *path, const content *c, trouble *t)
+/* The library in a file, ready for modules. Under the lock. */
+static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble *t)
 {
-    tenon_nif_opened *code = open_code(path, c, t);
+    const tenon_module *module;
+    tenon_status status = tenon_nif_open_library(path, &module, &t->error);
+    if (status) {
+        t->why = status == TENON_EFAILED ? "unreadable" : "invalid";
+        return NULL;
+    }
+    tenon_nif_opened *code = code_of(module);
     tenon_nif_library *library = libraries;
     while (code && library && library->opened != code)
         library = library->next;
@@ -293,15 +159,6 @@ static tenon_nif_library *open_content(ErlNifEnv *env, const char *path, const c
     }
     library->next = libraries;
     return libraries = library;
-}
-
-/* Under the lock. */
-static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble *t)
-{
-    content c = {0};
-    tenon_nif_library *library = read_file(path, &c, t) ? open_content(env, path, &c, t) : NULL;
-    free(c.bytes);
-    return library;
 }
 
 /* A path as the system wants it. */

@@ -21,8 +21,6 @@ typedef struct tenon_nif_function {
  * opened, so that state and handles stay: the layout is not to change. */
 struct tenon_nif_opened {
     tenon_nif_opened *next;
-    uint64_t hash; /* of the file's content */
-    uint64_t size;
     const tenon_module *module;
     void *state; /* what `load` made */
     bool loaded;

@@ -47,15 +47,22 @@ static void init_atoms(ErlNifEnv *env)
  * with counters of its own; what one counted up another may count down, so only their sum means something. */
 
 typedef struct copy {
-    uint64_t layout; /* of this struct, of storages and of tensors: a copy with another one does not take over */
+    uint64_t
+        layout; /* of this struct, of libraries, storages and tensors: a copy with another one does not take over */
     tenon_counts (*stats)(void);
     tenon_nif_opened *(*opened)(void);
+    tenon_status (*open_library)(const char *path, const tenon_module **out, tenon_error *err); /* the first copy's */
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 2 };
+enum { COPY_LAYOUT = 3 };
 
-static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, NULL};
+static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, tenon_library_open, NULL};
+
+tenon_status tenon_nif_open_library(const char *path, const tenon_module **out, tenon_error *err)
+{
+    return this_copy.open_library(path, out, err);
+}
 
 TENON_NIF(stats)
 {
@@ -103,6 +110,7 @@ static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data,
             }
         }
         this_copy.older = old;
+        this_copy.open_library = old->open_library;
     }
     return start(env, private_data, old->opened());
 }

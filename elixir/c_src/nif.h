@@ -320,5 +320,7 @@ TENON_NIF(call);             /* module, index, arguments */
 typedef struct tenon_nif_opened tenon_nif_opened;
 bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier);
 tenon_nif_opened *tenon_nif_library_opened(void);
+/* tenon_library_open, of the first copy of this NIF: it knows what all of them have opened. */
+tenon_status tenon_nif_open_library(const char *path, const tenon_module **out, tenon_error *err);
 
 #endif

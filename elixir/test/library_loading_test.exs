@@ -132,7 +132,8 @@ defmodule Tenon.LibraryLoadingTest do
       assert why(module.answer()) == :unreadable
       assert Tenon.Library.reload(module) == :ok
       assert module.answer!() == 1
-      # And gone again, or half copied: what is open goes on.
+      # And gone again, or replaced by half of one: what is open goes on.
+      File.rm!(path)
       File.write!(path, binary_part(kept, 0, 1000))
       assert why(Tenon.Library.reload(module)) == :invalid
       File.rm!(path)
@@ -182,7 +183,7 @@ defmodule Tenon.LibraryLoadingTest do
 
       for {bytes, words} <- [
             {"", "the file is empty"},
-            {"text", "it is no ELF file"},
+            {"text", "it is not an ELF file"},
             {binary_part(whole, 0, 100), "the file is cut off"},
             {binary_part(whole, 0, div(byte_size(whole), 2)), "the file is cut off"}
           ] do
@@ -200,7 +201,7 @@ defmodule Tenon.LibraryLoadingTest do
 
     test "or has no functions of Tenon's" do
       path = Build.build_text!(unique("plain"), "int nothing(void); int nothing(void) { return 1; }")
-      assert compile_error(path: path) =~ "it is no library of Tenon functions"
+      assert compile_error(path: path) =~ "it is not a library of Tenon functions"
       path = answer!(unique("wrong"), 1, "answer(x: f32[n) -> int")
       assert compile_error(path: path) =~ "the signature of function 0: "
 
@@ -232,26 +233,76 @@ defmodule Tenon.LibraryLoadingTest do
     end
   end
 
-  test "where no copy can be made the file itself is opened, once" do
-    path = answer!(unique("place"), 1)
-    newer = File.read!(answer!(unique("newer"), 2))
+  describe "a library is opened in place" do
+    # The files of a folder that the VM has mapped, those that are gone too: a name for each inode.
+    defp mapped(folder) do
+      rows = for line <- File.stream!("/proc/self/maps", [], :line), do: String.split(line, ~r/\s+/, parts: 6)
+      found = for [_, _, _, _, inode, name] <- rows, String.starts_with?(name, folder <> "/"), do: {inode, name}
+      found |> Enum.uniq() |> Enum.map(fn {_, name} -> name |> String.trim() |> String.replace(" (deleted)", "") end)
+    end
 
-    code = """
-    describe = fn -> Tenon.Nif.library_describe(#{inspect(path)}) end
-    {:ok, _} = describe.()
-    {:ok, _} = describe.()
-    File.rm!(#{inspect(path)})
-    File.write!(#{inspect(path)}, #{inspect(newer, limit: :infinity)})
-    {:error, error} = describe.()
-    IO.write(error.message)
-    """
+    defp folder!(name) do
+      folder = Build.path(unique(name)) <> ".d"
+      File.mkdir_p!(folder)
+      folder
+    end
 
-    script = path <> ".exs"
-    File.write!(script, code)
-    ebin = Application.app_dir(:tenon, "ebin")
-    {output, 0} = System.cmd("elixir", ["-pa", ebin, script], env: [{"TMPDIR", "/no/such"}], stderr_to_stdout: true)
-    assert output =~ "an older build is open under its name"
-    assert output =~ "no folder for a copy can be made: No such file or directory"
+    test "once, and without a copy" do
+      folder = folder!("place")
+      path = Path.join(folder, "kernels.so")
+      File.cp!(answer!(unique("place"), 1), path)
+      module = define!(new_module(), path: path)
+      define!(new_module(), path: path)
+      assert mapped(folder) == [path]
+      File.cp!(answer!(unique("newer"), 2), path <> ".new")
+      File.rename!(path <> ".new", path)
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 2
+      assert mapped(folder) == [path, path]
+      assert File.ls!(folder) == ["kernels.so"]
+    end
+
+    test "so that it finds what is beside it" do
+      folder = folder!("origin")
+      File.mkdir_p!(Path.join(folder, "lib"))
+
+      for {name, number} <- [{"lib/libhelper.so", 42}, {"libhelper.so", -1}] do
+        built = Build.build_text!(unique("helper"), "int helper(void); int helper(void) { return #{number}; }")
+        File.cp!(built, Path.join(folder, name))
+      end
+
+      source = Path.join(folder, "dependent.c")
+
+      File.write!(source, """
+      #include <tenon/function.h>
+      extern int helper(void);
+      static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, helper()); return TENON_OK; }
+      TENON_MODULE(dependent, NULL, TENON_FUNCTION("answer() -> int", answer, NULL))
+      """)
+
+      path = Path.join(folder, "dependent.so")
+      include = Application.app_dir(:tenon, "priv/include")
+      rpath = "-Wl,-rpath,$ORIGIN/lib:#{folder}"
+      command = ["-shared", "-fPIC", "-I", include, source, "-o", path, "-L#{folder}", "-lhelper", rpath]
+      {_, 0} = System.cmd(System.get_env("CC", "cc"), command)
+      assert define!(new_module(), path: path).answer!() == 42
+    end
+
+    test "unless it was written again while it was open" do
+      folder = folder!("again")
+      path = Path.join(folder, "kernels.so")
+      File.cp!(answer!("rewritten", 1), path)
+      newer = File.read!(answer!("rewritten", 2))
+      module = define!(new_module(), path: path)
+      assert module.answer!() == 1
+      # Into the same inode, without cutting it off: what is open stays open.
+      {:ok, file} = :file.open(path, [:read, :write, :binary])
+      assert :file.write(file, newer) == :ok
+      :file.close(file)
+      assert Tenon.Library.reload(module) == :ok
+      assert module.answer!() == 2
+      assert File.ls!(folder) == ["kernels.so"]
+    end
   end
 
   # Tenon's modules in a folder where nothing else is: neither its NIF, nor Nx.

@@ -39,6 +39,25 @@ defmodule Tenon.PackageTest do
     assert text =~ "nif.h"
   end
 
+  test "a file in any folder of the core is part of the bundle" do
+    core = Path.expand("../core", @root)
+
+    makes_bundle? = fn file ->
+      {text, 0} = System.cmd("make", ["-n", "bundle", "-W", file], cd: @root, stderr_to_stdout: true)
+      text =~ "tools/bundle"
+    end
+
+    if File.dir?(core) do
+      {_, 0} = System.cmd("make", ["-s", "bundle"], cd: @root)
+
+      for file <- ["src/tensor.c", "src/system/hash.c", "src/system/system.h", "include/tenon/host.h"] do
+        assert makes_bundle?.(Path.join("../core", file)), file
+      end
+
+      refute makes_bundle?.("mix.exs")
+    end
+  end
+
   test "what was built with other flags is built again" do
     work = Path.join(System.tmp_dir!(), "tenon_flags_#{System.pid()}")
     on_exit(fn -> File.rm_rf!(work) end)

@@ -11,6 +11,7 @@ typedef struct tenon__py_library {
     _Atomic int64_t count;
     const tenon_module *module;
     void *state;
+    void (*unload)(void *state);    /* the module's own field is lost if its file is cut off meanwhile */
     _Atomic(PyObject *) forward_ad; /* the names of torch.autograd.forward_ad, once a tensor of torch's has come */
 } tenon__py_library;
 

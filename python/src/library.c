@@ -1,7 +1,7 @@
 /* From a library's table to a module object. */
 #include "host.h"
 
-#include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ void tenon__py_library_release(tenon__py_library *library)
 {
     if (atomic_fetch_sub_explicit(&library->count, 1, memory_order_acq_rel) != 1)
         return;
-    if (library->module->unload) {
+    if (library->unload) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        library->module->unload(library->state);
+        library->unload(library->state);
         PyErr_Restore(type, value, traceback);
     }
     Py_XDECREF(atomic_load(&library->forward_ad));
@@ -34,6 +34,7 @@ static tenon__py_library *library_new(const tenon_module *module)
     atomic_init(&library->count, 1);
     library->module = module;
     library->state = NULL;
+    library->unload = module->unload;
     atomic_init(&library->forward_ad, NULL);
     if (!module->load || tenon__py_call_load(module, &library->state) == 0)
         return library;
@@ -108,39 +109,67 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
 
 /* -------------------------------------------------------------------------------------------------------- opening */
 
-/* Put "kernels.so: " before the pending ImportError, and tell which file. */
-static void name_file(const char *origin)
+#ifndef TENON_NO_SYSTEM
+
+/* The name of the module that an importer would look for in this file: "kernels" of "lib/kernels.so". */
+static PyObject *module_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
+    return PyUnicode_DecodeFSDefaultAndSize(start, (Py_ssize_t)strcspn(start, "."));
+}
+
+/* Say in the pending ImportError which file it is about: put "kernels.so: " before its message. The exception stays the
+ * same one, so that it is printed once. */
+static void name_file(const char *path, PyObject *file)
 {
     if (!PyErr_ExceptionMatches(PyExc_ImportError))
         return;
-    PyObject *error = tenon__py_take_exception();
-    PyObject *message = PyUnicode_FromFormat("%s: %S", origin, error), *path = PyUnicode_DecodeFSDefault(origin);
-    if (message && path) {
-        PyErr_SetImportError(message, NULL, path);
-        tenon__py_add_context(error);
-    }
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *name = module_name(path), *message = PyUnicode_FromFormat("%U: %S", file, error);
+    PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
+    if (name && args && PyObject_SetAttrString(error, "args", args) == 0 &&
+        PyObject_SetAttrString(error, "msg", message) == 0 && PyObject_SetAttrString(error, "name", name) == 0)
+        (void)PyObject_SetAttrString(error, "path", file);
+    Py_XDECREF(name);
     Py_XDECREF(message);
-    Py_XDECREF(path);
+    Py_XDECREF(args);
+    PyErr_Restore(type, error, traceback); /* also instead of an error that came in between */
+}
+
+/* OSError, of the class that belongs to the number. */
+static void raise_os_error(int code, const char *reason, PyObject *file)
+{
+    PyObject *text = PyUnicode_FromFormat("%s", reason); /* which replaces what is not UTF-8 */
+    PyObject *error = text ? PyObject_CallFunction(PyExc_OSError, "iOO", code, text, file) : NULL;
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(text);
     Py_XDECREF(error);
 }
 
-PyObject *tenon_py_open(const char *path, const char *origin)
+PyObject *tenon_py_open(const char *path)
 {
-    tenon_module_fn get = NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        PyErr_Format(PyExc_ImportError, "%s", dlerror());
-    void *symbol = library ? dlsym(library, TENON_MODULE_SYMBOL) : NULL;
-    if (library && !symbol)
-        PyErr_SetString(PyExc_ImportError, "it has no " TENON_MODULE_SYMBOL
-                                           "(): it is no library of Tenon functions, which TENON_MODULE makes");
-    memcpy(&get, &symbol, sizeof get);
-    PyObject *module = symbol ? tenon_py_module(get(), NULL) : NULL;
-    PyObject *file = module ? PyUnicode_DecodeFSDefault(origin) : NULL;
-    if (module && (!file || PyObject_SetAttrString(module, "__file__", file) < 0))
+    const tenon_module *found = NULL;
+    tenon_error err;
+    PyObject *file = PyUnicode_DecodeFSDefault(path);
+    if (!file)
+        return NULL;
+    tenon_status status = tenon_library_open(path, &found, &err);
+    if (status == TENON_EFAILED)
+        raise_os_error(errno, err.message, file);
+    else if (status == TENON_ENOMEM)
+        PyErr_NoMemory();
+    else if (status)
+        PyErr_Format(PyExc_ImportError, "%s", err.message);
+    PyObject *module = status ? NULL : tenon_py_module(found, NULL);
+    if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
         Py_CLEAR(module);
-    Py_XDECREF(file);
     if (!module)
-        name_file(origin);
+        name_file(path, file);
+    Py_DECREF(file);
     return module;
 }
+
+#endif

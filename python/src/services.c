@@ -216,6 +216,22 @@ void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status 
     PyErr_Format(of_its_own ? PyExc_RuntimeError : tenon__py_exception_for(status), "%s(): %s", name, error->message);
 }
 
+/* Raise an ImportError with the message of the pending exception, and hide that one as `raise … from None` does. */
+static void raise_import_error(void)
+{
+    PyObject *cause = tenon__py_take_exception(), *type, *error, *traceback;
+    PyErr_Format(PyExc_ImportError, "%S", cause);
+    tenon__py_add_context(cause);
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *context = error ? PyException_GetContext(error) : NULL;
+    if (context && context == cause)
+        PyException_SetCause(error, NULL);
+    Py_XDECREF(context);
+    Py_XDECREF(cause);
+    PyErr_Restore(type, error, traceback);
+}
+
 int tenon__py_call_load(const tenon_module *module, void **state)
 {
     tenon__py_frame f;
@@ -235,12 +251,8 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     int result = status || (f.call.flags & TENON_CALL_FAILED) ? -1 : 0;
     if (result < 0) {
         tenon__py_raise_failure(&f, "load", status);
-        if (PyErr_ExceptionMatches(PyExc_Exception)) { /* an interrupt stays what it is */
-            PyObject *error = tenon__py_take_exception();
-            PyErr_Format(PyExc_ImportError, "%S", error);
-            tenon__py_add_context(error);
-            Py_XDECREF(error);
-        }
+        if (PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt stays what it is */
+            raise_import_error();
         Py_XDECREF(f.exception);
     }
     tenon_blocks_release(f.blocks);

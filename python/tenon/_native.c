@@ -5,29 +5,14 @@
 
 #include <string.h>
 
-static PyObject *check_library(PyObject *self, PyObject *data)
+static PyObject *open_library(PyObject *self, PyObject *object)
 {
     (void)self;
-    Py_buffer buffer;
-    tenon_error err;
-    if (PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE) < 0)
+    PyObject *path = NULL;
+    if (!PyUnicode_FSConverter(object, &path))
         return NULL;
-    tenon_status status = tenon_library_check(buffer.buf, (size_t)buffer.len, &err);
-    PyBuffer_Release(&buffer);
-    if (status)
-        return PyErr_Format(PyExc_ImportError, "%s", err.message);
-    Py_INCREF(Py_None);
-    return Py_None;
-}
-
-static PyObject *open_library(PyObject *self, PyObject *args)
-{
-    (void)self;
-    PyObject *path = NULL, *origin = NULL, *module = NULL;
-    if (PyArg_ParseTuple(args, "O&O&:open_library", PyUnicode_FSConverter, &path, PyUnicode_FSConverter, &origin))
-        module = tenon_py_open(PyBytes_AsString(path), PyBytes_AsString(origin));
-    Py_XDECREF(path);
-    Py_XDECREF(origin);
+    PyObject *module = tenon_py_open(PyBytes_AsString(path));
+    Py_DECREF(path);
     return module;
 }
 
@@ -71,9 +56,7 @@ static PyObject *torch_info(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"check_library", check_library, METH_O, "check_library(data)\n--\n\nRaise ImportError where it cannot be loaded."},
-    {"open_library", open_library, METH_VARARGS,
-     "open_library(path, origin, /)\n--\n\nThe module of a shared library."},
+    {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nThe module of a shared library."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nHow tensors of this torch can be exchanged, as a dict."},
     {"to", to, METH_VARARGS, "to(x, framework, /)\n--\n\nThe same memory as an array of that framework."},

@@ -57,7 +57,7 @@ def test_usage(arguments):
 @pytest.mark.parametrize("command", ["stubs", "describe"])
 def test_no_library(tmp_path, command):
     (tmp_path / "text.so").write_text("text")
-    wrong = {"missing.so": "No such file", "text.so": "it is no shared library", ".": "Is a directory"}
+    wrong = {"missing.so": "No such file", "text.so": "it is not a shared library", ".": "Is a directory"}
     for name, reason in wrong.items():
         done = run(command, name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")

@@ -1,5 +1,4 @@
 """Tenon: the package for functions, the bundle for crossings; each for this Python's own ABI and for abi3."""
-import os
 import pathlib
 import shutil
 import sys
@@ -15,7 +14,7 @@ INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/inc
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    sources = {name: sorted((building.ROOT / name / "src").glob("*.c")) for name in ("core", "python", "torch")}
+    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c")) for name in ("core", "python", "torch")}
     unit = folder / "python.c"
     unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
     return [unit, *sources["core"], *sources["torch"]]
@@ -44,7 +43,7 @@ def build(python, folder):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
     building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
-                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").glob("*.c")), "-pthread",
+                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").rglob("*.c")), "-pthread",
                   "-o", folder / "libtenon.so"])
     return folder
 
@@ -99,7 +98,7 @@ def operations(folder):
     # The package's Python files are the same; its extension is loaded beside the other.
     crossing = building.load_file(folder / "abi3/crossing.so")
     native = building.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
-    functions = native.open_library(os.fspath(folder / "kernels.so"), "kernels.so")
+    functions = native.open_library(folder / "kernels.so")
     yield "tenon, abi3", {
         "borrow": by_device(crossing, "borrow"), "borrow3": by_device(crossing, "borrow_many"),
         "import": by_device(crossing, "owned"), "through": by_device(crossing, "through"),

@@ -1,8 +1,8 @@
 /* For those who host functions: signatures, what matches them, and the checks before a library is trusted.
  *
- * A host looks at a file (tenon_library_check), opens it, checks its module (tenon_module_check), compiles each signature
- * once (tenon_signature_alloc), and for each call turns its runtime's values into `tenon_value`s, matches them
- * (tenon_signature_match), makes the results (tenon_signature_result), and calls.
+ * A host opens a library (tenon_library_open), compiles each signature once (tenon_signature_alloc), and for each call
+ * turns its runtime's values into `tenon_value`s, matches them (tenon_signature_match), makes the results
+ * (tenon_signature_result), and calls.
  *
  * signature = name "(" [params] ")" ["->" results] ["where" Var "=" dtypes {"," Var "=" dtypes}]
  * params    = param {"," param}     a bare "*": what follows is keyword-only
@@ -205,8 +205,30 @@ TENON_API TENON_NODISCARD void *tenon_call_scratch(tenon_call *call, tenon_block
 
 /* --------------------------------------------------------------------------------------------------------- modules */
 
-/* Whether the bytes of a file can be a shared library of this machine, whole: opening one that is cut off kills the
- * process. Looks at ELF files only; elsewhere it says yes to everything.
+#ifndef TENON_NO_SYSTEM
+/* Open a shared library in place and find its module, checked with tenon_module_check. The file is checked first: one
+ * that is cut off or not a library is an error, not a crash.
+ *
+ * A library is the file that it was opened from. The same file gives the same module again, under whichever name. If
+ * there is a new build under the path, the new one is opened, unless its content is that of an earlier build (then it may
+ * be the earlier one). A build that replaced the file, as linkers, `install` and `mv` do it, is opened in place too, and
+ * the old functions work as before. A build that was written into the open file, as `cp` does it, has damaged the old
+ * functions, for every user of that file; the new one is then opened through a copy, which is removed at once: beside the
+ * file, or in TMPDIR (or /tmp) if that folder cannot be written, where the library's $ORIGIN is another one.
+ *
+ * `path` is in the system's encoding (UTF-8 on Windows, which is untested). $ORIGIN is the folder in `path`, even if the
+ * file there is a symbolic link. Messages do not repeat the path. Older C libraries need -ldl and -pthread at link time;
+ * compiling the core with TENON_NO_SYSTEM leaves this function out.
+ *
+ * Ownership: *out and its library stay open until the process ends.
+ * Threads:   any; one opens at a time, and a fork in another thread waits for it.
+ * Errors:    TENON_EFAILED if the file cannot be read, with the reason in errno; TENON_EINVAL if it is not a library, if
+ *            the loader refuses it, or if it has no valid module; TENON_EVERSION, TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err);
+#endif
+
+/* Check whether the bytes of a file are a complete shared library for this machine, as tenon_library_open does: opening
+ * one that is cut off kills the process. Only ELF files are checked; on other systems the answer is always yes.
  *
  * Errors: TENON_EINVAL, with what is wrong. */
 TENON_API TENON_NODISCARD tenon_status tenon_library_check(const void *bytes, size_t size, tenon_error *err);

@@ -42,8 +42,10 @@ defmodule Tenon.Library do
 
   ## Loading
   The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
-  it failed: a release boots without its library. A library is opened through a private copy and never closed, so a file
-  that was built again is a new library for a module that is loaded again, and two modules share one.
+  it failed: a release boots without its library. A library is opened in place and never closed, and two modules share
+  one. If a new build has replaced the file, as linkers, `mv` and `File.rename/2` do it, it is a new library for a module
+  that is loaded again, while the old functions still work. Do not write into the file of an open library, as `cp` and
+  `File.cp/2` do it: that damages the functions that are open, and calling one may end the VM.
   """
 
   alias Tenon.{Nif, Signature}

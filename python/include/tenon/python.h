@@ -141,11 +141,12 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
  * Returns:   a new reference, or NULL with an ImportError that says what is wrong, or what its `load` failed with. */
 PyObject *tenon_py_module(const tenon_module *module, const char *name);
 
-/* Open a shared library and make a module object of it. The file must be one that the loader survives
- * (tenon_library_check), and is never closed; messages and __file__ name `origin`.
+#ifndef TENON_NO_SYSTEM
+/* Open a shared library with tenon_library_open (tenon/host.h) and make a module object of it, whose __file__ is `path`.
  *
- * Returns:   as tenon_py_module. */
-PyObject *tenon_py_open(const char *path, const char *origin);
+ * Returns:   as tenon_py_module, or NULL with an OSError if the file cannot be read. */
+PyObject *tenon_py_open(const char *path);
+#endif
 
 /* Behind TENON_MODULE(name, …), in an extension that is compiled with the bridge: makes `import name` work. */
 #define TENON_PY_MODULE(name)                                                                                          \

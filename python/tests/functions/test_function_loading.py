@@ -1,11 +1,15 @@
-"""tenon.load: what is no library is an ImportError that says so, and a rebuilt one is new while the old goes on."""
+"""tenon.load: opens in place; a new build gives new functions and the old ones still work; every error says what is wrong."""
 
 import array
+import ctypes
 import os
 import pathlib
 import shlex
 import struct
 import subprocess
+import sys
+import threading
+import traceback
 
 import pytest
 from building import ROOT, build, run_python, tenon
@@ -25,6 +29,22 @@ def library(answer):
     return build(SOURCE, f"-DANSWER={answer}", name="answers.so")
 
 
+def replace(file, content):
+    """As a linker does it: what was open under this name keeps its own file."""
+    file.unlink(missing_ok=True)
+    file.write_bytes(content)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory, monkeypatch):
+    """The folder for temporary files, in which nothing is left."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    yield folder
+    assert os.listdir(folder) == []
+
+
 @pytest.fixture(scope="module")
 def whole():
     return library(42).read_bytes()
@@ -40,6 +60,14 @@ def refused(path, *words, exception=ImportError):
     return caught.value
 
 
+def mapped(folder):
+    """The names of the files of a folder that this process has mapped, those that are gone too."""
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
+        rows = [line.split(maxsplit=5) for line in maps]
+    found = {(row[4], row[5].strip()) for row in rows if len(row) > 5 and row[5].startswith(f"{folder}/")}
+    return sorted(name.replace(" (deleted)", "") for _, name in found)
+
+
 # -------------------------------------------------------------------------------------------------------------- paths
 
 
@@ -52,8 +80,7 @@ def test_paths(tmp_path, whole, name, form):
     file.write_bytes(whole)
     loaded = tenon.load(form(file))
     assert loaded.answer() == 42 and loaded.__file__ == str(file) and loaded.__name__ == "answers"
-    file.write_bytes(whole[:100])
-    refused(form(file))
+    refused(form(replace(file, whole[:100])))
 
 
 def test_path_that_is_no_text(tmp_path, whole):
@@ -65,6 +92,7 @@ def test_path_that_is_no_text(tmp_path, whole):
         pytest.skip("this file system has Unicode names only")
     loaded = tenon.load(file)
     assert loaded.answer() == 42 and os.fsencode(loaded.__file__) == file
+    os.unlink(file)
     with open(file, "wb") as opened:
         opened.write(b"nothing")
     with pytest.raises(ImportError):
@@ -107,17 +135,17 @@ def test_read_only_folder(tmp_path, whole):
     "content, words",
     [
         (b"", "the file is empty"),
-        (b"not a library\n" * 100, "it is no ELF file"),
+        (b"not a library\n" * 100, "it is not an ELF file"),
         (b"\x7fELF", "the file is cut off"),
         (b"\x7fELF" + bytes(1000), "another kind of machine"),
-        (b"MZ" + bytes(1000), "it is no ELF file"),
-        (b"!<arch>\n", "it is no ELF file"),
+        (b"MZ" + bytes(1000), "it is not an ELF file"),
+        (b"!<arch>\n", "it is not an ELF file"),
     ],
     ids=["empty", "text", "magic", "zeros", "windows", "archive"],
 )
 def test_no_library(tmp_path, content, words):
     (tmp_path / "wrong.so").write_bytes(content)
-    refused(tmp_path / "wrong.so", "it is no shared library that can be loaded here", words)
+    refused(tmp_path / "wrong.so", "it is not a shared library that can be loaded here", words)
 
 
 def test_truncated(tmp_path, whole):
@@ -126,7 +154,7 @@ def test_truncated(tmp_path, whole):
     cuts = sorted({1, 4, 63, 64, 100, 500, 1000, *range(0, len(whole), 1500), len(whole) - 1})
     refusals = 0
     for cut in cuts:
-        file.write_bytes(whole[:cut])
+        replace(file, whole[:cut])
         try:
             assert tenon.load(file).answer() == 42
         except ImportError as error:
@@ -163,9 +191,58 @@ def test_another_kind_of_file(tmp_path, whole, offset, code, value, words):
     refused(tmp_path / "other.so", words)
 
 
+def printed(path):
+    """What Python prints about a library that it cannot load, after checking that it is one exception."""
+    with pytest.raises((ImportError, OSError)) as caught:
+        tenon.load(path)
+    text = "".join(traceback.format_exception(type(caught.value), caught.value, caught.value.__traceback__))
+    assert "During handling" not in text and "direct cause" not in text and text.count("Traceback") == 1
+    return text.strip().splitlines()[-1]
+
+
+FAILS_TO_LOAD = """
+#include <tenon/function.h>
+static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+static tenon_status load(tenon_call *call, void **state)
+{
+    *state = NULL;
+    return tenon_fail(call, TENON_EINVAL, "not today");
+}
+TENON_MODULE_STATE(fails, NULL, load, NULL, TENON_FUNCTION("f()", f, NULL))
+"""
+
+
+def test_errors_are_printed_once(tmp_path, whole):
+    file = tmp_path / "wrong.so"
+    assert printed(file) == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
+    assert printed(tmp_path) == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
+    os.mkfifo(file)
+    assert printed(file) == f"OSError: [Errno 22] it is not a regular file: '{file}'"
+    wrong = "it is not a shared library that can be loaded here"
+    assert printed(replace(file, b"text")) == f"ImportError: {file}: {wrong}: it is not an ELF file"
+    assert printed(replace(file, whole[:99])) == f"ImportError: {file}: {wrong}: the file is cut off; build it again"
+    undefined = build("extern int away(void);\nint lost(void) { return away(); }\n", name="lost.so")
+    assert printed(undefined) == f"ImportError: {undefined}: undefined symbol: away"
+    failing = build(FAILS_TO_LOAD, name="fails.so")
+    assert printed(failing) == f"ImportError: {failing}: load(): not today"
+    unparsed = build(SOURCE.replace("next()", "next(x: )"), "-DANSWER=1", name="unparsed.so")
+    assert printed(unparsed).strip() == "^"
+
+
+def test_errors_keep_what_was_handled(tmp_path):
+    """Inside an except block the handled exception is shown, as for any other function."""
+    for file in (tmp_path / "missing.so", build(FAILS_TO_LOAD, name="fails.so")):
+        with pytest.raises((ImportError, OSError)) as caught:
+            try:
+                raise KeyError("mine")
+            except KeyError:
+                tenon.load(file)
+        assert isinstance(caught.value.__context__, KeyError) and not caught.value.__suppress_context__
+
+
 def test_without_the_symbol():
     file = build("int nothing(void)\n{\n    return 0;\n}\n", name="others.so")
-    refused(file, "it has no tenon_module_v1(): it is no library of Tenon functions, which TENON_MODULE makes")
+    refused(file, "it has no tenon_module_v1(): it is not a library of Tenon functions, which TENON_MODULE makes")
 
 
 def test_compiled_with_hidden_symbols():
@@ -192,44 +269,117 @@ def test_newer_abi():
 # ------------------------------------------------------------------------------------------------------------- reload
 
 
+def test_in_place(tmp_path, whole):
+    """Debuggers, profilers and sanitizers find the file that was loaded, and it is mapped once."""
+    file = replace(tmp_path / "answers.so", whole)
+    tenon.load(file)
+    tenon.load(file)
+    assert mapped(tmp_path) == [str(file)]
+    assert os.listdir(tmp_path) == ["answers.so"]
+
+
+DEPENDENT = """
+#include <tenon/function.h>
+extern int helper(void);
+static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, helper()); return TENON_OK; }
+TENON_MODULE(dependent, NULL, TENON_FUNCTION("answer() -> int", answer, NULL))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the options are those of Linux")
+def test_origin(tmp_path):
+    """A dependency in the library's own folder is found, and not another one of that name."""
+    (tmp_path / "lib").mkdir()
+    for name, answer in (("lib/libhelper.so", 42), ("libhelper.so", -1)):
+        replace(tmp_path / name, build(f"int helper(void)\n{{ return {answer}; }}\n", name="libhelper.so").read_bytes())
+    options = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-lhelper", f"-Wl,-rpath,$ORIGIN/lib:{tmp_path}"]
+    content = build(DEPENDENT, *options, name="dependent.so").read_bytes()
+    file = replace(tmp_path / "dependent.so", content)
+    assert tenon.load(file).answer() == 42
+    assert tenon.load(replace(file, content + bytes(1))).answer() == 42
+    (tmp_path / "link.so").symlink_to(file)
+    assert tenon.load(tmp_path / "link.so").answer() == 42
+    # Written again, it is opened through a copy beside it.
+    with open(file, "ab") as opened:
+        opened.write(bytes(2))
+    assert tenon.load(file).answer() == 42
+    assert sorted(os.listdir(tmp_path)) == ["dependent.so", "lib", "libhelper.so", "link.so"]
+
+
 def test_rebuilt(tmp_path):
-    file = tmp_path / "answers.so"
-    file.write_bytes(library(1).read_bytes())
+    file = replace(tmp_path / "answers.so", library(1).read_bytes())
     old = tenon.load(file)
     function = old.answer
-    file.unlink()
-    file.write_bytes(library(2).read_bytes())
-    new = tenon.load(file)
+    new = tenon.load(replace(file, library(2).read_bytes()))
     assert (old.answer(), function(), new.answer()) == (1, 1, 2)
     file.unlink()
     assert (old.answer(), new.answer()) == (1, 2)
+    assert os.listdir(tmp_path) == []
+
+
+def test_renamed_over(tmp_path):
+    file, other = tmp_path / "answers.so", tmp_path / "new.so"
+    old = tenon.load(replace(file, library(1).read_bytes()))
+    replace(other, library(2).read_bytes()).replace(file)
+    new = tenon.load(file)
+    assert (old.answer(), new.answer()) == (1, 2)
+    assert mapped(tmp_path) == [str(file)] * 2
 
 
 def test_overwritten_in_place(tmp_path):
-    """As a linker or cp does it: the same inode, which is not what runs."""
-    file = tmp_path / "answers.so"
-    file.write_bytes(library(3).read_bytes())
+    """The same inode, whose code has changed under the old functions: the new ones are the new build's all the same."""
+    file = replace(tmp_path / "answers.so", library(3).read_bytes())
     old = tenon.load(file)
-    with open(file, "r+b") as opened:
-        opened.write(library(4).read_bytes())
-        opened.truncate()
-    new = tenon.load(file)
-    assert (old.answer(), new.answer()) == (3, 4)
-    with open(file, "r+b") as opened:
-        opened.truncate(10)
-    assert (old.answer(), new.answer()) == (3, 4)
-    refused(file, "cut off")
+    for answer in (4, 3, 4):
+        with open(file, "r+b") as opened:
+            opened.write(library(answer).read_bytes())
+        new = tenon.load(file)
+        assert new.answer() == answer and new.answer is not old.answer
+        before = new.next()
+        assert tenon.load(file).next() == before + 1
+    assert os.listdir(tmp_path) == ["answers.so"]
 
 
-def test_same_content_is_one_library(tmp_path):
-    """Statics are shared by all who load it, wherever from; modules and state are not."""
+def test_truncated_and_written_in_place(tmp_path):
+    """As cp does it. Whoever calls the old functions, or lets the loader end the process, must expect a crash; load()
+    and the new functions work, and so does dropping the old module."""
+    for answer in (1, 2):
+        replace(tmp_path / f"{answer}.so", library(answer).read_bytes())
+    code = """
+    import gc, os, shutil, sys
+    import tenon
+    folder = sys.argv[1]
+    shutil.copyfile(f"{folder}/1.so", f"{folder}/answers.so")
+    module = tenon.load(f"{folder}/answers.so")
+    print(module.answer())
+    for answer in (2, 1, 2):
+        shutil.copyfile(f"{folder}/{answer}.so", f"{folder}/answers.so")
+        module = tenon.load(f"{folder}/answers.so")
+        gc.collect()
+        print(module.answer())
+    with open(f"{folder}/answers.so", "r+b") as file:
+        file.truncate(100)
+    try:
+        tenon.load(f"{folder}/answers.so")
+    except ImportError as error:
+        print(error)
+    sys.stdout.flush()
+    os._exit(0)
+    """
+    refusal = "it is not a shared library that can be loaded here: the file is cut off; build it again"
+    assert run_python(code, tmp_path).splitlines() == [*"1212", f"{tmp_path}/answers.so: {refusal}"]
+
+
+def test_same_file_is_one_library(tmp_path):
+    """Statics are shared by all who load it; modules and state are not. Another file is another library."""
     for name in ("a.so", "b.so"):
-        (tmp_path / name).write_bytes(library(5).read_bytes())
+        replace(tmp_path / name, library(5).read_bytes())
     first, second, third = tenon.load(tmp_path / "a.so"), tenon.load(tmp_path / "b.so"), tenon.load(tmp_path / "a.so")
     assert first is not third and first.next is not third.next
-    start = first.next()
-    assert [second.next(), third.next()] == [start + 1, start + 2]
+    assert [first.next(), second.next(), third.next()] == [1, 1, 2]
     assert (first.__file__, second.__file__) == (str(tmp_path / "a.so"), str(tmp_path / "b.so"))
+    again = tenon.load(replace(tmp_path / "a.so", library(5).read_bytes()))  # the same content under the same name
+    assert again.next() == 3
 
 
 def test_loaded_while_it_runs(tmp_path):
@@ -238,9 +388,49 @@ def test_loaded_while_it_runs(tmp_path):
     contents = [library(6).read_bytes(), library(7).read_bytes()]
     loaded = []
     for i in range(10):
-        file.write_bytes(contents[i % 2])
-        loaded.append(tenon.load(file))
+        loaded.append(tenon.load(replace(file, contents[i % 2])))
         assert [module.answer() for module in loaded] == [6 + n % 2 for n in range(i + 1)]
+    assert mapped(tmp_path) == [str(file)] * 2
+
+
+def test_opened_by_others_before(tmp_path):
+    file = replace(tmp_path / "answers.so", library(8).read_bytes())
+    ctypes.CDLL(str(file))
+    assert tenon.load(replace(file, library(9).read_bytes())).answer() == 9
+
+
+def test_threads(tmp_path):
+    file = replace(tmp_path / "answers.so", library(10).read_bytes())
+    modules, start = [], threading.Barrier(8)
+
+    def work():
+        start.wait()
+        modules.append(tenon.load(file))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(module.next() for module in modules) == list(range(1, 9))
+    assert mapped(tmp_path) == [str(file)]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="it counts what a process reads")
+def test_large(tmp_path, whole):
+    """300 MB are neither read nor copied."""
+    file = replace(tmp_path / "answers.so", whole)
+    with open(file, "r+b") as opened:
+        opened.truncate(300 << 20)
+
+    def bytes_read():
+        with open("/proc/self/io") as io:
+            return int(io.readline().split()[1])
+
+    before = bytes_read()
+    first, second = tenon.load(file), tenon.load(file)
+    assert bytes_read() - before < 100_000
+    assert [first.next(), second.next()] == [1, 2]
 
 
 def test_nothing_in_sys_modules():

@@ -24,7 +24,7 @@ SLEEP = 500_000_000  # cycles
 def build():
     folder = pathlib.Path(tempfile.mkdtemp())
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").glob("*.c"),
+    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").rglob("*.c"),
                *(ROOT / "torch/src").glob("*.c")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
                     f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{ROOT}/torch/include", f"-I{ROOT}/python/src", f"-I{sysconfig.get_path('include')}",

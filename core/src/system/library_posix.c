@@ -1,0 +1,360 @@
+/* Opening libraries with dlopen, which knows a file by the names that it was opened with and by its inode:
+ *
+ * - A file is opened in place, under its own name.
+ * - If a new file has replaced one that is open, its name would give the old library. The same path with a "./" in it is
+ *   another name, so the new file is opened in place too.
+ * - If a file that is open was written again, its inode would give the old library, whose code and data the writing has
+ *   damaged. Nothing uses that one again, and the new content is opened through a copy.
+ *
+ * Nothing is ever closed, so inodes of open files are not used again by other files. */
+#define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
+#define _DARWIN_C_SOURCE         /* st_mtimespec */
+
+#include "system.h"
+
+#ifdef TENON__POSIX
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#endif
+
+#ifdef TENON__POSIX
+
+enum { LONGEST_PATH = 4096 };
+/* Files up to the first size are always hashed, which takes less time than opening them. Larger ones only up to the second
+ * size, and only if they have just been written: the clock of a file system may stand still for some milliseconds, in which
+ * they can be written again. */
+static const int64_t SMALL = (int64_t)1 << 20, MEDIUM = (int64_t)1 << 26;
+
+/* A file when it was opened: the times and the size tell whether it was written since. */
+typedef struct file_state {
+    dev_t device;
+    ino_t inode;
+    int64_t size, seconds, nanoseconds;
+} file_state;
+
+/* An open library; the newest is the first. */
+typedef struct open_library {
+    struct open_library *next;
+    void *handle;
+    file_state state;
+    tenon__hash hash;
+    bool hashed;
+    bool copied;
+    bool rewritten; /* its file was written after it was opened in place */
+    char path[];
+} open_library;
+
+/* The file that is to be opened. */
+typedef struct candidate {
+    int file;
+    file_state state;
+    tenon__hash hash;
+    bool hashed;
+    bool rewritten; /* it is open, but as it was before */
+    char path[LONGEST_PATH];
+} candidate;
+
+static open_library *open_libraries;
+static unsigned long names_made;
+
+/* ---------------------------------------------------------------------------------------------------------- the lock
+ *
+ * One thread opens at a time, and may open more from a library's constructors. A fork waits: the child would find the
+ * loader in the middle of its work. */
+
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t open_lock;
+
+static void init_lock(void)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&open_lock, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
+static void take_lock(void)
+{
+    pthread_mutex_lock(&open_lock);
+}
+
+static void give_lock(void)
+{
+    pthread_mutex_unlock(&open_lock);
+}
+
+/* The child's thread has another number than the one that took the lock. */
+static void reset_lock(void)
+{
+    init_lock();
+}
+
+static void start_lock(void)
+{
+    init_lock();
+    pthread_atfork(take_lock, give_lock, reset_lock);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- the file */
+
+static file_state state_of(const struct stat *about)
+{
+#ifdef __APPLE__
+    struct timespec modified = about->st_mtimespec;
+#else
+    struct timespec modified = about->st_mtim;
+#endif
+    return (file_state){about->st_dev, about->st_ino, about->st_size, modified.tv_sec, modified.tv_nsec};
+}
+
+static bool same_file(file_state a, file_state b)
+{
+    return a.device == b.device && a.inode == b.inode;
+}
+
+static bool same_state(file_state a, file_state b)
+{
+    return same_file(a, b) && a.size == b.size && a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
+}
+
+static bool make_absolute(const char *path, char absolute[LONGEST_PATH])
+{
+    size_t length = 0;
+    if (path[0] != '/') {
+        if (!getcwd(absolute, LONGEST_PATH - 1))
+            return false;
+        length = strlen(absolute);
+        absolute[length++] = '/';
+    }
+    if (strlen(path) >= LONGEST_PATH - length) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(absolute + length, path);
+    return true;
+}
+
+static tenon_status look_at(const char *path, candidate *c, tenon_error *err)
+{
+    struct stat about;
+    c->hashed = c->rewritten = false;
+    c->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe does not wait for its other end */
+    if (c->file < 0 || fstat(c->file, &about) != 0 || !make_absolute(path, c->path))
+        return tenon__system_failure(errno, NULL, err);
+    if (S_ISDIR(about.st_mode))
+        return tenon__system_failure(EISDIR, NULL, err);
+    if (!S_ISREG(about.st_mode))
+        return tenon__system_failure(EINVAL, "it is not a regular file", err);
+    c->state = state_of(&about);
+    return TENON_OK;
+}
+
+static bool hash_content(candidate *c)
+{
+    return c->hashed || (c->hashed = tenon__file_hash(c->file, &c->hash));
+}
+
+static bool is_worth_hashing(const candidate *c)
+{
+    return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.seconds <= 1);
+}
+
+/* The open library of this file, or of an earlier file of this name with the same content; NULL if there is none. */
+static const open_library *find_open(candidate *c)
+{
+    for (open_library *o = open_libraries; o; o = o->next) {
+        bool unchanged = same_state(o->state, c->state);
+        if (o->rewritten || (!unchanged && !o->copied && same_file(o->state, c->state))) {
+            o->rewritten = true;
+            c->rewritten = c->rewritten || same_file(o->state, c->state);
+            continue;
+        }
+        if (!unchanged && (strcmp(o->path, c->path) != 0 || o->state.size != c->state.size || !o->hashed))
+            continue;
+        if (unchanged && (!o->hashed || c->state.size > MEDIUM))
+            return o;
+        if (hash_content(c) ? tenon__hash_equal(o->hash, c->hash) : unchanged)
+            return o;
+        if (unchanged && !o->copied)
+            o->rewritten = c->rewritten = true;
+    }
+    return NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- opening */
+
+/* Something that no other copy of this code in the process has. */
+static unsigned long own_number(void)
+{
+    return (unsigned long)((uintptr_t)&open_libraries >> 6);
+}
+
+/* The path with a row of "./" and "/" before the last name, which stand for the bits of a number that was not used yet. */
+static bool make_name(const char *path, char name[LONGEST_PATH])
+{
+    size_t folder = (size_t)(strrchr(path, '/') - path) + 1, length = folder;
+    memcpy(name, path, folder);
+    for (unsigned long number = ++names_made << 16 | (own_number() & 0xffff); number; number >>= 1) {
+        if (length + 2 + strlen(path + folder) >= LONGEST_PATH)
+            return false;
+        if (number & 1)
+            name[length++] = '.';
+        name[length++] = '/';
+    }
+    strcpy(name + length, path + folder);
+    return true;
+}
+
+static tenon_status loader_failure(const char *name, tenon_error *err)
+{
+    const char *reason = dlerror();
+    size_t length = strlen(name);
+    if (!reason)
+        reason = "the loader does not say why it cannot be opened";
+    if (strncmp(reason, name, length) == 0 && strncmp(reason + length, ": ", 2) == 0) /* hosts say which file */
+        reason += length + 2;
+    return tenon_error_set(err, TENON_EINVAL, "%s", reason);
+}
+
+static tenon_status open_in_place(candidate *c, void **handle, tenon_error *err)
+{
+    char name[LONGEST_PATH];
+    tenon_status status = tenon__file_check(c->file, (uint64_t)c->state.size, err);
+    if (status)
+        return status;
+    if (is_worth_hashing(c) && !hash_content(c))
+        return tenon__system_failure(errno, NULL, err);
+    strcpy(name, c->path);
+    if (dlopen(name, RTLD_NOW | RTLD_NOLOAD) && !make_name(c->path, name))
+        return tenon__system_failure(ENAMETOOLONG, NULL, err);
+    *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    return *handle ? TENON_OK : loader_failure(name, err);
+}
+
+/* A copy beside the file, so that the loader finds what is relative to it ($ORIGIN), or else among the temporary files.
+ * Returns a descriptor; -1 with errno. */
+static int make_copy(const candidate *c, char name[LONGEST_PATH])
+{
+    const char *temporary = getenv("TMPDIR");
+    int length = (int)(strrchr(c->path, '/') - c->path), copy = -1, code = ENAMETOOLONG;
+    const char *folders[] = {c->path, temporary && *temporary ? temporary : "/tmp"};
+    for (int i = 0; i < 2 && copy < 0; i++) {
+        int written = snprintf(name, LONGEST_PATH, "%.*s/.tenon-%ld-%lx-%lu.so", i ? LONGEST_PATH : length, folders[i],
+                               (long)getpid(), own_number(), ++names_made);
+        if (written < 0 || written >= LONGEST_PATH)
+            continue;
+        copy = tenon__file_copy(c->file, name);
+        code = errno;
+    }
+    errno = code;
+    return copy;
+}
+
+static tenon_status open_copy(candidate *c, void **handle, tenon_error *err)
+{
+    char name[LONGEST_PATH];
+    struct stat about;
+    tenon_status status = tenon__file_check(c->file, (uint64_t)c->state.size, err);
+    if (status)
+        return status;
+    int copy = make_copy(c, name);
+    c->hashed = copy >= 0 && fstat(copy, &about) == 0 && tenon__file_hash(copy, &c->hash);
+    int code = errno;
+    if (c->hashed)
+        status = tenon__file_check(copy, (uint64_t)about.st_size, err); /* the file may have become shorter */
+    else
+        status = tenon_error_set(err, TENON_EFAILED,
+                                 "it was written again while it was open, and cannot be copied to another file: %s; "
+                                 "replace it by a new file instead of writing into it, or restart the program",
+                                 strerror(code));
+    if (!status) {
+        *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        status = *handle ? TENON_OK : loader_failure(name, err);
+    }
+    if (copy >= 0) {
+        close(copy);
+        unlink(name);
+    }
+    errno = code;
+    return status;
+}
+
+/* Whether the path still leads to the file as it was looked at. */
+static bool file_is_unchanged(const candidate *c)
+{
+    struct stat about;
+    return stat(c->path, &about) == 0 && same_state(state_of(&about), c->state);
+}
+
+/* One attempt. *again: the file changed meanwhile, and nothing is known about what was opened. */
+static tenon_status open_candidate(candidate *c, void **handle, bool *again, tenon_error *err)
+{
+    const open_library *found = find_open(c);
+    if (found) {
+        *handle = found->handle;
+        return TENON_OK;
+    }
+    size_t size = sizeof *found + strlen(c->path) + 1;
+    open_library *o = tenon__alloc(size, true);
+    if (!o)
+        return tenon__system_failure(ENOMEM, NULL, err);
+    tenon_status status = c->rewritten ? open_copy(c, handle, err) : open_in_place(c, handle, err);
+    int code = errno;
+    *again = !file_is_unchanged(c);
+    errno = code;
+    if (status || (*again && c->rewritten)) {
+        tenon__free(o, size);
+        return status;
+    }
+    o->handle = *handle;
+    o->state = c->state;
+    o->hash = c->hash;
+    o->hashed = c->hashed;
+    o->copied = c->rewritten;
+    o->rewritten = *again;
+    strcpy(o->path, c->path);
+    o->next = open_libraries;
+    open_libraries = o;
+    return TENON_OK;
+}
+
+tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
+{
+    enum { ATTEMPTS = 10 };
+    void *handle = NULL;
+    bool again = true;
+    tenon_status status = TENON_OK;
+    if (!path || !out)
+        return tenon_error_set(err, TENON_EINVAL, "tenon_library_open(): argument '%s' is NULL", path ? "out" : "path");
+    pthread_once(&lock_once, start_lock);
+    take_lock();
+    for (int i = 0; i < ATTEMPTS && again; i++) {
+        candidate c;
+        again = false;
+        status = look_at(path, &c, err);
+        if (!status)
+            status = open_candidate(&c, &handle, &again, err);
+        int code = errno;
+        if (c.file >= 0)
+            close(c.file);
+        errno = code;
+    }
+    give_lock();
+    if (again)
+        return tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
+    tenon_module_fn get = NULL;
+    void *symbol = status ? NULL : dlsym(handle, TENON_MODULE_SYMBOL);
+    memcpy(&get, &symbol, sizeof get);
+    return status ? status : tenon__library_module(get, out, err);
+}
+
+#endif

@@ -1,0 +1,7 @@
+/* A dependency. */
+int helper(void);
+
+int helper(void)
+{
+    return ANSWER;
+}

@@ -1,0 +1,608 @@
+/* Opening libraries: in place, again after a new build, and what is not a library. */
+#define _GNU_SOURCE /* dladdr */
+#include "check.h"
+
+#include "../src/system/system.h"
+
+#include <stdlib.h>
+
+#ifdef TENON_TEST_LIBRARIES
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NAME = 512 };
+
+/* ------------------------------------------------------------------------------------------------------------- files */
+
+static char root[NAME], temporary[NAME];
+
+static const char *built(const char *name)
+{
+    static char path[NAME];
+    snprintf(path, sizeof path, "%s/%s", TENON_TEST_LIBRARIES, name);
+    return path;
+}
+
+/* A path in a new folder of this test's own. */
+static const char *fresh(char path[NAME])
+{
+    static int count;
+    char folder[NAME / 2];
+    snprintf(folder, sizeof folder, "%.200s/%d", root, ++count);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    snprintf(path, NAME, "%s/kernels.so", folder);
+    return path;
+}
+
+static void copy_into(const char *from, const char *to, int how)
+{
+    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | how, 0755);
+    assert_true(in >= 0 && out >= 0);
+    char piece[1 << 12];
+    for (ssize_t got; (got = read(in, piece, sizeof piece)) > 0;)
+        assert_int_equal(write(out, piece, (size_t)got), got);
+    close(in);
+    close(out);
+}
+
+/* As a linker makes it: the path gets another inode. */
+static void replace(const char *from, const char *to)
+{
+    unlink(to);
+    copy_into(from, to, O_CREAT | O_EXCL);
+}
+
+/* Into the same inode; the builds have one size. */
+static void overwrite(const char *from, const char *to)
+{
+    copy_into(from, to, 0);
+}
+
+static int entries(const char *folder)
+{
+    DIR *opened = opendir(folder);
+    int count = 0;
+    assert_non_null(opened);
+    while (readdir(opened))
+        count++;
+    closedir(opened);
+    return count - 2;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/tenon_open_XXXXXX");
+    if (!mkdtemp(root))
+        return 1;
+    snprintf(temporary, sizeof temporary, "%.100s/temporary", root);
+    return mkdir(temporary, 0755) || setenv("TMPDIR", temporary, 1);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[NAME + 20];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ calling */
+
+static const tenon_module *open_ok(const char *path)
+{
+    const tenon_module *module = NULL;
+    OK(tenon_library_open(path, &module, &err));
+    assert_non_null(module);
+    return module;
+}
+
+static int64_t call_function(const tenon_module *module, int index)
+{
+    tenon_function function;
+    tenon_value result = {.kind = TENON_KIND_INT};
+    tenon_call call = {.size = sizeof call, .results = &result, .nresults = 1};
+    tenon_module_function(module, index, &function);
+    assert_int_equal(function.call(&call), TENON_OK);
+    return result.as.integer;
+}
+
+static int64_t answer(const tenon_module *module)
+{
+    return call_function(module, 0);
+}
+
+static int64_t next(const tenon_module *module)
+{
+    return call_function(module, 1);
+}
+
+/* The file that its code is from, as the kernel names it. */
+static bool is_mapped_from(const tenon_module *module, const char *path)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[2 * NAME];
+    bool found = false;
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long low, high, address = (unsigned long)(uintptr_t)module;
+        if (sscanf(line, "%lx-%lx", &low, &high) == 2 && low <= address && address < high) {
+            const char *name = strchr(line, '/');
+            found = name && strncmp(name, path, strlen(path)) == 0 && name[strlen(path)] == '\n';
+        }
+    }
+    fclose(maps);
+    return found;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- tests */
+
+static void test_in_place(void **state)
+{
+    (void)state;
+    char path[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    const tenon_module *module = open_ok(path);
+    Dl_info info;
+    assert_int_equal(answer(module), 1);
+    assert_true(is_mapped_from(module, path));
+    assert_int_not_equal(dladdr(module, &info), 0);
+    assert_string_equal(info.dli_fname, path);
+    assert_int_equal(entries(temporary), 0);
+}
+
+static void test_the_same_file(void **state)
+{
+    (void)state;
+    char path[NAME], other[NAME + 8], folder[NAME], here[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    const tenon_module *module = open_ok(path);
+    assert_ptr_equal(open_ok(path), module);
+    snprintf(other, sizeof other, "%s.link", path);
+    assert_int_equal(symlink(path, other), 0);
+    assert_ptr_equal(open_ok(other), module);
+    snprintf(other, sizeof other, "%s.hard", path);
+    assert_int_equal(link(path, other), 0);
+    assert_ptr_equal(open_ok(other), module);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_ptr_equal(open_ok("kernels.so"), module);
+    assert_ptr_equal(open_ok("./kernels.so"), module);
+    assert_int_equal(chdir(here), 0);
+}
+
+static void test_other_files_are_other_libraries(void **state)
+{
+    (void)state;
+    char one[NAME], two[NAME];
+    replace(built("answer_1.so"), fresh(one));
+    replace(built("answer_1.so"), fresh(two));
+    const tenon_module *first = open_ok(one), *second = open_ok(two);
+    assert_ptr_not_equal(first, second);
+    assert_int_equal(next(first), 1);
+    assert_int_equal(next(second), 1);
+}
+
+static void test_a_relative_name_in_two_folders(void **state)
+{
+    (void)state;
+    char path[NAME], folder[NAME], here[NAME];
+    assert_non_null(getcwd(here, sizeof here));
+    for (int i = 1; i <= 2; i++) {
+        replace(built(i == 1 ? "answer_1.so" : "answer_2.so"), fresh(path));
+        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+        assert_int_equal(chdir(folder), 0);
+        assert_int_equal(answer(open_ok("kernels.so")), i);
+        assert_int_equal(chdir(here), 0);
+    }
+}
+
+static void test_replaced(void **state)
+{
+    (void)state;
+    char path[NAME], folder[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    const tenon_module *old = open_ok(path);
+    replace(built("answer_2.so"), path);
+    const tenon_module *new = open_ok(path);
+    assert_int_equal(answer(old), 1);
+    assert_int_equal(answer(new), 2);
+    assert_true(is_mapped_from(new, path));
+    assert_ptr_equal(open_ok(path), new);
+    /* The content of an earlier build is that build. */
+    replace(built("answer_1.so"), path);
+    assert_ptr_equal(open_ok(path), old);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(entries(folder), 1);
+    assert_int_equal(entries(temporary), 0);
+}
+
+/* As ctypes.CDLL does it: the name belongs to a handle that is not ours. */
+static void test_replaced_after_others_opened_it(void **state)
+{
+    (void)state;
+    char path[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    assert_non_null(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+    replace(built("answer_2.so"), path);
+    assert_int_equal(answer(open_ok(path)), 2);
+}
+
+static void test_written_again(void **state)
+{
+    (void)state;
+    char path[NAME], folder[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    const tenon_module *old = open_ok(path);
+    overwrite(built("answer_2.so"), path);
+    const tenon_module *new = open_ok(path);
+    assert_ptr_not_equal(new, old);
+    assert_int_equal(answer(new), 2);
+    assert_ptr_equal(open_ok(path), new);
+    /* The first one is not used again: its memory may be damaged even if the content is the same. */
+    overwrite(built("answer_1.so"), path);
+    const tenon_module *third = open_ok(path);
+    assert_ptr_not_equal(third, old);
+    assert_int_equal(answer(third), 1);
+    overwrite(built("answer_2.so"), path);
+    assert_ptr_equal(open_ok(path), new);
+    assert_int_equal(answer(third), 1);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(entries(folder), 1);
+    assert_int_equal(entries(temporary), 0);
+}
+
+/* As `cp` does it. The old functions are gone then, and with them a peaceful end of the process. */
+static void test_truncated_and_written_again(void **state)
+{
+    (void)state;
+    char path[NAME];
+    int status;
+    replace(built("answer_1.so"), fresh(path));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const tenon_module *module;
+        bool right = tenon_library_open(path, &module, NULL) == TENON_OK && answer(module) == 1;
+        copy_into(built("answer_2.so"), path, O_TRUNC);
+        right = right && tenon_library_open(path, &module, NULL) == TENON_OK && answer(module) == 2;
+        copy_into(built("answer_1.so"), path, O_TRUNC);
+        right = right && tenon_library_open(path, &module, NULL) == TENON_OK && answer(module) == 1;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* What is beside the library is found, by a copy too. */
+static void test_origin(void **state)
+{
+    (void)state;
+    char path[NAME], folder[NAME], helper[NAME + 16];
+    replace(built("dependent.so"), fresh(path));
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    snprintf(helper, sizeof helper, "%s/lib1", folder);
+    assert_int_equal(mkdir(helper, 0755), 0);
+    snprintf(helper, sizeof helper, "%s/lib1/helper.so", folder);
+    replace(built("lib1/helper.so"), helper);
+    assert_int_equal(answer(open_ok(path)), 1);
+    overwrite(built("dependent.so"), path);
+    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+    assert_int_equal(answer(open_ok(path)), 1);
+    replace(built("answer_1.so"), path);
+    replace(built("dependent.so"), path);
+    assert_int_equal(answer(open_ok(path)), 1);
+}
+
+/* Nothing can be written to /proc, not even by root. */
+static void test_a_copy_beside_a_closed_folder(void **state)
+{
+    (void)state;
+    char path[NAME], closed[NAME];
+    const tenon_module *module;
+    Dl_info info;
+    replace(built("answer_1.so"), fresh(path));
+    int file = open(path, O_RDONLY);
+    snprintf(closed, sizeof closed, "/proc/self/fd/%d", file);
+    assert_int_equal(answer(open_ok(closed)), 1);
+    overwrite(built("answer_2.so"), path);
+    assert_int_equal(setenv("TMPDIR", "/no/such/folder", 1), 0);
+    FAILS_SAYING(TENON_EFAILED,
+                 "it was written again while it was open, and cannot be copied to another file: No such file or "
+                 "directory; replace it by a new file instead of writing into it, or restart the program",
+                 tenon_library_open(closed, &module, &err));
+    assert_int_equal(setenv("TMPDIR", temporary, 1), 0);
+    module = open_ok(closed);
+    assert_int_equal(answer(module), 2);
+    assert_int_not_equal(dladdr(module, &info), 0);
+    assert_memory_equal(info.dli_fname, temporary, strlen(temporary));
+    assert_int_equal(entries(temporary), 0);
+    close(file);
+}
+
+/* Bytes that this process has read so far. */
+static long bytes_read(void)
+{
+    FILE *file = fopen("/proc/self/io", "r");
+    long count = -1;
+    if (file && fscanf(file, "rchar: %ld", &count) != 1)
+        count = -1;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static void test_a_large_one_is_not_read(void **state)
+{
+    (void)state;
+    char path[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    assert_int_equal(truncate(path, (off_t)300 << 20), 0);
+    long before = bytes_read();
+    if (before < 0)
+        skip();
+    const tenon_module *module = open_ok(path);
+    assert_true(bytes_read() - before < 100000);
+    assert_int_equal(answer(module), 1);
+    assert_ptr_equal(open_ok(path), module);
+    assert_true(bytes_read() - before < 100000);
+}
+
+static void *open_it(void *path)
+{
+    const tenon_module *module = NULL;
+    return tenon_library_open(path, &module, NULL) ? NULL : (void *)module;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    char path[NAME];
+    pthread_t threads[8];
+    void *first = NULL, *each;
+    replace(built("answer_1.so"), fresh(path));
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_it, path), 0);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(pthread_join(threads[i], &each), 0);
+        assert_non_null(each);
+        assert_true(!first || first == each);
+        first = each;
+    }
+}
+
+static _Atomic bool stop;
+
+static void *open_often(void *path)
+{
+    while (!stop)
+        if (!open_it(path))
+            return path;
+    return NULL;
+}
+
+static void test_a_fork_waits(void **state)
+{
+    (void)state;
+    char path[NAME];
+    pthread_t thread;
+    void *failed;
+    replace(built("answer_1.so"), fresh(path));
+    stop = false;
+    assert_int_equal(pthread_create(&thread, NULL, open_often, path), 0);
+    for (int i = 0; i < 50; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(open_it(path) ? 0 : 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    stop = true;
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
+/* A file that is replaced while others open it. */
+static void test_replaced_meanwhile(void **state)
+{
+    (void)state;
+    char path[NAME], other[NAME + 8];
+    pthread_t thread;
+    void *failed;
+    replace(built("answer_1.so"), fresh(path));
+    snprintf(other, sizeof other, "%s.new", path);
+    stop = false;
+    assert_int_equal(pthread_create(&thread, NULL, open_often, path), 0);
+    for (int i = 0; i < 100; i++) {
+        replace(built(i % 2 ? "answer_1.so" : "answer_2.so"), other);
+        assert_int_equal(rename(other, path), 0);
+        assert_int_equal(answer(open_ok(path)), i % 2 ? 1 : 2);
+    }
+    stop = true;
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- errors */
+
+#define SAYS(status, number, what, path)                                                                               \
+    do {                                                                                                               \
+        const tenon_module *untouched = (const void *)path;                                                            \
+        errno = 0;                                                                                                     \
+        FAILS_SAYING(status, what, tenon_library_open(path, &untouched, &err));                                        \
+        assert_int_equal((number) ? errno : 0, number);                                                                \
+        assert_ptr_equal(untouched, path);                                                                             \
+        assert_int_equal(tenon_library_open(path, &untouched, NULL), status);                                          \
+    } while (0)
+
+static void test_files_that_cannot_be_read(void **state)
+{
+    (void)state;
+    char path[NAME], longer[5000];
+    const tenon_module *module;
+    SAYS(TENON_EFAILED, ENOENT, "No such file or directory", "/no/such/file.so");
+    SAYS(TENON_EFAILED, ENOENT, "No such file or directory", "");
+    SAYS(TENON_EFAILED, ENOENT, "No such file or directory", "answer_1.so");
+    SAYS(TENON_EFAILED, EISDIR, "Is a directory", root);
+    SAYS(TENON_EFAILED, EINVAL, "it is not a regular file", "/dev/null");
+    assert_int_equal(mkfifo(fresh(path), 0644), 0);
+    SAYS(TENON_EFAILED, EINVAL, "it is not a regular file", path);
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    SAYS(TENON_EFAILED, ENAMETOOLONG, "File name too long", longer);
+    FAILS_SAYING(TENON_EINVAL, "tenon_library_open(): argument 'path' is NULL",
+                 tenon_library_open(NULL, &module, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_library_open(): argument 'out' is NULL", tenon_library_open("x", NULL, &err));
+    if (geteuid() != 0) {
+        replace(built("answer_1.so"), fresh(path));
+        assert_int_equal(chmod(path, 0), 0);
+        SAYS(TENON_EFAILED, EACCES, "Permission denied", path);
+    }
+}
+
+static void test_files_that_are_not_libraries(void **state)
+{
+    (void)state;
+    char path[NAME];
+    replace("/dev/null", fresh(path));
+    SAYS(TENON_EINVAL, 0, "it is not a shared library that can be loaded here: the file is empty", path);
+    replace(__FILE__, path);
+    SAYS(TENON_EINVAL, 0, "it is not a shared library that can be loaded here: it is not an ELF file", path);
+    for (off_t size = 4; size < 5000; size += size < 1000 ? 60 : 1000) {
+        replace(built("answer_1.so"), path);
+        assert_int_equal(truncate(path, size), 0);
+        SAYS(TENON_EINVAL, 0, "it is not a shared library that can be loaded here: the file is cut off; build it again",
+             path);
+    }
+    replace(built("no_module.so"), path);
+    SAYS(TENON_EINVAL, 0,
+         "it has no tenon_module_v1(): it is not a library of Tenon functions, which TENON_MODULE makes", path);
+    replace(built("answer_1.so"), path);
+    assert_int_equal(answer(open_ok(path)), 1);
+}
+
+/* An open library that is cut off is an error; it was written into, so that nothing may run in it again. */
+static void test_cut_off_while_it_is_open(void **state)
+{
+    (void)state;
+    char path[NAME];
+    int status;
+    replace(built("answer_1.so"), fresh(path));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const tenon_module *module;
+        bool right = tenon_library_open(path, &module, NULL) == TENON_OK && truncate(path, 1000) == 0 &&
+                     tenon_library_open(path, &module, NULL) == TENON_EINVAL;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int allowed;
+
+static void *fail_later(void *context, size_t size, bool zeroed)
+{
+    (void)context;
+    if (allowed-- <= 0)
+        return NULL;
+    return zeroed ? calloc(1, size) : malloc(size);
+}
+
+static void free_plainly(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    char path[NAME];
+    const tenon_module *module = NULL;
+    tenon_allocator failing = {fail_later, free_plainly, NULL};
+    replace(built("answer_1.so"), fresh(path));
+    OK(tenon_set_allocator(&failing, &err));
+    int needed = 0;
+    for (; needed < 20; needed++) {
+        allowed = needed;
+        tenon_status status = tenon_library_open(path, &module, &err);
+        if (!status)
+            break;
+        assert_int_equal(status, TENON_ENOMEM);
+        assert_null(module);
+    }
+    OK(tenon_set_allocator(NULL, &err));
+    assert_in_range(needed, 1, 10);
+    assert_ptr_equal(open_ok(path), module);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- hash */
+
+static void test_hash(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t a, b;
+    } known[] = {{"", 0, 0},
+                 {"hello", 0xcbd8a7b341bd9b02u, 0x5b1e906a48ae1d19u},
+                 {"The quick brown fox jumps over the lazy dog", 0xe34bbc7bbc071b6cu, 0x7a433ca9c49a9347u}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t length = strlen(known[i].text);
+        for (size_t first = 0; first <= length; first += 16) { /* in pieces too */
+            tenon__hash hash = {0, 0, 0};
+            tenon__hash_add(&hash, known[i].text, first);
+            tenon__hash_add(&hash, known[i].text + first, length - first);
+            tenon__hash_end(&hash);
+            assert_true(hash.a == known[i].a && hash.b == known[i].b && hash.length == length);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_the_same_file),
+        cmocka_unit_test(test_other_files_are_other_libraries),
+        cmocka_unit_test(test_a_relative_name_in_two_folders),
+        cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_replaced_after_others_opened_it),
+        cmocka_unit_test(test_written_again),
+        cmocka_unit_test(test_truncated_and_written_again),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_a_copy_beside_a_closed_folder),
+        cmocka_unit_test(test_a_large_one_is_not_read),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_a_fork_waits),
+        cmocka_unit_test(test_replaced_meanwhile),
+        cmocka_unit_test(test_files_that_cannot_be_read),
+        cmocka_unit_test(test_files_that_are_not_libraries),
+        cmocka_unit_test(test_cut_off_while_it_is_open),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_nothing_is_alive),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
