@@ -154,12 +154,12 @@ static int take_others(tenon__py_frame *f)
         if (!tenon__py_may_replace())
             return -1;
         PyObject *error = tenon__py_take_exception();
-        if (take_tensors(f, i) == 0) {
-            PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-            tenon__py_first_mistake(f, i);
+        if (take_tensors(f, i) < 0) {
+            Py_DECREF(error);
+            return -1;
         }
-        Py_DECREF(error);
-        return -1;
+        tenon__py_raise_again(error);
+        return tenon__py_first_mistake(f, i);
     }
     return 0;
 }

@@ -102,11 +102,12 @@ int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
     if (!tenon__py_may_replace())
         return -1;
     PyObject *error = tenon__py_take_exception();
-    if (tenon_signature_match_before(f->function->signature, index, f->args, NULL, &f->bindings, NULL))
+    if (tenon_signature_match_before(f->function->signature, index, f->args, NULL, &f->bindings, NULL)) {
         tenon__py_raise_mismatch(f, index);
-    else
-        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_DECREF(error);
+        Py_DECREF(error);
+    } else {
+        tenon__py_raise_again(error);
+    }
     return -1;
 }
 

@@ -92,18 +92,6 @@ def test_from_the_words_of_an_exception(raised):
     stops(raised, Echo("f(a: int)"), type("Number", (), {"__index__": thrown(odd)})())
 
 
-def test_from_a_method_that_is_asked_what_it_is(raised):
-    class Method:
-        def __call__(self, **keywords):
-            raise TypeError("unexpected keyword argument 'copy'")
-
-        def __getattr__(self, name):
-            raise raised
-
-    producer = type("Producer", (), {"__dlpack__": Method(), "__dlpack_device__": lambda self: (1, 0)})()
-    stops(raised, Echo("f(x: f32[n])"), producer)
-
-
 def test_from_a_pair_that_is_a_list(raised):
     pair = type("Pair", (list,), {"__getitem__": thrown(raised)})([1, 0])
     producer = type("Producer", (), {"__dlpack__": thrown(ValueError()), "__dlpack_device__": lambda self: pair})()
