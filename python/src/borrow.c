@@ -37,9 +37,12 @@ int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, ui
 
 static int check_flags(PyObject *object, uint32_t flags, const tenon_view *view)
 {
-    if ((flags & TENON_PY_WRITE) && (view->flags & TENON_READ_ONLY))
-        return tenon__py_complain(PyExc_ValueError, object,
-                                  "the memory is read-only, and it is to be written; pass a copy");
+    if ((flags & TENON_PY_WRITE) && (view->flags & TENON_READ_ONLY)) {
+        const char *advice = tenon__py_writable_advice(object);
+        return PyErr_Occurred() ? -1
+                                : tenon__py_complain(PyExc_ValueError, object,
+                                                     "the memory is read-only, and it is to be written; %s", advice);
+    }
     if ((flags & TENON_PY_C_CONTIGUOUS) && !(view->flags & TENON_VIEW_C))
         return tenon__py_complain(PyExc_ValueError, object,
                                   "the elements are not in C order without gaps; pass a contiguous copy");

@@ -121,6 +121,9 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
  * exception. */
 int tenon__py_is_arraylike(PyObject *object);
 
+/* What to pass instead of an array that may not be written: a copy of an immutable one is immutable too. */
+const char *tenon__py_writable_advice(PyObject *object);
+
 /* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
 

@@ -199,6 +199,21 @@ static void dtype_advice(const tenon_parameter *param, PyObject *object, char *b
         snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
 }
 
+/* Raise that what is written is read-only, where its framework has no other arrays; false: it has. */
+static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyObject *object)
+{
+    int framework = tenon__py_framework(object);
+    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
+                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
+                                                               : NULL;
+    tenon__py_forgive();
+    if (whose && !PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: %s",
+                     f->function->signature->name, argument, whose, tenon__py_writable_advice(object));
+    return PyErr_Occurred() != NULL;
+}
+
 /* Raise what a match said of the parameter that it stopped at, with a word of advice. */
 static void raise_for(tenon__py_frame *f, const tenon_error *err)
 {
@@ -210,16 +225,9 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     char advice[160] = "";
     if (object && err->status == TENON_EDTYPE)
         dtype_advice(&s->params[i], object, advice, sizeof advice);
-    int framework = object ? tenon__py_framework(object) : TENON__PY_IN_NONE;
-    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
-                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
-                                                               : NULL;
-    if (err->status == TENON_EREADONLY && whose) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: pass a copy",
-                     s->name, s->params[i].name, whose);
+    tenon__py_forgive();
+    if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
-    }
     tenon_error with_advice;
     tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
     tenon_py_raise(&with_advice);
@@ -268,7 +276,8 @@ static int take_out(tenon__py_frame *f, PyObject *object)
         f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
         tenon__py_forgive();
         if (!PyErr_Occurred() &&
-            tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err))
+            tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, &err) &&
+            !(err.status == TENON_EREADONLY && raise_immutable(f, "out", object)))
             tenon_py_raise(&err);
         Py_XDECREF(name);
         return -1;

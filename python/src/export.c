@@ -171,8 +171,9 @@ static PyObject *export_jax(tenon_tensor *tensor)
         return array;
     Py_DECREF(array);
     return PyErr_Format(PyExc_BufferError, same_dtype ? "JAX made a copy instead of taking the memory"
-                                                      : "JAX narrows 64-bit numbers and copies them for it; set "
-                                                        "jax_enable_x64, or pass numbers of 32 bits");
+                                                      : "JAX narrows 64-bit numbers, which takes a copy; set "
+                                                        "jax_enable_x64, use numbers of 32 bits, or ask for a NumPy "
+                                                        "array (like=\"numpy\")");
 }
 
 PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)

@@ -300,6 +300,14 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     return room;
 }
 
+const char *tenon__py_writable_advice(PyObject *object)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    tenon__py_forgive();
+    return kind && (kind->ways & TENON__PY_IMMUTABLE) ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
+}
+
 int tenon__py_is_arraylike(PyObject *object)
 {
     static const char *const attributes[] = {"__dlpack__", "__cuda_array_interface__", "__array_interface__",

@@ -52,7 +52,7 @@ def test_dtype(name):
     check_jax(probe.borrow(array), array, NAMES[name])
     # Immutable, whichever way it came: JAX may have given the memory to other arrays too.
     for call in (probe.borrow, probe.import_):
-        with pytest.raises(ValueError, match="read-only.*pass a copy"):
+        with pytest.raises(ValueError, match="read-only.*pass a NumPy copy"):
             call(array, probe.WRITE)
     with pytest.raises(ValueError, match="read-only"):
         probe.poke(array, 1)
@@ -231,3 +231,13 @@ def test_giving_back_with_an_exception_on_its_way():
         with pytest.raises(ValueError, match="read-only"):
             probe.borrow(given, probe.WRITE)
     assert sys.getrefcount(given) == before
+
+
+def test_a_copy_that_can_be_written():
+    """A copy of a JAX array is a JAX array: the message says which one helps."""
+    array = jnp.arange(4, dtype="float32")
+    with pytest.raises(ValueError, match=r"read-only, and it is to be written; pass a NumPy copy, numpy\.array\(x\)$"):
+        probe.borrow(array, probe.WRITE)
+    probe.borrow(np.array(array), probe.WRITE)
+    with pytest.raises(ValueError, match="to be written; pass a copy$"):
+        probe.borrow(b"text", probe.WRITE)

@@ -138,8 +138,9 @@ def test_dtype_that_a_framework_has_not(kernels):
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", False)
     try:
-        with pytest.raises(BufferError, match=r"^positive\(\): result 0: JAX narrows 64-bit numbers"):
+        with pytest.raises(BufferError, match=r"^positive\(\): result 0: JAX narrows 64-bit numbers") as caught:
             kernels.positive(x)
+        assert str(caught.value).endswith('set jax_enable_x64, use numbers of 32 bits, or ask for a NumPy array (like="numpy")')
     finally:
         jax.config.update("jax_enable_x64", before)
     assert kernels.positive(x, like="numpy").tolist() == [0, 1, 2]
@@ -282,7 +283,8 @@ def test_tensorflow():
         pytest.skip("TensorFlow is not here")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     assert run_python(TENSORFLOW, build("kernels.c")) == (
-        "add_to(): argument 'x' is read-only (a TensorFlow array is immutable); it is written to: pass a copy\nTrue\n"
+        "add_to(): argument 'x' is read-only (a TensorFlow array is immutable); it is written to: "
+        "pass a NumPy copy, numpy.array(x)\nTrue\n"
     )
 
 

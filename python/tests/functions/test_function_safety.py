@@ -144,9 +144,16 @@ def test_read_only(kernels):
 def test_immutable_jax(kernels):
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(3, dtype="float32")
-    message = "add_to(): argument 'x' is read-only (a JAX array is immutable); it is written to: pass a copy"
+    message = (
+        "add_to(): argument 'x' is read-only (a JAX array is immutable); it is written to: "
+        "pass a NumPy copy, numpy.array(x)"
+    )
     refused(kernels.add_to, ValueError, message, x, 1.0)
     assert x.tolist() == [0, 1, 2]
+    kernels.add_to(numpy.array(x), 1.0)  # as it says
+    with pytest.raises(ValueError) as caught:
+        kernels.saxpy(1.0, x, x, out=x)
+    assert str(caught.value) == message.replace("add_to", "saxpy").replace("'x'", "'out'")
 
 
 def test_written(kernels):
