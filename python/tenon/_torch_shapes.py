@@ -211,7 +211,7 @@ class Bindings:
         if tensor.variable and tensor.variable not in self.types:
             raise ValueError(f"{begin}no argument that was given says what {tensor.variable} is")
         dtype = torch_dtype(self.types[tensor.variable] if tensor.variable else tensor.choices[0])
-        for at, dim in enumerate(tensor.dims):
+        for dim in tensor.dims:
             if dim.kind == "unknown":
                 shape.append(torch.library.get_ctx().new_dynamic_size())
             elif dim.kind == "star":
@@ -219,7 +219,7 @@ class Bindings:
                     raise ValueError(f"{begin}no argument that was given says what *{dim.name} is")
                 shape += self.stars[dim.name]
             else:
-                shape.append(self.result_size(f"{begin}dimension {at}, {dim.text}, ", dim))
+                shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))
         return torch.empty(shape, dtype=dtype, device=device)
 
     def result_size(self, said: str, dim: _Dim) -> Any:
@@ -229,7 +229,7 @@ class Bindings:
         try:
             size = dim.value(self.dims)
         except ZeroDivisionError:
-            raise ValueError(f"{said}has no value in 64 bits{self.values(dim)}") from None
+            raise OverflowError(f"{said}has no value in 64 bits{self.values(dim)}") from None
         self.check(size >= 0, lambda: f"{said}is {size}{self.values(dim)}")
         return size
 
