@@ -265,7 +265,8 @@ static void begin_result(tenon__message *m, const tenon_signature *s, int32_t in
         tenon__text_add(&m->text, "result %d: ", index);
 }
 
-static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon_spec_dim *dim,
+/* The size of dimension `at` of the result. */
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon_spec_dim *dim, int32_t at,
                                 const tenon_bindings *b, int64_t *size, tenon_error *err)
 {
     const tenon_spec *spec = s->results[index].spec;
@@ -275,7 +276,7 @@ static tenon_status result_size(const tenon_signature *s, int32_t index, const t
         return TENON_OK;
     tenon__message m;
     begin_result(&m, s, index, b);
-    tenon__text_add(&m.text, "dimension %d, %.*s, ", (int)(dim - spec->dims), dim->length, spec->text + dim->at);
+    tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
     if (unbound) {
         tenon__text_add(&m.text, "has no value: no argument that was given says what %s is", unbound);
         return tenon__message_end(&m, TENON_EINVAL, err);
@@ -328,8 +329,8 @@ static tenon_status work_out(const tenon_signature *s, int32_t index, const teno
             status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", s->name, index);
         else if (dim->kind == TENON__DIM_UNKNOWN)
             shape[(*ndim)++] = -1;
-        else
-            status = result_size(s, index, dim, b, &shape[(*ndim)++], err);
+        else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
+            (*ndim)++;
         if (status)
             return status;
     }

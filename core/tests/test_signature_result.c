@@ -62,6 +62,12 @@ static void test_shapes_that_cannot_be(void **state)
     (void)state;
     gives_none("f(x: f32[n]) -> f32[n, n - 5]", ARGS(f32(0, 2)), TENON_ESHAPE,
                "f(): result 0: dimension 1, n - 5, is -3 (n = 2 from argument 'x')");
+    /* The axis of the result, whatever "*b" stands for. */
+    tenon_value cube = shaped(0, 3, DIMS(2, 3, 4));
+    gives_none("f(x: f32[*b, n]) -> f32[*b, 2, n - 5]", &cube, TENON_ESHAPE,
+               "f(): result 0: dimension 3, n - 5, is -1 (n = 4 from argument 'x')");
+    gives_none("f(x: f32[*b, n, k, m]) -> f32[*b, k - 5]", &cube, TENON_ESHAPE,
+               "f(): result 0: dimension 0, k - 5, is -2 (k = 3 from argument 'x')");
     gives_none("f(n: int) -> y: f32[n]", ARGS(INT(-1)), TENON_ESHAPE,
                "f(): result 'y': dimension 0, n, is -1 (n = -1 from argument 'n')");
     gives_none("f(n: int) -> f32[n * n]", ARGS(INT(INT64_MAX)), TENON_EOVERFLOW,

@@ -232,6 +232,12 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     if (has < 1)
         return has;
     Py_DECREF(found);
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    if (!kind)
+        return -1;
+    if (kind->framework == TENON__PY_IN_JAX && (kind->ways & TENON__PY_REFUSED))
+        return tenon__py_argument_error(function, argument, PyExc_TypeError, "%s", kind->reason);
     int complex_number = integer ? 0 : is_complex(object); /* NumPy's would drop the imaginary part */
     if (complex_number)
         return complex_number < 0 ? -1 : 0;
@@ -242,13 +248,41 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     return 1;
 }
 
+/* Whether it is NumPy's True or False, whose class has no __index__: 1, 0, or -1 with an exception. */
+static int is_numpy_bool(PyObject *object)
+{
+    PyObject *name = tenon__py_type_name(object);
+    int found = !name ? -1
+                      : PyUnicode_CompareWithASCIIString(name, "numpy.bool") == 0 ||
+                            PyUnicode_CompareWithASCIIString(name, "numpy.bool_") == 0;
+    Py_XDECREF(name);
+    return found;
+}
+
+/* True, False and NumPy's. Numbers are not taken: 2 is neither. */
+static int to_bool(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
+{
+    if (!PyBool_Check(object)) {
+        int numpy = is_numpy_bool(object);
+        if (numpy < 1)
+            return numpy < 0 ? -1 : tenon__py_wrong_type(function, param, object);
+    }
+    int truth = PyObject_IsTrue(object);
+    *out = truth;
+    return truth < 0 ? -1 : 0;
+}
+
 static int to_int(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     PyObject *index = NULL;
     if (!PyLong_Check(object)) {
-        int may = may_be_number(function, param->name, object, true);
-        if (may < 1)
-            return may < 0 ? -1 : tenon__py_wrong_type(function, param, object);
+        int may = may_be_number(function, param->name, object, true), truth = may ? 0 : is_numpy_bool(object);
+        if (may < 0 || truth < 0)
+            return -1;
+        if (truth)
+            return to_bool(function, param, object, out);
+        if (!may)
+            return tenon__py_wrong_type(function, param, object);
         object = index = PyNumber_Index(object);
         if (!index)
             return -1;
@@ -277,24 +311,6 @@ static int to_double(const tenon__py_function *function, const tenon_parameter *
     return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer is too large for a float");
 }
 
-/* True, False and NumPy's. Numbers are not taken: 2 is neither. */
-static int to_bool(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
-{
-    if (!PyBool_Check(object)) {
-        PyObject *name = tenon__py_type_name(object);
-        bool numpy = name && (PyUnicode_CompareWithASCIIString(name, "numpy.bool") == 0 ||
-                              PyUnicode_CompareWithASCIIString(name, "numpy.bool_") == 0);
-        Py_XDECREF(name);
-        if (!name)
-            return -1;
-        if (!numpy)
-            return tenon__py_wrong_type(function, param, object);
-    }
-    int truth = PyObject_IsTrue(object);
-    *out = truth;
-    return truth < 0 ? -1 : 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------- text and lists */
 
 static int to_choice(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
@@ -303,33 +319,85 @@ static int to_choice(const tenon__py_function *function, const tenon_parameter *
         return tenon__py_wrong_type(function, param, object);
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(object, &length);
-    if (!text)
+    if (!text && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) /* no choice has lone surrogates */
         return -1;
-    for (int32_t i = 0; i < param->count; i++) {
+    for (int32_t i = 0; text && i < param->count; i++) {
         if ((size_t)length == strlen(param->choices[i]) && memcmp(text, param->choices[i], (size_t)length) == 0) {
             *out = i;
             return 0;
         }
     }
+    PyErr_Clear();
     return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %R", param->type,
                                     object);
+}
+
+static int to_text(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                   tenon_value *value)
+{
+    if (!PyUnicode_Check(object))
+        return tenon__py_wrong_type(function, param, object);
+    Py_ssize_t length;
+    value->as.list.data = PyUnicode_AsUTF8AndSize(object, &length);
+    value->as.list.length = length;
+    if (value->as.list.data || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+        return value->as.list.data ? 0 : -1;
+    PyObject *error = tenon__py_take_exception();
+    tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected text that UTF-8 can encode; %S", error);
+    tenon__py_add_context(error);
+    Py_XDECREF(error);
+    return -1;
+}
+
+/* The numbers of a list: a new tuple, or NULL with an exception. Of more than `most` (-1: any number) only the first
+ * `most` + 1 are read: there may be no end to them. */
+static PyObject *read_items(PyObject *object, Py_ssize_t most)
+{
+    if (most < 0 || PyTuple_CheckExact(object) || PyList_CheckExact(object))
+        return PySequence_Tuple(object);
+    PyObject *iterator = PyObject_GetIter(object), *item = NULL;
+    PyObject *list = iterator ? PyList_New(0) : NULL;
+    int status = list ? 0 : -1;
+    while (status == 0 && PyList_Size(list) <= most && (item = PyIter_Next(iterator))) {
+        status = PyList_Append(list, item);
+        Py_DECREF(item);
+    }
+    PyObject *items = status == 0 && !PyErr_Occurred() ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(iterator);
+    Py_XDECREF(list);
+    return items;
+}
+
+/* `length` of them were read, of which there may be more. */
+static int wrong_length(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                        Py_ssize_t length)
+{
+    Py_ssize_t all = length > param->count ? PyObject_Size(object) : length;
+    tenon__py_forgive();
+    if (PyErr_Occurred())
+        return -1;
+    return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %s%zd numbers",
+                                    param->type, all < length ? "at least " : "", all < length ? length : all);
 }
 
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                    tenon_block **blocks, tenon_value *value)
 {
     bool integers = param->kind == TENON_KIND_INTS;
-    if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object) ||
-        !PySequence_Check(object))
+    bool plain = PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
+    int framework = plain || PySequence_Check(object) ? TENON__PY_IN_NONE : tenon__py_framework(object);
+    if (framework < 0)
+        return -1;
+    /* torch's tensors are iterable, but not sequences for C. */
+    if (plain || (framework != TENON__PY_IN_TORCH && !PySequence_Check(object)))
         return tenon__py_wrong_type(function, param, object);
-    PyObject *items = PySequence_Tuple(object);
+    PyObject *items = read_items(object, param->count);
     if (!items)
         return -1;
     Py_ssize_t length = PyTuple_Size(items);
     int result = 0;
     if (param->count >= 0 && length != param->count) {
-        result = tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %zd numbers",
-                                          param->type, length);
+        result = wrong_length(function, param, object, length);
     } else {
         void *list = tenon_block_alloc(blocks, (size_t)length * sizeof(int64_t), 0);
         if (!list)
@@ -363,14 +431,8 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
     case TENON_KIND_INTS:
     case TENON_KIND_FLOATS:
         return to_list(function, param, object, blocks, value);
-    case TENON_KIND_STR: {
-        if (!PyUnicode_Check(object))
-            return tenon__py_wrong_type(function, param, object);
-        Py_ssize_t length;
-        value->as.list.data = PyUnicode_AsUTF8AndSize(object, &length);
-        value->as.list.length = length;
-        return value->as.list.data ? 0 : -1;
-    }
+    case TENON_KIND_STR:
+        return to_text(function, param, object, value);
     default:
         value->as.handle.object = tenon__py_foreign(param->handle) ? tenon__py_foreign_object(function, param, object)
                                                                    : tenon__py_handle_object(function, param, object);

@@ -139,7 +139,9 @@ void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 
 bool tenon__py_is_refusal(void)
 {
-    return (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
+    /* A TypeError is as a rule a bug of the producer's; pyarrow refuses with a class of its own that is one. */
+    bool of_its_own = PyErr_ExceptionMatches(PyExc_TypeError) && PyErr_Occurred() != PyExc_TypeError;
+    return (of_its_own || PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
             PyErr_ExceptionMatches(PyExc_ValueError)) &&
            !PyErr_ExceptionMatches(PyExc_RecursionError);
 }

@@ -189,6 +189,19 @@ static int look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
     return overridden < 0 || PyErr_Occurred() ? -1 : type == tensor;
 }
 
+/* JAX's tracers, which its transformations pass instead of arrays. -1 with an exception. */
+static int look_for_tracer(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyTypeObject *tracer = loaded_class("jax.core", "Tracer");
+    if (tracer && PyType_IsSubtype(type, tracer)) {
+        kind->ways = TENON__PY_REFUSED;
+        kind->reason = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and "
+                       "jax.vmap, or through jax.pure_callback";
+    }
+    Py_XDECREF((PyObject *)tracer);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 /* Arrow's arrays have no buffer protocol; its buffers and tensors have, and say themselves what they are. */
 static bool is_immutable(PyTypeObject *type, uint32_t ways)
 {
@@ -263,8 +276,10 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         tenon__py_remember_torch(kind);
     char package[32];
     bool on_devices = strcmp(tenon__py_package(type, package, sizeof package), "cupy") == 0;
-    if (PyErr_Occurred())
+    if (PyErr_Occurred() || (strcmp(package, "jax") == 0 && look_for_tracer(type, kind) < 0))
         return -1;
+    if (kind->ways & TENON__PY_REFUSED)
+        return 0;
     if (PyObject_CheckBuffer(object) && !on_devices) /* CuPy's has an exception for each array on the GPU */
         kind->ways |= TENON__PY_BUFFER;
     if ((kind->ways & TENON__PY_BUFFER) && strcmp(package, "jaxlib") == 0)

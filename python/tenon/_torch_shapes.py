@@ -236,7 +236,7 @@ class Bindings:
         if tensor.variable and tensor.variable not in self.types:
             raise ValueError(f"{begin}no argument that was given says what {tensor.variable} is")
         dtype = torch_dtype(self.types[tensor.variable] if tensor.variable else tensor.choices[0])
-        for at, dim in enumerate(tensor.dims):
+        for dim in tensor.dims:
             if dim.kind == "unknown":
                 shape.append(torch.library.get_ctx().new_dynamic_size())
             elif dim.kind == "star":
@@ -244,7 +244,7 @@ class Bindings:
                     raise ValueError(f"{begin}no argument that was given says what *{dim.name} is")
                 shape += self.stars[dim.name]
             else:
-                shape.append(self.result_size(f"{begin}dimension {at}, {dim.text}, ", dim))
+                shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))
         if all(isinstance(size, int) for size in shape) and math.prod(shape) * dtype.itemsize >= 2**63:
             raise OverflowError(f"{begin}{_short(str(dtype))}{_list(shape)} has more bytes than 64 bits can count")
         return torch.empty(shape, dtype=dtype, device=device)

@@ -41,7 +41,7 @@ def test_dtype(name):
     check_tensorflow(view, given, NAMES[name])
     assert view["data"] == probe.borrow(given)["data"]  # the tensor's own memory, not a copy each time
     for call in (probe.borrow, probe.import_):
-        with pytest.raises(ValueError, match="read-only.*pass a copy"):
+        with pytest.raises(ValueError, match="read-only.*pass a NumPy copy"):
             call(given, probe.WRITE)
     assert probe.through(given, probe.SAME) is given
 

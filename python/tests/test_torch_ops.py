@@ -267,6 +267,7 @@ WRONG = {
     "expression": lambda ops, t: ops.shrink(t(9, 4), t(4)),
     "number": lambda ops, t: ops.shrink(t(9, 3), t(4), t(5, 2)),
     "negative": lambda ops, t: ops.shrink(t(2, 3), t(4)),
+    "after a star": lambda ops, t: ops.trim(t(2, 3, 4)),
     "negative int": lambda ops, t: ops.ramp(-1),
     "int": lambda ops, t: ops.head(t(6), 2),
     "enum": lambda ops, t: ops.pool(t(6, 2), "median"),

@@ -140,6 +140,7 @@ TENON_MODULE(
     TENON_FUNCTION("head(x: f32[2 * n] c, n: int = 2) -> f32[2 * n]", same, NULL),
     TENON_FUNCTION("shrink(x: f32[n, k - 1], y: f32[k], z: f32[4, _]?) -> f32[n - 5]", ramp, NULL),
     TENON_FUNCTION("batch(x: T[*b, n], y: U[*b, n]) -> U[*b] where T = integer, U = real", none, NULL),
+    TENON_FUNCTION("trim(x: f32[*b, n]) -> f32[*b, n - 5]", ramp, NULL),
     TENON_FUNCTION("positive(x: f32[n] c) -> i64[?]", positive, NULL),
     TENON_FUNCTION("strides(x: f32[_, _] unaligned) -> i64[2]", strides, NULL),
     TENON_FUNCTION("on_gpu(x: f32[n] c cuda) -> f32[n]", same, NULL),

@@ -244,8 +244,11 @@ def test_str_of_the_wrong_kind(value, name):
 
 
 def test_str_without_utf8():
-    with pytest.raises(UnicodeEncodeError):
-        Echo("f(a: str)")("\ud800")
+    with pytest.raises(ValueError) as caught:
+        Echo("f(a: str)")("x\ud800")
+    assert type(caught.value) is ValueError and type(caught.value.__context__) is UnicodeEncodeError
+    assert str(caught.value).startswith("f(): argument 'a': expected text that UTF-8 can encode; ")
+    assert "position 1" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -264,8 +267,8 @@ def test_enum_without_such_a_choice(value):
 
 
 def test_enum_of_a_lone_surrogate():
-    with pytest.raises(ValueError):
-        Echo("f(a: 'mean'|'sum')")("\ud800")
+    message = "f(): argument 'a': expected 'mean'|'sum', got '\\ud800'"
+    refused(Echo("f(a: 'mean'|'sum')"), ValueError, message, "\ud800")
 
 
 @pytest.mark.parametrize("value, name", [(0, "int"), (b"mean", "bytes"), (None, "NoneType")])
@@ -320,6 +323,54 @@ def test_lists_with_a_wrong_item():
     refused(Echo("f(a: ints[2])"), TypeError, "f(): argument 'a': expected ints[2], got str", [1, "2"])
     refused(Echo("f(a: floats)"), TypeError, "f(): argument 'a': expected floats, got NoneType", [1, None])
     refused(Echo("f(a: ints)"), OverflowError, "f(): argument 'a': the integer does not fit 64 bits", [2**63])
+
+
+class Endless:
+    """A sequence without an end, which counts what is read of it."""
+
+    def __init__(self, length=None):
+        self.length, self.read = length, 0
+
+    def __len__(self):
+        if self.length is None:
+            raise TypeError("it has no length")
+        return self.length
+
+    def __getitem__(self, index):
+        self.read += 1
+        return index
+
+
+@pytest.mark.parametrize("kind", ["ints", "floats"])
+def test_no_more_is_read_than_there_may_be(kind):
+    echo = Echo(f"f(a: {kind}[2])")
+    refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got 1000000000 numbers", range(10**9))
+    for length, told in ((None, "at least 3"), (2, "at least 3"), (7, "7")):
+        numbers = Endless(length)
+        refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got {told} numbers", numbers)
+        assert numbers.read == 3
+    refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got 1 numbers", range(1))
+    assert echo.value(range(2)) == [0, 1]
+
+
+def test_lists_in_a_tensor_of_torch():
+    torch = pytest.importorskip("torch")
+    assert Echo("f(a: ints)").value(torch.arange(4)) == [0, 1, 2, 3]
+    assert Echo("f(a: floats)").value(torch.arange(4) / 2) == [0, 0.5, 1, 1.5]
+    assert Echo("f(a: ints[3])").value(torch.tensor([3, 2, 1], dtype=torch.uint8)) == [3, 2, 1]
+    refused(Echo("f(a: ints[3])"), ValueError, "f(): argument 'a': expected ints[3], got 9 numbers", torch.arange(9))
+    for wrong in (torch.ones(2), torch.arange(4).reshape(2, 2), torch.tensor(3)):
+        with pytest.raises(TypeError):
+            Echo("f(a: ints)")(wrong)
+    with pytest.raises(RuntimeError, match=r"^f\(\): argument 'a': it requires grad"):
+        Echo("f(a: floats)")(torch.ones(2, requires_grad=True))
+
+
+def test_int_of_a_bool_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    echo = Echo("f(a: int)")
+    assert [echo.value(value) for value in (True, numpy.True_, numpy.False_)] == [1, 1, 0]
+    assert Echo("f(a: ints)").value(numpy.array([True, False])) == [1, 0]
 
 
 def test_list_that_changes_while_it_is_read():
