@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Union
 
 from tenon._native import check_library, open_library
+from tenon._results import make_picklable
 
 _lock = threading.RLock()
 _opened: dict[str, str] = {}  # the file that each content was opened from, which may be gone
@@ -57,7 +58,7 @@ def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> M
         raise ImportError(f"{origin}: {error}", name=name, path=origin) from None
     try:
         with _lock:
-            return _open(data, origin)
+            return make_picklable(_open(data, origin))
     except ImportError as error:
         error.name, error.path = name, origin
         raise
