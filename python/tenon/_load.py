@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Union
 
 from tenon._native import open_library
+from tenon._results import make_picklable
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -22,4 +23,4 @@ def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> ModuleType:
 
     Raises OSError if the file cannot be read, and ImportError if it is not such a library.
     """
-    return open_library(path)
+    return make_picklable(open_library(path))

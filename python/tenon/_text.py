@@ -79,8 +79,9 @@ class _Stub:
             values.append(f"__version__: {self.word('str')}")
         body = [self.function(function) for function in self.functions.values()]
         head = f"# Written by `python -m tenon stubs {source}`, not to be edited.\n"
-        if (self.module.__doc__ or "").strip():
-            head += _docstring(self.module.__doc__, "")
+        doc = (self.module.__doc__ or "").strip()
+        if doc:
+            head += _docstring(doc, "")
         return "\n".join([head, self.imports(), *values, "", *self.classes, *body])
 
     def imports(self) -> str:

@@ -1,8 +1,10 @@
 """python -m tenon: cflags, include, sources, and how it fails."""
 
+import importlib
 import importlib.util
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import sysconfig
@@ -27,7 +29,12 @@ def test_function_header_is_enough(tmp_path):
     assert tenon.load(file).answer() == 1
 
 
-@pytest.mark.skipif(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), reason="no Python.h")
+needs_headers = pytest.mark.skipif(
+    not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), reason="no Python.h"
+)
+
+
+@needs_headers
 def test_sources_make_an_extension(tmp_path):
     code = """
     #include <tenon/python.h>
@@ -40,6 +47,36 @@ def test_sources_make_an_extension(tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert (module.answer(), module.__doc__) == (42, "Extended.")
+
+
+@needs_headers
+def test_extension_inside_a_package(tmp_path, monkeypatch):
+    code = """
+    #include <tenon/python.h>
+    static tenon_status size(tenon_call *call)
+    {
+        tenon_return_int(call, 0, 3);
+        tenon_return_double(call, 1, 0.5);
+        return TENON_OK;
+    }
+    TENON_MODULE(inner, "Inner.", TENON_FUNCTION("size() -> count: int, mean: float", size, NULL))
+    TENON_PY_MODULE(inner)"""
+    package = tmp_path / "outer_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    headers = "-I" + sysconfig.get_path("include")
+    build(package / "inner.so", code, headers, *command_line("sources"), "-fvisibility=hidden", "-pthread")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    inner = importlib.import_module("outer_package.inner")
+    try:
+        assert inner.__name__ == inner.__spec__.name == inner.size.__module__ == "outer_package.inner"
+        assert "outer_package.inner" in repr(inner.size.__self__)
+        result = inner.size()
+        assert type(result).__module__ == "outer_package.inner"
+        again = pickle.loads(pickle.dumps(result))
+        assert again == result == (3, 0.5) and type(again) is type(result) is inner.size_result
+    finally:
+        del sys.modules["outer_package.inner"], sys.modules["outer_package"]
 
 
 def test_version():

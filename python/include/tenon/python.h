@@ -148,13 +148,24 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name);
 PyObject *tenon_py_open(const char *path);
 #endif
 
-/* Behind TENON_MODULE(name, …), in an extension that is compiled with the bridge: makes `import name` work. */
+/* The module under the name that it is imported by, such as "package.kernels". */
+static inline PyObject *tenon__py_module_of(const tenon_module *module, PyObject *spec)
+{
+    PyObject *name = PyObject_GetAttrString(spec, "name");
+    PyObject *bytes = name ? PyUnicode_AsUTF8String(name) : NULL;
+    PyObject *object = bytes ? tenon_py_module(module, PyBytes_AsString(bytes)) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(bytes);
+    return object;
+}
+
+/* After TENON_MODULE(name, …), in an extension that is compiled with the bridge: makes `import name` work, and
+ * `import package.name` if the file is in a package. */
 #define TENON_PY_MODULE(name)                                                                                          \
     static PyObject *tenon__py_create_##name(PyObject *spec, PyModuleDef *def)                                         \
     {                                                                                                                  \
-        (void)spec;                                                                                                    \
         (void)def;                                                                                                     \
-        return tenon_py_module(&tenon__module_##name, NULL);                                                           \
+        return tenon__py_module_of(&tenon__module_##name, spec);                                                       \
     }                                                                                                                  \
     static PyModuleDef_Slot tenon__py_slots_##name[] = {{Py_mod_create, TENON__PY_SLOT(tenon__py_create_##name)},      \
                                                         TENON__PY_FREE_SLOTS{0, NULL}};                                \

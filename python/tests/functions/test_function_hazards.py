@@ -172,6 +172,24 @@ def test_a_buffer_as_like_is_nobodys(kernels):
         kernels.saxpy(2.0, x, x, like=x, out=array.array("f", [0, 0, 0]))
 
 
+def test_services_of_the_host():
+    source = """
+    #include <tenon/function.h>
+    static tenon_status services(tenon_call *call)
+    {
+        const tenon_host *host = call->host;
+        tenon_return_bool(call, 0, host->parallel_for != NULL);
+        tenon_return_bool(call, 1, host->extension(call, "tenon.torch", 1) != NULL);
+        tenon_return_bool(call, 2, host->extension(call, "tenon.torch", 2) != NULL);
+        tenon_return_bool(call, 3, host->extension(call, "tenon.unknown", 1) != NULL);
+        tenon_return_bool(call, 4, host->extension(call, NULL, 1) != NULL);
+        return TENON_OK;
+    }
+    TENON_MODULE(services, NULL, TENON_FUNCTION("services() -> bool, bool, bool, bool, bool", services, NULL))
+    """
+    assert tenon.load(build(source, name="services.so")).services() == (False, True, False, False, False)
+
+
 def test_named_results_of_an_importable_module(kernels):
     named = kernels.moments(array.array("f", [1, 2, 3]))
     assert type(named).__name__ == "moments_result" and type(named) is kernels.moments_result

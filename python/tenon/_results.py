@@ -1,0 +1,48 @@
+"""Named results of loaded libraries: no import finds their types, so they are pickled with the names of their fields."""
+
+from __future__ import annotations
+
+import collections
+import sys
+from types import ModuleType
+from typing import Any, cast
+
+_types: dict[tuple[str, str, tuple[str, ...]], type] = {}  # of what was loaded or unpickled last
+
+
+def make_picklable(module: ModuleType) -> ModuleType:
+    """Let the named results of a module of load()'s be pickled. Returns the module."""
+    for value in vars(module).values():
+        if isinstance(value, type) and hasattr(value, "_fields"):
+            _prepare(value)
+    return module
+
+
+def _prepare(made: Any) -> None:
+    made.__reduce__, made.__copy__, made.__deepcopy__ = _reduce, _copy, _deepcopy
+    _types[made.__module__, made.__name__, made._fields] = made
+
+
+def _reduce(self: Any) -> tuple[Any, ...]:
+    made = type(self)
+    return rebuild, (made.__module__, made.__name__, made._fields, tuple(self))
+
+
+def _copy(self: Any) -> Any:
+    return self
+
+
+def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    from copy import deepcopy
+
+    return type(self)(*deepcopy(tuple(self), memo))
+
+
+def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """The result that was pickled. Pickles name this function: it stays where it is."""
+    made = getattr(sys.modules.get(module), name, None)
+    if getattr(made, "_fields", None) != fields:
+        if (module, name, fields) not in _types:
+            _prepare(cast(Any, collections.namedtuple)(name, fields, module=module))
+        made = _types[module, name, fields]
+    return cast(Any, made)(*values)
