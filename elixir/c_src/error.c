@@ -18,6 +18,7 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t size = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    tenon_nif_mend_utf8(text, size); /* a name in Latin-1, or a character that was cut off */
     ERL_NIF_TERM message, error;
     memcpy(enif_make_new_binary(env, size, &message), text, size);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;

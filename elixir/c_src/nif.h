@@ -106,6 +106,11 @@ extern tenon_nif_atom_table tenon_nif_atoms;
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...) TENON_PRINTF(5, 6);
 
+/* Whether the bytes are UTF-8. */
+bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
+/* Put a "?" where they are not; in place. */
+void tenon_nif_mend_utf8(char *text, size_t length);
+
 /* {:error, {:badarg, argument}}: "function(): argument 'x': expected …". */
 ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected);
 

@@ -222,17 +222,13 @@ bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
     return true;
 }
 
+enum { VERSION_MAGIC = 131 }; /* what a term in the external format begins with */
+
 /* The node of a reference, which no function of the NIF API tells: it is an atom in the external format, behind the
  * version, the tag and the number of words. `name` is NULL where the term is no reference. */
 static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes, const char **name, size_t *length)
 {
-    enum {
-        VERSION_MAGIC = 131,
-        NEWER_REFERENCE_EXT = 90,
-        ATOM_EXT = 100,
-        ATOM_UTF8_EXT = 118,
-        SMALL_ATOM_UTF8_EXT = 119
-    };
+    enum { NEWER_REFERENCE_EXT = 90, ATOM_EXT = 100, ATOM_UTF8_EXT = 118, SMALL_ATOM_UTF8_EXT = 119 };
     *name = NULL;
     if (!enif_is_ref(env, reference) || !enif_term_to_binary(env, reference, bytes))
         return;
@@ -259,7 +255,10 @@ ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *
     if (their_name)
         node_of(env, enif_make_ref(env), &ours, &our_name, &our_length);
     if (our_name && (their_length != our_length || memcmp(their_name, our_name, our_length) != 0)) {
-        ERL_NIF_TERM node = enif_make_atom_len(env, their_name, their_length);
+        /* The atom as it is encoded, whatever its characters: enif_make_atom_len takes Latin-1 only. */
+        ERL_NIF_TERM node = tenon_nif_atoms.nil;
+        theirs.data[3] = VERSION_MAGIC;
+        enif_binary_to_term(env, theirs.data + 3, theirs.size - 3, &node, 0);
         error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
                                 "%s(): argument '%s' is of the node %.*s; only to_binary's result can travel", function,
                                 argument, (int)their_length, their_name);
