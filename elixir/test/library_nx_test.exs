@@ -2,22 +2,6 @@ alias Tenon.Test.Kernels, as: Build
 
 Build.build!("kernels", Build.source("kernels.c"))
 
-# The part of Nx that is called, for those who do not have it.
-unless Code.ensure_loaded?(Nx) do
-  defmodule Nx.Tensor do
-    defstruct [:data, :type, :shape]
-  end
-
-  defmodule Nx do
-    def from_binary(binary, type), do: %Nx.Tensor{data: binary, type: type, shape: {div(byte_size(binary), size(type))}}
-    def reshape(tensor, shape), do: %{tensor | shape: shape}
-    def to_binary(tensor), do: tensor.data
-    def type(tensor), do: tensor.type
-    def shape(tensor), do: tensor.shape
-    defp size({_, bits}), do: div(bits, 8)
-  end
-end
-
 defmodule Tenon.LibraryNxTest.Kernels do
   use Tenon.Library, path: Build.path("kernels")
 end

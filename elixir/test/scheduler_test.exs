@@ -50,7 +50,7 @@ defmodule Tenon.SchedulerTest do
     Enum.each(handles, &Tenon.release/1)
     assert eventually(fn -> Tenon.stats().deferred == before.deferred + length(handles) - 1 end)
     Tenon.release(small)
-    assert eventually(fn -> Tenon.stats() == before end)
+    assert eventually(fn -> back_to?(before) end)
   end
 
   test "long work moves to a dirty scheduler" do
@@ -71,6 +71,10 @@ defmodule Tenon.SchedulerTest do
     end
   end
 
+  # Since OTP 27 a NIF cannot see that a binary starts inside a byte before it has copied all of it, unless it knows the
+  # size from elsewhere.
+  @sees_bits System.otp_release() < "27"
+
   test "bits that start inside a byte are copied elsewhere" do
     size = 80_000_000
     <<_::1, bits::binary-size(size), _::bits>> = large(size + 8)
@@ -79,19 +83,30 @@ defmodule Tenon.SchedulerTest do
     for work <- [
           fn -> Tenon.from_binary!(bits, :u8) end,
           fn -> assert reason(Tenon.from_binary(bits, :u8, copy: :never)) == :would_copy end,
-          fn -> Tenon.Blob.from_blob(blob, owner: [bits, bits]) end,
-          fn -> Kernels.is_dirty({bits, :u8, {size}}) end,
-          fn -> assert {:size_mismatch, 5, ^size} = reason(Kernels.is_dirty({bits, :u8, {5}})) end,
-          fn -> assert Kernels.is_dirty_for_text(bits) == {:ok, true} end,
-          fn -> assert reason(Kernels.echo_enum(bits)) == {:badarg, :x} end
+          fn -> Kernels.is_dirty({bits, :u8, {size}}) end
         ] do
-      # It would take 150 ms or more.
-      :erlang.system_monitor(self(), [{:long_schedule, 80}])
-      {pid, reference} = spawn_monitor(fn -> work.() end)
-      assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
-      refute_receive {:monitor, ^pid, :long_schedule, _}, 100
-      :erlang.system_monitor(:undefined)
+      assert_short(work)
     end
+
+    if @sees_bits do
+      for work <- [
+            fn -> Tenon.Blob.from_blob(blob, owner: [bits, bits]) end,
+            fn -> assert {:size_mismatch, 5, ^size} = reason(Kernels.is_dirty({bits, :u8, {5}})) end,
+            fn -> assert Kernels.is_dirty_for_text(bits) == {:ok, true} end,
+            fn -> assert reason(Kernels.echo_enum(bits)) == {:badarg, :x} end
+          ] do
+        assert_short(work)
+      end
+    end
+  end
+
+  # It would take 150 ms or more.
+  defp assert_short(work) do
+    :erlang.system_monitor(self(), [{:long_schedule, 80}])
+    {pid, reference} = spawn_monitor(fn -> work.() end)
+    assert_receive {:DOWN, ^reference, _, _, :normal}, 60_000
+    refute_receive {:monitor, ^pid, :long_schedule, _}, 100
+    :erlang.system_monitor(:undefined)
   end
 
   defp messages(list) do
