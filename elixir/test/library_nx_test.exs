@@ -50,6 +50,13 @@ defmodule Tenon.LibraryNxTest do
     end
   end
 
+  test "vectorized tensors are refused" do
+    x = %{nx([1, 2]) | vectorized_axes: [v: 2], shape: {1}}
+    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}, message: message}} = Kernels.add(x, nx([1]))
+    assert message =~ "Nx.devectorize"
+    assert {:error, %Tenon.Error{}} = Kernels.add_keywords(x: nx([1]), y: x)
+  end
+
   test "its binaries are not written" do
     assert {:error, %Tenon.Error{reason: :readonly}} = Kernels.scale(nx([1, 2]), 2)
     assert {:error, %Tenon.Error{reason: {:mismatch, :y}}} = Kernels.add(nx([1]), nx([1, 2]))

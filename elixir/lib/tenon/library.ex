@@ -127,11 +127,24 @@ defmodule Tenon.Library do
     arguments = Tuple.to_list(arguments)
     first = arguments |> Enum.flat_map(&values/1) |> Enum.find(&tensor?/1)
 
-    with :ok <- Tenon.Nx.available(:call) do
+    with :ok <- Tenon.Nx.available(:call),
+         :ok <- not_vectorized(arguments) do
       case __call__(module, key, List.to_tuple(Enum.map(arguments, &from_nx/1))) do
         {:ok, value} when is_struct(first, Nx.Tensor) -> to_nx(value)
         result -> result
       end
+    end
+  end
+
+  # A function is called once, not once for each element of the vectorized axes.
+  defp not_vectorized(arguments) do
+    vectorized? = &(is_struct(&1, Nx.Tensor) and Tenon.Nx.vectorized?(&1))
+
+    if Enum.any?(Enum.flat_map(arguments, &values/1), vectorized?) do
+      message = "an argument is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"
+      {:error, %Tenon.Error{reason: {:badarg, :tensor}, function: :call, argument: :tensor, message: message}}
+    else
+      :ok
     end
   end
 

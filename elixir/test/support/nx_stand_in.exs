@@ -2,7 +2,7 @@
 # serves both kinds of runs.
 defmodule Nx.Tensor do
   @moduledoc false
-  defstruct [:data, :type, :shape]
+  defstruct [:data, :type, :shape, names: [], vectorized_axes: []]
 end
 
 defmodule Nx.Pointer do
@@ -10,24 +10,35 @@ defmodule Nx.Pointer do
   defstruct [:kind, :address, :data_size, :handle]
 end
 
+defmodule Nx.BinaryBackend do
+  @moduledoc false
+  defstruct [:state]
+
+  def to_binary(%{data: %{state: binary}}, _limit), do: binary
+end
+
 defmodule Nx do
   @moduledoc false
   def from_binary(binary, {_, bits} = type) when rem(bit_size(binary), bits) == 0 do
-    %Nx.Tensor{data: binary, type: type, shape: {div(bit_size(binary), bits)}}
+    data = %Nx.BinaryBackend{state: binary}
+    %Nx.Tensor{data: data, type: type, shape: {div(bit_size(binary), bits)}, names: [nil]}
   end
 
   def reshape(tensor, shape) do
     true = Tuple.product(tensor.shape) == Tuple.product(shape)
-    %{tensor | shape: shape}
+    %{tensor | shape: shape, names: List.duplicate(nil, tuple_size(shape))}
   end
 
-  # A backend whose memory is elsewhere has a tensor of Tenon's for it.
-  def to_binary(%{data: %Tenon.Tensor{} = tensor}), do: Tenon.to_binary!(tensor, copy: :always)
-  def to_binary(tensor), do: tensor.data
+  def devectorize(%{vectorized_axes: axes} = tensor) do
+    {names, sizes} = Enum.unzip(axes)
+    shape = List.to_tuple(sizes ++ Tuple.to_list(tensor.shape))
+    %{tensor | shape: shape, names: names ++ tensor.names, vectorized_axes: []}
+  end
+
   def type(tensor), do: tensor.type
   def shape(tensor), do: tensor.shape
+  def to_binary(tensor), do: backend(tensor).to_binary(tensor, nil)
+  def to_pointer(tensor, options), do: backend(tensor).to_pointer(tensor, options)
 
-  def to_pointer(%{data: %Tenon.Tensor{} = memory}, mode: :local) do
-    %Nx.Pointer{kind: :local, address: Tenon.Blob.to_blob(memory).ptr, data_size: memory.byte_size}
-  end
+  defp backend(%{data: %backend{}}), do: backend
 end
