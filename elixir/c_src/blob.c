@@ -409,7 +409,9 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
     if (access != TENON_NIF_GRANTED)
         result = tenon_nif_access_error(env, access, "from_blob", "owner");
     else if (storage)
-        result = tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage));
+        result =
+            tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
+                              has_owner && storage != w.storage ? (uint64_t)(extent.high - extent.low) : 0);
     tenon_tensor_release(tensor);
     if (storage)
         enif_release_resource(storage);

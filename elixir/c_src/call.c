@@ -282,6 +282,7 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     ErlNifEnv *env = f->reader.env;
     if (f->made[index]) {
+        f->given_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(f->made[index]));
         *out = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
         f->made[index] = NULL;
         return enif_is_map(env, *out);
@@ -371,8 +372,7 @@ static void report_time(tenon_nif_frame *f, ErlNifTime began)
     ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
     if ((micros > 1) != atomic_load_explicit(&f->bound->slow, memory_order_relaxed))
         atomic_store_explicit(&f->bound->slow, micros > 1, memory_order_relaxed);
-    if (micros > 1) /* a slice is a millisecond */
-        enif_consume_timeslice(f->reader.env, micros < 990 ? 1 + (int)micros / 10 : 100);
+    tenon_nif_report(f->reader.env, (uint64_t)micros);
 }
 
 static ERL_NIF_TERM run(tenon_nif_frame *f)
@@ -437,6 +437,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.dirty = dirty;
     f.fits = !s->binds_ints;
     f.noperands = f.ntaken = f.nheld = 0;
+    f.given_bytes = 0;
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.blocks};
     f.reader.unlimited = dirty || never;
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -450,7 +451,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     ERL_NIF_TERM result = call_in(&f, terms);
     give_back(&f);
     *go_dirty = f.reader.go_dirty;
-    return result;
+    return tenon_nif_charged(env, result, f.given_bytes);
 }
 
 static ERL_NIF_TERM call_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])

@@ -88,10 +88,3 @@ ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     return enif_make_tuple2(env, tenon_nif_atoms.ok, term);
 }
-
-ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
-                             ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
-                             const ERL_NIF_TERM argv[])
-{
-    return enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_CPU_BOUND, nif, argc, argv);
-}

@@ -123,7 +123,8 @@ typedef struct tenon_nif_frame {
     const tenon_nif_function *function;
     tenon_nif_reader reader;
     tenon_block *blocks;
-    bool fits; /* all tensors so far plainly fit */
+    uint64_t given_bytes; /* of the tensors that the results have */
+    bool fits;            /* all tensors so far plainly fit */
     bool dirty;
     int32_t noperands;
     int32_t ntaken;

@@ -126,15 +126,16 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     }
     tenon_tensor *tensor;
     tenon_error err;
-    if (tenon_tensor_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
+    if (tenon_nif_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "list");
     r.data = tenon_tensor_view(tensor)->data;
     if (!read_level(&r, argv[0], 0)) {
         tenon_tensor_release(tensor);
         return r.error;
     }
+    uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
     ERL_NIF_TERM term = tenon_nif_make_owned(env, tensor, function);
-    return enif_is_map(env, term) ? tenon_nif_ok(env, term) : term;
+    return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
 /* Whether the nested lists may have many elements, without walking them all. */

@@ -55,7 +55,14 @@ typedef struct copy {
 
 enum { COPY_LAYOUT = 2 };
 
-static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, NULL};
+static tenon_counts own_stats(void)
+{
+    tenon_counts counts = tenon_stats();
+    counts.bytes += tenon_nif_held_bytes();
+    return counts;
+}
+
+static copy this_copy = {COPY_LAYOUT, own_stats, tenon_nif_library_opened, NULL};
 
 TENON_NIF(stats)
 {

@@ -352,7 +352,8 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
 
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function)
 {
-    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0);
+    tenon_nif_storage *storage =
+        tenon_nif_publish(env, tensor) ? tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0) : NULL;
     if (!storage) {
         tenon_tensor_release(tensor);
         return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",

@@ -19,11 +19,13 @@ defmodule Tenon do
   ## How long memory lives
 
   Any term that has to do with it keeps it: a tensor, a view, a binary, also in ETS or in another process. `release/1`
-  gives up one handle before the garbage collector does. What others wrote to release their memory runs on one thread of
+  gives up one handle before the garbage collector does. Memory that Tenon allocates is a binary of the runtime, so the
+  collector knows its size. Memory of others it does not know: a process that has made tensors on 32 MB of memory since
+  its last collection collects its garbage before it gets the next one. What others wrote to release their memory runs on one thread of
   Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
   """
 
-  alias Tenon.{Nif, Tensor}
+  alias Tenon.{Memory, Nif, Tensor}
 
   @type type :: {atom, pos_integer} | atom
   @type result(value) :: {:ok, value} | {:error, Tenon.Error.t()}
@@ -56,7 +58,7 @@ defmodule Tenon do
   @spec from_binary(binary, type, keyword) :: result(Tensor.t())
   def from_binary(binary, type, options \\ []) do
     options = options!(options, shape: nil, copy: :allow)
-    Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy])
+    Memory.charge(Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy]))
   end
 
   # The runtime shows bits that start inside a byte by copying them. So the NIF looks at a part first, which it may copy
@@ -98,7 +100,7 @@ defmodule Tenon do
   @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
   def zeros(shape, options \\ []) do
     options = options!(options, type: {:f, 32})
-    Nif.zeros(shape, options[:type])
+    Memory.charge(Nif.zeros(shape, options[:type]))
   end
 
   @doc """
@@ -121,7 +123,7 @@ defmodule Tenon do
   @spec from_list(list | number, keyword) :: result(Tensor.t())
   def from_list(list, options \\ []) do
     options = options!(options, type: nil)
-    Nif.from_list(list, options[:type])
+    Memory.charge(Nif.from_list(list, options[:type]))
   end
 
   @doc """
@@ -226,7 +228,12 @@ defmodule Tenon do
   @spec release(Tensor.t()) :: :ok | {:error, Tenon.Error.t()}
   def release(tensor), do: Nif.release(tensor)
 
-  @doc "Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread."
+  @doc """
+  Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread.
+
+  A binary of `to_binary/2` may keep memory of which no tensor is alive any more: from 1 KiB on that is the runtime's own
+  (`:erlang.memory(:binary)`), and not counted here.
+  """
   @spec stats() :: %{live: integer, bytes: integer, deferred: integer}
   def stats, do: with({:error, error} <- Nif.stats(), do: raise(error))
 
@@ -244,7 +251,7 @@ defmodule Tenon do
   def from_resource(resource, type, options \\ []) do
     options = options!(options, immutable: false)
     {module, name} = if match?({_, _}, type), do: type, else: {type, nil}
-    Nif.from_resource(resource, module, name, options[:immutable])
+    Memory.charge(Nif.from_resource(resource, module, name, options[:immutable]))
   end
 
   for {name, arity} <- [

@@ -16,7 +16,7 @@ defmodule Tenon.Blob do
   Both functions return bare values and raise `Tenon.Error`.
   """
 
-  alias Tenon.{BlobView, Nif, Tensor}
+  alias Tenon.{BlobView, Memory, Nif, Tensor}
 
   @type t :: %__MODULE__{
           ptr: non_neg_integer,
@@ -99,7 +99,7 @@ defmodule Tenon.Blob do
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
        Map.get(blob, :device) || :cpu, data_size, immutable, Map.get(blob, :element_size)}
 
-    case Nif.from_blob(fields, owner != nil, owner) do
+    case Memory.charge(Nif.from_blob(fields, owner != nil, owner)) do
       {:ok, tensor} when given == nil -> tensor
       {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
       {:error, error} -> raise error

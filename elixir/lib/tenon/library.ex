@@ -46,7 +46,7 @@ defmodule Tenon.Library do
   that was built again is a new library for a module that is loaded again, and two modules share one.
   """
 
-  alias Tenon.{Nif, Signature}
+  alias Tenon.{Memory, Nif, Signature}
   import Bitwise
 
   @typedoc "What a function takes for a tensor."
@@ -100,6 +100,7 @@ defmodule Tenon.Library do
   def __call__(module, key, arguments) do
     case Nif.call(module, key, arguments) do
       :unbound -> call_unbound(module, key, arguments)
+      {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
       result -> result
     end
