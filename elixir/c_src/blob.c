@@ -256,6 +256,19 @@ TENON_NIF(to_blob)
     return tenon_nif_ok(env, fields);
 }
 
+TENON_NIF(unowned)
+{
+    (void)argc;
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "inspect", "tensor", &result);
+    if (!tensor)
+        return result;
+    uintptr_t address = (uintptr_t)tenon_tensor_view(tensor->tensor)->data;
+    result = tensor->storage->unowned ? enif_make_uint64(env, address) : tenon_nif_atoms.no;
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------------- from_blob */
 
 typedef struct blob_request {
@@ -343,8 +356,10 @@ static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk
         if (own)
             enif_free_env(own);
         tenon_tensor_release(tensor);
-    } else if (w->storage) {
-        tenon_nif_storage_share(storage, w->storage);
+    } else {
+        storage->unowned = !has_owner;
+        if (w->storage)
+            tenon_nif_storage_share(storage, w->storage);
     }
     return storage;
 }

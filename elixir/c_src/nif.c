@@ -19,6 +19,7 @@ static ErlNifFunc functions[] = {
     {"new_axis", 2, tenon_nif_new_axis, 0},
     {"writable", 1, tenon_nif_writable, 0},
     {"copied", 1, tenon_nif_copied, 0},
+    {"unowned", 1, tenon_nif_unowned, 0},
     {"release", 1, tenon_nif_release, 0},
     {"stats", 0, tenon_nif_stats, 0},
     {"to_blob", 1, tenon_nif_to_blob, 0},
@@ -53,7 +54,7 @@ typedef struct copy {
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 2 };
+enum { COPY_LAYOUT = 3 };
 
 static tenon_counts own_stats(void)
 {

@@ -231,6 +231,7 @@ typedef struct tenon_nif_storage {
     tenon_nif_origin origin;
     bool readonly;      /* may not be written; that does not make it immutable */
     bool copied;        /* from_binary had to copy */
+    bool unowned;       /* an address that no owner was given for: nobody knows whether it may be read */
     tenon_tensor *root; /* the tensor of the core that holds the memory */
     ErlNifEnv *env;     /* where `owner` lives, or NULL */
     ERL_NIF_TERM owner;
@@ -327,6 +328,7 @@ TENON_NIF(squeeze);     /* t, axes | nil */
 TENON_NIF(new_axis);    /* t, axis */
 TENON_NIF(writable);    /* t -> true | false | {:error, …} */
 TENON_NIF(copied);      /* t -> true | false | {:error, …} */
+TENON_NIF(unowned);     /* t -> false, or its address if no owner was given for it | {:error, …} */
 TENON_NIF(release);     /* t -> :ok | {:error, …} */
 TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
 TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */

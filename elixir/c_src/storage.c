@@ -103,6 +103,7 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
     storage->origin = origin;
     storage->readonly = (view->flags & TENON_READ_ONLY) != 0;
     storage->copied = false;
+    storage->unowned = false;
     storage->root = root;
     storage->env = env;
     storage->owner = owner;
@@ -121,6 +122,7 @@ void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *with
     storage->within = within;
     storage->state = within->state;
     storage->readonly |= within->readonly;
+    storage->unowned |= within->unowned;
 }
 
 /* The state: two flags, and the number of readers above them. */

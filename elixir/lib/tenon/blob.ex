@@ -85,7 +85,8 @@ defmodule Tenon.Blob do
   tensor's or a binary's and ends outside is an error, as is `device: {:cuda, 0}` for memory of the CPU's, unless
   another owner has all of it. A tensor that was released is an error too, unless the first case makes it needless.
 
-  With `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
+  Without any owner the address is all that is known: `inspect/2` shows it, and does not read the memory. With
+  `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
   Whether other terms own the memory cannot be checked.
   """
   @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()

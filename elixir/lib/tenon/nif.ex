@@ -35,6 +35,7 @@ defmodule Tenon.Nif do
   def new_axis(_tensor, _axis), do: missing()
   def writable(_tensor), do: missing()
   def copied(_tensor), do: missing()
+  def unowned(_tensor), do: missing()
   def release(_tensor), do: missing()
   def stats, do: missing()
   def to_blob(_tensor), do: missing()
