@@ -50,9 +50,6 @@ tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
-/* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
-void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
-
 /* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
 ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
 

@@ -49,19 +49,34 @@ static bool look_at(reader *r, ERL_NIF_TERM term)
     return true;
 }
 
+/* No integer of more than 64 bits: writing one takes time that grows with the square of its size. */
+static void show_element(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
+{
+    ErlNifSInt64 integer;
+    ErlNifUInt64 natural;
+    double number;
+    if (enif_get_int64(env, term, &integer) || enif_get_uint64(env, term, &natural) ||
+        enif_get_double(env, term, &number))
+        enif_snprintf(buffer, size, "%T", term);
+    else if (enif_is_number(env, term))
+        enif_snprintf(buffer, size, "an integer of more than 64 bits");
+    else
+        tenon_nif_describe(env, term, buffer, size);
+}
+
 static bool read_element(reader *r, ERL_NIF_TERM term)
 {
     if (!r->data)
         return look_at(r, term);
     if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
-        char type[32], shown[64] = "a term";
+        char type[32], shown[300];
         tenon_nif_type_name(r->dtype, type, sizeof type);
-        if (enif_is_number(r->env, term) || enif_is_atom(r->env, term))
-            enif_snprintf(shown, sizeof shown, "%T", term);
+        show_element(r->env, term, shown, sizeof shown);
         ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
-        return fail(r, tenon_nif_error(r->env, reason, "from_list", "list",
-                                       "from_list(): argument 'list': %s is no value of type %s, or beyond it", shown,
-                                       type));
+        return fail(
+            r, tenon_nif_error(r->env, reason, "from_list", "list",
+                               "from_list(): argument 'list': %s is not a value of type %s, or is beyond its range",
+                               shown, type));
     }
     r->data += r->dtype.bits / 8;
     return true;

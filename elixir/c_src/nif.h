@@ -115,6 +115,9 @@ extern tenon_nif_atom_table tenon_nif_atoms;
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...) TENON_PRINTF(5, 6);
 
+/* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
+void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
+
 /* Whether the bytes are UTF-8. */
 bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
 /* Put a "?" where they are not; in place. */

@@ -183,7 +183,7 @@ defmodule TenonTest do
 
       assert message(Tenon.Nif.to_list(Tenon.zeros!({1}, type: {:f, 128}))) =~ "no numbers of this type"
       assert message(Tenon.from_list([1], type: {:f, 128})) =~ "no numbers of this type"
-      assert message(Tenon.from_list([:x], type: :s8)) =~ "is no value of type s8"
+      assert message(Tenon.from_list([:x], type: :s8)) =~ ":x is not a value of type s8"
     end
 
     test "with nested levels, and what is wrong with them" do

@@ -16,7 +16,7 @@ defmodule Tenon.Blob do
   Both functions return bare values and raise `Tenon.Error`.
   """
 
-  alias Tenon.{BlobView, Memory, Nif, Tensor}
+  alias Tenon.{BlobView, Memory, Nif, Options, Tensor}
 
   @type t :: %__MODULE__{
           ptr: non_neg_integer,
@@ -111,7 +111,7 @@ defmodule Tenon.Blob do
   defp options(owner: owner), do: {owner, nil, false}
 
   defp options(options) do
-    options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
+    options = Options.read!(options, owner: nil, data_size: nil, immutable: false)
     {options[:owner], options[:data_size], options[:immutable]}
   end
 

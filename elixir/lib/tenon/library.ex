@@ -46,7 +46,7 @@ defmodule Tenon.Library do
   that was built again is a new library for a module that is loaded again, and two modules share one.
   """
 
-  alias Tenon.{Memory, Nif, Signature}
+  alias Tenon.{Memory, Nif, Options, Signature}
   import Bitwise
 
   @typedoc "What a function takes for a tensor."
@@ -227,7 +227,7 @@ defmodule Tenon.Library do
 
     check!(opts, Keyword.keyword?(opts), "a keyword list of options")
     unknown = Keyword.keys(opts) -- @options
-    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown options #{inspect(unknown)}")
+    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown option #{Options.show(hd(unknown))}")
     path = opts[:path] || raise ArgumentError, "use Tenon.Library: the option :path is missing"
     check!(path, is_binary(path), "a string as :path")
     check!(opts[:otp_app], is_atom(opts[:otp_app]), "an atom as :otp_app")
@@ -264,7 +264,7 @@ defmodule Tenon.Library do
   defp check!(_value, true, _expected), do: :ok
 
   defp check!(value, false, expected),
-    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{inspect(value)}")
+    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{Options.show(value)}")
 
   defp info_path(opts, path, env), do: if(opts[:otp_app], do: path, else: beside(path, env))
 
@@ -341,7 +341,7 @@ defmodule Tenon.Library do
   defp scheduler(schedulers, name, env) do
     case Keyword.get(schedulers, String.to_atom(name), :auto) do
       scheduler when scheduler in [:auto, :normal, :dirty] -> scheduler
-      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{inspect(other)}")
+      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{Options.show(other)}")
     end
   end
 

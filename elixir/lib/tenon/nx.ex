@@ -8,7 +8,7 @@ defmodule Tenon.Nx do
   buffers: whoever takes a pointer by `from_nx/2` keeps away from these.
   """
 
-  alias Tenon.{Blob, Tensor}
+  alias Tenon.{Blob, Options, Tensor}
 
   @doc """
   The tensor as one of Nx, which shows the same memory, frozen from then on: `Tenon.to_binary/2` says when that cannot
@@ -39,7 +39,7 @@ defmodule Tenon.Nx do
   """
   @spec from_nx(struct, keyword) :: Tenon.result(Tensor.t())
   def from_nx(tensor, options \\ []) do
-    options = Tenon.options!(options, device: nil)
+    options = Options.read!(options, device: nil)
 
     with :ok <- available(:from_nx),
          {:ok, tensor} <- nx_tensor(tensor) do
