@@ -417,6 +417,7 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
                     .high = (uintptr_t)view->data + (uintptr_t)extent.high};
     bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
     tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget, &error);
+    tenon_nif_report(env, (uint64_t)w.words / TENON_NIF_WORDS_PER_MICROSECOND);
     *words = storage ? 0 : w.words;
     bool frozen = request.immutable || w.in_binary;
     tenon_nif_access access = storage && frozen ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;

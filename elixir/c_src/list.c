@@ -153,8 +153,9 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
-/* Whether the nested lists may have many elements, without walking them all. */
-static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
+/* How many elements the nested lists seem to have, without walking them all; above TENON_NIF_DIRTY_ELEMENTS it is only
+ * known that they are more. */
+static int64_t estimate_elements(ErlNifEnv *env, ERL_NIF_TERM list)
 {
     int64_t product = 1;
     ERL_NIF_TERM head, tail;
@@ -165,16 +166,18 @@ static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
             length++;
         product *= length;
         if (product > TENON_NIF_DIRTY_ELEMENTS)
-            return true;
+            break;
         list = head;
     }
-    return false;
+    return product;
 }
 
 TENON_NIF(from_list)
 {
-    if (is_long(env, argv[0]))
+    int64_t elements = estimate_elements(env, argv[0]);
+    if (elements > TENON_NIF_DIRTY_ELEMENTS)
         return tenon_nif_dirty(env, "from_list", from_list, argc, argv);
+    tenon_nif_report(env, (uint64_t)elements / TENON_NIF_ELEMENTS_PER_MICROSECOND);
     return from_list(env, argc, argv);
 }
 
@@ -246,6 +249,7 @@ TENON_NIF(to_list)
     } else if (count_cells(view, MOST_CELLS) > TENON_NIF_DIRTY_ELEMENTS) {
         result = tenon_nif_dirty(env, "to_list", to_list, argc, argv);
     } else {
+        tenon_nif_report(env, (uint64_t)count_cells(view, MOST_CELLS) / TENON_NIF_ELEMENTS_PER_MICROSECOND);
         result = list_pinned(env, tensor);
     }
     tenon_nif_tensor_unpin(tensor);

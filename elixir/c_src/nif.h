@@ -28,8 +28,11 @@ enum {
     /* Memory from this size on is charged to the process that makes it. A smaller tensor's terms, which the process's
      * heap has, take about as much. */
     TENON_NIF_CHARGED_BYTES = 1024,
-    /* What filling and copying do in a microsecond, roughly. */
-    TENON_NIF_BYTES_PER_MICROSECOND = 8 * 1024
+    /* What is done in a microsecond, roughly: bytes filled or copied in memory that is not in the caches, elements read
+     * from lists or put into them, words of terms copied. */
+    TENON_NIF_BYTES_PER_MICROSECOND = 2 * 1024,
+    TENON_NIF_ELEMENTS_PER_MICROSECOND = 10,
+    TENON_NIF_WORDS_PER_MICROSECOND = 200
 };
 
 /* Go on as `nif` on a dirty scheduler; use it as the return value of a NIF. */

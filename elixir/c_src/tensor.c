@@ -310,6 +310,7 @@ TENON_NIF(to_binary)
     } else if (size > TENON_NIF_DIRTY_BYTES) {
         result = tenon_nif_dirty(env, function, copy_pinned, argc, argv);
     } else {
+        tenon_nif_report(env, size / TENON_NIF_BYTES_PER_MICROSECOND);
         result = copy_pinned(env, argc, argv);
     }
     tenon_nif_tensor_unpin(tensor);

@@ -142,6 +142,16 @@ defmodule Tenon.LibraryTest do
       assert Kernels.odd_names(1, 2, 3, 4, 5, self: 7) == {:ok, 123_457}
     end
 
+    test "more than 64 of them are not looked at" do
+      assert Kernels.keywords(1, List.duplicate({:eps, 1.0}, 64)) == Kernels.keywords(1, eps: 1.0)
+
+      for rest <- [[eps: 1.0], [:x], [none: 1]] do
+        assert_raise ArgumentError, "keywords(): expected at most 64 options", fn ->
+          Kernels.keywords(1, List.duplicate({:eps, 1.0}, 64) ++ rest)
+        end
+      end
+    end
+
     test "of functions that Kernel has too" do
       assert Kernels.max(1, 2) == {:ok, 12}
       assert Kernels.max!(1) == 10

@@ -71,6 +71,46 @@ defmodule Tenon.SchedulerTest do
     end
   end
 
+  # A percent of a time slice is 40 reductions; the runtime itself counts one for a call.
+  test "work on a normal scheduler is reported to it" do
+    list = Enum.to_list(1..4096)
+    nested = for _ <- 1..64, do: Enum.to_list(1..64)
+    binary = large(256 * 1024)
+    tensor = Tenon.zeros!({4096})
+    large = Tenon.zeros!({64 * 1024})
+    blob = %{Tenon.Blob.to_blob(tensor) | owner: nil}
+    owner = [make_ref() | Enum.to_list(1..4400)]
+
+    for {name, least, work} <- [
+          {:from_list, 1000, fn -> Tenon.from_list!(list) end},
+          {:from_list, 1000, fn -> Tenon.from_list!(nested) end},
+          {:from_list, 1000, fn -> Tenon.from_list(List.replace_at(list, 4095, :x), type: :u16) end},
+          {:to_list, 1000, fn -> Tenon.to_list(tensor) end},
+          {:from_binary, 400, fn -> Tenon.from_binary!(binary, :u8, copy: :always) end},
+          {:to_binary, 400, fn -> Tenon.to_binary!(large, copy: :always) end},
+          {:zeros, 400, fn -> Tenon.zeros!({64 * 1024}) end},
+          {:from_blob, 100, fn -> Tenon.Blob.from_blob(blob, owner: owner) end}
+        ] do
+      assert reductions(work) >= least, "#{name}"
+    end
+
+    # By the clock, and from the second time on for sure.
+    ints = Enum.to_list(1..4000)
+    for _ <- 1..40, do: Kernels.echo_ints(ints)
+    assert reductions(fn -> Kernels.echo_ints(ints) end) >= 40
+  end
+
+  defp reductions(work) do
+    in_process(fn ->
+      # The garbage of the preparations is not part of the work.
+      :erlang.garbage_collect()
+      {:reductions, before} = Process.info(self(), :reductions)
+      work.()
+      {:reductions, now} = Process.info(self(), :reductions)
+      now - before
+    end)
+  end
+
   # Since OTP 27 a NIF cannot see that a binary starts inside a byte before it has copied all of it, unless it knows the
   # size from elsewhere.
   @sees_bits System.otp_release() < "27"

@@ -309,6 +309,20 @@ defmodule TenonTest do
     end
   end
 
+  test "options: the first of two counts, and more than 64 are not looked at" do
+    assert Tenon.zeros!({1}, type: :u8, type: :f64).type == {:u, 8}
+    assert Tenon.zeros!({1}, List.duplicate({:type, :u8}, 64)).type == {:u, 8}
+    many = List.duplicate({:type, :u8}, 64)
+
+    for rest <- [[type: :u8], [1], [typ: 1], [1 | 2]] do
+      assert_raise ArgumentError, "expected at most 64 options", fn -> Tenon.zeros({1}, many ++ rest) end
+    end
+
+    assert_raise ArgumentError, ~r/^unknown option :typ, the known ones are :type$/, fn -> Tenon.zeros({1}, typ: 1) end
+    assert_raise ArgumentError, ~r/a keyword list of options, got 1$/, fn -> Tenon.zeros({1}, [{:type, :u8} | 1]) end
+    assert_raise ArgumentError, ~r/a keyword list of options, got a map$/, fn -> Tenon.zeros({1}, %{}) end
+  end
+
   test "the struct is a cache: only ref counts" do
     tensor = Tenon.from_list!([1, 2, 3])
     liar = %{tensor | shape: {1_000_000}, type: {:f, 64}, byte_size: 8_000_000, strides: [7], device: :moon}
