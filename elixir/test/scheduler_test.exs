@@ -111,6 +111,30 @@ defmodule Tenon.SchedulerTest do
     end)
   end
 
+  test "+sssdcpu gives dirty schedulers the stack that a function needs" do
+    path =
+      Build.build_text!("stack", """
+      #include <string.h>
+      static tenon_status deep(tenon_call *call)
+      {
+          volatile char locals[400 * 1024];
+          memset((void *)locals, 1, sizeof locals);
+          tenon_return_int(call, 0, locals[0] + locals[sizeof locals - 1]);
+          return TENON_OK;
+      }
+      TENON_MODULE(stack, "", TENON_FUNCTION("deep() -> int", deep, ""))
+      """)
+
+    paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['+sssdcpu', '256' | paths]})
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir])
+    options = inspect(path: path, schedulers: [deep: :dirty])
+    code = "defmodule Tenon.SchedulerTest.Stack do use Tenon.Library, #{options} end"
+    :peer.call(peer, Code, :compile_string, [code])
+    assert :peer.call(peer, Tenon.SchedulerTest.Stack, :deep, []) == {:ok, 2}
+    :peer.stop(peer)
+  end
+
   # Since OTP 27 a NIF cannot see that a binary starts inside a byte before it has copied all of it, unless it knows the
   # size from elsewhere.
   @sees_bits System.otp_release() < "27"

@@ -40,6 +40,16 @@ defmodule Tenon.Library do
   or missing option raises `ArgumentError` in both. Messages speak of types as the signature does: its `i64` is
   `{:s, 64}`.
 
+  ## Stacks
+  Dirty schedulers have small stacks: 40 kilowords (320 KiB) unless the VM is started with another size, where a normal
+  scheduler has 128 kilowords (1 MiB). Since calls move to a dirty scheduler by the size of their arguments, a function
+  must do with the smaller one: one that has 400 KiB of local variables works with small tensors and ends the VM with
+  large ones. Take such memory by `tenon_scratch`, or start the VM with larger stacks, in kilowords:
+
+      elixir --erl "+sssdcpu 256" …
+
+  or `+sssdcpu 256` in the `vm.args` of a release.
+
   ## Loading
   The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
   it failed: a release boots without its library. A library is opened through a private copy and never closed, so a file
