@@ -3,7 +3,6 @@
 #include <tenon/nif.h>
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 
@@ -15,15 +14,23 @@ static ErlNifResourceType *tensor_type;
 /* ---------------------------------------------------------------------------------------------------------- reaper */
 
 static tenon_deferred reap_list;
-static sem_t reap_wake;
 static bool reaper_runs;
+
+/* What wakes the reaper. macOS has no semaphores without a name. The lock is never held for longer than it takes to look
+ * at the flag, so schedulers do not wait for it. */
+static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static bool has_work;
 
 static void *reaper(void *unused)
 {
     (void)unused;
     for (;;) {
-        while (sem_wait(&reap_wake))
-            ; /* interrupted */
+        pthread_mutex_lock(&wake_lock);
+        while (!has_work)
+            pthread_cond_wait(&wake, &wake_lock);
+        has_work = false;
+        pthread_mutex_unlock(&wake_lock);
         tenon_deferred_drain(&reap_list);
     }
     return NULL;
@@ -37,7 +44,7 @@ static bool start_reaper(void)
     sigset_t all, before;
     pthread_t thread;
     sigfillset(&all);
-    if (sem_init(&reap_wake, 0, 0) || pthread_sigmask(SIG_SETMASK, &all, &before))
+    if (pthread_sigmask(SIG_SETMASK, &all, &before))
         return false;
     reaper_runs = pthread_create(&thread, NULL, reaper, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -48,8 +55,12 @@ static bool start_reaper(void)
 
 void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner)
 {
-    if (tenon_deferred_push(&reap_list, node, release, owner))
-        sem_post(&reap_wake);
+    if (!tenon_deferred_push(&reap_list, node, release, owner))
+        return;
+    pthread_mutex_lock(&wake_lock);
+    has_work = true;
+    pthread_mutex_unlock(&wake_lock);
+    pthread_cond_signal(&wake);
 }
 
 /* -------------------------------------------------------------------------------------------------------- storages */
