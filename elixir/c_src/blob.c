@@ -256,6 +256,19 @@ TENON_NIF(to_blob)
     return tenon_nif_ok(env, fields);
 }
 
+TENON_NIF(unowned)
+{
+    (void)argc;
+    ERL_NIF_TERM result;
+    tenon_nif_tensor *tensor = tenon_nif_tensor_pin(env, argv[0], "inspect", "tensor", &result);
+    if (!tensor)
+        return result;
+    uintptr_t address = (uintptr_t)tenon_tensor_view(tensor->tensor)->data;
+    result = tensor->storage->unowned ? enif_make_uint64(env, address) : tenon_nif_atoms.no;
+    tenon_nif_tensor_unpin(tensor);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------------------- from_blob */
 
 typedef struct blob_request {
@@ -343,8 +356,10 @@ static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk
         if (own)
             enif_free_env(own);
         tenon_tensor_release(tensor);
-    } else if (w->storage) {
-        tenon_nif_storage_share(storage, w->storage);
+    } else {
+        storage->unowned = !has_owner;
+        if (w->storage)
+            tenon_nif_storage_share(storage, w->storage);
     }
     return storage;
 }
@@ -402,6 +417,7 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
                     .high = (uintptr_t)view->data + (uintptr_t)extent.high};
     bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
     tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget, &error);
+    tenon_nif_report(env, (uint64_t)w.words / TENON_NIF_WORDS_PER_MICROSECOND);
     *words = storage ? 0 : w.words;
     bool frozen = request.immutable || w.in_binary;
     tenon_nif_access access = storage && frozen ? tenon_nif_freeze(storage) : TENON_NIF_GRANTED;
@@ -409,7 +425,9 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
     if (access != TENON_NIF_GRANTED)
         result = tenon_nif_access_error(env, access, "from_blob", "owner");
     else if (storage)
-        result = tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage));
+        result =
+            tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
+                              has_owner && storage != w.storage ? (uint64_t)(extent.high - extent.low) : 0);
     tenon_tensor_release(tensor);
     if (storage)
         enif_release_resource(storage);

@@ -32,9 +32,11 @@ static bool take_options(tenon_nif_frame *f, ERL_NIF_TERM list)
     ERL_NIF_TERM item;
     for (int32_t i = s->npositional; i < s->nparams; i++)
         f->given[i] = 0;
-    while (enif_get_list_cell(env, list, &item, &list)) {
+    for (int count = 0; enif_get_list_cell(env, list, &item, &list); count++) {
         const ERL_NIF_TERM *pair;
         int arity;
+        if (count == TENON_MAX_PARAMETERS)
+            return raise_argument(f, "expected at most 64 options", 0);
         if (!enif_get_tuple(env, item, &arity, &pair) || arity != 2 || !enif_is_atom(env, pair[0]))
             return raise_argument(f, "expected a keyword list as the last argument", 0);
         int32_t i = s->npositional;
@@ -282,6 +284,7 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     ErlNifEnv *env = f->reader.env;
     if (f->made[index]) {
+        f->given_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(f->made[index]));
         *out = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
         f->made[index] = NULL;
         return enif_is_map(env, *out);
@@ -358,29 +361,10 @@ static void fill_call(tenon_nif_frame *f)
     call->flags = f->dirty ? TENON_CALL_UNLOCKED : 0;
 }
 
-/* A normal scheduler wants to know how long it was held. Looking at the clock takes as long as a small function: those
- * that were quick are timed now and then only. */
-static bool is_timed(const tenon_nif_frame *f)
-{
-    static _Thread_local uint8_t calls;
-    return !f->dirty && (atomic_load_explicit(&f->bound->slow, memory_order_relaxed) || calls++ % 16 == 0);
-}
-
-static void report_time(tenon_nif_frame *f, ErlNifTime began)
-{
-    ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
-    if ((micros > 1) != atomic_load_explicit(&f->bound->slow, memory_order_relaxed))
-        atomic_store_explicit(&f->bound->slow, micros > 1, memory_order_relaxed);
-    if (micros > 1) /* a slice is a millisecond */
-        enif_consume_timeslice(f->reader.env, micros < 990 ? 1 + (int)micros / 10 : 100);
-}
-
 static ERL_NIF_TERM run(tenon_nif_frame *f)
 {
     const tenon_function *function = &f->function->function;
     tenon_status status = TENON_OK;
-    bool timed = is_timed(f);
-    ErlNifTime began = timed ? enif_monotonic_time(ERL_NIF_USEC) : 0;
     if (function->shape && f->function->signature->open_results) {
         f->call.flags |= TENON_CALL_SHAPE_ONLY;
         status = function->shape(&f->call);
@@ -388,8 +372,6 @@ static ERL_NIF_TERM run(tenon_nif_frame *f)
     }
     if (!status && !(f->call.flags & TENON_CALL_FAILED))
         status = function->call(&f->call);
-    if (timed)
-        report_time(f, began);
     return status || (f->call.flags & TENON_CALL_FAILED) ? failure(f, status) : all_results(f);
 }
 
@@ -407,6 +389,22 @@ static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
     if (!stopped && !f->reader.go_dirty)
         stopped = take_storages(f);
     return stopped || f->reader.go_dirty ? stopped : run(f);
+}
+
+/* A normal scheduler wants to know how long it was held, by reading the arguments or by the function. Looking at the
+ * clock takes as long as a small function: those that were fast are timed now and then only. */
+static bool is_timed(const tenon_nif_frame *f)
+{
+    static _Thread_local uint8_t calls;
+    return !f->dirty && (atomic_load_explicit(&f->bound->slow, memory_order_relaxed) || calls++ % 16 == 0);
+}
+
+static void report_time(tenon_nif_frame *f, ErlNifTime began)
+{
+    ErlNifTime micros = enif_monotonic_time(ERL_NIF_USEC) - began;
+    if ((micros > 1) != atomic_load_explicit(&f->bound->slow, memory_order_relaxed))
+        atomic_store_explicit(&f->bound->slow, micros > 1, memory_order_relaxed);
+    tenon_nif_report(f->reader.env, (uint64_t)micros);
 }
 
 static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], bool dirty, bool *go_dirty)
@@ -437,6 +435,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.dirty = dirty;
     f.fits = !s->binds_ints;
     f.noperands = f.ntaken = f.nheld = 0;
+    f.given_bytes = 0;
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.blocks};
     f.reader.unlimited = dirty || never;
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -447,10 +446,14 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
         f.handles[i] = NULL;
     }
     tenon_signature_begin(s, &f.bindings);
+    bool timed = is_timed(&f);
+    ErlNifTime began = timed ? enif_monotonic_time(ERL_NIF_USEC) : 0;
     ERL_NIF_TERM result = call_in(&f, terms);
     give_back(&f);
+    if (timed)
+        report_time(&f, began);
     *go_dirty = f.reader.go_dirty;
-    return result;
+    return tenon_nif_charged(env, result, f.given_bytes);
 }
 
 static ERL_NIF_TERM call_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])

@@ -18,6 +18,7 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t size = length < 0 ? 0 : tenon_nif_whole_characters(text, (size_t)length, sizeof text - 2);
+    tenon_nif_mend_utf8(text, size); /* a name in Latin-1 */
     ERL_NIF_TERM message, error;
     memcpy(enif_make_new_binary(env, size, &message), text, size);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
@@ -86,11 +87,4 @@ ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const 
 ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     return enif_make_tuple2(env, tenon_nif_atoms.ok, term);
-}
-
-ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
-                             ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
-                             const ERL_NIF_TERM argv[])
-{
-    return enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_CPU_BOUND, nif, argc, argv);
 }

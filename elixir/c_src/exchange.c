@@ -180,7 +180,10 @@ TENON_NIF(from_resource)
     } else {
         if (immutable)
             (void)tenon_nif_freeze(storage);
-        result = tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage));
+        tenon_extent extent = tenon_view_extent(view);
+        result =
+            tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
+                              (uint64_t)(extent.high - extent.low));
     }
     enif_release_resource(storage);
     return result;

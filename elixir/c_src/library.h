@@ -48,14 +48,6 @@ tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
-/* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
-void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
-
-/* Whether the bytes are UTF-8. */
-bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
-/* Put a "?" where they are not; in place. */
-void tenon_nif_mend_utf8(char *text, size_t length);
-
 /* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
 ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
 
@@ -126,7 +118,8 @@ typedef struct tenon_nif_frame {
     const tenon_nif_function *function;
     tenon_nif_reader reader;
     tenon_block *blocks;
-    bool fits; /* all tensors so far plainly fit */
+    uint64_t given_bytes; /* of the tensors that the results have */
+    bool fits;            /* all tensors so far plainly fit */
     bool dirty;
     int32_t noperands;
     int32_t ntaken;

@@ -49,19 +49,34 @@ static bool look_at(reader *r, ERL_NIF_TERM term)
     return true;
 }
 
+/* No integer of more than 64 bits: writing one takes time that grows with the square of its size. */
+static void show_element(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
+{
+    ErlNifSInt64 integer;
+    ErlNifUInt64 natural;
+    double number;
+    if (enif_get_int64(env, term, &integer) || enif_get_uint64(env, term, &natural) ||
+        enif_get_double(env, term, &number))
+        enif_snprintf(buffer, size, "%T", term);
+    else if (enif_is_number(env, term))
+        enif_snprintf(buffer, size, "an integer of more than 64 bits");
+    else
+        tenon_nif_describe(env, term, buffer, size);
+}
+
 static bool read_element(reader *r, ERL_NIF_TERM term)
 {
     if (!r->data)
         return look_at(r, term);
     if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
-        char type[32], shown[64] = "a term";
+        char type[32], shown[300];
         tenon_nif_type_name(r->dtype, type, sizeof type);
-        if (enif_is_number(r->env, term) || enif_is_atom(r->env, term))
-            enif_snprintf(shown, sizeof shown, "%T", term);
+        show_element(r->env, term, shown, sizeof shown);
         ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
-        return fail(r, tenon_nif_error(r->env, reason, "from_list", "list",
-                                       "from_list(): argument 'list': %s is no value of type %s, or beyond it", shown,
-                                       type));
+        return fail(
+            r, tenon_nif_error(r->env, reason, "from_list", "list",
+                               "from_list(): argument 'list': %s is not a value of type %s, or is beyond its range",
+                               shown, type));
     }
     r->data += r->dtype.bits / 8;
     return true;
@@ -126,19 +141,21 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     }
     tenon_tensor *tensor;
     tenon_error err;
-    if (tenon_tensor_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
+    if (tenon_nif_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "list");
     r.data = tenon_tensor_view(tensor)->data;
     if (!read_level(&r, argv[0], 0)) {
         tenon_tensor_release(tensor);
         return r.error;
     }
+    uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
     ERL_NIF_TERM term = tenon_nif_make_owned(env, tensor, function);
-    return enif_is_map(env, term) ? tenon_nif_ok(env, term) : term;
+    return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
-/* Whether the nested lists may have many elements, without walking them all. */
-static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
+/* How many elements the nested lists seem to have, without walking them all; above TENON_NIF_DIRTY_ELEMENTS it is only
+ * known that they are more. */
+static int64_t estimate_elements(ErlNifEnv *env, ERL_NIF_TERM list)
 {
     int64_t product = 1;
     ERL_NIF_TERM head, tail;
@@ -149,16 +166,18 @@ static bool is_long(ErlNifEnv *env, ERL_NIF_TERM list)
             length++;
         product *= length;
         if (product > TENON_NIF_DIRTY_ELEMENTS)
-            return true;
+            break;
         list = head;
     }
-    return false;
+    return product;
 }
 
 TENON_NIF(from_list)
 {
-    if (is_long(env, argv[0]))
+    int64_t elements = estimate_elements(env, argv[0]);
+    if (elements > TENON_NIF_DIRTY_ELEMENTS)
         return tenon_nif_dirty(env, "from_list", from_list, argc, argv);
+    tenon_nif_report(env, (uint64_t)elements / TENON_NIF_ELEMENTS_PER_MICROSECOND);
     return from_list(env, argc, argv);
 }
 
@@ -230,6 +249,7 @@ TENON_NIF(to_list)
     } else if (count_cells(view, MOST_CELLS) > TENON_NIF_DIRTY_ELEMENTS) {
         result = tenon_nif_dirty(env, "to_list", to_list, argc, argv);
     } else {
+        tenon_nif_report(env, (uint64_t)count_cells(view, MOST_CELLS) / TENON_NIF_ELEMENTS_PER_MICROSECOND);
         result = list_pinned(env, tensor);
     }
     tenon_nif_tensor_unpin(tensor);

@@ -19,6 +19,7 @@ static ErlNifFunc functions[] = {
     {"new_axis", 2, tenon_nif_new_axis, 0},
     {"writable", 1, tenon_nif_writable, 0},
     {"copied", 1, tenon_nif_copied, 0},
+    {"unowned", 1, tenon_nif_unowned, 0},
     {"release", 1, tenon_nif_release, 0},
     {"stats", 0, tenon_nif_stats, 0},
     {"to_blob", 1, tenon_nif_to_blob, 0},
@@ -57,7 +58,14 @@ typedef struct copy {
 
 enum { COPY_LAYOUT = 3 };
 
-static copy this_copy = {COPY_LAYOUT, tenon_stats, tenon_nif_library_opened, tenon_library_open, NULL};
+static tenon_counts own_stats(void)
+{
+    tenon_counts counts = tenon_stats();
+    counts.bytes += tenon_nif_held_bytes();
+    return counts;
+}
+
+static copy this_copy = {COPY_LAYOUT, own_stats, tenon_nif_library_opened, tenon_library_open, NULL};
 
 tenon_status tenon_nif_open_library(const char *path, const tenon_module **out, tenon_error *err)
 {

@@ -24,13 +24,24 @@ enum {
     /* And for elements of lists, at up to 100 ns each. */
     TENON_NIF_DIRTY_ELEMENTS = 4096,
     /* Blocks from this size on are freed by the reaper: 16 MiB took 1.2 ms on a busy machine. */
-    TENON_NIF_REAPED_BYTES = 4 * 1024 * 1024
+    TENON_NIF_REAPED_BYTES = 4 * 1024 * 1024,
+    /* Memory from this size on is charged to the process that makes it. A smaller tensor's terms, which the process's
+     * heap has, take about as much. */
+    TENON_NIF_CHARGED_BYTES = 1024,
+    /* What is done in a microsecond, roughly: bytes filled or copied in memory that is not in the caches, elements read
+     * from lists or put into them, words of terms copied. */
+    TENON_NIF_BYTES_PER_MICROSECOND = 2 * 1024,
+    TENON_NIF_ELEMENTS_PER_MICROSECOND = 10,
+    TENON_NIF_WORDS_PER_MICROSECOND = 200
 };
 
 /* Go on as `nif` on a dirty scheduler; use it as the return value of a NIF. */
 ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
                              ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
                              const ERL_NIF_TERM argv[]);
+
+/* Tell a normal scheduler how long it was held, so that the process gives way in time. */
+void tenon_nif_report(ErlNifEnv *env, uint64_t micros);
 
 /* ----------------------------------------------------------------------------------------------------------- atoms */
 
@@ -83,7 +94,8 @@ ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
     X(live)                                                                                                            \
     X(bytes)                                                                                                           \
     X(deferred)                                                                                                        \
-    X(no_memory)
+    X(no_memory)                                                                                                       \
+    X(charge)
 
 /* tenon_nif_atoms.ok and so on; valid in every environment. */
 typedef struct tenon_nif_atom_table {
@@ -105,6 +117,14 @@ extern tenon_nif_atom_table tenon_nif_atoms;
  * set; the message is as printf would make it, in UTF-8. */
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...) TENON_PRINTF(5, 6);
+
+/* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
+void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
+
+/* Whether the bytes are UTF-8. */
+bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
+/* Put a "?" where they are not; in place. */
+void tenon_nif_mend_utf8(char *text, size_t length);
 
 /* {:error, {:badarg, argument}}: "function(): argument 'x': expected …". */
 ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected);
@@ -184,10 +204,33 @@ ERL_NIF_TERM tenon_nif_make_device(ErlNifEnv *env, tenon_device device);
 /* Run release(owner) there. `node` is the caller's, inside the owner, so that this cannot fail; never waits. */
 void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner);
 
+/* ----------------------------------------------------------------------------------------------------------- memory
+ *
+ * What a process drops is given back when its garbage is collected, which happens the sooner the more memory the
+ * process is charged for. So memory that Tenon allocates is a binary of the runtime, made in the process's environment.
+ * That starts collections of young garbage only, and memory of others cannot be charged at all: Tenon.Memory counts
+ * what each process makes, and collects everything above its budget. */
+
+/* As tenon_tensor_alloc; from TENON_NIF_CHARGED_BYTES on in a binary. Any thread. */
+TENON_NODISCARD tenon_status tenon_nif_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, uint32_t options,
+                                             tenon_tensor **out, tenon_error *err);
+
+/* Charge the caller's process for such a tensor, once, when it is given out. False: no memory. */
+TENON_NODISCARD bool tenon_nif_publish(ErlNifEnv *env, tenon_tensor *tensor);
+
+/* The binary that has the elements of a published tensor somewhere inside. False: it has none. */
+TENON_NODISCARD bool tenon_nif_binary_of(ErlNifEnv *env, const tenon_tensor *root, ERL_NIF_TERM *out);
+
+/* {:charge, bytes, result}, for Tenon.Memory, with a report to the scheduler; `result` itself for a few bytes. */
+ERL_NIF_TERM tenon_nif_charged(ErlNifEnv *env, ERL_NIF_TERM result, uint64_t bytes);
+
+/* Bytes of all tensors in binaries. */
+int64_t tenon_nif_held_bytes(void);
+
 /* --------------------------------------------------------------------------------------------------------- storages */
 
 typedef enum tenon_nif_origin {
-    TENON_NIF_OURS,    /* the core allocated it */
+    TENON_NIF_OURS,    /* tenon_nif_alloc made it */
     TENON_NIF_BINARY,  /* `owner` in `env` is the binary: born frozen */
     TENON_NIF_FOREIGN, /* somebody else's: `env` (or NULL) holds the owner */
 } tenon_nif_origin;
@@ -202,6 +245,7 @@ typedef struct tenon_nif_storage {
     tenon_nif_origin origin;
     bool readonly;      /* may not be written; that does not make it immutable */
     bool copied;        /* from_binary had to copy */
+    bool unowned;       /* an address that no owner was given for: nobody knows whether it may be read */
     tenon_tensor *root; /* the tensor of the core that holds the memory */
     ErlNifEnv *env;     /* where `owner` lives, or NULL */
     ERL_NIF_TERM owner;
@@ -272,8 +316,8 @@ bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term);
  * Ownership: takes `tensor`; keeps the storage by itself, the caller's count stays his. */
 ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_nif_storage *storage);
 
-/* The same for a tensor that the core allocated: with a storage of its own. {:error, …} where there is no memory, else
- * the bare struct.
+/* The same for a tensor of tenon_nif_alloc: with a storage of its own, and charged. {:error, …} where there is no
+ * memory, else the bare struct.
  *
  * Ownership: takes `tensor`, also on failure. */
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function);
@@ -284,7 +328,7 @@ ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const ch
 
 #define TENON_NIF(name) ERL_NIF_TERM tenon_nif_##name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
-/* tensor.c, view.c, list.c, blob.c */
+/* tensor.c, view.c, list.c, blob.c. What makes memory may give {:charge, bytes, result} instead of its result. */
 TENON_NIF(from_binary); /* binary, its first bytes where it is large | nil, type, shape | nil, copy -> {:ok, t} */
 TENON_NIF(to_binary);   /* t, copy -> {:ok, binary} */
 TENON_NIF(zeros);       /* shape, type -> {:ok, t} */
@@ -298,6 +342,7 @@ TENON_NIF(squeeze);     /* t, axes | nil */
 TENON_NIF(new_axis);    /* t, axis */
 TENON_NIF(writable);    /* t -> true | false | {:error, …} */
 TENON_NIF(copied);      /* t -> true | false | {:error, …} */
+TENON_NIF(unowned);     /* t -> false, or its address if no owner was given for it | {:error, …} */
 TENON_NIF(release);     /* t -> :ok | {:error, …} */
 TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
 TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */

@@ -20,7 +20,7 @@ bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype,
         tenon_fail(&f->call, TENON_EDEVICE, "this host makes results on the CPU only");
         return false;
     }
-    if (tenon_tensor_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
+    if (tenon_nif_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
         f->made[index] = NULL;
         const char *what = strstr(err.message, "(): ");
         tenon_fail(&f->call, err.status, "%s", what ? what + strlen("(): ") : err.message);

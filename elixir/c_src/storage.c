@@ -3,7 +3,6 @@
 #include <tenon/nif.h>
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 
@@ -15,15 +14,23 @@ static ErlNifResourceType *tensor_type;
 /* ---------------------------------------------------------------------------------------------------------- reaper */
 
 static tenon_deferred reap_list;
-static sem_t reap_wake;
 static bool reaper_runs;
+
+/* What wakes the reaper. macOS has no semaphores without a name. The lock is never held for longer than it takes to look
+ * at the flag, so schedulers do not wait for it. */
+static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static bool has_work;
 
 static void *reaper(void *unused)
 {
     (void)unused;
     for (;;) {
-        while (sem_wait(&reap_wake))
-            ; /* interrupted */
+        pthread_mutex_lock(&wake_lock);
+        while (!has_work)
+            pthread_cond_wait(&wake, &wake_lock);
+        has_work = false;
+        pthread_mutex_unlock(&wake_lock);
         tenon_deferred_drain(&reap_list);
     }
     return NULL;
@@ -37,7 +44,7 @@ static bool start_reaper(void)
     sigset_t all, before;
     pthread_t thread;
     sigfillset(&all);
-    if (sem_init(&reap_wake, 0, 0) || pthread_sigmask(SIG_SETMASK, &all, &before))
+    if (pthread_sigmask(SIG_SETMASK, &all, &before))
         return false;
     reaper_runs = pthread_create(&thread, NULL, reaper, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -48,8 +55,12 @@ static bool start_reaper(void)
 
 void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), void *owner)
 {
-    if (tenon_deferred_push(&reap_list, node, release, owner))
-        sem_post(&reap_wake);
+    if (!tenon_deferred_push(&reap_list, node, release, owner))
+        return;
+    pthread_mutex_lock(&wake_lock);
+    has_work = true;
+    pthread_mutex_unlock(&wake_lock);
+    pthread_cond_signal(&wake);
 }
 
 /* -------------------------------------------------------------------------------------------------------- storages */
@@ -103,6 +114,7 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
     storage->origin = origin;
     storage->readonly = (view->flags & TENON_READ_ONLY) != 0;
     storage->copied = false;
+    storage->unowned = false;
     storage->root = root;
     storage->env = env;
     storage->owner = owner;
@@ -121,6 +133,7 @@ void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *with
     storage->within = within;
     storage->state = within->state;
     storage->readonly |= within->readonly;
+    storage->unowned |= within->unowned;
 }
 
 /* The state: two flags, and the number of readers above them. */
@@ -222,17 +235,13 @@ bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
     return true;
 }
 
+enum { VERSION_MAGIC = 131 }; /* what a term in the external format begins with */
+
 /* The node of a reference, which no function of the NIF API tells: it is an atom in the external format, behind the
  * version, the tag and the number of words. `name` is NULL where the term is no reference. */
 static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes, const char **name, size_t *length)
 {
-    enum {
-        VERSION_MAGIC = 131,
-        NEWER_REFERENCE_EXT = 90,
-        ATOM_EXT = 100,
-        ATOM_UTF8_EXT = 118,
-        SMALL_ATOM_UTF8_EXT = 119
-    };
+    enum { NEWER_REFERENCE_EXT = 90, ATOM_EXT = 100, ATOM_UTF8_EXT = 118, SMALL_ATOM_UTF8_EXT = 119 };
     *name = NULL;
     if (!enif_is_ref(env, reference) || !enif_term_to_binary(env, reference, bytes))
         return;
@@ -259,7 +268,10 @@ ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *
     if (their_name)
         node_of(env, enif_make_ref(env), &ours, &our_name, &our_length);
     if (our_name && (their_length != our_length || memcmp(their_name, our_name, our_length) != 0)) {
-        ERL_NIF_TERM node = enif_make_atom_len(env, their_name, their_length);
+        /* The atom as it is encoded, whatever its characters: enif_make_atom_len takes Latin-1 only. */
+        ERL_NIF_TERM node = tenon_nif_atoms.nil;
+        theirs.data[3] = VERSION_MAGIC;
+        enif_binary_to_term(env, theirs.data + 3, theirs.size - 3, &node, 0);
         error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
                                 "%s(): argument '%s' is of the node %.*s; only to_binary's result can travel", function,
                                 argument, (int)their_length, their_name);
@@ -353,7 +365,8 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
 
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function)
 {
-    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0);
+    tenon_nif_storage *storage =
+        tenon_nif_publish(env, tensor) ? tenon_nif_storage_alloc(tensor, TENON_NIF_OURS, false, NULL, 0) : NULL;
     if (!storage) {
         tenon_tensor_release(tensor);
         return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",

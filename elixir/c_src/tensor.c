@@ -60,11 +60,12 @@ static bool copy_binary(ErlNifEnv *env, const binary_request *r, tenon_tensor **
                         ERL_NIF_TERM *error)
 {
     tenon_error err;
-    if (tenon_tensor_alloc(r->dtype, r->ndim, r->shape, 0, tensor, &err))
+    if (tenon_nif_alloc(r->dtype, r->ndim, r->shape, 0, tensor, &err))
         return set_error(error, tenon_nif_core_error(env, &err, "from_binary", "shape"));
     if (r->bytes.size)
         memcpy(tenon_tensor_view(*tensor)->data, r->bytes.data, r->bytes.size);
-    *storage = tenon_nif_storage_alloc(*tensor, TENON_NIF_OURS, false, NULL, 0);
+    *storage =
+        tenon_nif_publish(env, *tensor) ? tenon_nif_storage_alloc(*tensor, TENON_NIF_OURS, false, NULL, 0) : NULL;
     if (!*storage) {
         tenon_tensor_release(*tensor);
         return set_error(error, no_memory(env));
@@ -185,8 +186,9 @@ static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     if (r.copy != COPY_ALWAYS)
         (void)tenon_nif_freeze(storage);
     ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
+    bool copied = storage->copied;
     enif_release_resource(storage);
-    return tenon_nif_ok(env, term);
+    return tenon_nif_charged(env, tenon_nif_ok(env, term), copied ? r.bytes.size : 0);
 }
 
 TENON_NIF(from_binary)
@@ -210,14 +212,16 @@ TENON_NIF(from_binary)
 /* The bytes of a view of a frozen storage, as they are. */
 static ERL_NIF_TERM show(ErlNifEnv *env, const tenon_view *view, size_t size, tenon_nif_storage *storage)
 {
-    if (storage->origin != TENON_NIF_BINARY)
+    ERL_NIF_TERM binary;
+    ErlNifBinary bytes;
+    if (storage->origin == TENON_NIF_BINARY)
+        binary = enif_make_copy(env, storage->owner);
+    else if (!tenon_nif_binary_of(env, storage->root, &binary))
         return enif_make_resource_binary(env, storage, view->data, size);
-    const tenon_view *whole = tenon_tensor_view(storage->root);
-    ERL_NIF_TERM binary = enif_make_copy(env, storage->owner);
-    if (size == (size_t)tenon_view_nbytes(whole))
+    enif_inspect_binary(env, binary, &bytes);
+    if (size == bytes.size)
         return binary;
-    size_t offset = (size_t)((const char *)view->data - (const char *)whole->data);
-    return enif_make_sub_binary(env, binary, offset, size);
+    return enif_make_sub_binary(env, binary, (size_t)((const unsigned char *)view->data - bytes.data), size);
 }
 
 static ERL_NIF_TERM copy_out(ErlNifEnv *env, const tenon_view *view, size_t size)
@@ -306,6 +310,7 @@ TENON_NIF(to_binary)
     } else if (size > TENON_NIF_DIRTY_BYTES) {
         result = tenon_nif_dirty(env, function, copy_pinned, argc, argv);
     } else {
+        tenon_nif_report(env, size / TENON_NIF_BYTES_PER_MICROSECOND);
         result = copy_pinned(env, argc, argv);
     }
     tenon_nif_tensor_unpin(tensor);
@@ -327,10 +332,11 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
         return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
     if (!tenon_nif_get_type(env, argv[1], &dtype))
         return tenon_nif_bad_type(env, argv[1], function, "type");
-    if (tenon_tensor_alloc(dtype, ndim, shape, TENON_ZEROED, &tensor, &err))
+    if (tenon_nif_alloc(dtype, ndim, shape, TENON_ZEROED, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "shape");
+    uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
     ERL_NIF_TERM term = tenon_nif_make_owned(env, tensor, function);
-    return enif_is_map(env, term) ? tenon_nif_ok(env, term) : term;
+    return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
 TENON_NIF(zeros)

@@ -19,11 +19,13 @@ defmodule Tenon do
   ## How long memory lives
 
   Any term that has to do with it keeps it: a tensor, a view, a binary, also in ETS or in another process. `release/1`
-  gives up one handle before the garbage collector does. What others wrote to release their memory runs on one thread of
+  gives up one handle before the garbage collector does. Memory that Tenon allocates is a binary of the runtime, so the
+  collector knows its size. Memory of others it does not know: a process that has made tensors on 32 MB of memory since
+  its last collection collects its garbage before it gets the next one. What others wrote to release their memory runs on one thread of
   Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
   """
 
-  alias Tenon.{Nif, Tensor}
+  alias Tenon.{Memory, Nif, Options, Tensor}
 
   @type type :: {atom, pos_integer} | atom
   @type result(value) :: {:ok, value} | {:error, Tenon.Error.t()}
@@ -55,8 +57,8 @@ defmodule Tenon do
   """
   @spec from_binary(binary, type, keyword) :: result(Tensor.t())
   def from_binary(binary, type, options \\ []) do
-    options = options!(options, shape: nil, copy: :allow)
-    Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy])
+    options = Options.read!(options, shape: nil, copy: :allow)
+    Memory.charge(Nif.from_binary(binary, first_bytes(binary), type, options[:shape], options[:copy]))
   end
 
   # The runtime shows bits that start inside a byte by copying them. So the NIF looks at a part first, which it may copy
@@ -85,7 +87,7 @@ defmodule Tenon do
   @spec to_binary(Tensor.t(), keyword) :: result(binary)
   def to_binary(tensor, options \\ [])
   def to_binary(tensor, []), do: Nif.to_binary(tensor, :never)
-  def to_binary(tensor, options), do: Nif.to_binary(tensor, options!(options, copy: :never)[:copy])
+  def to_binary(tensor, options), do: Nif.to_binary(tensor, Options.read!(options, copy: :never)[:copy])
 
   @doc """
   A tensor of zeros, in memory of its own. `:type` is `{:f, 32}` unless given.
@@ -97,8 +99,8 @@ defmodule Tenon do
   """
   @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
   def zeros(shape, options \\ []) do
-    options = options!(options, type: {:f, 32})
-    Nif.zeros(shape, options[:type])
+    options = Options.read!(options, type: {:f, 32})
+    Memory.charge(Nif.zeros(shape, options[:type]))
   end
 
   @doc """
@@ -120,8 +122,8 @@ defmodule Tenon do
   """
   @spec from_list(list | number, keyword) :: result(Tensor.t())
   def from_list(list, options \\ []) do
-    options = options!(options, type: nil)
-    Nif.from_list(list, options[:type])
+    options = Options.read!(options, type: nil)
+    Memory.charge(Nif.from_list(list, options[:type]))
   end
 
   @doc """
@@ -145,7 +147,7 @@ defmodule Tenon do
   """
   @spec slice(Tensor.t(), [integer], [integer], keyword) :: result(Tensor.t())
   def slice(tensor, starts, lengths, options \\ []) do
-    options = options!(options, strides: nil)
+    options = Options.read!(options, strides: nil)
     Nif.slice(tensor, starts, lengths, options[:strides])
   end
 
@@ -159,7 +161,7 @@ defmodule Tenon do
   """
   @spec transpose(Tensor.t(), keyword) :: result(Tensor.t())
   def transpose(tensor, options \\ []) do
-    options = options!(options, axes: nil)
+    options = Options.read!(options, axes: nil)
     Nif.transpose(tensor, options[:axes])
   end
 
@@ -196,7 +198,7 @@ defmodule Tenon do
   """
   @spec squeeze(Tensor.t(), keyword) :: result(Tensor.t())
   def squeeze(tensor, options \\ []) do
-    options = options!(options, axes: nil)
+    options = Options.read!(options, axes: nil)
     Nif.squeeze(tensor, options[:axes])
   end
 
@@ -226,7 +228,12 @@ defmodule Tenon do
   @spec release(Tensor.t()) :: :ok | {:error, Tenon.Error.t()}
   def release(tensor), do: Nif.release(tensor)
 
-  @doc "Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread."
+  @doc """
+  Tensors that are alive, the bytes that Tenon has allocated for them, and releases that wait for their thread.
+
+  A binary of `to_binary/2` may keep memory of which no tensor is alive any more: from 1 KiB on that is the runtime's own
+  (`:erlang.memory(:binary)`), and not counted here.
+  """
   @spec stats() :: %{live: integer, bytes: integer, deferred: integer}
   def stats, do: with({:error, error} <- Nif.stats(), do: raise(error))
 
@@ -242,9 +249,9 @@ defmodule Tenon do
   """
   @spec from_resource(reference, {module, atom}, keyword) :: result(Tensor.t())
   def from_resource(resource, type, options \\ []) do
-    options = options!(options, immutable: false)
+    options = Options.read!(options, immutable: false)
     {module, name} = if match?({_, _}, type), do: type, else: {type, nil}
-    Nif.from_resource(resource, module, name, options[:immutable])
+    Memory.charge(Nif.from_resource(resource, module, name, options[:immutable]))
   end
 
   for {name, arity} <- [
@@ -278,32 +285,4 @@ defmodule Tenon do
   def value!({:ok, value}), do: value
   def value!({:error, %Tenon.Error{} = error}), do: raise(error)
   def value!(value) when is_boolean(value), do: value
-
-  @doc false
-  # Keyword.validate!/2, without its cost on the paths that are measured in nanoseconds.
-  def options!([], defaults), do: defaults
-
-  def options!(options, defaults) do
-    check_options(options, defaults, options)
-
-    for {key, default} <- defaults do
-      case :lists.keyfind(key, 1, options) do
-        false -> {key, default}
-        option -> option
-      end
-    end
-  end
-
-  defp check_options([], _defaults, _options), do: :ok
-
-  defp check_options([{key, _} | rest], defaults, options) do
-    if :lists.keymember(key, 1, defaults),
-      do: check_options(rest, defaults, options),
-      else:
-        raise(ArgumentError, "unknown option #{inspect(key)}, the known ones are #{inspect(Keyword.keys(defaults))}")
-  end
-
-  defp check_options(_other, _defaults, options) do
-    raise ArgumentError, "expected a keyword list of options, got: #{inspect(options)}"
-  end
 end

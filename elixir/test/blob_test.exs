@@ -396,4 +396,34 @@ defmodule Tenon.BlobTest do
   rescue
     error in Tenon.Error -> error.reason
   end
+
+  describe "inspect of memory without an owner" do
+    test "shows the address and reads nothing" do
+      # Nothing is there: reading would end the VM.
+      blob = %{ptr: 4096, shape: {2, 2}, dtype: :f32}
+
+      unowned = [Tenon.Blob.from_blob(blob) | for(owner <- [nil, false, [], {}], do: bare(blob, owner: owner))]
+
+      for tensor <- unowned do
+        assert inspect(tensor) == "#Tenon.Tensor<\n  f32[2][2]\n  at 0x1000, without an owner\n>"
+        part = Tenon.slice!(tensor, [1, 0], [1, 2])
+        assert inspect(part) == "#Tenon.Tensor<\n  f32[1][2]\n  at 0x1008, without an owner\n>"
+        assert inspect(Tenon.transpose!(tensor)) =~ "without an owner"
+        assert inspect(bare(blob, owner: tensor)) =~ "without an owner"
+        assert inspect(bare(blob, owner: [tensor])) =~ "without an owner"
+        assert inspect({:error, tensor}) =~ "without an owner"
+      end
+    end
+
+    test "is not for memory with one" do
+      tensor = Tenon.from_list!([1, 2])
+      blob = %{Tenon.Blob.to_blob(tensor) | owner: nil}
+      assert inspect(Tenon.Blob.from_blob(blob, owner: tensor).tensor) =~ "[1, 2]"
+      assert inspect(Tenon.Blob.from_blob(blob, owner: make_ref()).tensor) =~ "[1, 2]"
+    end
+  end
+
+  defp bare(blob, options) do
+    with %Tenon.BlobView{tensor: tensor} <- Tenon.Blob.from_blob(blob, options), do: tensor
+  end
 end

@@ -89,7 +89,6 @@ defmodule Tenon.GarbageTest do
       from_resource: [tensor.ref, {Tenon.Nif, :tenon_tensor_1}, []],
       to_blob: [tensor],
       from_blob: [Tenon.Blob.to_blob(tensor), [owner: tensor]],
-      options!: [[], [a: 1]],
       value!: [{:ok, 1}]
     }
 
@@ -164,6 +163,47 @@ defmodule Tenon.GarbageTest do
       call(Tenon, :from_list, [[{term, 1}], [type: type]])
       call(Tenon, :from_list, [[[1], term], [type: type]])
     end
+  end
+
+  test "messages never write out an integer of more than 64 bits, and are short" do
+    # Writing it takes seconds.
+    huge = Bitwise.bsl(1, 1_000_000)
+    tensor = Tenon.zeros!({2})
+    name = String.to_atom(String.duplicate("é", 255))
+    {:error, error} = Tenon.from_list([huge], type: :f64)
+    assert error.message =~ "an integer of more than 64 bits is not a value of type f64"
+
+    for term <- [huge, -huge, {huge, 1}, [huge], %{huge => 1}, name, List.duplicate(huge, 100)],
+        call <- [
+          fn -> Tenon.from_list!([term], type: :f64) end,
+          fn -> Tenon.from_list!([term], type: :u8) end,
+          fn -> Tenon.from_list!(term, type: term) end,
+          fn -> Tenon.zeros!(term) end,
+          fn -> Tenon.zeros!({term}, type: {:f, term}) end,
+          fn -> Tenon.zeros!({1}, term) end,
+          fn -> Tenon.zeros!({1}, [{term, 1}]) end,
+          fn -> Tenon.zeros!({1}, [{:typ, term}]) end,
+          fn -> Tenon.slice!(tensor, [term], term) end,
+          fn -> Tenon.reshape!(tensor, {term}) end,
+          fn -> Tenon.Blob.from_blob(term) end,
+          fn -> Tenon.Blob.from_blob(%{ptr: term, shape: {term}, dtype: term}, term) end,
+          fn -> Tenon.Nx.from_nx!(tensor, term) end,
+          fn -> raise Tenon.Error, reason: {:unsupported_type, term} end
+        ] do
+      length = in_process(fn -> message_of(call) end)
+      assert length < 4000
+      assert length < 600 or term == name
+    end
+  end
+
+  defp message_of(call) do
+    call.()
+    0
+  rescue
+    error in [ArgumentError, Tenon.Error] ->
+      message = Exception.message(error)
+      assert String.valid?(message)
+      byte_size(message)
   end
 
   # In a process of its own, so that what it made can go.

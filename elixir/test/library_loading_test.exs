@@ -384,7 +384,7 @@ defmodule Tenon.LibraryLoadingTest do
       assert compile_error(path: path, schedulers: [g: :dirty]) =~ "there is no function g"
       assert compile_error(path: path, schedulers: [f: :fast]) =~ "expected :normal, :dirty or :auto"
       assert compile_error(path: named!(["f()", "g()"]), rename: [f: :g]) =~ "two functions are called g"
-      assert_raise ArgumentError, ~r/unknown options \[:pth\]/, fn -> define!(new_module(), pth: path) end
+      assert_raise ArgumentError, ~r/unknown option :pth/, fn -> define!(new_module(), pth: path) end
 
       for options <- [[rename: %{f: :g}], [rename: [f: "g"]], [schedulers: [:f]], [otp_app: "x"], [signatures: :x]] do
         assert_raise ArgumentError, ~r/expected .* as :/, fn -> define!(new_module(), [path: path] ++ options) end

@@ -2,22 +2,6 @@ alias Tenon.Test.Kernels, as: Build
 
 Build.build!("kernels", Build.source("kernels.c"))
 
-# The part of Nx that is called, for those who do not have it.
-unless Code.ensure_loaded?(Nx) do
-  defmodule Nx.Tensor do
-    defstruct [:data, :type, :shape]
-  end
-
-  defmodule Nx do
-    def from_binary(binary, type), do: %Nx.Tensor{data: binary, type: type, shape: {div(byte_size(binary), size(type))}}
-    def reshape(tensor, shape), do: %{tensor | shape: shape}
-    def to_binary(tensor), do: tensor.data
-    def type(tensor), do: tensor.type
-    def shape(tensor), do: tensor.shape
-    defp size({_, bits}), do: div(bits, 8)
-  end
-end
-
 defmodule Tenon.LibraryNxTest.Kernels do
   use Tenon.Library, path: Build.path("kernels")
 end
@@ -64,6 +48,13 @@ defmodule Tenon.LibraryNxTest do
     for list <- [[{:a, 1} | 2], [{:a, 1}, 2], [a: 1]] do
       assert {:error, %Tenon.Error{}} = Kernels.given(nil, nil, nil, nil, nil, list, nil, nx([1]))
     end
+  end
+
+  test "vectorized tensors are refused" do
+    x = %{nx([1, 2]) | vectorized_axes: [v: 2], shape: {1}}
+    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}, message: message}} = Kernels.add(x, nx([1]))
+    assert message =~ "Nx.devectorize"
+    assert {:error, %Tenon.Error{}} = Kernels.add_keywords(x: nx([1]), y: x)
   end
 
   test "its binaries are not written" do

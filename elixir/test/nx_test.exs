@@ -1,5 +1,6 @@
 defmodule Tenon.NxTest do
   use Tenon.Case
+  alias Tenon.Test.Backend
 
   defp nx(binary, type, shape), do: apply(Nx, :reshape, [apply(Nx, :from_binary, [binary, type]), shape])
 
@@ -50,26 +51,48 @@ defmodule Tenon.NxTest do
     assert reason(Tenon.Nx.to_pointer(Tenon.transpose!(tensor))) == :not_contiguous
   end
 
-  unless System.get_env("NX_PATH") do
-    test "another backend's memory, through its pointer" do
+  describe "another backend's memory, through its pointer" do
+    test "is shared" do
       memory = Tenon.from_list!(Enum.to_list(1..6), type: :f32)
-      tensor = struct!(Nx.Tensor, data: memory, type: {:f, 32}, shape: {2, 3})
+      tensor = Backend.tensor(memory, {:f, 32}, {2, 3})
       shared = Tenon.Nx.from_nx!(tensor, device: :cpu)
       assert Tenon.to_list(shared) == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
       assert address(shared) == address(memory)
       assert address(Tenon.Nx.from_nx!(tensor)) != address(memory)
-      assert reason(Tenon.Nx.from_nx(%{tensor | shape: {2, 4}}, device: :cpu)) == {:badarg, :data_size}
       assert reason(Tenon.Nx.from_nx(tensor, device: :moon)) == {:badarg, :device}
       assert reason(Tenon.Nx.from_nx(tensor, device: {:cuda, 0})) == {:device_mismatch, :cpu, {:cuda, 0}}
       there = Tenon.Blob.from_blob(%{ptr: 4096, shape: {6}, dtype: :f32, device: {:cuda, 0}})
-      assert Tenon.Nx.from_nx!(%{tensor | data: there}, device: {:cuda, 0}).device == {:cuda, 0}
+      there = Backend.tensor(there, {:f, 32}, {2, 3})
+      assert Tenon.Nx.from_nx!(there, device: {:cuda, 0}).device == {:cuda, 0}
     end
 
-    test "the tensor alone keeps that backend's tensor alive" do
+    test "must be as large as the shape and type need" do
+      # As Torchx keeps u16.
+      wide = Backend.tensor(Tenon.from_list!([1, 2], type: :s32), {:u, 16}, {2})
+      assert reason(Tenon.Nx.from_nx(wide, device: :cpu)) == {:size_mismatch, 4, 8}
+
+      assert_raise Tenon.Error, ~r/need 4 bytes, and the backend's memory has 8/, fn ->
+        Tenon.Nx.from_nx!(wide, device: :cpu)
+      end
+
+      narrow = Backend.tensor(Tenon.from_list!([1, 2], type: :f32), {:f, 32}, {2, 4})
+      assert reason(Tenon.Nx.from_nx(narrow, device: :cpu)) == {:size_mismatch, 32, 8}
+    end
+
+    test "of a vectorized tensor has all axes" do
+      memory = Tenon.from_list!([[1, 2], [3, 4]], type: :f32)
+      tensor = Backend.tensor(memory, {:f, 32}, {2}, vectorized_axes: [x: 2])
+
+      for options <- [[], [device: :cpu]] do
+        assert Tenon.to_list(Tenon.Nx.from_nx!(tensor, options)) == [[1.0, 2.0], [3.0, 4.0]]
+      end
+    end
+
+    test "stays alive with the tensor alone" do
       shared =
         in_process(fn ->
           memory = Tenon.from_list!(Enum.to_list(1..100), type: :f32)
-          Tenon.Nx.from_nx!(struct!(Nx.Tensor, data: memory, type: {:f, 32}, shape: {100}), device: :cpu)
+          Tenon.Nx.from_nx!(Backend.tensor(memory, {:f, 32}, {100}), device: :cpu)
         end)
 
       settled()

@@ -84,4 +84,10 @@ defmodule Tenon.PackageTest do
     symbols = text |> String.split("\n", trim: true) |> Enum.map(&List.last(String.split(&1)))
     assert Enum.reject(symbols, &String.starts_with?(&1, ["__asan", "__odr_asan", "_init", "_fini"])) == ["nif_init"]
   end
+
+  test "the library needs no semaphore without a name, which macOS does not have" do
+    library = Application.app_dir(:tenon, "priv/tenon_nif.so")
+    {text, 0} = System.cmd("nm", ["-D", "--undefined-only", library])
+    refute text =~ ~r/ sem_/
+  end
 end

@@ -183,7 +183,7 @@ defmodule TenonTest do
 
       assert message(Tenon.Nif.to_list(Tenon.zeros!({1}, type: {:f, 128}))) =~ "no numbers of this type"
       assert message(Tenon.from_list([1], type: {:f, 128})) =~ "no numbers of this type"
-      assert message(Tenon.from_list([:x], type: :s8)) =~ "is no value of type s8"
+      assert message(Tenon.from_list([:x], type: :s8)) =~ ":x is not a value of type s8"
     end
 
     test "with nested levels, and what is wrong with them" do
@@ -307,6 +307,20 @@ defmodule TenonTest do
       assert inspect(%{tensor | shape: {:a, "b"}, type: nil}) =~ "Tenon.Tensor"
       assert inspect(%{tensor | ref: 1}) =~ "{:badarg, :tensor}"
     end
+  end
+
+  test "options: the first of two counts, and more than 64 are not looked at" do
+    assert Tenon.zeros!({1}, type: :u8, type: :f64).type == {:u, 8}
+    assert Tenon.zeros!({1}, List.duplicate({:type, :u8}, 64)).type == {:u, 8}
+    many = List.duplicate({:type, :u8}, 64)
+
+    for rest <- [[type: :u8], [1], [typ: 1], [1 | 2]] do
+      assert_raise ArgumentError, "expected at most 64 options", fn -> Tenon.zeros({1}, many ++ rest) end
+    end
+
+    assert_raise ArgumentError, ~r/^unknown option :typ, the known ones are :type$/, fn -> Tenon.zeros({1}, typ: 1) end
+    assert_raise ArgumentError, ~r/a keyword list of options, got 1$/, fn -> Tenon.zeros({1}, [{:type, :u8} | 1]) end
+    assert_raise ArgumentError, ~r/a keyword list of options, got a map$/, fn -> Tenon.zeros({1}, %{}) end
   end
 
   test "the struct is a cache: only ref counts" do

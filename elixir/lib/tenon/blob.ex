@@ -16,7 +16,7 @@ defmodule Tenon.Blob do
   Both functions return bare values and raise `Tenon.Error`.
   """
 
-  alias Tenon.{BlobView, Nif, Tensor}
+  alias Tenon.{BlobView, Memory, Nif, Options, Tensor}
 
   @type t :: %__MODULE__{
           ptr: non_neg_integer,
@@ -85,7 +85,8 @@ defmodule Tenon.Blob do
   tensor's or a binary's and ends outside is an error, as is `device: {:cuda, 0}` for memory of the CPU's, unless
   another owner has all of it. A tensor that was released is an error too, unless the first case makes it needless.
 
-  With `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
+  Without any owner the address is all that is known: `inspect/2` shows it, and does not read the memory. With
+  `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
   Whether other terms own the memory cannot be checked.
   """
   @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()
@@ -99,7 +100,7 @@ defmodule Tenon.Blob do
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
        Map.get(blob, :device) || :cpu, data_size, immutable, Map.get(blob, :element_size)}
 
-    case Nif.from_blob(fields, owner != nil, owner) do
+    case Memory.charge(Nif.from_blob(fields, owner != nil, owner)) do
       {:ok, tensor} when given == nil -> tensor
       {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
       {:error, error} -> raise error
@@ -110,7 +111,7 @@ defmodule Tenon.Blob do
   defp options(owner: owner), do: {owner, nil, false}
 
   defp options(options) do
-    options = Tenon.options!(options, owner: nil, data_size: nil, immutable: false)
+    options = Options.read!(options, owner: nil, data_size: nil, immutable: false)
     {options[:owner], options[:data_size], options[:immutable]}
   end
 

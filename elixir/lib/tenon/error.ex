@@ -22,5 +22,5 @@ defmodule Tenon.Error do
 
   @impl true
   def message(%__MODULE__{message: message}) when is_binary(message), do: message
-  def message(%__MODULE__{reason: reason}), do: inspect(reason)
+  def message(%__MODULE__{reason: reason}), do: Tenon.Options.show(reason)
 end

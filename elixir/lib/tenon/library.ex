@@ -40,6 +40,16 @@ defmodule Tenon.Library do
   or missing option raises `ArgumentError` in both. Messages speak of types as the signature does: its `i64` is
   `{:s, 64}`.
 
+  ## Stacks
+  Dirty schedulers have small stacks: 40 kilowords (320 KiB) unless the VM is started with another size, where a normal
+  scheduler has 128 kilowords (1 MiB). Since calls move to a dirty scheduler by the size of their arguments, a function
+  must do with the smaller one: one that has 400 KiB of local variables works with small tensors and ends the VM with
+  large ones. Take such memory by `tenon_scratch`, or start the VM with larger stacks, in kilowords:
+
+      elixir --erl "+sssdcpu 256" …
+
+  or `+sssdcpu 256` in the `vm.args` of a release.
+
   ## Loading
   The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
   it failed: a release boots without its library. A library is opened in place and never closed, and two modules share
@@ -48,7 +58,7 @@ defmodule Tenon.Library do
   `File.cp/2` do it: that damages the functions that are open, and calling one may end the VM.
   """
 
-  alias Tenon.{Nif, Signature}
+  alias Tenon.{Memory, Nif, Options, Signature}
   import Bitwise
 
   @typedoc "What a function takes for a tensor."
@@ -102,6 +112,7 @@ defmodule Tenon.Library do
   def __call__(module, key, arguments) do
     case Nif.call(module, key, arguments) do
       :unbound -> call_unbound(module, key, arguments)
+      {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
       result -> result
     end
@@ -129,11 +140,24 @@ defmodule Tenon.Library do
     arguments = Tuple.to_list(arguments)
     first = arguments |> Enum.flat_map(&values/1) |> Enum.find(&tensor?/1)
 
-    with :ok <- Tenon.Nx.available(:call) do
+    with :ok <- Tenon.Nx.available(:call),
+         :ok <- not_vectorized(arguments) do
       case __call__(module, key, List.to_tuple(Enum.map(arguments, &from_nx/1))) do
         {:ok, value} when is_struct(first, Nx.Tensor) -> to_nx(value)
         result -> result
       end
+    end
+  end
+
+  # A function is called once, not once for each element of the vectorized axes.
+  defp not_vectorized(arguments) do
+    vectorized? = &(is_struct(&1, Nx.Tensor) and Tenon.Nx.vectorized?(&1))
+
+    if Enum.any?(Enum.flat_map(arguments, &values/1), vectorized?) do
+      message = "an argument is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"
+      {:error, %Tenon.Error{reason: {:badarg, :tensor}, function: :call, argument: :tensor, message: message}}
+    else
+      :ok
     end
   end
 
@@ -215,7 +239,7 @@ defmodule Tenon.Library do
 
     check!(opts, Keyword.keyword?(opts), "a keyword list of options")
     unknown = Keyword.keys(opts) -- @options
-    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown options #{inspect(unknown)}")
+    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown option #{Options.show(hd(unknown))}")
     path = opts[:path] || raise ArgumentError, "use Tenon.Library: the option :path is missing"
     check!(path, is_binary(path), "a string as :path")
     check!(opts[:otp_app], is_atom(opts[:otp_app]), "an atom as :otp_app")
@@ -252,7 +276,7 @@ defmodule Tenon.Library do
   defp check!(_value, true, _expected), do: :ok
 
   defp check!(value, false, expected),
-    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{inspect(value)}")
+    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{Options.show(value)}")
 
   defp info_path(opts, path, env), do: if(opts[:otp_app], do: path, else: beside(path, env))
 
@@ -329,7 +353,7 @@ defmodule Tenon.Library do
   defp scheduler(schedulers, name, env) do
     case Keyword.get(schedulers, String.to_atom(name), :auto) do
       scheduler when scheduler in [:auto, :normal, :dirty] -> scheduler
-      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{inspect(other)}")
+      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{Options.show(other)}")
     end
   end
 

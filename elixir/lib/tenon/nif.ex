@@ -9,7 +9,7 @@ defmodule Tenon.Nif do
   @doc false
   def load do
     with {:error, why} <- load_nif() do
-      :persistent_term.put(__MODULE__, "the NIF of Tenon cannot be loaded: #{why}")
+      :persistent_term.put(__MODULE__, failure("the NIF of Tenon cannot be loaded: #{why}"))
       if :erlang.module_loaded(__MODULE__), do: {:error, why}, else: :ok
     end
   end
@@ -35,6 +35,7 @@ defmodule Tenon.Nif do
   def new_axis(_tensor, _axis), do: missing()
   def writable(_tensor), do: missing()
   def copied(_tensor), do: missing()
+  def unowned(_tensor), do: missing()
   def release(_tensor), do: missing()
   def stats, do: missing()
   def to_blob(_tensor), do: missing()
@@ -45,7 +46,8 @@ defmodule Tenon.Nif do
   def library_describe(_path), do: missing()
   def call(_module, _index, _arguments), do: missing()
 
-  defp missing do
-    {:error, %Tenon.Error{reason: {:library, :nif}, message: :persistent_term.get(__MODULE__, "it is not loaded")}}
-  end
+  # Read from where its type cannot be known: the compiler and Dialyzer would take it for what the functions give.
+  defp missing, do: :persistent_term.get(__MODULE__, failure("the NIF of Tenon is not loaded"))
+
+  defp failure(message), do: {:error, %Tenon.Error{reason: {:library, :nif}, message: message}}
 end

@@ -8,7 +8,7 @@ defmodule Tenon.Nx do
   buffers: whoever takes a pointer by `from_nx/2` keeps away from these.
   """
 
-  alias Tenon.{Blob, Tensor}
+  alias Tenon.{Blob, Options, Tensor}
 
   @doc """
   The tensor as one of Nx, which shows the same memory, frozen from then on: `Tenon.to_binary/2` says when that cannot
@@ -31,14 +31,18 @@ defmodule Tenon.Nx do
 
   With `device:` (such as `:cpu` or `{:cuda, 0}`) the memory of another backend is shared through
   `Nx.to_pointer(tensor, mode: :local)`, with the tensor as its owner. Nx does not say on which device a pointer is, so
-  the caller has to: with the wrong one the address means nothing.
+  the caller has to: with the wrong one the address means nothing. Nor does it say how the elements are stored: memory
+  that is not exactly as large as the shape and the type need (Torchx keeps u16 and u32 in wider integers) is
+  `{:size_mismatch, expected, got}`.
+
+  A vectorized tensor comes as `Nx.devectorize/1` gives it: its vectorized axes first.
   """
   @spec from_nx(struct, keyword) :: Tenon.result(Tensor.t())
   def from_nx(tensor, options \\ []) do
-    options = Tenon.options!(options, device: nil)
+    options = Options.read!(options, device: nil)
 
     with :ok <- available(:from_nx),
-         :ok <- nx_tensor(tensor) do
+         {:ok, tensor} <- nx_tensor(tensor) do
       {type, shape} = {call(:type, [tensor]), call(:shape, [tensor])}
 
       if options[:device] == nil,
@@ -74,6 +78,24 @@ defmodule Tenon.Nx do
 
   defp from_pointer(tensor, type, shape, device) do
     pointer = call(:to_pointer, [tensor, [mode: :local]])
+    expected = div(Tuple.product(shape) * elem(type, 1), 8)
+
+    if pointer.data_size == expected,
+      do: share(pointer, tensor, type, shape, device),
+      else: wrong_size(pointer.data_size, expected)
+  end
+
+  defp wrong_size(got, expected) do
+    fail(
+      {:size_mismatch, expected, got},
+      :from_nx,
+      :tensor,
+      "the shape and type need #{expected} bytes, and the backend's memory has #{got}: it stores the elements in its " <>
+        "own way; without device: they are copied"
+    )
+  end
+
+  defp share(pointer, tensor, type, shape, device) do
     blob = %{ptr: pointer.address, shape: shape, dtype: type, device: device}
     {:ok, Blob.from_blob(blob, owner: tensor, data_size: pointer.data_size).tensor}
   rescue
@@ -91,13 +113,20 @@ defmodule Tenon.Nx do
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
   @doc false
+  def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+
+  @doc false
   def available(function) do
     if Code.ensure_loaded?(Nx),
       do: :ok,
       else: fail({:library, :nx}, function, nil, "Nx is not here; add it to the dependencies")
   end
 
-  defp nx_tensor(%{__struct__: Nx.Tensor}), do: :ok
+  # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
+  defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
+    {:ok, if(vectorized?(tensor), do: call(:devectorize, [tensor]), else: tensor)}
+  end
+
   defp nx_tensor(_), do: fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor")
 
   @types [s: 8, s: 16, s: 32, s: 64, u: 8, u: 16, u: 32, u: 64, f: 8, f: 16, f: 32, f: 64, bf: 16, c: 64, c: 128] ++

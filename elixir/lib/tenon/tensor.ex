@@ -40,10 +40,13 @@ defimpl Inspect, for: Tenon.Tensor do
   defp values(tensor, dims, limit) do
     kept = if limit == :infinity, do: dims, else: keep(Enum.reverse(dims), max(limit, 1), [])
 
-    with {:ok, part} <- Tenon.slice(tensor, Enum.map(dims, fn _ -> 0 end), kept),
+    with false <- Tenon.Nif.unowned(tensor),
+         {:ok, part} <- Tenon.slice(tensor, Enum.map(dims, fn _ -> 0 end), kept),
          {:ok, list} <- Tenon.Nif.to_list(part) do
       rows(list, Enum.zip(dims, kept))
     else
+      # Nobody has said that this memory is there: crash reports must not read it.
+      address when is_integer(address) -> ["at 0x#{Integer.to_string(address, 16)}, without an owner"]
       {:error, %{reason: reason}} -> ["(#{Kernel.inspect(reason)})"]
     end
   end

@@ -7,7 +7,7 @@ defmodule Tenon.Test.Kernels do
 
   @doc "The same for C code, to which the include is added."
   def build_text!(name, code) do
-    source = path(name) <> ".c"
+    source = "#{path(name)}.#{System.unique_integer([:positive])}.c"
     File.write!(source, "#include <tenon/function.h>\n" <> code)
     compile!(name, [source])
   end
@@ -37,8 +37,8 @@ defmodule Tenon.Test.Kernels do
 
   defp compile!(name, sources) do
     out = path(name)
-    # Beside it, and then to its name: what is open is not written.
-    new = out <> ".new"
+    # Beside it, and then to its name: an open library is not written, and several tests may build the same one at once.
+    new = "#{out}.#{System.unique_integer([:positive])}.new"
     cc = System.get_env("CC") || "cc"
     arguments = ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-I", Tenon.include_dir()] ++ sources ++ ["-o", new]
     {output, status} = System.cmd(cc, arguments, stderr_to_stdout: true)

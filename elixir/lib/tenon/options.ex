@@ -1,0 +1,68 @@
+defmodule Tenon.Options do
+  @moduledoc false
+  # Keyword lists of options, and how messages name what was given.
+
+  @most 64
+
+  @doc """
+  The options, each as it was given or with its default. Keyword.validate!/2, without its cost on the paths that are
+  measured in nanoseconds, and with a limit on what is looked at.
+  """
+  def read!([], defaults), do: defaults
+  def read!(options, defaults), do: read(options, defaults, defaults, [], 0)
+
+  defp read([], _defaults, read, _seen, _count), do: read
+
+  defp read([_ | _], _defaults, _read, _seen, @most) do
+    raise ArgumentError, "expected at most #{@most} options"
+  end
+
+  # Of two the first one counts, as in Keyword.get/2.
+  defp read([{key, _} = option | rest], defaults, read, seen, count) do
+    cond do
+      not :lists.keymember(key, 1, defaults) ->
+        known = Enum.map_join(defaults, ", ", &inspect(elem(&1, 0)))
+        raise ArgumentError, "unknown option #{show(key)}, the known ones are #{known}"
+
+      key in seen ->
+        read(rest, defaults, read, seen, count + 1)
+
+      true ->
+        read(rest, defaults, :lists.keyreplace(key, 1, read, option), [key | seen], count + 1)
+    end
+  end
+
+  defp read(other, _defaults, _read, _seen, _count) do
+    raise ArgumentError, "expected a keyword list of options, got #{show(other)}"
+  end
+
+  @doc """
+  A term in a few words, for messages. Writing all of a large one takes long, which for an integer grows with the square
+  of its size.
+  """
+  def show(term) when is_atom(term) or is_float(term), do: inspect(term)
+  def show(term) when term in -0x8000000000000000..0xFFFFFFFFFFFFFFFF, do: inspect(term)
+  def show(term) when is_integer(term), do: "an integer of more than 64 bits"
+  def show(term) when is_binary(term) and byte_size(term) <= 100, do: inspect(term)
+  def show(%module{}), do: inspect(module)
+
+  def show(term) when is_tuple(term) and tuple_size(term) <= 4 do
+    "{#{term |> Tuple.to_list() |> Enum.map_join(", ", &show_inside/1)}}"
+  end
+
+  def show([{key, _} | _]) when is_atom(key), do: "a keyword list"
+
+  def show(term) do
+    cond do
+      is_binary(term) -> "a binary"
+      is_list(term) -> "a list"
+      is_tuple(term) -> "a tuple"
+      is_map(term) -> "a map"
+      is_function(term) -> "a function"
+      true -> inspect(term)
+    end
+  end
+
+  defp show_inside(term) when is_tuple(term), do: "{…}"
+  defp show_inside(term), do: show(term)
+end

@@ -1,0 +1,51 @@
+defmodule Tenon.Test.Client do
+  @moduledoc false
+  # What users write, for Dialyzer: it must find nothing here. tools/check-dialyzer runs it.
+
+  defmodule Kernels do
+    @moduledoc false
+    use Tenon.Library, path: "kernels.so", signatures: "kernels.txt"
+  end
+
+  @spec tensors() :: [Tenon.Tensor.t()]
+  def tensors do
+    {:ok, zeros} = Tenon.zeros({2, 3}, type: :f32)
+    {:ok, list} = Tenon.from_list([[1, 2], [3, 4]])
+    {:ok, binary} = Tenon.to_binary(list, copy: :allow)
+    {:ok, tensor} = Tenon.from_binary(binary, {:s, 64}, shape: [2, 2])
+    true = Tenon.writable?(zeros)
+    false = Tenon.copied?(zeros)
+    [zeros, tensor, Tenon.slice!(Tenon.transpose!(list), [0, 0], [1, 1]), Tenon.reshape!(list, {4})]
+  end
+
+  @spec sum(Tenon.Tensor.t()) :: {:ok, number} | {:error, :busy | :gone | String.t()}
+  def sum(tensor) do
+    case Tenon.to_binary(tensor) do
+      {:ok, binary} -> {:ok, byte_size(binary)}
+      {:error, %Tenon.Error{reason: :busy}} -> {:error, :busy}
+      {:error, %Tenon.Error{reason: {:not_local, _node}}} -> {:error, :gone}
+      {:error, error} -> {:error, Exception.message(error)}
+    end
+  end
+
+  @spec blob(Tenon.Tensor.t()) :: Tenon.Tensor.t()
+  def blob(tensor) do
+    %Tenon.Blob{ptr: ptr, shape: shape} = Tenon.Blob.to_blob(tensor)
+    %Tenon.BlobView{tensor: shared} = Tenon.Blob.from_blob(%{ptr: ptr, shape: shape, dtype: :f32}, owner: tensor)
+    %Tenon.Tensor{} = plain = Tenon.Blob.from_blob(Tenon.Blob.to_blob(shared))
+    :ok = Tenon.release(shared)
+    %{live: live} = Tenon.stats()
+    if live > 0, do: plain, else: tensor
+  end
+
+  @spec call(Tenon.Tensor.t()) :: Tenon.Tensor.t() | struct()
+  def call(x) do
+    {:ok, _} = Kernels.saxpy(2, x, {<<0::32>>, :f32, {1}})
+    :ok = Kernels.scale(x, 2.0)
+
+    case Kernels.saxpy(2.0, x, x) do
+      {:ok, z} -> z
+      {:error, %Tenon.Error{reason: {:mismatch, _}}} -> Kernels.saxpy!(1, x, x)
+    end
+  end
+end

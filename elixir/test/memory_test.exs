@@ -1,0 +1,108 @@
+alias Tenon.Test.Kernels, as: Build
+
+Build.build!("kernels", Build.source("kernels.c"))
+
+defmodule Tenon.MemoryTest.Kernels do
+  use Tenon.Library, path: Build.path("kernels")
+end
+
+defmodule Tenon.MemoryTest do
+  use Tenon.Case
+  alias Tenon.MemoryTest.Kernels
+  alias Tenon.OtherNif
+
+  # What a process drops goes, even if the process has a heap so large that it would not collect its garbage soon.
+
+  @elements 1_000_000
+
+  # The most tensors that were alive at once, above those that the process keeps.
+  defp peak(make, kept, count \\ 1500) do
+    in_process(fn ->
+      list = Enum.map(1..100_000, &(&1 + 1))
+      before = Tenon.stats().live
+      peak = loop(make, count, List.duplicate(nil, kept), before, 0)
+      {peak - kept, length(list)} |> elem(0)
+    end)
+  end
+
+  defp loop(_make, 0, _kept, _before, peak), do: peak
+
+  defp loop(make, count, kept, before, peak) do
+    tensor = make.()
+    kept = if kept == [], do: [], else: [tensor | Enum.drop(kept, -1)]
+    loop(make, count - 1, kept, before, max(peak, Tenon.stats().live - before))
+  end
+
+  defp foreign(memory) do
+    blob = %{Tenon.Blob.to_blob(memory) | owner: nil}
+    fn -> Tenon.Blob.from_blob(blob, owner: make_ref()).tensor end
+  end
+
+  for kept <- [0, 4] do
+    test "memory that is dropped is given back, with #{kept} kept" do
+      kept = unquote(kept)
+      binary = :binary.copy(<<1>>, 4 * @elements)
+      memory = Tenon.zeros!({@elements})
+
+      for {name, make} <- [
+            zeros: fn -> Tenon.zeros!({@elements}) end,
+            copies: fn -> Tenon.from_binary!(binary, :u8, copy: :always) end,
+            results: fn -> Kernels.count_up!(@elements) end,
+            foreign: foreign(memory),
+            views: fn -> Tenon.reshape!(Tenon.zeros!({@elements}), {1, @elements}) end
+          ] do
+        # A view counts twice while what it is a view of has not gone.
+        allowed = if name == :views, do: 32, else: 16
+        peak = peak(make, kept)
+        assert peak <= allowed, "#{name}: #{peak} at once"
+      end
+    end
+  end
+
+  test "resources of other NIFs too" do
+    peak = peak(fn -> Tenon.from_resource!(OtherNif.source(@elements), OtherNif.type()) end, 0, 200)
+    assert peak <= 16
+  end
+
+  test "small tensors do not start a collection each" do
+    memory = Tenon.zeros!({6})
+
+    for make <- [fn -> Tenon.zeros!({6}) end, foreign(memory), fn -> Tenon.zeros!({500}) end] do
+      tracer = spawn_link(fn -> count(0) end)
+
+      in_process(fn ->
+        list = Enum.map(1..100_000, &(&1 + 1))
+        :erlang.garbage_collect()
+        :erlang.trace(self(), true, [:garbage_collection, {:tracer, tracer}])
+        for _ <- 1..1000, do: make.()
+        :erlang.trace(self(), false, [:garbage_collection])
+        length(list)
+      end)
+
+      send(tracer, {:tell, self()})
+      assert_receive {:collections, collections}, 5000
+      assert collections < 50
+    end
+  end
+
+  defp count(collections) do
+    receive do
+      {:trace, _, start, _} when start in [:gc_minor_start, :gc_major_start] -> count(collections + 1)
+      {:trace, _, _, _} -> count(collections)
+      {:tell, pid} -> send(pid, {:collections, collections})
+    end
+  end
+
+  test "memory of Tenon's is a binary" do
+    before = :erlang.memory(:binary)
+    tensor = Tenon.zeros!({@elements})
+    assert :erlang.memory(:binary) >= before + 3 * @elements
+    # What shows it is a part of that one, and is charged to whoever has it.
+    binary = Tenon.to_binary!(tensor)
+    assert byte_size(binary) == 4 * @elements
+    assert :binary.referenced_byte_size(binary) in (4 * @elements)..(4 * @elements + 64)
+    assert rem(address(tensor), 64) == 0
+    :ok = Tenon.release(tensor)
+    assert binary == <<0::size(4 * @elements)-unit(8)>>
+  end
+end
