@@ -364,6 +364,19 @@ defmodule Tenon.LibraryTest do
       assert message(Kernels.fail(1, "")) == "fail(): it failed with TENON_EINVAL and gave no reason"
       assert message(Kernels.fail(1)) == "fail(): it failed with TENON_EINVAL and gave no reason"
       assert reason(Kernels.fail(99)) == {:failed, 99}
+
+      # However long it is, it ends with a whole character.
+      for character <- ["é", "€", "😀"], shift <- 0..3 do
+        text = String.duplicate("a", shift) <> String.duplicate(character, 1000)
+        "fail(): " <> told = message(Kernels.fail(1, text))
+        assert String.starts_with?(text, told) and byte_size(told) > 790
+
+        "echo_enum(): argument 'x': expected 'mean'|'two words'|'größe', got \"" <> told =
+          message(Kernels.echo_enum(text))
+
+        assert String.starts_with?(text, String.trim_trailing(told, "\"")) and byte_size(told) > 90
+      end
+
       assert reason(Kernels.fail(-1)) == {:failed, -1}
       assert message(Kernels.fail(99)) == "fail(): it returned status 99, which means nothing"
       assert Kernels.fail(0) == :ok
