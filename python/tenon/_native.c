@@ -46,6 +46,19 @@ static PyObject *from_dlpack(PyObject *self, PyObject *object)
     return convert(object, TENON_PY_AS_TENSOR);
 }
 
+/* The name of a framework, or of its module; a new reference, or NULL with an exception. */
+static PyObject *framework_name(PyObject *framework)
+{
+    if (PyModule_Check(framework))
+        return PyModule_GetNameObject(framework);
+    if (!PyUnicode_Check(framework))
+        return PyErr_Format(PyExc_TypeError,
+                            "tenon.to(): argument 'framework': expected the name of a framework or its module, got %R",
+                            (PyObject *)Py_TYPE(framework));
+    Py_INCREF(framework);
+    return framework;
+}
+
 static PyObject *to(PyObject *self, PyObject *args)
 {
     static const struct {
@@ -56,8 +69,11 @@ static PyObject *to(PyObject *self, PyObject *args)
         {"cupy", TENON_PY_AS_CUPY},   {"tensorflow", TENON_PY_AS_TENSORFLOW}, {"memoryview", TENON_PY_AS_MEMORYVIEW},
         {"tenon", TENON_PY_AS_TENSOR}};
     (void)self;
-    PyObject *object, *name;
-    if (!PyArg_ParseTuple(args, "OU:to", &object, &name))
+    PyObject *object, *framework;
+    if (!PyArg_ParseTuple(args, "OO:to", &object, &framework))
+        return NULL;
+    PyObject *name = framework_name(framework);
+    if (!name)
         return NULL;
     size_t i = 0, count = sizeof frameworks / sizeof *frameworks;
     while (i < count && PyUnicode_CompareWithASCIIString(name, frameworks[i].name) != 0)
@@ -67,6 +83,7 @@ static PyObject *to(PyObject *self, PyObject *args)
                      "tenon.to(): argument 'framework': expected one of 'numpy', 'torch', 'jax', 'cupy', 'tensorflow', "
                      "'memoryview', 'tenon', got %R",
                      name);
+    Py_DECREF(name);
     return i < count ? convert(object, frameworks[i].as) : NULL;
 }
 

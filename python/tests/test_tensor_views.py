@@ -370,3 +370,23 @@ def test_the_package():
     with pytest.raises(TypeError, match="expected an array"):
         tenon.from_dlpack(object())
     assert np.dtype(given.dtype) == array.dtype and tenon.from_dlpack(array).T.shape == (3, 2)
+
+
+def test_frameworks_by_their_modules():
+    import os
+
+    sys.path.append(os.path.join(os.path.dirname(__file__), "functions"))
+    from building import tenon
+
+    np = pytest.importorskip("numpy")
+    array = np.arange(3.0)
+    assert tenon.to(array, np).ctypes.data == array.ctypes.data
+    assert type(tenon.to(array, tenon)) is tenon.Tensor
+    with pytest.raises(ValueError, match=r"tenon.to\(\): argument 'framework': expected one of 'numpy', .*, got 'os'"):
+        tenon.to(array, os)
+    with pytest.raises(ValueError, match="got 'nump'"):
+        tenon.to(array, "nump")
+    with pytest.raises(TypeError, match="expected the name of a framework or its module, got <class 'int'>"):
+        tenon.to(array, 7)
+    torch = pytest.importorskip("torch")
+    assert tenon.to(array, torch).data_ptr() == array.ctypes.data
