@@ -164,7 +164,7 @@ static int cut_by_slice(cut *c, PyObject *slice)
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
         return -1;
-    _Static_assert(PY_SSIZE_T_MIN == TENON_OMIT, "what PySlice_Unpack gives for no stop below 0 is the core's default");
+    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "no stop below 0 is the least number to both: TENON_OMIT");
     tenon_error err;
     tenon_tensor *made = NULL;
     tenon_status status = tenon_tensor_slice(c->tensor, c->dim++, start, stop, step, &made, &err);

@@ -1,15 +1,15 @@
 """What a tenon.Tensor says of itself, its views by tensor[...], and its repr."""
 
+import ctypes
 import gc
 import struct
-import sys
 import weakref
 
 import pytest
 import tenon_probe as probe
-from test_streams import Producer, through
 
 from arrays import READ_ONLY
+from producers import Producer, through
 
 
 def tensor(*arguments):
@@ -228,8 +228,6 @@ def filled(dtype, code, *numbers, shape=None):
     handle = probe.new(dtype, shape or (len(numbers),))
     given = probe.export(handle)
     address = view(given)["data"]
-    import ctypes
-
     ctypes.memmove(address, bytes(data), len(data))
     return given
 
@@ -349,44 +347,3 @@ def test_frameworks_that_look_at_attributes(dtype, expected):
     assert torch.from_dlpack(given).data_ptr() == given.data_ptr
     if dtype != "bf16":
         assert (torch.as_tensor(given).shape, str(torch.tensor(given).dtype)) == ((2, 3), f"torch.{expected}")
-
-
-# ------------------------------------------------------------------------------------------------------------- package
-
-
-def test_the_package():
-    import os
-
-    sys.path.append(os.path.join(os.path.dirname(__file__), "functions"))
-    from building import tenon
-
-    np = pytest.importorskip("numpy")
-    array = np.arange(6, dtype="f4").reshape(2, 3)
-    given = tenon.from_dlpack(array)
-    assert type(given) is tenon.Tensor and given.data_ptr == array.ctypes.data and given.shape == (2, 3)
-    assert tenon.from_dlpack(array.__dlpack__()).data_ptr == array.ctypes.data
-    assert tenon.from_dlpack(given[1]).data_ptr == array[1].ctypes.data
-    assert np.from_dlpack(given[:, ::2]).tolist() == [[0, 2], [3, 5]]
-    with pytest.raises(TypeError, match="expected an array"):
-        tenon.from_dlpack(object())
-    assert np.dtype(given.dtype) == array.dtype and tenon.from_dlpack(array).T.shape == (3, 2)
-
-
-def test_frameworks_by_their_modules():
-    import os
-
-    sys.path.append(os.path.join(os.path.dirname(__file__), "functions"))
-    from building import tenon
-
-    np = pytest.importorskip("numpy")
-    array = np.arange(3.0)
-    assert tenon.to(array, np).ctypes.data == array.ctypes.data
-    assert type(tenon.to(array, tenon)) is tenon.Tensor
-    with pytest.raises(ValueError, match=r"tenon.to\(\): argument 'framework': expected one of 'numpy', .*, got 'os'"):
-        tenon.to(array, os)
-    with pytest.raises(ValueError, match="got 'nump'"):
-        tenon.to(array, "nump")
-    with pytest.raises(TypeError, match="expected the name of a framework or its module, got <class 'int'>"):
-        tenon.to(array, 7)
-    torch = pytest.importorskip("torch")
-    assert tenon.to(array, torch).data_ptr() == array.ctypes.data
