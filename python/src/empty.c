@@ -201,7 +201,10 @@ static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     if (device_of_like(like, &device) < 0)
         return NULL;
     if (!tenon_device_on_host(device)) {
-        tenon__py_complain(PyExc_ValueError, like, "tenon does not know how to allocate on its device");
+        tenon__py_complain(
+            PyExc_ValueError, like,
+            "Tenon cannot allocate memory on its device; pass out=, or like= with an array of a framework "
+            "that can");
         return NULL;
     }
     return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);

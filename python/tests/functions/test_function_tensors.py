@@ -68,7 +68,10 @@ def test_it_runs_on_the_producers_stream():
                 tenon_return_int(call, 0, (int64_t)(intptr_t)call->stream);
                 return TENON_OK;
             }
-            TENON_MODULE(streams, "Streams.", TENON_FUNCTION("where(x: f32[*a] cuda, y: f32[*b]? cuda) -> int", where, ""))
+            static tenon_status same(tenon_call *call) { (void)call; return TENON_OK; }
+            TENON_MODULE(streams, "Streams.",
+                TENON_FUNCTION("where(x: f32[*a] cuda, y: f32[*b]? cuda) -> int", where, ""),
+                TENON_FUNCTION("same(x: f32[*a] cuda) -> f32[*a]", same, ""))
             """
         )
     )
@@ -81,4 +84,9 @@ def test_it_runs_on_the_producers_stream():
     producer.since()
     assert module.where(other) == 0 and producer.since() == [1]
     assert module.where(tensor, other) == 77 and producer.since() == [77]
+    with pytest.raises(ValueError, match="cannot allocate memory on its device; pass out=, or like= with an array"):
+        module.same(other)
+    capsule = other.__dlpack__(stream=-1)
+    with pytest.raises(ValueError, match="a DLPack capsule does not say which framework makes new arrays; pass out="):
+        module.same(capsule)
     hostile.plan()
