@@ -225,6 +225,8 @@ bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
 const tenon__py_numpy *tenon__py_numpy_api(void);
 /* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
+/* The same, importing NumPy if that has not been done. */
+PyObject *tenon__py_import_numpy_dtype(tenon_dtype dtype, uint64_t flags);
 PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
 /* A new array where an array of NumPy's own type has been borrowed before, and a borrow of it that holds nothing. */
 PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
@@ -270,6 +272,8 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------ new arrays */
 
+/* Numbers as a tuple of ints: a new reference, or NULL with an exception. */
+PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values);
 /* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
 void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
 /* Whether it is an array of JAX's that is gone; then the pending exception, which would not say so, is cleared. */
@@ -291,10 +295,6 @@ bool tenon__py_is_tensor(PyObject *object);
 tenon_tensor *tenon__py_tensor_of(PyObject *object);
 /* The tensor inside a tenon.Tensor, borrowed; NULL with an exception after a cycle was cleared. */
 tenon_tensor *tenon__py_alive(PyObject *self);
-/* The methods __dlpack__ and __dlpack_device__, and the exchange table, which lives as long as the process. */
-PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords);
-PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused);
-extern tenon_dl_exchange tenon__py_tensor_table;
 /* A DLPack capsule that holds a count. Orders no stream. */
 PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy);
 /* The struct-module format of a dtype for the buffer protocol, or NULL. */

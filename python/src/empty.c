@@ -19,16 +19,16 @@ void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size)
     PyOS_snprintf(buffer, size, "%s%s%s", prefix, rest ? rest : "", lanes);
 }
 
-static PyObject *shape_tuple(int32_t ndim, const int64_t *shape)
+PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values)
 {
-    PyObject *tuple = PyTuple_New(ndim);
-    for (int32_t i = 0; tuple && i < ndim; i++) {
-        PyObject *size = PyLong_FromLongLong(shape[i]);
-        if (!size) {
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (!value) {
             Py_DECREF(tuple);
             return NULL;
         }
-        PyTuple_SetItem(tuple, i, size);
+        PyTuple_SetItem(tuple, i, value);
     }
     return tuple;
 }
@@ -47,7 +47,7 @@ static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtyp
             PyErr_Format(PyExc_ValueError, "%S has no dtype %S.%s", whose, whose, name);
         Py_XDECREF(whose);
     }
-    PyObject *sizes = kind ? shape_tuple(ndim, shape) : NULL;
+    PyObject *sizes = kind ? tenon__py_dims_tuple(ndim, shape) : NULL;
     PyObject *arguments = sizes ? PyTuple_Pack(1, sizes) : NULL;
     PyObject *keywords = arguments ? Py_BuildValue("{sO}", "dtype", kind) : NULL;
     int status = keywords && device ? PyDict_SetItemString(keywords, "device", device) : 0;
@@ -143,7 +143,7 @@ static PyObject *empty_cupy(PyObject *like, tenon_dtype dtype, int32_t ndim, con
     PyObject *cupy = PyImport_ImportModule("cupy");
     PyObject *device = cupy && like ? PyObject_GetAttrString(like, "device") : NULL;
     PyObject *entered = device ? PyObject_CallMethod(device, "__enter__", NULL) : NULL;
-    PyObject *sizes = entered || (cupy && !like) ? shape_tuple(ndim, shape) : NULL;
+    PyObject *sizes = entered || (cupy && !like) ? tenon__py_dims_tuple(ndim, shape) : NULL;
     PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
     if (entered) {
         PyObject *error = tenon__py_take_exception();
@@ -201,7 +201,10 @@ static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     if (device_of_like(like, &device) < 0)
         return NULL;
     if (!tenon_device_on_host(device)) {
-        tenon__py_complain(PyExc_ValueError, like, "tenon does not know how to allocate on its device");
+        tenon__py_complain(
+            PyExc_ValueError, like,
+            "Tenon cannot allocate memory on its device; pass out=, or like= with an array of a framework "
+            "that can");
         return NULL;
     }
     return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);
@@ -293,7 +296,7 @@ static int check_shape(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
         return 0;
     char name[64];
     tenon_dtype_format(dtype, name, sizeof name);
-    PyObject *sizes = shape_tuple(ndim, shape);
+    PyObject *sizes = tenon__py_dims_tuple(ndim, shape);
     if (sizes)
         PyErr_Format(PyExc_ValueError,
                      "tenon_py_empty(): argument 'shape': expected less than 2**63 bytes of %s, got %R", name, sizes);

@@ -301,6 +301,11 @@ static const tenon__py_numpy *wanted_numpy(void)
     return api;
 }
 
+PyObject *tenon__py_import_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+{
+    return wanted_numpy() ? tenon__py_numpy_dtype(dtype, flags) : NULL;
+}
+
 /* By NumPy's own table: whoever has an array of its has the table too. */
 static PyObject *new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {

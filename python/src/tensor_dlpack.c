@@ -1,5 +1,5 @@
 /* tenon.Tensor as a producer of DLPack: capsules, __dlpack__ and the exchange table. */
-#include "bridge.h"
+#include "tensor_object.h"
 
 #include <string.h>
 

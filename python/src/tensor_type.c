@@ -1,5 +1,5 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
-#include "bridge.h"
+#include "tensor_object.h"
 
 #include <structmember.h>
 
@@ -75,9 +75,7 @@ static PyObject *tensor_repr(PyObject *self)
 {
     if (!inside(self))
         return PyUnicode_FromString("<tenon.Tensor, given back>");
-    char text[1500];
-    tenon_view_format(tenon_tensor_view(inside(self)), text, sizeof text);
-    return PyUnicode_FromFormat("<tenon.Tensor %s>", text);
+    return tenon__py_tensor_repr(tenon_tensor_view(inside(self)));
 }
 
 /* ---------------------------------------------------------------------------------------------------------- buffer */
@@ -194,9 +192,18 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_repr, SLOT(tensor_repr)},
     {Py_tp_methods, tensor_methods},
     {Py_tp_members, tensor_members},
+    {Py_tp_getset, tenon__py_tensor_attributes},
+    {Py_tp_iter, SLOT(tenon__py_tensor_iter)},
+    {Py_mp_length, SLOT(tenon__py_tensor_length)},
+    {Py_mp_subscript, SLOT(tenon__py_tensor_subscript)},
+    {Py_sq_length, SLOT(tenon__py_tensor_length)},
+    {Py_sq_item, SLOT(tenon__py_tensor_item)},
+    {Py_nb_bool, SLOT(tenon__py_tensor_bool)},
     {Py_bf_getbuffer, SLOT(tensor_getbuffer)},
     {Py_bf_releasebuffer, SLOT(tensor_releasebuffer)},
-    {Py_tp_doc, "A tensor of somebody's memory, kept alive by it. Any framework can read it without a copy."},
+    {Py_tp_doc,
+     "A tensor on memory that it keeps alive. Any framework can read it without a copy; tensor[...] is a view.\n\n"
+     "It does no arithmetic: give it to a framework, such as by numpy.asarray(tensor) or torch.from_dlpack(tensor)."},
     {0, NULL},
 };
 

@@ -5,8 +5,8 @@
 """
 
 from tenon._load import load
-from tenon._native import Tensor, to, torch_info
+from tenon._native import Tensor, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "load", "to", "torch_info", "torch_ops", "__version__"]
+__all__ = ["Tensor", "from_dlpack", "load", "to", "torch_info", "torch_ops", "__version__"]

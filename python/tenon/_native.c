@@ -16,6 +16,34 @@ static PyObject *open_library(PyObject *self, PyObject *object)
     return module;
 }
 
+/* The same memory as another kind of array. */
+static PyObject *convert(PyObject *object, tenon_py_as as)
+{
+    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    PyObject *array = tensor ? tenon_py_export(tensor, as) : NULL;
+    tenon_tensor_release(tensor);
+    return array;
+}
+
+static PyObject *from_dlpack(PyObject *self, PyObject *object)
+{
+    (void)self;
+    return convert(object, TENON_PY_AS_TENSOR);
+}
+
+/* The name of a framework, or of its module; a new reference, or NULL with an exception. */
+static PyObject *framework_name(PyObject *framework)
+{
+    if (PyModule_Check(framework))
+        return PyModule_GetNameObject(framework);
+    if (!PyUnicode_Check(framework))
+        return PyErr_Format(PyExc_TypeError,
+                            "tenon.to(): argument 'framework': expected the name of a framework or its module, got %R",
+                            (PyObject *)Py_TYPE(framework));
+    Py_INCREF(framework);
+    return framework;
+}
+
 static PyObject *to(PyObject *self, PyObject *args)
 {
     static const struct {
@@ -26,23 +54,22 @@ static PyObject *to(PyObject *self, PyObject *args)
         {"cupy", TENON_PY_AS_CUPY},   {"tensorflow", TENON_PY_AS_TENSORFLOW}, {"memoryview", TENON_PY_AS_MEMORYVIEW},
         {"tenon", TENON_PY_AS_TENSOR}};
     (void)self;
-    PyObject *object;
-    const char *name;
-    if (!PyArg_ParseTuple(args, "Os:to", &object, &name))
+    PyObject *object, *framework;
+    if (!PyArg_ParseTuple(args, "OO:to", &object, &framework))
         return NULL;
-    for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
-        if (strcmp(frameworks[i].name, name) != 0)
-            continue;
-        tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
-        PyObject *array = tensor ? tenon_py_export(tensor, frameworks[i].as) : NULL;
-        tenon_tensor_release(tensor);
-        return array;
-    }
-    return PyErr_Format(
-        PyExc_ValueError,
-        "tenon.to(): argument 'framework': expected one of 'numpy', 'torch', 'jax', 'cupy', 'tensorflow', "
-        "'memoryview', 'tenon', got '%s'",
-        name);
+    PyObject *name = framework_name(framework);
+    if (!name)
+        return NULL;
+    size_t i = 0, count = sizeof frameworks / sizeof *frameworks;
+    while (i < count && PyUnicode_CompareWithASCIIString(name, frameworks[i].name) != 0)
+        i++;
+    if (i == count)
+        PyErr_Format(PyExc_ValueError,
+                     "tenon.to(): argument 'framework': expected one of 'numpy', 'torch', 'jax', 'cupy', 'tensorflow', "
+                     "'memoryview', 'tenon', got %R",
+                     name);
+    Py_DECREF(name);
+    return i < count ? convert(object, frameworks[i].as) : NULL;
 }
 
 static PyObject *torch_info(PyObject *self, PyObject *unused)
@@ -59,7 +86,11 @@ static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nThe module of a shared library."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nHow tensors of this torch can be exchanged, as a dict."},
-    {"to", to, METH_VARARGS, "to(x, framework, /)\n--\n\nThe same memory as an array of that framework."},
+    {"to", to, METH_VARARGS,
+     "to(x, framework, /)\n--\n\nThe same memory as an array of that framework: its name, such as 'numpy', or its "
+     "module."},
+    {"from_dlpack", from_dlpack, METH_O,
+     "from_dlpack(x, /)\n--\n\nThe same memory as a tenon.Tensor, of any array or DLPack capsule."},
     {NULL, NULL, 0, NULL},
 };
 

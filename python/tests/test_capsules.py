@@ -1,7 +1,5 @@
 """DLPack capsules by themselves, as torch.from_dlpack takes them and other bindings return them: each is taken once."""
 
-import ctypes
-
 import pytest
 import tenon_hostile as hostile
 import tenon_probe as probe
@@ -102,28 +100,3 @@ def test_numpys_capsule(released):
     assert view["data"] == array.ctypes.data
     again = probe.through(array.__dlpack__(), probe.NUMPY)
     assert again.ctypes.data == array.ctypes.data and again.tolist() == array.tolist()
-
-
-def test_the_package():
-    import os
-    import sys
-
-    sys.path.append(os.path.join(os.path.dirname(__file__), "functions"))
-    from building import build, tenon
-
-    numpy = pytest.importorskip("numpy")
-    array = numpy.arange(4, dtype="f4")
-    capsule = array.__dlpack__(max_version=(1, 0))
-    tensor = tenon.to(capsule, "tenon")
-    assert memoryview(tensor).tolist() == [0, 1, 2, 3]
-    with pytest.raises(BufferError, match="consumed before"):
-        tenon.to(capsule, "numpy")
-    kernels = tenon.load(build("kernels.c"))
-    result = kernels.saxpy(2.0, array.__dlpack__(), array)
-    assert type(result) is numpy.ndarray and result.tolist() == [0, 3, 6, 9]
-    with pytest.raises(BufferError, match=r"saxpy\(\): argument 'y': .*consumed before"):
-        kernels.saxpy(2.0, array, capsule)
-    with pytest.raises(TypeError, match=r"saxpy\(\): argument 'y'"):
-        other = ctypes.pythonapi.PyCapsule_New
-        other.restype, other.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        kernels.saxpy(2.0, array, other(1, None, None))

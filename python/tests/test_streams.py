@@ -5,7 +5,6 @@ gpu/streams.py reads the memory."""
 import ctypes
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,38 +16,10 @@ import tenon_hostile as hostile
 import tenon_probe as probe
 
 import dlpack
+from producers import Producer, through
+from programs import runs
 
 CUDA, MANAGED, ROCM = 2, 13, 10
-
-
-class Producer:
-    """An array on a device that writes down the streams it was asked for."""
-
-    def __init__(self, device_type=CUDA, device_id=0, error=None):
-        self.asked, self.error = [], error
-        self.inner = probe.export(probe.new("f32", (4, 2), None, 0, 0, device_type, device_id))
-
-    def __dlpack__(self, *, stream="nothing", max_version=None, copy=None):
-        self.asked.append(stream)
-        if self.error:
-            raise self.error
-        return self.inner.__dlpack__(stream=-1, max_version=max_version, copy=copy)
-
-    def __dlpack_device__(self):
-        return self.inner.__dlpack_device__()
-
-    def since(self):
-        """What it was asked since the last look."""
-        asked, self.asked = self.asked, []
-        return asked
-
-
-def through(producer, kind=probe.TENSOR):
-    """The producer's memory as tenon.Tensor; what the import asked for does not count."""
-    made = probe.through(producer, kind)
-    producer.since()
-    return made
-
 
 # ---------------------------------------------------------------------------------------------------------- __dlpack__
 
@@ -242,35 +213,6 @@ def test_a_framework_that_tells_its_stream():
     hostile.plan()
 
 
-def test_a_function_runs_on_the_producers_stream():
-    sys.path.append(os.path.join(os.path.dirname(__file__), "functions"))
-    from building import build, tenon
-
-    module = tenon.load(
-        build(
-            """
-            #include <tenon/function.h>
-            static tenon_status where(tenon_call *call)
-            {
-                tenon_return_int(call, 0, (int64_t)(intptr_t)call->stream);
-                return TENON_OK;
-            }
-            TENON_MODULE(streams, "Streams.", TENON_FUNCTION("where(x: f32[*a] cuda, y: f32[*b]? cuda) -> int", where, ""))
-            """
-        )
-    )
-    hostile.plan(stream=77, device_type=CUDA, data=4096, shape=(4,))
-    thing = type("Tabled", (), {"__dlpack_c_exchange_api__": hostile.table()})()
-    tensor = tenon.to(thing, "tenon")
-    assert module.where(thing) == module.where(tensor) == 77
-    producer = Producer()
-    other = tenon.to(producer, "tenon")
-    producer.since()
-    assert module.where(other) == 0 and producer.since() == [1]
-    assert module.where(tensor, other) == 77 and producer.since() == [77]
-    hostile.plan()
-
-
 # ------------------------------------------------------------------------------------- stand-ins for torch and for CUDA
 
 DRIVER = """
@@ -305,7 +247,7 @@ def words():
 def fail(how):
     ctypes.c_int.in_dll(driver, "fails").value = how
 import tenon_probe as probe, dlpack
-from test_streams import Producer, through
+from producers import Producer, through
 from contextlib import contextmanager
 @contextmanager
 def raises(kind, text):
@@ -360,7 +302,7 @@ memory = probe.export(kept)
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    if not shutil.which(compiler[0]):
+    if not runs(compiler[0]):
         pytest.skip("there is no C compiler")
     folder = tmp_path_factory.mktemp("driver")
     (folder / "driver.c").write_text(DRIVER)

@@ -23,6 +23,9 @@ import traceback
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from programs import runs  # noqa: E402
+
 SLEEP = 200_000_000  # cycles: about a tenth of a second
 READINGS = 8
 SIZE = 1 << 16
@@ -32,13 +35,13 @@ def build():
     """tenon and tenon_probe by cc, the library of functions by nvcc; its path."""
     folder = pathlib.Path(tempfile.mkdtemp())
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    shared = [*(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").glob("*.c")]
+    shared = [*(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").rglob("*.c")]
     folders = ["python/include", "core/include", "torch/include", "python/src"]
     flags = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
              *(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
     package = [ROOT / "python/tenon/_native.c", *(ROOT / "torch/src").glob("*.c"), *shared]
     probe = [ROOT / "python/tests/extension/probe.c", *shared]
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     commands = [
         [*flags, *map(str, package), "-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")],
         [*flags, *map(str, probe), "-lpthread", "-ldl", "-o", str(folder / "tenon_probe.so")],

@@ -1,0 +1,295 @@
+/* tenon.Tensor's attributes, and views of it by tensor[...]. */
+#include "tensor_object.h"
+
+/* ------------------------------------------------------------------------------------------------------ attributes */
+
+static const tenon_view *view_of(PyObject *self)
+{
+    return tenon_tensor_view(tenon__py_alive(self));
+}
+
+static PyObject *get_shape(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? tenon__py_dims_tuple(view->ndim, view->shape) : NULL;
+}
+
+static PyObject *get_strides(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? tenon__py_dims_tuple(view->ndim, view->strides) : NULL;
+}
+
+static PyObject *get_dtype(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    if (!view)
+        return NULL;
+    char name[64];
+    tenon__py_framework_dtype(view->dtype, name, sizeof name);
+    return PyUnicode_FromString(name);
+}
+
+/* What numpy.dtype and numpy.result_type ask for: to them `dtype` would have to be a dtype of theirs. */
+static PyObject *get_numpy_dtype(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? tenon__py_import_numpy_dtype(view->dtype, view->flags) : NULL;
+}
+
+static PyObject *get_device(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    if (!view)
+        return NULL;
+    char name[64];
+    tenon__py_device_name(view->device, name, sizeof name);
+    return PyUnicode_FromString(name);
+}
+
+static PyObject *get_ndim(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? PyLong_FromLong(view->ndim) : NULL;
+}
+
+static PyObject *get_size(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? PyLong_FromLongLong(view->numel) : NULL;
+}
+
+static PyObject *get_nbytes(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? PyLong_FromLongLong(tenon_view_nbytes(view)) : NULL;
+}
+
+static PyObject *get_readonly(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? PyBool_FromLong((view->flags & TENON_READ_ONLY) != 0) : NULL;
+}
+
+static PyObject *get_data_ptr(PyObject *self, void *unused)
+{
+    (void)unused;
+    const tenon_view *view = view_of(self);
+    return view ? PyLong_FromVoidPtr(view->data) : NULL;
+}
+
+/* A tenon.Tensor of what a function of the core has made, which is taken; NULL with an exception if it failed. */
+static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
+{
+    if (status)
+        return tenon_py_raise(err);
+    PyObject *object = tenon__py_tensor_new(made);
+    tenon_tensor_release(made);
+    return object;
+}
+
+static PyObject *get_transposed(PyObject *self, void *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon__py_alive(self), *turned = NULL;
+    if (!tensor)
+        return NULL;
+    int32_t axes[TENON_MAX_NDIM], ndim = tenon_tensor_view(tensor)->ndim;
+    for (int32_t i = 0; i < ndim; i++)
+        axes[i] = ndim - 1 - i;
+    tenon_error err;
+    tenon_status status = tenon_tensor_permute(tensor, axes, &turned, &err);
+    return wrapped(status, turned, &err);
+}
+
+PyGetSetDef tenon__py_tensor_attributes[] = {
+    {"shape", get_shape, NULL, "The sizes of the dimensions, as a tuple.", NULL},
+    {"strides", get_strides, NULL, "From one element to the next along each dimension, in elements, not in bytes.",
+     NULL},
+    {"dtype", get_dtype, NULL, "The name that NumPy and torch have for the dtype, a str: 'float32', 'bfloat16'.", NULL},
+    {"__numpy_dtype__", get_numpy_dtype, NULL, "NumPy's dtype, which is imported for it.", NULL},
+    {"device", get_device, NULL, "Where the memory is, a str: 'cpu', 'cuda:0'.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"size", get_size, NULL, "The number of elements.", NULL},
+    {"nbytes", get_nbytes, NULL, "The bytes that the elements take, without gaps between them.", NULL},
+    {"readonly", get_readonly, NULL, "Whether the memory may only be read.", NULL},
+    {"data_ptr", get_data_ptr, NULL, "The address of the first element, an int; on some devices a handle.", NULL},
+    {"T", get_transposed, NULL, "A view with the dimensions in reverse order.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* -------------------------------------------------------------------------------------------------------- indexing */
+
+/* The index in the making: what the indices so far have made of the tensor, and the dimension that the next one is for. */
+typedef struct cut {
+    tenon_tensor *tensor;
+    int32_t dim;
+} cut;
+
+/* Put what the core made in the place of the tensor; -1 with an exception if it failed. */
+static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
+{
+    if (status)
+        return tenon_py_raise(err), -1;
+    tenon_tensor_release(c->tensor);
+    c->tensor = made;
+    return 0;
+}
+
+static int cut_by_number(cut *c, int64_t index)
+{
+    int64_t size = tenon_tensor_view(c->tensor)->shape[c->dim];
+    if (index < -size || index >= size) {
+        PyErr_Format(PyExc_IndexError, "tenon.Tensor: index %lld is out of range for dimension %d of size %lld",
+                     (long long)index, (int)c->dim, (long long)size);
+        return -1;
+    }
+    tenon_error err;
+    tenon_tensor *made = NULL;
+    tenon_status status = tenon_tensor_select(c->tensor, c->dim, index, &made, &err);
+    return replace_tensor(c, status, made, &err);
+}
+
+static int cut_by_slice(cut *c, PyObject *slice)
+{
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
+        return -1;
+    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "no stop below 0 is the least number to both: TENON_OMIT");
+    tenon_error err;
+    tenon_tensor *made = NULL;
+    tenon_status status = tenon_tensor_slice(c->tensor, c->dim++, start, stop, step, &made, &err);
+    return replace_tensor(c, status, made, &err);
+}
+
+static int cut_by_none(cut *c)
+{
+    tenon_error err;
+    tenon_tensor *made = NULL;
+    tenon_status status = tenon_tensor_expand_dims(c->tensor, c->dim++, &made, &err);
+    return replace_tensor(c, status, made, &err);
+}
+
+/* A bool is a mask elsewhere, although it is an int. */
+static bool is_number(PyObject *item)
+{
+    return PyIndex_Check(item) && !PyBool_Check(item);
+}
+
+/* How many dimensions the items are for; -1 with an exception. */
+static Py_ssize_t count_used(PyObject *items)
+{
+    Py_ssize_t used = 0, count = PyTuple_Size(items);
+    bool rest = false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (item == Py_Ellipsis && rest) {
+            PyErr_SetString(PyExc_IndexError, "tenon.Tensor: an index can contain one '...' only");
+            return -1;
+        }
+        rest |= item == Py_Ellipsis;
+        if (is_number(item) || PySlice_Check(item)) {
+            used++;
+        } else if (item != Py_None && item != Py_Ellipsis) {
+            PyErr_Format(PyExc_TypeError,
+                         "tenon.Tensor: expected ints, slices, '...' and None as indices, got %R; what selects with a "
+                         "list, an array or a mask would need a copy: convert the tensor with tenon.to(x, 'numpy')",
+                         (PyObject *)Py_TYPE(item));
+            return -1;
+        }
+    }
+    return used;
+}
+
+static int cut_by_items(cut *c, PyObject *items)
+{
+    Py_ssize_t used = count_used(items), count = PyTuple_Size(items);
+    int32_t ndim = tenon_tensor_view(c->tensor)->ndim;
+    if (used < 0)
+        return -1;
+    if (used > ndim) {
+        PyErr_Format(PyExc_IndexError, "tenon.Tensor: too many indices: %zd for %d dimensions", used, (int)ndim);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        int status = 0;
+        if (item == Py_Ellipsis) {
+            c->dim += ndim - (int32_t)used;
+        } else if (item == Py_None) {
+            status = cut_by_none(c);
+        } else if (PySlice_Check(item)) {
+            status = cut_by_slice(c, item);
+        } else {
+            Py_ssize_t index = PyNumber_AsSsize_t(item, PyExc_IndexError);
+            status = index == -1 && PyErr_Occurred() ? -1 : cut_by_number(c, index);
+        }
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key)
+{
+    tenon_tensor *tensor = tenon__py_alive(self);
+    PyObject *items = tensor && PyTuple_Check(key) ? PyTuple_GetSlice(key, 0, PyTuple_Size(key)) : NULL;
+    if (tensor && !PyTuple_Check(key))
+        items = PyTuple_Pack(1, key);
+    if (!items)
+        return NULL;
+    cut c = {tenon_tensor_retain(tensor), 0}; /* the items' own code runs */
+    PyObject *result = cut_by_items(&c, items) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
+    tenon__py_release(c.tensor);
+    Py_DECREF(items);
+    return result;
+}
+
+/* -------------------------------------------------------------------------------------------------------- sequence */
+
+/* The view, where there is a first dimension. */
+static const tenon_view *with_dimensions(PyObject *self, const char *what)
+{
+    const tenon_view *view = view_of(self);
+    if (!view || view->ndim > 0)
+        return view;
+    PyErr_Format(PyExc_TypeError, "tenon.Tensor: a tensor with 0 dimensions %s", what);
+    return NULL;
+}
+
+Py_ssize_t tenon__py_tensor_length(PyObject *self)
+{
+    const tenon_view *view = with_dimensions(self, "has no len()");
+    return view ? (Py_ssize_t)view->shape[0] : -1;
+}
+
+PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index)
+{
+    if (!with_dimensions(self, "cannot be indexed by a number"))
+        return NULL;
+    cut c = {tenon_tensor_retain(tenon__py_alive(self)), 0};
+    PyObject *result = cut_by_number(&c, index) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
+    tenon__py_release(c.tensor);
+    return result;
+}
+
+PyObject *tenon__py_tensor_iter(PyObject *self)
+{
+    return with_dimensions(self, "cannot be iterated over") ? PySeqIter_New(self) : NULL;
+}
+
+int tenon__py_tensor_bool(PyObject *self)
+{
+    (void)self;
+    PyErr_SetString(PyExc_TypeError, "tenon.Tensor has no truth value; compare it with None, or look at its size");
+    return -1;
+}

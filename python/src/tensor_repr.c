@@ -1,0 +1,265 @@
+/* How a tenon.Tensor shows itself: what it is, and some of its values. */
+#include "tensor_object.h"
+
+#include <math.h>
+#include <string.h>
+
+void tenon__py_device_name(tenon_device device, char *buffer, size_t size)
+{
+    if (device.device_type == TENON_CPU && device.device_id == 0)
+        PyOS_snprintf(buffer, size, "cpu");
+    else
+        tenon_device_format(device, buffer, size);
+}
+
+/* Text of limited length: what no longer fits is replaced by "..." once. */
+typedef struct shown {
+    char text[2000];
+    size_t length;
+    bool full;
+} shown;
+
+static void show(shown *out, const char *text)
+{
+    enum { KEPT_FREE = 80 }; /* for the dots and the brackets that close */
+    size_t length = strlen(text);
+    if (out->full)
+        return;
+    if (out->length + length >= sizeof out->text - KEPT_FREE) {
+        out->full = true;
+        text = "...";
+        length = 3;
+    }
+    memcpy(out->text + out->length, text, length + 1);
+    out->length += length;
+}
+
+/* A bracket that closes: there is room for as many as there are dimensions. */
+static void show_end(shown *out, char bracket)
+{
+    if (out->length + 1 < sizeof out->text) {
+        out->text[out->length++] = bracket;
+        out->text[out->length] = '\0';
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- numbers */
+
+/* How the small floating-point formats read their bits. */
+typedef struct float_format {
+    uint8_t exponent_bits, mantissa_bits;
+    int16_t bias;
+    enum { IEEE, ONE_NAN, NEGATIVE_ZERO_IS_NAN, ALL_NUMBERS } specials;
+} float_format;
+
+/* False: the dtype is not one of them. */
+static bool find_format(tenon_dtype dtype, int bits, float_format *out)
+{
+    static const float_format formats[] = {
+        [TENON_CODE_BFLOAT] = {8, 7, 127, IEEE},         [TENON_CODE_F8_E3M4] = {3, 4, 3, IEEE},
+        [TENON_CODE_F8_E4M3] = {4, 3, 7, IEEE},          [TENON_CODE_F8_E4M3B11FNUZ] = {4, 3, 11, NEGATIVE_ZERO_IS_NAN},
+        [TENON_CODE_F8_E4M3FN] = {4, 3, 7, ONE_NAN},     [TENON_CODE_F8_E4M3FNUZ] = {4, 3, 8, NEGATIVE_ZERO_IS_NAN},
+        [TENON_CODE_F8_E5M2] = {5, 2, 15, IEEE},         [TENON_CODE_F8_E5M2FNUZ] = {5, 2, 16, NEGATIVE_ZERO_IS_NAN},
+        [TENON_CODE_F6_E2M3FN] = {2, 3, 1, ALL_NUMBERS}, [TENON_CODE_F6_E3M2FN] = {3, 2, 3, ALL_NUMBERS},
+        [TENON_CODE_F4_E2M1FN] = {2, 1, 1, ALL_NUMBERS},
+    };
+    static const float_format half = {5, 10, 15, IEEE};
+    bool is_half = (dtype.code == TENON_CODE_FLOAT || dtype.code == TENON_CODE_COMPLEX) && bits == 16;
+    if (!is_half && (dtype.code >= sizeof formats / sizeof *formats || !formats[dtype.code].exponent_bits))
+        return false;
+    *out = is_half ? half : formats[dtype.code];
+    return true;
+}
+
+static double decode(const float_format *format, uint64_t bits)
+{
+    int width = format->mantissa_bits;
+    int mantissa = (int)(bits & ((1u << width) - 1)),
+        exponent = (int)(bits >> width & ((1u << format->exponent_bits) - 1));
+    bool negative = bits >> (width + format->exponent_bits) & 1;
+    int all = (1 << format->exponent_bits) - 1;
+    if (format->specials == NEGATIVE_ZERO_IS_NAN && negative && !mantissa && !exponent)
+        return NAN;
+    if (format->specials == ONE_NAN && exponent == all && mantissa == (1 << width) - 1)
+        return NAN;
+    if (format->specials == IEEE && exponent == all && mantissa)
+        return NAN;
+    double value = format->specials == IEEE && exponent == all ? INFINITY
+                   : exponent ? ldexp((1 << width) + mantissa, exponent - format->bias - width)
+                              : ldexp(mantissa, 1 - format->bias - width);
+    return negative ? -value : value;
+}
+
+/* The shortest decimal number that is nearer to the value than to any other that has so many significant bits; a whole
+ * number as it is. */
+static void show_float(shown *out, double value, int significant)
+{
+    int exponent;
+    bool finite = isfinite(value), whole = fabs(value) < 1e16 && value == (double)(int64_t)value;
+    double fraction = finite ? frexp(value, &exponent) : 0;
+    double near = finite ? ldexp(fabs(fraction) == 0.5 ? 0.25 : 0.5, exponent - significant) : 0;
+    for (int digits = 1; digits < 17 && significant < 53 && finite && !whole; digits++) {
+        char *text = PyOS_double_to_string(value, 'g', digits, 0, NULL);
+        double read = text ? PyOS_string_to_double(text, NULL, NULL) : value;
+        PyMem_Free(text);
+        if (fabs(read - value) < near || read == value) {
+            value = read;
+            break;
+        }
+    }
+    char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
+    show(out, text ? text : "?");
+    PyMem_Free(text);
+    PyErr_Clear(); /* a repr without one of its numbers is better than none */
+}
+
+/* One number of a dtype without lanes, from its bits; complex ones come in halves. */
+static void show_number(shown *out, tenon_dtype dtype, int bits, uint64_t value)
+{
+    char text[40];
+    float_format format;
+    float single;
+    double number;
+    if (find_format(dtype, bits, &format)) {
+        show_float(out, decode(&format, value), format.mantissa_bits + 1);
+        return;
+    }
+    bool is_float = dtype.code == TENON_CODE_FLOAT || dtype.code == TENON_CODE_COMPLEX;
+    if (is_float && bits == 32) {
+        uint32_t narrow = (uint32_t)value;
+        memcpy(&single, &narrow, sizeof single);
+        show_float(out, single, 24);
+        return;
+    }
+    if (is_float && bits == 64) {
+        memcpy(&number, &value, sizeof number);
+        show_float(out, number, 53);
+        return;
+    }
+    if (dtype.code == TENON_CODE_F8_E8M0FNU) {
+        show_float(out, value == 0xff ? NAN : ldexp(1, (int)value - 127), 24);
+        return;
+    }
+    int shift = 64 - bits;
+    if (dtype.code == TENON_CODE_BOOL)
+        PyOS_snprintf(text, sizeof text, "%s", value ? "True" : "False");
+    else if (dtype.code == TENON_CODE_INT)
+        PyOS_snprintf(text, sizeof text, "%lld", (long long)(int64_t)(value << shift) >> shift);
+    else if (dtype.code == TENON_CODE_UINT)
+        PyOS_snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    else
+        PyOS_snprintf(text, sizeof text, "0x%llx", (unsigned long long)value);
+    show(out, text);
+}
+
+/* `bits` bits, at most 64, from bit `position` on: the lowest bit of a byte comes first. */
+static uint64_t read_bits(const char *data, int64_t position, int bits)
+{
+    const unsigned char *byte = (const unsigned char *)data + (position >> 3);
+    uint64_t value = 0;
+    if (bits == 64) {
+        memcpy(&value, byte, 8);
+    } else if (bits == 32) {
+        uint32_t part;
+        memcpy(&part, byte, 4);
+        value = part;
+    } else if (bits == 16) {
+        uint16_t part;
+        memcpy(&part, byte, 2);
+        value = part;
+    } else {
+        int first = (int)(position & 7);
+        value = byte[0];
+        if (first + bits > 8)
+            value |= (uint64_t)byte[1] << 8;
+        value = value >> first & ((1u << bits) - 1);
+    }
+    return value;
+}
+
+/* One number at a bit of the memory. */
+static void show_at(shown *out, tenon_dtype dtype, const char *data, int64_t position)
+{
+    int bits = dtype.bits;
+    if (dtype.code == TENON_CODE_COMPLEX) {
+        bits /= 2;
+        shown imaginary = {.length = 0};
+        show(out, "(");
+        show_number(out, dtype, bits, read_bits(data, position, bits));
+        show_number(&imaginary, dtype, bits, read_bits(data, position + bits, bits));
+        show(out, imaginary.text[0] == '-' ? "" : "+");
+        show(out, imaginary.text);
+        show(out, "j)");
+    } else if (bits > 64) {
+        char text[40];
+        const int little = 1;
+        uint64_t low = read_bits(data, position, 64), high = read_bits(data, position + 64, 64);
+        bool swap = !*(const char *)&little;
+        PyOS_snprintf(text, sizeof text, "0x%016llx%016llx", (unsigned long long)(swap ? low : high),
+                      (unsigned long long)(swap ? high : low));
+        show(out, text);
+    } else {
+        show_number(out, dtype, bits, read_bits(data, position, bits));
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- values */
+
+static void show_element(shown *out, const tenon_view *view, int64_t offset)
+{
+    int64_t item = tenon_view_item_bits(view), lane = item / view->dtype.lanes;
+    if (view->dtype.lanes == 1) {
+        show_at(out, view->dtype, view->data, offset * item);
+        return;
+    }
+    show(out, "(");
+    for (int i = 0; i < view->dtype.lanes && !out->full; i++) {
+        show(out, i ? ", " : "");
+        show_at(out, view->dtype, view->data, offset * item + i * lane);
+    }
+    show_end(out, ')');
+}
+
+/* The elements from `offset` on along the dimensions from `dim` on; of a large tensor only those at the edges. */
+static void show_values(shown *out, const tenon_view *view, int32_t dim, int64_t offset)
+{
+    enum { MOST_ELEMENTS = 100, EDGE = 3 };
+    if (dim == view->ndim) {
+        show_element(out, view, offset);
+        return;
+    }
+    int64_t size = view->shape[dim];
+    show(out, "[");
+    for (int64_t i = 0; i < size && !out->full; i++) {
+        show(out, i ? ", " : "");
+        if (view->numel > MOST_ELEMENTS && size > 2 * EDGE && i == EDGE) {
+            show(out, "..., ");
+            i = size - EDGE;
+        }
+        show_values(out, view, dim + 1, offset + i * view->strides[dim]);
+    }
+    show_end(out, ']');
+}
+
+PyObject *tenon__py_tensor_repr(const tenon_view *view)
+{
+    /* Managed memory belongs to the GPU while that works on it. */
+    int32_t type = view->device.device_type;
+    bool readable = type == TENON_CPU || type == TENON_CUDA_HOST || type == TENON_ROCM_HOST;
+    char dtype[64], device[64];
+    tenon_dtype_format(view->dtype, dtype, sizeof dtype);
+    tenon__py_device_name(view->device, device, sizeof device);
+    shown values = {.length = 0};
+    if (readable && view->numel == 0)
+        show(&values, view->ndim ? "[]" : "");
+    else if (readable)
+        show_values(&values, view, 0, 0);
+    shown shape = {.length = 0};
+    for (int32_t i = 0; i < view->ndim; i++) {
+        char size[32];
+        PyOS_snprintf(size, sizeof size, "%s%lld", i ? ", " : "", (long long)view->shape[i]);
+        show(&shape, size);
+    }
+    return PyUnicode_FromFormat("<tenon.Tensor %s[%s] on %s%s%s%s>", dtype, shape.text, device,
+                                view->flags & TENON_READ_ONLY ? ", read-only" : "", readable ? ": " : "", values.text);
+}

@@ -1,0 +1,32 @@
+"""A stand-in for an array of a device, for the tests of streams: nothing of its memory is read."""
+
+import tenon_probe as probe
+
+
+class Producer:
+    """An array on a device that writes down the streams it was asked for."""
+
+    def __init__(self, device_type=2, device_id=0, error=None):
+        self.asked, self.error = [], error
+        self.inner = probe.export(probe.new("f32", (4, 2), None, 0, 0, device_type, device_id))
+
+    def __dlpack__(self, *, stream="nothing", max_version=None, copy=None):
+        self.asked.append(stream)
+        if self.error:
+            raise self.error
+        return self.inner.__dlpack__(stream=-1, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+    def since(self):
+        """What it was asked since the last look."""
+        asked, self.asked = self.asked, []
+        return asked
+
+
+def through(producer, kind=probe.TENSOR):
+    """The producer's memory as tenon.Tensor; what the import asked for does not count."""
+    made = probe.through(producer, kind)
+    producer.since()
+    return made
