@@ -282,24 +282,44 @@ static void test_truncated_and_written_again(void **state)
     assert_int_equal(status, 0);
 }
 
-/* What is beside the library is found, by a copy too. */
+/* What is beside the library is found. In a process of its own: the loader opens a dependency once for each name. */
+static void check_origin(const char *before)
+{
+    char path[NAME], helper[NAME + 16];
+    int status, folder;
+    fresh(path);
+    folder = (int)(strrchr(path, '/') - path);
+    snprintf(helper, sizeof helper, "%.*s/lib1", folder, path);
+    assert_int_equal(mkdir(helper, 0755), 0);
+    snprintf(helper, sizeof helper, "%.*s/lib1/helper.so", folder, path);
+    replace(built("lib1/helper.so"), helper);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const tenon_module *module;
+        bool right = true;
+        if (before) {
+            replace(built(before), path);
+            right = tenon_library_open(path, &module, NULL) == TENON_OK;
+        }
+        copy_into(built("dependent.so"), path, O_CREAT);
+        right = right && tenon_library_open(path, &module, NULL) == TENON_OK && answer(module) == 1;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void test_origin(void **state)
 {
     (void)state;
-    char path[NAME], folder[NAME], helper[NAME + 16];
-    replace(built("dependent.so"), fresh(path));
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    snprintf(helper, sizeof helper, "%s/lib1", folder);
-    assert_int_equal(mkdir(helper, 0755), 0);
-    snprintf(helper, sizeof helper, "%s/lib1/helper.so", folder);
-    replace(built("lib1/helper.so"), helper);
-    assert_int_equal(answer(open_ok(path)), 1);
-    overwrite(built("dependent.so"), path);
-    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
-    assert_int_equal(answer(open_ok(path)), 1);
-    replace(built("answer_1.so"), path);
-    replace(built("dependent.so"), path);
-    assert_int_equal(answer(open_ok(path)), 1);
+    check_origin(NULL);
+}
+
+static void test_origin_of_a_copy(void **state)
+{
+    (void)state;
+    check_origin("answer_1.so");
 }
 
 /* Nothing can be written to /proc, not even by root. */
@@ -409,6 +429,95 @@ static void test_a_fork_waits(void **state)
     stop = true;
     assert_int_equal(pthread_join(thread, &failed), 0);
     assert_null(failed);
+}
+
+/* ----------------------------------------------------------------------------------------- while it is being opened */
+
+static char meanwhile[NAME];
+
+/* Puts a library there that calls `function` while it is opened. */
+static void prepare(void (*function)(void), const char *path)
+{
+    char number[32];
+    uintptr_t address = 0;
+    memcpy(&address, &function, sizeof function);
+    snprintf(number, sizeof number, "%" PRIxPTR, address);
+    snprintf(meanwhile, sizeof meanwhile, "%s", path);
+    replace(built("constructor.so"), path);
+    assert_int_equal(setenv("TENON_TEST_FUNCTION", number, 1), 0);
+}
+
+static const tenon_module *open_calling(void (*function)(void), const char *path)
+{
+    prepare(function, path);
+    const tenon_module *module = open_ok(path);
+    assert_int_equal(unsetenv("TENON_TEST_FUNCTION"), 0);
+    return module;
+}
+
+static void replace_it(void)
+{
+    replace(built("answer_2.so"), meanwhile);
+}
+
+static void write_into_it(void)
+{
+    int file = open(meanwhile, O_WRONLY | O_APPEND);
+    assert_int_equal(write(file, "", 1), 1);
+    close(file);
+    assert_int_equal(unsetenv("TENON_TEST_FUNCTION"), 0);
+}
+
+static void open_another(void)
+{
+    char path[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    assert_int_equal(unsetenv("TENON_TEST_FUNCTION"), 0);
+    assert_int_equal(answer(open_ok(path)), 1);
+}
+
+static void test_the_file_changes_meanwhile(void **state)
+{
+    (void)state;
+    char path[NAME];
+    assert_int_equal(answer(open_calling(replace_it, fresh(path))), 2);
+    /* The one that was opened in place may be damaged; what is given is a copy. */
+    const tenon_module *module = open_calling(write_into_it, fresh(path));
+    assert_int_equal(answer(module), 3);
+    assert_false(is_mapped_from(module, path));
+    assert_ptr_equal(open_ok(path), module);
+}
+
+static void test_a_constructor_opens_another(void **state)
+{
+    (void)state;
+    char path[NAME];
+    assert_int_equal(answer(open_calling(open_another, fresh(path))), 3);
+}
+
+/* Always another file: no attempt can succeed. */
+static void replace_it_again(void)
+{
+    replace(built("constructor.so"), meanwhile);
+    int file = open(meanwhile, O_WRONLY | O_APPEND);
+    static const char more[100];
+    static size_t times;
+    assert_true(write(file, more, ++times) > 0);
+    close(file);
+}
+
+static void test_the_file_never_comes_to_rest(void **state)
+{
+    (void)state;
+    char path[NAME];
+    const tenon_module *module = NULL;
+    prepare(replace_it_again, fresh(path));
+    FAILS_SAYING(TENON_EFAILED, "the file is being written; load it when it is complete",
+                 tenon_library_open(path, &module, &err));
+    assert_int_equal(errno, EBUSY);
+    assert_null(module);
+    assert_int_equal(unsetenv("TENON_TEST_FUNCTION"), 0);
+    assert_int_equal(answer(open_ok(path)), 3);
 }
 
 /* A file that is replaced while others open it. */
@@ -583,10 +692,14 @@ int main(void)
         cmocka_unit_test(test_written_again),
         cmocka_unit_test(test_truncated_and_written_again),
         cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_origin_of_a_copy),
         cmocka_unit_test(test_a_copy_beside_a_closed_folder),
         cmocka_unit_test(test_a_large_one_is_not_read),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_a_fork_waits),
+        cmocka_unit_test(test_the_file_changes_meanwhile),
+        cmocka_unit_test(test_a_constructor_opens_another),
+        cmocka_unit_test(test_the_file_never_comes_to_rest),
         cmocka_unit_test(test_replaced_meanwhile),
         cmocka_unit_test(test_files_that_cannot_be_read),
         cmocka_unit_test(test_files_that_are_not_libraries),
