@@ -1,148 +1,8 @@
 /* Opening libraries: in place, again after a new build, and what is not a library. */
 #define _GNU_SOURCE /* dladdr */
-#include "check.h"
-
-#include "../src/system/system.h"
-
-#include <stdlib.h>
-
 #ifdef TENON_TEST_LIBRARIES
 
-#include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { NAME = 512 };
-
-/* ------------------------------------------------------------------------------------------------------------- files */
-
-static char root[NAME], temporary[NAME];
-
-static const char *built(const char *name)
-{
-    static char path[NAME];
-    snprintf(path, sizeof path, "%s/%s", TENON_TEST_LIBRARIES, name);
-    return path;
-}
-
-/* A path in a new folder of this test's own. */
-static const char *fresh(char path[NAME])
-{
-    static int count;
-    char folder[NAME / 2];
-    snprintf(folder, sizeof folder, "%.200s/%d", root, ++count);
-    assert_int_equal(mkdir(folder, 0755), 0);
-    snprintf(path, NAME, "%s/kernels.so", folder);
-    return path;
-}
-
-static void copy_into(const char *from, const char *to, int how)
-{
-    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | how, 0755);
-    assert_true(in >= 0 && out >= 0);
-    char piece[1 << 12];
-    for (ssize_t got; (got = read(in, piece, sizeof piece)) > 0;)
-        assert_int_equal(write(out, piece, (size_t)got), got);
-    close(in);
-    close(out);
-}
-
-/* As a linker makes it: the path gets another inode. */
-static void replace(const char *from, const char *to)
-{
-    unlink(to);
-    copy_into(from, to, O_CREAT | O_EXCL);
-}
-
-/* Into the same inode; the builds have one size. */
-static void overwrite(const char *from, const char *to)
-{
-    copy_into(from, to, 0);
-}
-
-static int entries(const char *folder)
-{
-    DIR *opened = opendir(folder);
-    int count = 0;
-    assert_non_null(opened);
-    while (readdir(opened))
-        count++;
-    closedir(opened);
-    return count - 2;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/tenon_open_XXXXXX");
-    if (!mkdtemp(root))
-        return 1;
-    snprintf(temporary, sizeof temporary, "%.100s/temporary", root);
-    return mkdir(temporary, 0755) || setenv("TMPDIR", temporary, 1);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[NAME + 20];
-    snprintf(command, sizeof command, "rm -r %s", root);
-    return system(command);
-}
-
-/* ------------------------------------------------------------------------------------------------------------ calling */
-
-static const tenon_module *open_ok(const char *path)
-{
-    const tenon_module *module = NULL;
-    OK(tenon_library_open(path, &module, &err));
-    assert_non_null(module);
-    return module;
-}
-
-static int64_t call_function(const tenon_module *module, int index)
-{
-    tenon_function function;
-    tenon_value result = {.kind = TENON_KIND_INT};
-    tenon_call call = {.size = sizeof call, .results = &result, .nresults = 1};
-    tenon_module_function(module, index, &function);
-    assert_int_equal(function.call(&call), TENON_OK);
-    return result.as.integer;
-}
-
-static int64_t answer(const tenon_module *module)
-{
-    return call_function(module, 0);
-}
-
-static int64_t next(const tenon_module *module)
-{
-    return call_function(module, 1);
-}
-
-/* The file that its code is from, as the kernel names it. */
-static bool is_mapped_from(const tenon_module *module, const char *path)
-{
-    FILE *maps = fopen("/proc/self/maps", "r");
-    char line[2 * NAME];
-    bool found = false;
-    assert_non_null(maps);
-    while (fgets(line, sizeof line, maps)) {
-        unsigned long low, high, address = (unsigned long)(uintptr_t)module;
-        if (sscanf(line, "%lx-%lx", &low, &high) == 2 && low <= address && address < high) {
-            const char *name = strchr(line, '/');
-            found = name && strncmp(name, path, strlen(path)) == 0 && name[strlen(path)] == '\n';
-        }
-    }
-    fclose(maps);
-    return found;
-}
-
-/* -------------------------------------------------------------------------------------------------------------- tests */
+#include "library_files.h"
 
 static void test_in_place(void **state)
 {
@@ -282,24 +142,44 @@ static void test_truncated_and_written_again(void **state)
     assert_int_equal(status, 0);
 }
 
-/* What is beside the library is found, by a copy too. */
+/* What is beside the library is found. In a process of its own: the loader opens a dependency once for each name. */
+static void check_origin(const char *before)
+{
+    char path[NAME], helper[NAME + 16];
+    int status, folder;
+    fresh(path);
+    folder = (int)(strrchr(path, '/') - path);
+    snprintf(helper, sizeof helper, "%.*s/lib1", folder, path);
+    assert_int_equal(mkdir(helper, 0755), 0);
+    snprintf(helper, sizeof helper, "%.*s/lib1/helper.so", folder, path);
+    replace(built("lib1/helper.so"), helper);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const tenon_module *module;
+        bool right = true;
+        if (before) {
+            replace(built(before), path);
+            right = tenon_library_open(path, &module, NULL) == TENON_OK;
+        }
+        copy_into(built("dependent.so"), path, O_CREAT);
+        right = right && tenon_library_open(path, &module, NULL) == TENON_OK && answer(module) == 1;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void test_origin(void **state)
 {
     (void)state;
-    char path[NAME], folder[NAME], helper[NAME + 16];
-    replace(built("dependent.so"), fresh(path));
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    snprintf(helper, sizeof helper, "%s/lib1", folder);
-    assert_int_equal(mkdir(helper, 0755), 0);
-    snprintf(helper, sizeof helper, "%s/lib1/helper.so", folder);
-    replace(built("lib1/helper.so"), helper);
-    assert_int_equal(answer(open_ok(path)), 1);
-    overwrite(built("dependent.so"), path);
-    assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
-    assert_int_equal(answer(open_ok(path)), 1);
-    replace(built("answer_1.so"), path);
-    replace(built("dependent.so"), path);
-    assert_int_equal(answer(open_ok(path)), 1);
+    check_origin(NULL);
+}
+
+static void test_origin_of_a_copy(void **state)
+{
+    (void)state;
+    check_origin("answer_1.so");
 }
 
 /* Nothing can be written to /proc, not even by root. */
@@ -354,82 +234,6 @@ static void test_a_large_one_is_not_read(void **state)
     assert_int_equal(answer(module), 1);
     assert_ptr_equal(open_ok(path), module);
     assert_true(bytes_read() - before < 100000);
-}
-
-static void *open_it(void *path)
-{
-    const tenon_module *module = NULL;
-    return tenon_library_open(path, &module, NULL) ? NULL : (void *)module;
-}
-
-static void test_threads(void **state)
-{
-    (void)state;
-    char path[NAME];
-    pthread_t threads[8];
-    void *first = NULL, *each;
-    replace(built("answer_1.so"), fresh(path));
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, open_it, path), 0);
-    for (int i = 0; i < 8; i++) {
-        assert_int_equal(pthread_join(threads[i], &each), 0);
-        assert_non_null(each);
-        assert_true(!first || first == each);
-        first = each;
-    }
-}
-
-static _Atomic bool stop;
-
-static void *open_often(void *path)
-{
-    while (!stop)
-        if (!open_it(path))
-            return path;
-    return NULL;
-}
-
-static void test_a_fork_waits(void **state)
-{
-    (void)state;
-    char path[NAME];
-    pthread_t thread;
-    void *failed;
-    replace(built("answer_1.so"), fresh(path));
-    stop = false;
-    assert_int_equal(pthread_create(&thread, NULL, open_often, path), 0);
-    for (int i = 0; i < 50; i++) {
-        int status;
-        pid_t child = fork();
-        if (child == 0)
-            _exit(open_it(path) ? 0 : 1);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
-    stop = true;
-    assert_int_equal(pthread_join(thread, &failed), 0);
-    assert_null(failed);
-}
-
-/* A file that is replaced while others open it. */
-static void test_replaced_meanwhile(void **state)
-{
-    (void)state;
-    char path[NAME], other[NAME + 8];
-    pthread_t thread;
-    void *failed;
-    replace(built("answer_1.so"), fresh(path));
-    snprintf(other, sizeof other, "%s.new", path);
-    stop = false;
-    assert_int_equal(pthread_create(&thread, NULL, open_often, path), 0);
-    for (int i = 0; i < 100; i++) {
-        replace(built(i % 2 ? "answer_1.so" : "answer_2.so"), other);
-        assert_int_equal(rename(other, path), 0);
-        assert_int_equal(answer(open_ok(path)), i % 2 ? 1 : 2);
-    }
-    stop = true;
-    assert_int_equal(pthread_join(thread, &failed), 0);
-    assert_null(failed);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- errors */
@@ -548,29 +352,6 @@ static void test_no_memory(void **state)
     assert_ptr_equal(open_ok(path), module);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- hash */
-
-static void test_hash(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t a, b;
-    } known[] = {{"", 0, 0},
-                 {"hello", 0xcbd8a7b341bd9b02u, 0x5b1e906a48ae1d19u},
-                 {"The quick brown fox jumps over the lazy dog", 0xe34bbc7bbc071b6cu, 0x7a433ca9c49a9347u}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        size_t length = strlen(known[i].text);
-        for (size_t first = 0; first <= length; first += 16) { /* in pieces too */
-            tenon__hash hash = {0, 0, 0};
-            tenon__hash_add(&hash, known[i].text, first);
-            tenon__hash_add(&hash, known[i].text + first, length - first);
-            tenon__hash_end(&hash);
-            assert_true(hash.a == known[i].a && hash.b == known[i].b && hash.length == length);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,16 +364,13 @@ int main(void)
         cmocka_unit_test(test_written_again),
         cmocka_unit_test(test_truncated_and_written_again),
         cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_origin_of_a_copy),
         cmocka_unit_test(test_a_copy_beside_a_closed_folder),
         cmocka_unit_test(test_a_large_one_is_not_read),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_a_fork_waits),
-        cmocka_unit_test(test_replaced_meanwhile),
         cmocka_unit_test(test_files_that_cannot_be_read),
         cmocka_unit_test(test_files_that_are_not_libraries),
         cmocka_unit_test(test_cut_off_while_it_is_open),
         cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_hash),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
