@@ -6,31 +6,6 @@
 
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
-/* DLPack's number for a stream of the device: CUDA's default has a number of its own. */
-static intptr_t stream_number(const tenon__py_frame *f)
-{
-    intptr_t stream = (intptr_t)f->call.stream;
-    return stream == 0 && f->device.device_type == TENON_CUDA ? 1 : stream;
-}
-
-/* The first tensor on a device says where and on which stream the call runs. */
-static int meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed)
-{
-    tenon_device device = borrowed->view.device;
-    if (tenon_device_on_host(f->device)) {
-        f->device = device;
-        f->like = borrowed->object; /* the results are there too */
-        return tenon_py_stream(borrowed, &f->call.stream);
-    }
-    if (tenon_device_equal(f->device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
-        return 0;
-    char here[64], there[64];
-    tenon_device_format(device, here, sizeof here);
-    tenon_device_format(f->device, there, sizeof there);
-    return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                    "it is on %s, and an earlier argument on %s; move one of them", here, there);
-}
-
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
 static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
 {
@@ -39,7 +14,7 @@ static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borro
         return -1;
     int status = tenon_device_on_host(f->device)
                      ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
-                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, stream_number(f), borrowed);
+                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, tenon__py_call_stream(f), borrowed);
     Py_LeaveRecursiveCall();
     return status;
 }
@@ -78,7 +53,7 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
     if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
-        meet_device(f, param, borrowed) < 0)
+        tenon__py_meet_device(f, param, borrowed) < 0)
         return -1;
     if (!f->like) {
         int framework = tenon__py_framework(object);
@@ -382,9 +357,11 @@ static PyObject *call_in(tenon__py_frame *f)
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
         return NULL;
     int done = run(f);
+    if (f->stream_from && tenon__py_end_uses(f) < 0)
+        done = -1;
     if (s->nwritten || f->out) {
         tell_written(f);
-        done = PyErr_Occurred() ? -1 : 0;
+        done = PyErr_Occurred() ? -1 : done;
     }
     return done < 0 ? NULL : all_results(f);
 }
@@ -463,6 +440,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.like = f.exception = f.kept = NULL;
     f.blocks = NULL;
     f.error = NULL;
+    f.stream_from = NULL;
     for (int32_t i = 0; i < s->nresults; i++) {
         f.made[i] = NULL;
         f.results[i].kind = s->results[i].kind;

@@ -105,6 +105,8 @@ typedef struct tenon__py_frame {
     PyObject *const *given; /* the arguments by parameter; NULL: left out */
     PyObject *out;          /* these two are NULL where they are not given, or None */
     PyObject *wanted_like;
+    const tenon_py_borrowed
+        *stream_from;   /* the first device tensor, whose framework's stream the call runs on, or NULL */
     tenon_error *error; /* NULL until the function fails; one of the blocks */
     tenon_bindings bindings;
     tenon_py_borrowed *borrowed; /* these point to the arrays below, or into the heap */
@@ -142,6 +144,16 @@ int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
 int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view);
 /* A result's shape cannot be worked out, or its memory is not where it must be. */
 int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index);
+
+/* DLPack's number for the stream that the call runs on. */
+intptr_t tenon__py_call_stream(const tenon__py_frame *f);
+/* A tensor on a device: the first one says where, and on which stream, the call runs. 0, or -1 with an exception. */
+int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed);
+/* Before new memory of another framework is written: the call's stream waits for that framework's. 0, or -1. */
+int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made);
+/* After the function: the streams of all other frameworks wait for the call's. Keeps a pending exception. 0, or -1 with
+ * an exception. */
+int tenon__py_end_uses(tenon__py_frame *f);
 
 /* Look at the tensor arguments again: 0 if all are as they were borrowed, else -1 with an exception. */
 int tenon__py_check_unchanged(tenon__py_frame *f);

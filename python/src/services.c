@@ -86,7 +86,7 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
     f->held |= borrowed->object != NULL;
     f->disturbed |= f->like && Py_TYPE(f->like) != tenon__py_ndarray && !is_made_in_c(borrowed);
     tenon__py_place_result(f, index, object, borrowed, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
-    return 0;
+    return tenon__py_begin_result(f, borrowed);
 }
 
 static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
@@ -241,6 +241,7 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     f.thread = NULL;
     f.blocks = NULL;
     f.error = NULL;
+    f.stream_from = NULL;
     f.looked = 0;
     f.call.size = sizeof f.call;
     f.call.minor = TENON_ABI_MINOR;

@@ -25,12 +25,28 @@ intptr_t tenon__py_stream_number(tenon_device device, intptr_t stream)
     return is_cuda(device) || !tenon_device_on_host(device) ? stream : TENON__PY_NO_STREAM;
 }
 
+/* CuPy has no table, but a current stream of its own: cupy.cuda.get_current_stream().ptr */
+static int cupy_stream(void **stream)
+{
+    PyObject *module = PyImport_ImportModule("cupy.cuda");
+    PyObject *current = module ? PyObject_CallMethod(module, "get_current_stream", NULL) : NULL;
+    PyObject *address = current ? PyObject_GetAttrString(current, "ptr") : NULL;
+    *stream = address ? PyLong_AsVoidPtr(address) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(current);
+    Py_XDECREF(address);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
 {
     *stream = NULL;
     if (tenon_device_on_host(borrowed->view.device))
         return 0;
     const tenon_dl_exchange *table = borrowed->table;
+    if (!table && borrowed->object && borrowed->way != TENON__PY_OURS &&
+        tenon__py_framework(borrowed->object) == TENON__PY_IN_CUPY)
+        return cupy_stream(stream);
     if (borrowed->way == TENON__PY_OURS && !table)
         *stream = tenon_tensor_stream(borrowed->held.tensor);
     if (!table || !table->current_work_stream)

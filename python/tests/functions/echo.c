@@ -146,8 +146,9 @@ tenon_status tenon_test_echo(tenon_call *call)
         add(out, "%s[%d, %d]", i ? ", " : "", tenon_type(call, i).code, tenon_type(call, i).bits);
     add(out, "], ");
     add_numbers(out, "dims", call->dims, call->ndims);
-    add(out, ", \"unlocked\": %s, \"device\": %d, \"sizes\": [%u, %u]}",
-        call->flags & TENON_CALL_UNLOCKED ? "true" : "false", call->device.device_type, call->size, call->host->size);
+    add(out, ", \"unlocked\": %s, \"device\": %d, \"stream\": %lld, \"sizes\": [%u, %u]}",
+        call->flags & TENON_CALL_UNLOCKED ? "true" : "false", call->device.device_type,
+        (long long)(intptr_t)call->stream, call->size, call->host->size);
     return TENON_OK;
 }
 

@@ -220,6 +220,12 @@ def routes():
     yield "CuPy to a function, directly", told, by_cupy, read_function, lambda x: copied(x, cupy.empty_like(x))
     # Not into an array of CuPy's: that would be asked to let the function's stream wait, too.
     yield "CuPy to a function, tenon.Tensor", right, by_cupy, read_function, lambda x: copied(tensor(x), torch.empty_like(torch_zeros))
+    # A function runs on the stream of its first array's framework; the result is another's, which reads it on its own.
+    yield "CuPy to a function, result in CuPy", right, by_cupy, read_function, lambda x: cupy.multiply(copied(x, None), 1)
+    yield "CuPy to a function, like=torch", right, by_cupy, read_torch, lambda x: gpu.saxpy(1.0, x, cupy_zeros, like=torch)
+    yield "CuPy to a function, out= of torch's", right, by_cupy, read_torch, lambda x: copied(x, torch.empty_like(torch_zeros))
+    yield "torch to a function, like=cupy", right, by_torch, read_cupy, lambda x: gpu.saxpy(1.0, x, torch_zeros, like=cupy)
+    yield "torch to a function, out= of CuPy's", right, by_torch, read_cupy, lambda x: copied(x, cupy.empty_like(cupy_zeros))
     yield "C to CuPy, tenon_py_export", right, by_c, read_cupy, lambda h: probe.export(h, probe.CUPY)
     yield "C to torch, tenon_py_export", right, by_c, read_torch, lambda h: probe.export(h, probe.TORCH)
     yield "C to torch, torch.from_dlpack(tenon.Tensor)", right, by_c, read_torch, lambda h: torch.from_dlpack(probe.export(h))

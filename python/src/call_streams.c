@@ -1,0 +1,86 @@
+/* The streams of a call on a device: it runs on one of them, and uses memory of frameworks that may work on others. */
+#include "host.h"
+
+intptr_t tenon__py_call_stream(const tenon__py_frame *f)
+{
+    intptr_t stream = (intptr_t)f->call.stream;
+    return stream == 0 && f->device.device_type == TENON_CUDA ? 1 : stream;
+}
+
+int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed)
+{
+    tenon_device device = borrowed->view.device;
+    if (!f->stream_from) {
+        f->device = device;
+        f->like = borrowed->object; /* the results are there too */
+        f->stream_from = borrowed;
+        return tenon_py_stream(borrowed, &f->call.stream);
+    }
+    if (tenon_device_equal(f->device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
+        return 0;
+    char here[64], there[64];
+    tenon_device_format(device, here, sizeof here);
+    tenon_device_format(f->device, there, sizeof there);
+    return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
+                                    "it is on %s, and an earlier argument on %s; move one of them", here, there);
+}
+
+/* Whether what was borrowed may be used on another stream than the call's: by another framework, on CUDA. */
+static bool is_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed)
+{
+    const tenon_py_borrowed *from = f->stream_from;
+    if (borrowed->view.device.device_type != TENON_CUDA || borrowed == from || !borrowed->object)
+        return false;
+    return Py_TYPE(borrowed->object) != Py_TYPE(from->object) && (!borrowed->table || borrowed->table != from->table);
+}
+
+int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made)
+{
+    if (!f->stream_from || !is_elsewhere(f, made))
+        return 0;
+    PyObject *stream = PyLong_FromSsize_t(tenon__py_call_stream(f));
+    int status = stream ? tenon__py_ask_to_order(made->object, stream) : -1;
+    Py_XDECREF(stream);
+    return status < 0 ? -1 : 0;
+}
+
+/* The framework of the array takes its first byte as a consumer does, from the stream of the call: so its own stream
+ * waits. Of frameworks that have no such stream the CPU waits for what was written. */
+static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
+{
+    int framework = tenon__py_framework(used->object);
+    if (framework < 0)
+        return -1;
+    bool consumes = framework == TENON__PY_IN_TORCH || framework == TENON__PY_IN_CUPY;
+    if (!consumes)
+        return used->view.flags & TENON_VIEW_WRITTEN
+                   ? tenon__py_cuda_order(used->view.device.device_id, tenon__py_call_stream(f), TENON__PY_HOST)
+                   : 0;
+    tenon_error err;
+    tenon_tensor *byte = NULL;
+    const tenon_blob blob = {.data = used->view.data,
+                             .dtype = TENON_U8,
+                             .device = used->view.device,
+                             .ndim = 1,
+                             .shape = (int64_t[]){1},
+                             .stream = f->call.stream};
+    if (tenon_tensor_from_blob(&blob, &byte, &err))
+        return tenon_py_raise(&err), -1;
+    PyObject *taken = tenon_py_export(byte, framework == TENON__PY_IN_TORCH ? TENON_PY_AS_TORCH : TENON_PY_AS_CUPY);
+    tenon_tensor_release(byte);
+    Py_XDECREF(taken);
+    return taken ? 0 : -1;
+}
+
+int tenon__py_end_uses(tenon__py_frame *f)
+{
+    PyObject *error = tenon__py_take_exception(); /* of the function: what it launched runs all the same */
+    int status = error ? -1 : 0;
+    for (int32_t i = 0; i < f->nborrowed && !PyErr_Occurred(); i++) {
+        const tenon_py_borrowed *used = &f->borrowed[i];
+        if (used->view.numel > 0 && is_elsewhere(f, used) && end_use(f, used) < 0)
+            status = -1;
+    }
+    tenon__py_raise_again(error);
+    return status;
+}
