@@ -3,7 +3,7 @@ defmodule Tenon do
   Tensors on memory that is shared, not copied.
 
       iex> tensor = Tenon.from_binary!(<<1.0::float-32-native, 2.0::float-32-native>>, {:f, 32})
-      iex> Tenon.to_list(tensor)
+      iex> Tenon.to_list!(tensor)
       [1.0, 2.0]
 
   The verbs and the names of types are Nx's. What can fail returns `{:ok, value}` or `{:error, %Tenon.Error{}}`, and has
@@ -94,7 +94,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.zeros!({2, 2}, type: :s64))
+      iex> Tenon.to_list!(Tenon.zeros!({2, 2}, type: :s64))
       [[0, 0], [0, 0]]
   """
   @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
@@ -113,7 +113,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.from_list!([1, 2.5, :nan]))
+      iex> Tenon.to_list!(Tenon.from_list!([1, 2.5, :nan]))
       [1.0, 2.5, :nan]
 
       iex> {:error, error} = Tenon.from_list([1, 300], type: :u8)
@@ -127,11 +127,16 @@ defmodule Tenon do
   end
 
   @doc """
-  The elements as nested lists; the one of a tensor without dimensions as it is. Raises `Tenon.Error`, also for 2^28
-  elements or more, which no list is made for.
+  The elements as nested lists; the one of a tensor without dimensions as it is. No list is made for 2^28 elements or
+  more.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.from_list!([1, 2]))
+      {:ok, [1, 2]}
   """
-  @spec to_list(Tensor.t()) :: list | number | atom | tuple
-  def to_list(tensor), do: value!(Nif.to_list(tensor))
+  @spec to_list(Tensor.t()) :: result(list | number | atom | tuple)
+  def to_list(tensor), do: Nif.to_list(tensor)
 
   @doc """
   A part of a tensor, without copying: `lengths` elements from `starts` on along each axis, and of these each one that
@@ -140,9 +145,9 @@ defmodule Tenon do
   ## Examples
 
       iex> tensor = Tenon.from_list!([[1, 2, 3], [4, 5, 6]])
-      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 1], [2, 2]))
+      iex> Tenon.to_list!(Tenon.slice!(tensor, [0, 1], [2, 2]))
       [[2, 3], [5, 6]]
-      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 0], [1, 3], strides: [1, 2]))
+      iex> Tenon.to_list!(Tenon.slice!(tensor, [0, 0], [1, 3], strides: [1, 2]))
       [[1, 3]]
   """
   @spec slice(Tensor.t(), [integer], [integer], keyword) :: result(Tensor.t())
@@ -156,7 +161,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]])))
+      iex> Tenon.to_list!(Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]])))
       [[1, 3], [2, 4]]
   """
   @spec transpose(Tensor.t(), keyword) :: result(Tensor.t())
@@ -171,7 +176,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, 2}))
+      iex> Tenon.to_list!(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, 2}))
       [[1, 2], [3, 4]]
   """
   @spec reshape(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
@@ -182,7 +187,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.broadcast!(Tenon.from_list!([1, 2]), {2, 2}))
+      iex> Tenon.to_list!(Tenon.broadcast!(Tenon.from_list!([1, 2]), {2, 2}))
       [[1, 2], [1, 2]]
   """
   @spec broadcast(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
@@ -215,11 +220,11 @@ defmodule Tenon do
 
   @doc "Whether the memory may be written at all: it is neither frozen nor read-only. Raises `Tenon.Error`."
   @spec writable?(Tensor.t()) :: boolean
-  def writable?(tensor), do: value!(Nif.writable(tensor))
+  def writable?(tensor), do: Tenon.Error.value!(Nif.writable(tensor))
 
   @doc "Whether `from_binary/3` copied the binary, as it was told or as it had to. Raises `Tenon.Error`."
   @spec copied?(Tensor.t()) :: boolean
-  def copied?(tensor), do: value!(Nif.copied(tensor))
+  def copied?(tensor), do: Tenon.Error.value!(Nif.copied(tensor))
 
   @doc """
   Gives this handle up: from now on it is an error to use it, also in other processes. The memory goes with its last
@@ -259,6 +264,7 @@ defmodule Tenon do
         to_binary: 2,
         zeros: 2,
         from_list: 2,
+        to_list: 1,
         slice: 4,
         transpose: 2,
         reshape: 2,
@@ -271,18 +277,13 @@ defmodule Tenon do
     arguments = Macro.generate_arguments(arity, __MODULE__)
 
     # The last argument of these is the options.
-    if name not in [:reshape, :broadcast, :new_axis] do
+    if name not in [:to_list, :reshape, :broadcast, :new_axis] do
       heads = Enum.drop(arguments, -1)
       @doc false
-      def unquote(bang)(unquote_splicing(heads)), do: value!(unquote(name)(unquote_splicing(heads)))
+      def unquote(bang)(unquote_splicing(heads)), do: Tenon.Error.value!(unquote(name)(unquote_splicing(heads)))
     end
 
     @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
-    def unquote(bang)(unquote_splicing(arguments)), do: value!(unquote(name)(unquote_splicing(arguments)))
+    def unquote(bang)(unquote_splicing(arguments)), do: Tenon.Error.value!(unquote(name)(unquote_splicing(arguments)))
   end
-
-  @doc false
-  def value!({:ok, value}), do: value
-  def value!({:error, %Tenon.Error{} = error}), do: raise(error)
-  def value!(value) when is_boolean(value), do: value
 end

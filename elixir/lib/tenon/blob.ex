@@ -7,7 +7,7 @@ defmodule Tenon.Blob do
       iex> {blob.shape, blob.strides, blob.dtype, blob.device, blob.element_size}
       {{2, 2}, [2, 1], :float, :cpu, 4}
       iex> view = Tenon.Blob.from_blob(blob, owner: tensor)
-      iex> Tenon.to_list(view.tensor)
+      iex> Tenon.to_list!(view.tensor)
       [[1.0, 2.0], [3.0, 4.0]]
 
   An address says nothing about its memory, so what is passed to `from_blob/2` is trusted as far as it cannot be

@@ -16,9 +16,35 @@ defmodule Tenon.Error do
   `message` says it in words; `function` and `argument` are atoms, or nil.
   """
 
-  @type t :: %__MODULE__{reason: term, message: String.t(), function: atom, argument: atom}
+  @type reason ::
+          {:badarg, atom}
+          | {:mismatch, atom}
+          | {:size_mismatch, expected :: non_neg_integer, got :: non_neg_integer}
+          | {:overflow, atom}
+          | {:unsupported_type, term}
+          | {:misaligned, need :: pos_integer, got :: non_neg_integer}
+          | {:device_mismatch, want :: Tenon.Tensor.device(), got :: Tenon.Tensor.device()}
+          | :not_contiguous
+          | :would_copy
+          | :readonly
+          | :busy
+          | :released
+          | :stale
+          | {:not_local, node}
+          | :overlap
+          | {:failed, atom | integer}
+          | {:library, :nif | :nx | :unreadable | :invalid | :signature | :load}
+          | {:owner_too_large, words :: pos_integer}
+
+  @type t :: %__MODULE__{reason: reason, message: String.t(), function: atom, argument: atom}
 
   defexception [:reason, :message, :function, :argument]
+
+  # For the functions with a `!`, and for those that give bare values.
+  @doc false
+  def value!({:ok, value}), do: value
+  def value!({:error, %__MODULE__{} = error}), do: raise(error)
+  def value!(value) when value == :ok or is_boolean(value), do: value
 
   @impl true
   def message(%__MODULE__{message: message}) when is_binary(message), do: message

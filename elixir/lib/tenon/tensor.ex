@@ -3,7 +3,8 @@ defmodule Tenon.Tensor do
   A tensor: a handle on memory, and what is known about it.
 
   Only `ref` counts: it keeps the memory alive, wherever the term goes on this node. The other fields are a cache for
-  reading and matching; whoever changes them changes nothing. All functions are in `Tenon`.
+  reading and matching; whoever changes them changes nothing. All functions are in `Tenon`. `names` are those that
+  `Tenon.Nx.from_nx/2` found, for `Tenon.Nx.to_nx/2`; a view has none.
   """
 
   @type t :: %__MODULE__{
@@ -11,12 +12,16 @@ defmodule Tenon.Tensor do
           type: {atom, pos_integer},
           shape: tuple,
           strides: [integer],
-          device: :cpu | {atom, non_neg_integer},
-          byte_size: non_neg_integer
+          device: device,
+          byte_size: non_neg_integer,
+          names: [atom] | nil
         }
 
+  @typedoc "Where memory is."
+  @type device :: :cpu | {atom, non_neg_integer}
+
   @enforce_keys [:ref, :type, :shape, :strides, :device, :byte_size]
-  defstruct @enforce_keys
+  defstruct @enforce_keys ++ [:names]
 end
 
 defimpl Inspect, for: Tenon.Tensor do
