@@ -397,6 +397,22 @@ defmodule Tenon.BlobTest do
     error in Tenon.Error -> error.reason
   end
 
+  test "the documentation says at once which owners are refused" do
+    blob = %{ptr: 4096, shape: {1}, dtype: :u8}
+
+    for owner <- [fn -> 1 end, &is_atom/1, {:a, [fn -> 1 end]}, %{a: &is_atom/1}] do
+      assert_raise Tenon.Error, ~r/a term without functions/, fn -> Tenon.Blob.from_blob(blob, owner: owner) end
+    end
+
+    assert %Tenon.Error{reason: {:owner_too_large, _}} =
+             catch_error(Tenon.Blob.from_blob(blob, owner: Enum.to_list(1..500_001)))
+
+    {:docs_v1, _, _, _, _, _, functions} = Code.fetch_docs(Tenon.Blob)
+    {_, _, _, %{"en" => doc}, _} = List.keyfind(functions, {:function, :from_blob, 2}, 0)
+    [first | _] = String.split(doc, "\n\n")
+    assert first =~ "any term without functions" and first =~ "1,000,000 words"
+  end
+
   describe "inspect of memory without an owner" do
     test "shows the address and reads nothing" do
       # Nothing is there: reading would end the VM.
