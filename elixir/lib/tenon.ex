@@ -25,6 +25,7 @@ defmodule Tenon do
   Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
   """
 
+  import Tenon.Error, only: [value!: 1]
   alias Tenon.{Memory, Nif, Options, Tensor}
 
   @type type :: {atom, pos_integer} | atom
@@ -172,14 +173,14 @@ defmodule Tenon do
 
   @doc """
   The same elements in C order under another shape, without copying: `:not_contiguous` where that cannot be. One
-  dimension may be -1: what is left.
+  dimension may be `:auto` (or -1): what is left.
 
   ## Examples
 
-      iex> Tenon.to_list!(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, 2}))
+      iex> Tenon.to_list!(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, :auto}))
       [[1, 2], [3, 4]]
   """
-  @spec reshape(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
+  @spec reshape(Tensor.t(), tuple | [integer | :auto]) :: result(Tensor.t())
   def reshape(tensor, shape), do: Nif.reshape(tensor, shape)
 
   @doc """
@@ -220,11 +221,11 @@ defmodule Tenon do
 
   @doc "Whether the memory may be written at all: it is neither frozen nor read-only. Raises `Tenon.Error`."
   @spec writable?(Tensor.t()) :: boolean
-  def writable?(tensor), do: Tenon.Error.value!(Nif.writable(tensor))
+  def writable?(tensor), do: value!(Nif.writable(tensor))
 
   @doc "Whether `from_binary/3` copied the binary, as it was told or as it had to. Raises `Tenon.Error`."
   @spec copied?(Tensor.t()) :: boolean
-  def copied?(tensor), do: Tenon.Error.value!(Nif.copied(tensor))
+  def copied?(tensor), do: value!(Nif.copied(tensor))
 
   @doc """
   Gives this handle up: from now on it is an error to use it, also in other processes. The memory goes with its last
@@ -259,31 +260,51 @@ defmodule Tenon do
     Memory.charge(Nif.from_resource(resource, module, name, options[:immutable]))
   end
 
-  for {name, arity} <- [
-        from_binary: 3,
-        to_binary: 2,
-        zeros: 2,
-        from_list: 2,
-        to_list: 1,
-        slice: 4,
-        transpose: 2,
-        reshape: 2,
-        broadcast: 2,
-        squeeze: 2,
-        new_axis: 2,
-        from_resource: 3
-      ] do
-    bang = :"#{name}!"
-    arguments = Macro.generate_arguments(arity, __MODULE__)
+  @doc "As `from_binary/3`, but returns the value or raises `Tenon.Error`."
+  @spec from_binary!(binary, type, keyword) :: Tensor.t()
+  def from_binary!(binary, type, options \\ []), do: value!(from_binary(binary, type, options))
 
-    # The last argument of these is the options.
-    if name not in [:to_list, :reshape, :broadcast, :new_axis] do
-      heads = Enum.drop(arguments, -1)
-      @doc false
-      def unquote(bang)(unquote_splicing(heads)), do: Tenon.Error.value!(unquote(name)(unquote_splicing(heads)))
-    end
+  @doc "As `to_binary/2`, but returns the value or raises `Tenon.Error`."
+  @spec to_binary!(Tensor.t(), keyword) :: binary
+  def to_binary!(tensor, options \\ []), do: value!(to_binary(tensor, options))
 
-    @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
-    def unquote(bang)(unquote_splicing(arguments)), do: Tenon.Error.value!(unquote(name)(unquote_splicing(arguments)))
-  end
+  @doc "As `zeros/2`, but returns the value or raises `Tenon.Error`."
+  @spec zeros!(tuple | [integer], keyword) :: Tensor.t()
+  def zeros!(shape, options \\ []), do: value!(zeros(shape, options))
+
+  @doc "As `from_list/2`, but returns the value or raises `Tenon.Error`."
+  @spec from_list!(list | number, keyword) :: Tensor.t()
+  def from_list!(list, options \\ []), do: value!(from_list(list, options))
+
+  @doc "As `to_list/1`, but returns the value or raises `Tenon.Error`."
+  @spec to_list!(Tensor.t()) :: list | number | atom | tuple
+  def to_list!(tensor), do: value!(to_list(tensor))
+
+  @doc "As `slice/4`, but returns the value or raises `Tenon.Error`."
+  @spec slice!(Tensor.t(), [integer], [integer], keyword) :: Tensor.t()
+  def slice!(tensor, starts, lengths, options \\ []), do: value!(slice(tensor, starts, lengths, options))
+
+  @doc "As `transpose/2`, but returns the value or raises `Tenon.Error`."
+  @spec transpose!(Tensor.t(), keyword) :: Tensor.t()
+  def transpose!(tensor, options \\ []), do: value!(transpose(tensor, options))
+
+  @doc "As `reshape/2`, but returns the value or raises `Tenon.Error`."
+  @spec reshape!(Tensor.t(), tuple | [integer | :auto]) :: Tensor.t()
+  def reshape!(tensor, shape), do: value!(reshape(tensor, shape))
+
+  @doc "As `broadcast/2`, but returns the value or raises `Tenon.Error`."
+  @spec broadcast!(Tensor.t(), tuple | [integer]) :: Tensor.t()
+  def broadcast!(tensor, shape), do: value!(broadcast(tensor, shape))
+
+  @doc "As `squeeze/2`, but returns the value or raises `Tenon.Error`."
+  @spec squeeze!(Tensor.t(), keyword) :: Tensor.t()
+  def squeeze!(tensor, options \\ []), do: value!(squeeze(tensor, options))
+
+  @doc "As `new_axis/2`, but returns the value or raises `Tenon.Error`."
+  @spec new_axis!(Tensor.t(), integer) :: Tensor.t()
+  def new_axis!(tensor, axis), do: value!(new_axis(tensor, axis))
+
+  @doc "As `from_resource/3`, but returns the value or raises `Tenon.Error`."
+  @spec from_resource!(reference, {module, atom}, keyword) :: Tensor.t()
+  def from_resource!(resource, type, options \\ []), do: value!(from_resource(resource, type, options))
 end

@@ -40,11 +40,18 @@ defmodule Tenon.Error do
 
   defexception [:reason, :message, :function, :argument]
 
-  # For the functions with a `!`, and for those that give bare values.
+  # For the functions with a `!`, and for those that give bare values. A macro, so that a stack trace begins with the
+  # function that was called.
   @doc false
-  def value!({:ok, value}), do: value
-  def value!({:error, %__MODULE__{} = error}), do: raise(error)
-  def value!(value) when value == :ok or is_boolean(value), do: value
+  defmacro value!(result) do
+    quote generated: true do
+      case unquote(result) do
+        {:ok, value} -> value
+        {:error, error} -> raise error
+        value -> value
+      end
+    end
+  end
 
   @impl true
   def message(%__MODULE__{message: message}) when is_binary(message), do: message

@@ -69,6 +69,7 @@ defmodule Tenon.Library do
   @doc false
   defmacro __using__(opts) do
     quote bind_quoted: [opts: opts] do
+      require Tenon.Error
       library = Tenon.Library.__compile__(opts, __ENV__)
 
       for resource <- library.resources, do: @external_resource(resource)

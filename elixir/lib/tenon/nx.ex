@@ -9,8 +9,12 @@ defmodule Tenon.Nx do
 
   What Nx or a backend refuses (a template, a tensor that was deallocated or is an expression of `defn`, a backend
   without pointers) is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
+
+  Nx's functions and `defn` take tensors of Tenon's too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)`
+  gives them.
   """
 
+  import Tenon.Error, only: [value!: 1]
   alias Tenon.{Blob, Options, Tensor}
 
   @doc """
@@ -146,15 +150,15 @@ defmodule Tenon.Nx do
 
   @doc "As `to_nx/2`, but returns the value or raises `Tenon.Error`."
   @spec to_nx!(Tensor.t(), keyword) :: struct
-  def to_nx!(tensor, options \\ []), do: Tenon.Error.value!(to_nx(tensor, options))
+  def to_nx!(tensor, options \\ []), do: value!(to_nx(tensor, options))
 
   @doc "As `from_nx/2`, but returns the value or raises `Tenon.Error`."
   @spec from_nx!(struct, keyword) :: Tensor.t()
-  def from_nx!(tensor, options \\ []), do: Tenon.Error.value!(from_nx(tensor, options))
+  def from_nx!(tensor, options \\ []), do: value!(from_nx(tensor, options))
 
   @doc "As `to_pointer/1`, but returns the value or raises `Tenon.Error`."
   @spec to_pointer!(Tensor.t()) :: {struct, Tensor.t()}
-  def to_pointer!(tensor), do: Tenon.Error.value!(to_pointer(tensor))
+  def to_pointer!(tensor), do: value!(to_pointer(tensor))
 
   # Anyone may have changed the struct's fields; those of a view are right.
   defp again(tensor) do
@@ -188,6 +192,17 @@ defmodule Tenon.Nx do
 
   @doc false
   def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+
+  # For Nx.LazyContainer.
+  @doc false
+  def template(tensor) do
+    with {:ok, plain} <- again(tensor),
+         {:ok, type} <- nx_type(plain.type),
+         :ok <- not_empty(plain) do
+      template = call(:template, [plain.shape, type])
+      {:ok, name(template, tensor, tuple_size(plain.shape))}
+    end
+  end
 
   # For Tenon.Library: an argument of a call, which is called what it was.
   @doc false

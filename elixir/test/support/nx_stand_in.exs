@@ -49,6 +49,11 @@ defmodule Nx do
     %{tensor | shape: shape, names: List.duplicate(nil, tuple_size(shape))}
   end
 
+  def template(shape, type) do
+    names = List.duplicate(nil, tuple_size(shape))
+    %Nx.Tensor{data: %Nx.TemplateBackend{}, type: type, shape: shape, names: names}
+  end
+
   def rename(tensor, names), do: %{tensor | names: names}
 
   def devectorize(%{vectorized_axes: axes} = tensor) do
