@@ -35,8 +35,12 @@ defmodule Tenon.Memory do
 
   defp wait(tries) do
     case Tenon.Nif.stats() do
-      %{deferred: deferred} when deferred > 0 -> Process.sleep(1) && wait(tries - 1)
-      _ -> :ok
+      %{deferred: deferred} when deferred > 0 ->
+        Process.sleep(1)
+        wait(tries - 1)
+
+      _ ->
+        :ok
     end
   end
 end
