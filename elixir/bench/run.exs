@@ -59,7 +59,7 @@ defmodule Bench do
     rounds = if quick, do: 5, else: 25
     x = Tenon.from_list!([1, 2, 3, 4, 5, 6], type: :f32)
     y = Tenon.from_list!([1, 2, 3, 4, 5, 6], type: :f32)
-    [3.0, 6.0 | _] = Tenon.to_list(Bench.Kernels.saxpy!(2.0, x, y))
+    [3.0, 6.0 | _] = Tenon.to_list!(Bench.Kernels.saxpy!(2.0, x, y))
     91.0 = Bench.Kernels.dot!(x, y)
     blob = %{Tenon.Blob.to_blob(x) | owner: nil}
     owner = make_ref()

@@ -55,7 +55,8 @@ static bool take_options(tenon_nif_frame *f, ERL_NIF_TERM list)
     return true;
 }
 
-/* {binary, type, shape}: its bytes for the length of the call. */
+/* {binary, type, shape}, or with a fourth element {binary, type, shape, Nx.Tensor}: its bytes for the length of the
+ * call. */
 static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *parts, tenon_view *view)
 {
     tenon_nif_reader *r = &f->reader;
@@ -183,7 +184,7 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     int arity;
     bool written = param->spec->flags & TENON_SPEC_WRITE;
     o->pinned = NULL;
-    bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && arity == 3;
+    bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && (arity == 3 || arity == 4);
     bool taken = tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o);
     f->noperands++; /* also where it was not taken: it may be pinned */
     if (!taken)
@@ -220,6 +221,18 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
     return true;
 }
 
+/* The signature's own names of types stay; what was given is named as Nx does: s64 for i64. */
+static void name_given_types(char *message)
+{
+    static const char *const before[] = {", got i", "dtype is i"};
+    for (int i = 0; i < 2; i++) {
+        size_t length = strlen(before[i]);
+        for (char *at = strstr(message, before[i]); at; at = strstr(at + length, before[i]))
+            if (at[length] >= '1' && at[length] <= '9')
+                at[length - 1] = 's';
+    }
+}
+
 /* What matched is what the message is about: the same again, with words for what the terms are. */
 static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
 {
@@ -235,6 +248,7 @@ static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
     tenon_error err = {.status = TENON_EFAILED, .message = "it does not match"};
     if (!tenon_signature_match(s, f->args, objects, &f->bindings, &err))
         err.status = TENON_EFAILED;
+    name_given_types(err.message);
     const char *argument = f->bindings.argument;
     ERL_NIF_TERM reason = err.status == TENON_EREADONLY ? tenon_nif_atoms.readonly
                           : err.status == TENON_EOVERLAP

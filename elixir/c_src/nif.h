@@ -60,6 +60,7 @@ void tenon_nif_report(ErlNifEnv *env, uint64_t micros);
     X(strides)                                                                                                         \
     X(device)                                                                                                          \
     X(byte_size)                                                                                                       \
+    X(names)                                                                                                           \
     X(reason)                                                                                                          \
     X(message)                                                                                                         \
     X(function)                                                                                                        \

@@ -349,11 +349,12 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
     const tenon_view *view = tenon_tensor_view(tensor);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
     /* By name, as the runtime would sort them. */
-    ERL_NIF_TERM keys[] = {a->__struct__, a->byte_size, a->device, a->ref, a->shape, a->strides, a->type};
+    ERL_NIF_TERM keys[] = {a->__struct__, a->byte_size, a->device, a->names, a->ref, a->shape, a->strides, a->type};
     ERL_NIF_TERM values[] = {
         a->tensor_module,
         enif_make_int64(env, tenon_view_nbytes(view)),
         tenon_nif_make_device(env, view->device),
+        a->nil,
         reference,
         tenon_nif_make_tuple(env, view->ndim, view->shape),
         tenon_nif_make_list(env, view->ndim, view->strides),

@@ -84,7 +84,15 @@ void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
         [ERL_NIF_TERM_TYPE_TUPLE] = "a tuple",
     };
     unsigned type = (unsigned)enif_term_type(env, term);
+    const ERL_NIF_TERM *parts;
     char name[256];
+    int arity;
+    /* A tensor of another library, whose bytes Tenon.Library took, is called what it was. */
+    if (enif_get_tuple(env, term, &arity, &parts) && arity == 4 &&
+        enif_get_atom(env, parts[3], name, sizeof name, ERL_NIF_LATIN1) && strcmp(name, "Elixir.Nx.Tensor") == 0) {
+        snprintf(buffer, size, "%s", "Nx.Tensor");
+        return;
+    }
     if (struct_name(env, term, buffer, size))
         return;
     if (enif_get_atom(env, term, name, sizeof name, ERL_NIF_LATIN1)) {

@@ -111,13 +111,39 @@ TENON_NIF(transpose)
 
 /* ---------------------------------------------------------------------------------------------- reshape, broadcast */
 
+/* As tenon_nif_get_dims, with :auto for -1. Those without it do not pay for it. */
+static bool get_new_shape(ErlNifEnv *env, ERL_NIF_TERM term, int32_t *ndim, int64_t shape[TENON_MAX_NDIM])
+{
+    if (tenon_nif_get_dims(env, term, ndim, shape))
+        return true;
+    ERL_NIF_TERM automatic = enif_make_atom(env, "auto"), terms[TENON_MAX_NDIM], head;
+    const ERL_NIF_TERM *items;
+    int count = 0;
+    if (enif_get_tuple(env, term, &count, &items)) {
+        for (int i = 0; i < count && i < TENON_MAX_NDIM; i++)
+            terms[i] = items[i];
+    } else {
+        for (; count < TENON_MAX_NDIM && enif_get_list_cell(env, term, &head, &term); count++)
+            terms[count] = head;
+        if (!enif_is_empty_list(env, term))
+            return false;
+    }
+    if (count > TENON_MAX_NDIM)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (enif_is_identical(terms[i], automatic))
+            terms[i] = enif_make_int(env, -1);
+    return tenon_nif_get_dims(env, enif_make_tuple_from_array(env, terms, (unsigned)count), ndim, shape);
+}
+
 static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out)
 {
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM], numel, have = tenon_tensor_view(tensor)->numel;
     tenon_error err;
-    if (!tenon_nif_get_dims(env, argv[1], &ndim, shape))
-        return tenon_nif_badarg(env, "reshape", "shape", "a tuple or list of up to 64 integers");
+    if (!get_new_shape(env, argv[1], &ndim, shape))
+        return tenon_nif_badarg(env, "reshape", "shape",
+                                "a tuple or list of up to 64 integers, one of which may be :auto");
     bool open = false;
     for (int32_t i = 0; i < ndim; i++)
         open |= shape[i] < 0;

@@ -3,7 +3,7 @@ defmodule Tenon do
   Tensors on memory that is shared, not copied.
 
       iex> tensor = Tenon.from_binary!(<<1.0::float-32-native, 2.0::float-32-native>>, {:f, 32})
-      iex> Tenon.to_list(tensor)
+      iex> Tenon.to_list!(tensor)
       [1.0, 2.0]
 
   The verbs and the names of types are Nx's. What can fail returns `{:ok, value}` or `{:error, %Tenon.Error{}}`, and has
@@ -25,6 +25,7 @@ defmodule Tenon do
   Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
   """
 
+  import Tenon.Error, only: [value!: 1]
   alias Tenon.{Memory, Nif, Options, Tensor}
 
   @type type :: {atom, pos_integer} | atom
@@ -94,7 +95,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.zeros!({2, 2}, type: :s64))
+      iex> Tenon.to_list!(Tenon.zeros!({2, 2}, type: :s64))
       [[0, 0], [0, 0]]
   """
   @spec zeros(tuple | [integer], keyword) :: result(Tensor.t())
@@ -113,7 +114,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.from_list!([1, 2.5, :nan]))
+      iex> Tenon.to_list!(Tenon.from_list!([1, 2.5, :nan]))
       [1.0, 2.5, :nan]
 
       iex> {:error, error} = Tenon.from_list([1, 300], type: :u8)
@@ -127,11 +128,16 @@ defmodule Tenon do
   end
 
   @doc """
-  The elements as nested lists; the one of a tensor without dimensions as it is. Raises `Tenon.Error`, also for 2^28
-  elements or more, which no list is made for.
+  The elements as nested lists; the one of a tensor without dimensions as it is. No list is made for 2^28 elements or
+  more.
+
+  ## Examples
+
+      iex> Tenon.to_list(Tenon.from_list!([1, 2]))
+      {:ok, [1, 2]}
   """
-  @spec to_list(Tensor.t()) :: list | number | atom | tuple
-  def to_list(tensor), do: value!(Nif.to_list(tensor))
+  @spec to_list(Tensor.t()) :: result(list | number | atom | tuple)
+  def to_list(tensor), do: Nif.to_list(tensor)
 
   @doc """
   A part of a tensor, without copying: `lengths` elements from `starts` on along each axis, and of these each one that
@@ -140,9 +146,9 @@ defmodule Tenon do
   ## Examples
 
       iex> tensor = Tenon.from_list!([[1, 2, 3], [4, 5, 6]])
-      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 1], [2, 2]))
+      iex> Tenon.to_list!(Tenon.slice!(tensor, [0, 1], [2, 2]))
       [[2, 3], [5, 6]]
-      iex> Tenon.to_list(Tenon.slice!(tensor, [0, 0], [1, 3], strides: [1, 2]))
+      iex> Tenon.to_list!(Tenon.slice!(tensor, [0, 0], [1, 3], strides: [1, 2]))
       [[1, 3]]
   """
   @spec slice(Tensor.t(), [integer], [integer], keyword) :: result(Tensor.t())
@@ -156,7 +162,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]])))
+      iex> Tenon.to_list!(Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]])))
       [[1, 3], [2, 4]]
   """
   @spec transpose(Tensor.t(), keyword) :: result(Tensor.t())
@@ -167,14 +173,14 @@ defmodule Tenon do
 
   @doc """
   The same elements in C order under another shape, without copying: `:not_contiguous` where that cannot be. One
-  dimension may be -1: what is left.
+  dimension may be `:auto` (or -1): what is left.
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, 2}))
+      iex> Tenon.to_list!(Tenon.reshape!(Tenon.from_list!([1, 2, 3, 4]), {2, :auto}))
       [[1, 2], [3, 4]]
   """
-  @spec reshape(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
+  @spec reshape(Tensor.t(), tuple | [integer | :auto]) :: result(Tensor.t())
   def reshape(tensor, shape), do: Nif.reshape(tensor, shape)
 
   @doc """
@@ -182,7 +188,7 @@ defmodule Tenon do
 
   ## Examples
 
-      iex> Tenon.to_list(Tenon.broadcast!(Tenon.from_list!([1, 2]), {2, 2}))
+      iex> Tenon.to_list!(Tenon.broadcast!(Tenon.from_list!([1, 2]), {2, 2}))
       [[1, 2], [1, 2]]
   """
   @spec broadcast(Tensor.t(), tuple | [integer]) :: result(Tensor.t())
@@ -254,35 +260,51 @@ defmodule Tenon do
     Memory.charge(Nif.from_resource(resource, module, name, options[:immutable]))
   end
 
-  for {name, arity} <- [
-        from_binary: 3,
-        to_binary: 2,
-        zeros: 2,
-        from_list: 2,
-        slice: 4,
-        transpose: 2,
-        reshape: 2,
-        broadcast: 2,
-        squeeze: 2,
-        new_axis: 2,
-        from_resource: 3
-      ] do
-    bang = :"#{name}!"
-    arguments = Macro.generate_arguments(arity, __MODULE__)
+  @doc "As `from_binary/3`, but returns the value or raises `Tenon.Error`."
+  @spec from_binary!(binary, type, keyword) :: Tensor.t()
+  def from_binary!(binary, type, options \\ []), do: value!(from_binary(binary, type, options))
 
-    # The last argument of these is the options.
-    if name not in [:reshape, :broadcast, :new_axis] do
-      heads = Enum.drop(arguments, -1)
-      @doc false
-      def unquote(bang)(unquote_splicing(heads)), do: value!(unquote(name)(unquote_splicing(heads)))
-    end
+  @doc "As `to_binary/2`, but returns the value or raises `Tenon.Error`."
+  @spec to_binary!(Tensor.t(), keyword) :: binary
+  def to_binary!(tensor, options \\ []), do: value!(to_binary(tensor, options))
 
-    @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
-    def unquote(bang)(unquote_splicing(arguments)), do: value!(unquote(name)(unquote_splicing(arguments)))
-  end
+  @doc "As `zeros/2`, but returns the value or raises `Tenon.Error`."
+  @spec zeros!(tuple | [integer], keyword) :: Tensor.t()
+  def zeros!(shape, options \\ []), do: value!(zeros(shape, options))
 
-  @doc false
-  def value!({:ok, value}), do: value
-  def value!({:error, %Tenon.Error{} = error}), do: raise(error)
-  def value!(value) when is_boolean(value), do: value
+  @doc "As `from_list/2`, but returns the value or raises `Tenon.Error`."
+  @spec from_list!(list | number, keyword) :: Tensor.t()
+  def from_list!(list, options \\ []), do: value!(from_list(list, options))
+
+  @doc "As `to_list/1`, but returns the value or raises `Tenon.Error`."
+  @spec to_list!(Tensor.t()) :: list | number | atom | tuple
+  def to_list!(tensor), do: value!(to_list(tensor))
+
+  @doc "As `slice/4`, but returns the value or raises `Tenon.Error`."
+  @spec slice!(Tensor.t(), [integer], [integer], keyword) :: Tensor.t()
+  def slice!(tensor, starts, lengths, options \\ []), do: value!(slice(tensor, starts, lengths, options))
+
+  @doc "As `transpose/2`, but returns the value or raises `Tenon.Error`."
+  @spec transpose!(Tensor.t(), keyword) :: Tensor.t()
+  def transpose!(tensor, options \\ []), do: value!(transpose(tensor, options))
+
+  @doc "As `reshape/2`, but returns the value or raises `Tenon.Error`."
+  @spec reshape!(Tensor.t(), tuple | [integer | :auto]) :: Tensor.t()
+  def reshape!(tensor, shape), do: value!(reshape(tensor, shape))
+
+  @doc "As `broadcast/2`, but returns the value or raises `Tenon.Error`."
+  @spec broadcast!(Tensor.t(), tuple | [integer]) :: Tensor.t()
+  def broadcast!(tensor, shape), do: value!(broadcast(tensor, shape))
+
+  @doc "As `squeeze/2`, but returns the value or raises `Tenon.Error`."
+  @spec squeeze!(Tensor.t(), keyword) :: Tensor.t()
+  def squeeze!(tensor, options \\ []), do: value!(squeeze(tensor, options))
+
+  @doc "As `new_axis/2`, but returns the value or raises `Tenon.Error`."
+  @spec new_axis!(Tensor.t(), integer) :: Tensor.t()
+  def new_axis!(tensor, axis), do: value!(new_axis(tensor, axis))
+
+  @doc "As `from_resource/3`, but returns the value or raises `Tenon.Error`."
+  @spec from_resource!(reference, {module, atom}, keyword) :: Tensor.t()
+  def from_resource!(resource, type, options \\ []), do: value!(from_resource(resource, type, options))
 end

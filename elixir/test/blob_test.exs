@@ -49,7 +49,7 @@ defmodule Tenon.BlobTest do
     view = Blob.from_blob(blob, owner: original)
     assert %BlobView{owner: ^original} = view
     assert view.tensor.shape == {2, 3}
-    assert Tenon.to_list(view.tensor) == Tenon.to_list(original)
+    assert Tenon.to_list!(view.tensor) == Tenon.to_list!(original)
     assert address(view.tensor) == blob.ptr
     assert Blob.to_blob(view).ptr == blob.ptr
   end
@@ -58,7 +58,7 @@ defmodule Tenon.BlobTest do
     original = Tenon.from_list!([1.0, 2.0, 3.0])
     tensor = Blob.from_blob(Blob.to_blob(original))
     assert %Tensor{} = tensor
-    assert Tenon.to_list(tensor) == [1.0, 2.0, 3.0]
+    assert Tenon.to_list!(tensor) == [1.0, 2.0, 3.0]
   end
 
   test "from_blob takes maps, tuples, lists and all names" do
@@ -75,11 +75,11 @@ defmodule Tenon.BlobTest do
           %{device: :cpu}
         ] do
       view = Blob.from_blob(Map.merge(map, change), owner: original)
-      assert Tenon.to_list(view.tensor) == Tenon.to_list(original)
+      assert Tenon.to_list!(view.tensor) == Tenon.to_list!(original)
     end
 
     transposed = Blob.from_blob(%{map | strides: [1, 4]}, owner: original)
-    assert Tenon.to_list(transposed.tensor) == Tenon.to_list(Tenon.transpose!(original))
+    assert Tenon.to_list!(transposed.tensor) == Tenon.to_list!(Tenon.transpose!(original))
   end
 
   # What the seed leaves open.
@@ -96,7 +96,7 @@ defmodule Tenon.BlobTest do
       tensor = in_process(fn -> make.(Tenon.from_list!(Enum.to_list(1..1000))) end)
       settled()
       assert Tenon.stats().bytes == before + 8000
-      assert Tenon.to_list(tensor) == Enum.to_list(1..1000)
+      assert Tenon.to_list!(tensor) == Enum.to_list(1..1000)
       assert Tenon.release(tensor) == :ok
       assert eventually(fn -> Tenon.stats().bytes == before end)
     end
@@ -130,7 +130,7 @@ defmodule Tenon.BlobTest do
     Tenon.to_binary!(free)
     refute Enum.any?(aliases, &Tenon.writable?/1)
     Tenon.release(free)
-    assert Tenon.to_list(hd(aliases)) == List.duplicate(0.0, 100)
+    assert Tenon.to_list!(hd(aliases)) == List.duplicate(0.0, 100)
     assert raised(fn -> Blob.from_blob(plain, owner: {:mine, free}) end) == :released
   end
 
@@ -167,7 +167,7 @@ defmodule Tenon.BlobTest do
 
       settled()
       assert Tenon.stats().bytes == before + 8000
-      assert Tenon.to_list(tensor) == numbers
+      assert Tenon.to_list!(tensor) == numbers
       Tenon.release(tensor)
       assert eventually(fn -> Tenon.stats().bytes == before end)
     end
@@ -395,6 +395,22 @@ defmodule Tenon.BlobTest do
     :nothing
   rescue
     error in Tenon.Error -> error.reason
+  end
+
+  test "the documentation says at once which owners are refused" do
+    blob = %{ptr: 4096, shape: {1}, dtype: :u8}
+
+    for owner <- [fn -> 1 end, &is_atom/1, {:a, [fn -> 1 end]}, %{a: &is_atom/1}] do
+      assert_raise Tenon.Error, ~r/a term without functions/, fn -> Tenon.Blob.from_blob(blob, owner: owner) end
+    end
+
+    assert %Tenon.Error{reason: {:owner_too_large, _}} =
+             catch_error(Tenon.Blob.from_blob(blob, owner: Enum.to_list(1..500_001)))
+
+    {:docs_v1, _, _, _, _, _, functions} = Code.fetch_docs(Tenon.Blob)
+    {_, _, _, %{"en" => doc}, _} = List.keyfind(functions, {:function, :from_blob, 2}, 0)
+    [first | _] = String.split(doc, "\n\n")
+    assert first =~ "any term without functions" and first =~ "1,000,000 words"
   end
 
   describe "inspect of memory without an owner" do

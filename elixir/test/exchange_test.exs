@@ -9,8 +9,8 @@ defmodule Tenon.ExchangeTest do
       in_process(fn ->
         tensor = Tenon.from_resource!(OtherNif.source(5), OtherNif.type())
         assert {tensor.type, tensor.shape} == {{:f, 32}, {5}}
-        assert Tenon.to_list(tensor) == [0.0, 1.0, 2.0, 3.0, 4.0]
-        assert Tenon.to_list(Tenon.slice!(tensor, [1], [2])) == [1.0, 2.0]
+        assert Tenon.to_list!(tensor) == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert Tenon.to_list!(Tenon.slice!(tensor, [1], [2])) == [1.0, 2.0]
         assert Tenon.writable?(tensor)
         assert reason(Tenon.to_binary(tensor)) == :would_copy
         Tenon.release(tensor)
@@ -32,7 +32,7 @@ defmodule Tenon.ExchangeTest do
       read_only = Tenon.from_resource!(OtherNif.source(1, kind: :read_only), OtherNif.type())
       refute Tenon.writable?(read_only)
       assert reason(Tenon.to_binary(read_only)) == :would_copy
-      assert [0.0] == Tenon.to_list(Tenon.from_resource!(OtherNif.source(1, kind: :no_deleter), OtherNif.type()))
+      assert [0.0] == Tenon.to_list!(Tenon.from_resource!(OtherNif.source(1, kind: :no_deleter), OtherNif.type()))
     end
 
     test "what is wrong, with each struct given back" do
@@ -64,7 +64,7 @@ defmodule Tenon.ExchangeTest do
     test "our own tensors too" do
       tensor = Tenon.from_list!([1.0, 2.0])
       again = Tenon.from_resource!(tensor.ref, {Tenon.Nif, :tenon_tensor_1})
-      assert Tenon.to_list(again) == [1.0, 2.0]
+      assert Tenon.to_list!(again) == [1.0, 2.0]
       assert address(again) == address(tensor)
       refute Tenon.writable?(again)
     end
@@ -98,7 +98,7 @@ defmodule Tenon.ExchangeTest do
       assert OtherNif.hold(tensor.ref, 1) == {:error, 3}
       assert inspect(tensor) =~ "(:busy)"
       OtherNif.drop(held)
-      assert Tenon.to_list(tensor) == [0.0, 7.0, 7.0]
+      assert Tenon.to_list!(tensor) == [0.0, 7.0, 7.0]
       Tenon.to_binary!(tensor)
       assert OtherNif.hold(tensor.ref, 1) == {:error, 4}
       assert OtherNif.hold(Tenon.from_binary!(large(), :f32).ref, 1) == {:error, 4}

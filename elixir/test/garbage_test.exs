@@ -88,8 +88,7 @@ defmodule Tenon.GarbageTest do
       include_dir: [],
       from_resource: [tensor.ref, {Tenon.Nif, :tenon_tensor_1}, []],
       to_blob: [tensor],
-      from_blob: [Tenon.Blob.to_blob(tensor), [owner: tensor]],
-      value!: [{:ok, 1}]
+      from_blob: [Tenon.Blob.to_blob(tensor), [owner: tensor]]
     }
 
     for {name, arity} <- module.__info__(:functions), name != :__struct__ do
@@ -133,7 +132,7 @@ defmodule Tenon.GarbageTest do
         for term <- garbage(tensor), do: call(unquote(module), name, List.replace_at(arguments, at, term))
       end
 
-      assert Tenon.to_list(Tenon.from_list!([1])) == [1]
+      assert Tenon.to_list!(Tenon.from_list!([1])) == [1]
     end
   end
 

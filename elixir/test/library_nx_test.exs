@@ -57,6 +57,20 @@ defmodule Tenon.LibraryNxTest do
     assert {:error, %Tenon.Error{}} = Kernels.add_keywords(x: nx([1]), y: x)
   end
 
+  test "messages name what was given as Nx does" do
+    s64 = apply(Nx, :from_binary, [<<1::64, 2::64>>, {:s, 64}, [backend: Nx.BinaryBackend]])
+    assert {:error, %Tenon.Error{message: message}} = Kernels.add(s64, s64)
+    assert message =~ "expected f32[n], got s64[2] (Nx.Tensor)\n  dtype is s64, not f32"
+    assert {:error, %Tenon.Error{message: message}} = Kernels.add(Tenon.from_list!([1, 2]), nx([1]))
+    assert message =~ "expected f32[n], got s64[2] (Tenon.Tensor)"
+  end
+
+  test "a tensor that Nx refuses to show is an error" do
+    template = %{nx([1]) | data: struct!(Nx.TemplateBackend)}
+    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}}} = Kernels.add(template, nx([1]))
+    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}}} = Kernels.add_keywords(x: nx([1]), y: template)
+  end
+
   test "its binaries are not written" do
     assert {:error, %Tenon.Error{reason: :readonly}} = Kernels.scale(nx([1, 2]), 2)
     assert {:error, %Tenon.Error{reason: {:mismatch, :y}}} = Kernels.add(nx([1]), nx([1, 2]))

@@ -86,11 +86,11 @@ defmodule Tenon.LibraryTest do
 
     test "lists of numbers" do
       assert {:ok, t} = Kernels.echo_ints([1, -2, 3])
-      assert {t.type, Tenon.to_list(t)} == {{:s, 64}, [1, -2, 3]}
+      assert {t.type, Tenon.to_list!(t)} == {{:s, 64}, [1, -2, 3]}
       assert {:ok, t} = Kernels.echo_ints([])
       assert t.shape == {0}
       assert {:ok, t} = Kernels.echo_floats([1, 2.5, :nan, :neg_infinity])
-      assert Tenon.to_list(t) == [1.0, 2.5, :nan, :neg_infinity]
+      assert Tenon.to_list!(t) == [1.0, 2.5, :nan, :neg_infinity]
       for x <- [1, "x", {1, 2}, [1 | 2], ["x"], [1.5], nil], do: assert(reason(Kernels.echo_ints(x)) == {:badarg, :x})
       assert reason(Kernels.echo_ints([2 ** 64])) == {:overflow, :x}
       assert {:ok, _} = Kernels.echo_three([1, 2, 3])
@@ -132,7 +132,7 @@ defmodule Tenon.LibraryTest do
     test "results" do
       assert Kernels.maybe(false) == {:ok, {nil, nil, nil, nil, nil}}
       assert {:ok, {t, 3, 0.5, false, "given"}} = Kernels.maybe(true)
-      assert Tenon.to_list(t) == [1.0, 1.0]
+      assert Tenon.to_list!(t) == [1.0, 1.0]
     end
   end
 
@@ -199,27 +199,27 @@ defmodule Tenon.LibraryTest do
           ] do
         x = Tenon.from_list!(values, type: type)
         assert {:ok, y} = Kernels.echo_tensor(x)
-        assert {y.type, Tenon.to_list(y)} == {type, values}
+        assert {y.type, Tenon.to_list!(y)} == {type, values}
       end
 
       x = Tenon.from_list!([[1, 2, 3], [4, 5, 6]], type: {:f, 32})
       assert Kernels.echo_tensor!(x).shape == {2, 3}
       column = x |> Tenon.slice!([0, 1], [2, 1]) |> Tenon.reshape!({2})
-      assert Tenon.to_list(Kernels.add!(column, column)) == [4.0, 10.0]
+      assert Tenon.to_list!(Kernels.add!(column, column)) == [4.0, 10.0]
       assert reason(Kernels.echo_tensor(column)) == {:mismatch, :x}
       assert Kernels.echo_tensor!(Tenon.zeros!({0, 3}, type: {:f, 32})).shape == {0, 3}
     end
 
     test "as a binary with its type and shape" do
       floats = for x <- [1.0, 2.0, 3.0], into: <<>>, do: <<x::float-32-native>>
-      assert Tenon.to_list(Kernels.echo_tensor!({floats, {:f, 32}, {3}})) == [1.0, 2.0, 3.0]
-      assert Tenon.to_list(Kernels.echo_tensor!({floats, :f32, [3, 1]})) == [[1.0], [2.0], [3.0]]
-      assert Tenon.to_list(Kernels.add!({floats, :f32, {3}}, f32([1, 1, 1]))) == [2.0, 3.0, 4.0]
+      assert Tenon.to_list!(Kernels.echo_tensor!({floats, {:f, 32}, {3}})) == [1.0, 2.0, 3.0]
+      assert Tenon.to_list!(Kernels.echo_tensor!({floats, :f32, [3, 1]})) == [[1.0], [2.0], [3.0]]
+      assert Tenon.to_list!(Kernels.add!({floats, :f32, {3}}, f32([1, 1, 1]))) == [2.0, 3.0, 4.0]
       # Part of a larger one, at an odd address, and at an odd bit.
       <<_, part::binary>> = <<0, floats::binary>>
-      assert Tenon.to_list(Kernels.echo_tensor!({part, :f32, {3}})) == [1.0, 2.0, 3.0]
+      assert Tenon.to_list!(Kernels.echo_tensor!({part, :f32, {3}})) == [1.0, 2.0, 3.0]
       <<_::3, odd::binary-size(12), _::bits>> = <<0::3, floats::binary, 0::5>>
-      assert Tenon.to_list(Kernels.echo_tensor!({odd, :f32, {3}})) == [1.0, 2.0, 3.0]
+      assert Tenon.to_list!(Kernels.echo_tensor!({odd, :f32, {3}})) == [1.0, 2.0, 3.0]
       <<_, doubles::binary-size(800), _::binary>> = :binary.copy(<<0>>, 808)
       assert Kernels.misaligned({doubles, :f64, {100}}) == {:ok, 0}
       large = :binary.copy(<<1, 0, 0, 0>>, 50_000)
@@ -248,7 +248,7 @@ defmodule Tenon.LibraryTest do
 
       {:error, error} = Kernels.add(x, Tenon.from_list!([1, 2, 3], type: {:s, 32}))
       assert {error.reason, error.function, error.argument} == {{:mismatch, :y}, :add, :y}
-      assert error.message == "add(): argument 'y': expected f32[n], got i32[3] (Tenon.Tensor)\n  dtype is i32, not f32"
+      assert error.message == "add(): argument 'y': expected f32[n], got s32[3] (Tenon.Tensor)\n  dtype is s32, not f32"
 
       assert reason(Kernels.add(x, [1, 2, 3])) == {:badarg, :y}
       assert message(Kernels.add([1, 2, 3], x)) == "add(): argument 'x': expected f32[n], got a list"
@@ -265,11 +265,11 @@ defmodule Tenon.LibraryTest do
 
     test "results are written by Tenon's owner only" do
       {:ok, {a, b}} = Kernels.halves(f32([1, 2, 3]))
-      assert {Tenon.to_list(a), Tenon.to_list(b)} == {[1.0], [2.0, 3.0]}
+      assert {Tenon.to_list!(a), Tenon.to_list!(b)} == {[1.0], [2.0, 3.0]}
       assert Kernels.scale(b, 2) == :ok
       assert Kernels.scale!(b, 2) == :ok
-      assert Tenon.to_list(b) == [8.0, 12.0]
-      assert Kernels.count_up!(3) |> Tenon.to_list() == [0.0, 1.0, 2.0]
+      assert Tenon.to_list!(b) == [8.0, 12.0]
+      assert Kernels.count_up!(3) |> Tenon.to_list!() == [0.0, 1.0, 2.0]
     end
   end
 
@@ -277,7 +277,7 @@ defmodule Tenon.LibraryTest do
     test "in place, and not what is frozen" do
       x = f32([1, 2])
       assert Kernels.scale(x, 3) == :ok
-      assert Tenon.to_list(x) == [3.0, 6.0]
+      assert Tenon.to_list!(x) == [3.0, 6.0]
       assert Tenon.to_binary!(x) == <<3.0::float-32-native, 6.0::float-32-native>>
       assert reason(Kernels.scale(x, 3)) == :readonly
       assert message(Kernels.scale(x, 3)) == "scale(): argument 'x' is read-only; it is written to: pass a copy"
@@ -290,10 +290,10 @@ defmodule Tenon.LibraryTest do
       x = f32([1, 2, 3, 4])
       {low, high} = {Tenon.slice!(x, [0], [2]), Tenon.slice!(x, [2], [2])}
       assert Kernels.swap(low, high) == :ok
-      assert Tenon.to_list(x) == [3.0, 4.0, 1.0, 2.0]
+      assert Tenon.to_list!(x) == [3.0, 4.0, 1.0, 2.0]
       assert {:error, %Tenon.Error{reason: :overlap, argument: :x}} = Kernels.swap(x, x)
       assert reason(Kernels.swap(low, Tenon.slice!(x, [1], [2]))) == :overlap
-      assert Tenon.to_list(x) == [3.0, 4.0, 1.0, 2.0]
+      assert Tenon.to_list!(x) == [3.0, 4.0, 1.0, 2.0]
       assert {:ok, _} = Kernels.add(x, x)
       # Nothing stayed taken.
       assert Kernels.scale(x, 1) == :ok

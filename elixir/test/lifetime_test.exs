@@ -9,7 +9,7 @@ defmodule Tenon.LifetimeTest do
         end)
 
       settled()
-      assert Tenon.to_list(view) == [501, 502, 503]
+      assert Tenon.to_list!(view) == [501, 502, 503]
     end
 
     test "a binary, a sub-binary of it, in ETS and in another process" do
@@ -67,7 +67,7 @@ defmodule Tenon.LifetimeTest do
       0..9999
       |> Enum.map(fn i ->
         Task.async(fn ->
-          [value] = Tenon.to_list(Tenon.slice!(tensor, [i], [1]))
+          [value] = Tenon.to_list!(Tenon.slice!(tensor, [i], [1]))
           value
         end)
       end)
@@ -98,7 +98,7 @@ defmodule Tenon.LifetimeTest do
   describe "a tensor that was encoded" do
     test "and decoded while it is alive is the same" do
       tensor = Tenon.from_list!([1, 2])
-      assert Tenon.to_list(:erlang.binary_to_term(:erlang.term_to_binary(tensor))) == [1, 2]
+      assert Tenon.to_list!(:erlang.binary_to_term(:erlang.term_to_binary(tensor))) == [1, 2]
     end
 
     test "and decoded after its death is stale" do

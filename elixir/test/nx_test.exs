@@ -28,7 +28,7 @@ defmodule Tenon.NxTest do
     assert reason(Tenon.Nx.to_nx(Tenon.zeros!({1}, type: :c32))) == {:unsupported_type, {:c, 32}}
     transposed = Tenon.transpose!(Tenon.from_list!([[1, 2], [3, 4]]))
     assert reason(Tenon.Nx.to_nx(transposed)) == :not_contiguous
-    assert Tenon.to_list(Tenon.Nx.from_nx!(Tenon.Nx.to_nx!(transposed, copy: :allow))) == [[1, 3], [2, 4]]
+    assert Tenon.to_list!(Tenon.Nx.from_nx!(Tenon.Nx.to_nx!(transposed, copy: :allow))) == [[1, 3], [2, 4]]
     assert reason(Tenon.Nx.to_nx(:x)) == {:badarg, :tensor}
     assert_raise Tenon.Error, ~r/^to_nx\(\): argument 'tensor'/, fn -> Tenon.Nx.to_nx!(:x) end
     assert reason(Tenon.Nx.from_nx(:x)) == {:badarg, :tensor}
@@ -51,12 +51,105 @@ defmodule Tenon.NxTest do
     assert reason(Tenon.Nx.to_pointer(Tenon.transpose!(tensor))) == :not_contiguous
   end
 
+  describe "what Nx or a backend refuses" do
+    defp refused(result, argument \\ :tensor) do
+      assert reason(result) == {:badarg, argument}
+      elem(result, 1).message
+    end
+
+    test "is an error of ours" do
+      memory = Tenon.from_list!([1.0, 2.0])
+      template = struct!(Nx.Tensor, data: struct!(Nx.TemplateBackend), type: {:f, 32}, shape: {2}, names: [nil])
+      assert refused(Tenon.Nx.from_nx(template)) =~ "TemplateBackend"
+      assert refused(Tenon.Nx.from_nx(template, device: :cpu)) =~ "TemplateBackend"
+      assert_raise Tenon.Error, fn -> Tenon.Nx.from_nx!(template) end
+
+      gone =
+        Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> raise ArgumentError, "it was deallocated\nand more" end)
+
+      assert refused(Tenon.Nx.from_nx(gone, device: :cpu)) == "from_nx(): Nx refuses it: it was deallocated"
+      assert refused(Tenon.Nx.from_nx(%{gone | data: %Tenon.Test.NoBackend{}})) =~ "Nx refuses it"
+      # Nx's own backend has no pointers.
+      assert refused(Tenon.Nx.from_nx(Tenon.Nx.to_nx!(memory), device: :cpu)) =~ "Nx refuses it"
+    end
+
+    test "pointers without a local address and a size" do
+      memory = Tenon.from_list!([1.0, 2.0])
+
+      for change <- [%{kind: :ipc, address: nil}, %{address: nil}, %{data_size: nil}, %{kind: :ipc}] do
+        pointer = struct!(Nx.Pointer, Map.merge(%{kind: :local, address: address(memory), data_size: 8}, change))
+        tensor = Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> pointer end)
+        assert refused(Tenon.Nx.from_nx(tensor, device: :cpu)) =~ "without a local address"
+      end
+    end
+
+    test "no elements, and no backend" do
+      assert refused(Tenon.Nx.to_nx(Tenon.zeros!({0, 3}))) =~ "without elements"
+
+      for backend <- [Tenon.NoSuchBackend, 1, nil],
+          do: refused(Tenon.Nx.to_nx(Tenon.zeros!({2}), backend: backend), :backend)
+    end
+  end
+
+  test "to_nx takes Nx's own backend whatever the default is, and freezes nothing that it copies" do
+    tensor = Tenon.zeros!({2, 20})
+
+    in_process(fn ->
+      if function_exported?(Nx, :default_backend, 1), do: apply(Nx, :default_backend, [Backend])
+      assert Tenon.Nx.to_nx!(tensor, copy: :always).data.__struct__ == Nx.BinaryBackend
+      assert Tenon.writable?(tensor)
+      there = Tenon.Nx.to_nx!(tensor, backend: Backend)
+      assert {there.data.__struct__, there.shape} == {Backend, {2, 20}}
+      assert Tenon.writable?(tensor)
+      assert reason(Tenon.Nx.to_nx(tensor, backend: Backend, copy: :never)) == :would_copy
+      assert Tenon.Nx.to_nx!(tensor, backend: Backend, copy: :allow).data.__struct__ == Backend
+      assert Tenon.writable?(tensor)
+      assert Tenon.Nx.to_nx!(tensor).data.__struct__ == Nx.BinaryBackend
+      refute Tenon.writable?(tensor)
+    end)
+  end
+
+  test "names of axes are kept; views have none" do
+    memory = Tenon.from_list!([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    there = Backend.tensor(memory, {:f, 32}, {2, 3}, names: [:x, nil])
+
+    for options <- [[], [device: :cpu]] do
+      tensor = Tenon.Nx.from_nx!(there, options)
+      assert tensor.names == [:x, nil]
+      assert Tenon.Nx.to_nx!(tensor, copy: :always).names == [:x, nil]
+
+      for view <- [Tenon.transpose!(tensor), Tenon.reshape!(tensor, {2, 3}), Tenon.slice!(tensor, [0, 0], [1, 3])] do
+        assert Tenon.Nx.to_nx!(view, copy: :always).names == [nil, nil]
+      end
+
+      # Anyone may have filled the field.
+      for names <- [[:a], [1, 2], :x, [:a, :b, :c], [:a | :b]] do
+        assert Tenon.Nx.to_nx!(%{tensor | names: names}, copy: :always).names == [nil, nil]
+      end
+
+      assert Tenon.Nx.to_nx!(%{Tenon.reshape!(tensor, {6}) | names: [:x, :y], shape: {2, 3}}, copy: :always).shape ==
+               {6}
+    end
+
+    assert Tenon.Nx.from_nx!(Tenon.Nx.to_nx!(memory)).names == nil
+    vectorized = Backend.tensor(memory, {:f, 32}, {3}, names: [:y], vectorized_axes: [v: 2])
+    assert Tenon.Nx.from_nx!(vectorized).names == [:v, :y]
+  end
+
+  test "types of less than a byte are refused with the reason" do
+    for type <- [{:u, 2}, {:u, 4}, {:s, 2}, {:s, 4}], options <- [[], [device: :cpu]] do
+      result = Tenon.Nx.from_nx(Backend.tensor(Tenon.zeros!({1}, type: :u8), type, {2}), options)
+      assert reason(result) == {:unsupported_type, type}
+      assert elem(result, 1).message =~ "Nx.as_type(tensor, :#{elem(type, 0)}8)"
+    end
+  end
+
   describe "another backend's memory, through its pointer" do
     test "is shared" do
       memory = Tenon.from_list!(Enum.to_list(1..6), type: :f32)
       tensor = Backend.tensor(memory, {:f, 32}, {2, 3})
       shared = Tenon.Nx.from_nx!(tensor, device: :cpu)
-      assert Tenon.to_list(shared) == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+      assert Tenon.to_list!(shared) == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
       assert address(shared) == address(memory)
       assert address(Tenon.Nx.from_nx!(tensor)) != address(memory)
       assert reason(Tenon.Nx.from_nx(tensor, device: :moon)) == {:badarg, :device}
@@ -84,7 +177,7 @@ defmodule Tenon.NxTest do
       tensor = Backend.tensor(memory, {:f, 32}, {2}, vectorized_axes: [x: 2])
 
       for options <- [[], [device: :cpu]] do
-        assert Tenon.to_list(Tenon.Nx.from_nx!(tensor, options)) == [[1.0, 2.0], [3.0, 4.0]]
+        assert Tenon.to_list!(Tenon.Nx.from_nx!(tensor, options)) == [[1.0, 2.0], [3.0, 4.0]]
       end
     end
 
@@ -96,7 +189,7 @@ defmodule Tenon.NxTest do
         end)
 
       settled()
-      assert Enum.sum(Tenon.to_list(shared)) == 5050.0
+      assert Enum.sum(Tenon.to_list!(shared)) == 5050.0
     end
   end
 end

@@ -32,7 +32,7 @@ defmodule Tenon.PackageTest do
   end
 
   test "a moved release loads the NIF and has the headers", %{release: release} do
-    code = "IO.inspect({Tenon.to_list(Tenon.zeros!({2})), File.ls!(Path.join(Tenon.include_dir(), ~s(tenon)))})"
+    code = "IO.inspect({Tenon.to_list!(Tenon.zeros!({2})), File.ls!(Path.join(Tenon.include_dir(), ~s(tenon)))})"
     text = run!(release, Path.join(release, "bin/tenon"), ["eval", code])
     assert text =~ ~s({[0.0, 0.0], [)
     assert text =~ "function.h"

@@ -57,7 +57,7 @@ defmodule Tenon.SchedulerTest do
     # A process on a dirty scheduler says so to whoever asks for its status.
     for work <- [
           fn -> Tenon.from_binary!(large(64 * 1024 * 1024), :u8, copy: :always) end,
-          fn -> Tenon.to_list(Tenon.zeros!({2_000_000})) end,
+          fn -> Tenon.to_list!(Tenon.zeros!({2_000_000})) end,
           fn -> Tenon.from_list!(List.duplicate(1, 2_000_000)) end,
           fn -> Tenon.to_binary!(Tenon.zeros!({64 * 1024 * 1024}, type: :u8), copy: :always) end
         ] do
@@ -85,7 +85,7 @@ defmodule Tenon.SchedulerTest do
           {:from_list, 1000, fn -> Tenon.from_list!(list) end},
           {:from_list, 1000, fn -> Tenon.from_list!(nested) end},
           {:from_list, 1000, fn -> Tenon.from_list(List.replace_at(list, 4095, :x), type: :u16) end},
-          {:to_list, 1000, fn -> Tenon.to_list(tensor) end},
+          {:to_list, 1000, fn -> Tenon.to_list!(tensor) end},
           {:from_binary, 400, fn -> Tenon.from_binary!(binary, :u8, copy: :always) end},
           {:to_binary, 400, fn -> Tenon.to_binary!(large, copy: :always) end},
           {:zeros, 400, fn -> Tenon.zeros!({64 * 1024}) end},

@@ -81,7 +81,7 @@ defmodule TenonTest do
       assert tensor.shape == {0}
       assert Tenon.to_binary!(tensor) == <<>>
       assert Tenon.to_binary!(Tenon.zeros!({0, 3})) == <<>>
-      assert Tenon.to_list(Tenon.zeros!({2, 0})) == [[], []]
+      assert Tenon.to_list!(Tenon.zeros!({2, 0})) == [[], []]
       assert Tenon.to_binary!(Tenon.slice!(Tenon.from_binary!(large(), :u8), [8], [0])) == <<>>
       full = Tenon.zeros!({3})
 
@@ -139,8 +139,8 @@ defmodule TenonTest do
       assert_list([{1.0, -2.0}, {0.0, :infinity}], {:c, 64})
       assert_list([{1.0, -2.0}, {:nan, 0.5}], {:c, 128})
       assert_list([true, false], {:bool, 8})
-      assert Tenon.to_list(Tenon.from_list!([1, 2], type: {:c, 64})) == [{1.0, 0.0}, {2.0, 0.0}]
-      assert Tenon.to_list(Tenon.from_list!(5)) == 5
+      assert Tenon.to_list!(Tenon.from_list!([1, 2], type: {:c, 64})) == [{1.0, 0.0}, {2.0, 0.0}]
+      assert Tenon.to_list!(Tenon.from_list!(5)) == 5
     end
 
     test "infer their type" do
@@ -153,13 +153,13 @@ defmodule TenonTest do
     end
 
     test "floats: rounded to nearest, never to infinity; integers of any size" do
-      assert Tenon.to_list(Tenon.from_list!([2049, 2051, 65_504], type: {:f, 16})) == [2048.0, 2052.0, 65_504.0]
+      assert Tenon.to_list!(Tenon.from_list!([2049, 2051, 65_504], type: {:f, 16})) == [2048.0, 2052.0, 65_504.0]
       assert reason(Tenon.from_list([65_520], type: {:f, 16})) == {:badarg, :list}
       assert reason(Tenon.from_list([1.0e39], type: {:f, 32})) == {:badarg, :list}
-      assert Tenon.to_list(Tenon.from_list!([2 ** 200, -(2 ** 70) - 1], type: {:f, 64})) == [2.0 ** 200, -(2.0 ** 70)]
+      assert Tenon.to_list!(Tenon.from_list!([2 ** 200, -(2 ** 70) - 1], type: {:f, 64})) == [2.0 ** 200, -(2.0 ** 70)]
       assert reason(Tenon.from_list([2 ** 2000], type: {:f, 64})) == {:badarg, :list}
       # The smallest numbers, where the exponent ends.
-      assert Tenon.to_list(Tenon.from_list!([2.0 ** -24, 2.0 ** -26], type: {:f, 16})) == [2.0 ** -24, 0.0]
+      assert Tenon.to_list!(Tenon.from_list!([2.0 ** -24, 2.0 ** -26], type: {:f, 16})) == [2.0 ** -24, 0.0]
     end
 
     test "of every 8-bit and 16-bit float decode and encode alike" do
@@ -167,7 +167,7 @@ defmodule TenonTest do
             [{{:f, 16}, 16}, {{:bf, 16}, 16}] ++
               Enum.map(~w(f8_e3m4 f8_e4m3 f8_e4m3fn f8_e4m3fnuz f8_e4m3b11fnuz f8_e5m2 f8_e5m2fnuz)a, &{&1, 8}) do
         all = for value <- 0..(2 ** bits - 1), into: <<>>, do: <<value::size(bits)-native>>
-        list = Tenon.to_list(Tenon.from_binary!(all, type))
+        list = Tenon.to_list!(Tenon.from_binary!(all, type))
         again = Tenon.to_binary!(Tenon.from_list!(list, type: type))
         numbers = Enum.zip([list, values(all, bits), values(again, bits)])
         assert Enum.all?(numbers, fn {value, was, is} -> value == :nan or was == is end)
@@ -189,9 +189,9 @@ defmodule TenonTest do
     test "with nested levels, and what is wrong with them" do
       nested = [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
       assert Tenon.from_list!(nested).shape == {2, 2, 2}
-      assert Tenon.to_list(Tenon.from_list!(nested)) == nested
+      assert Tenon.to_list!(Tenon.from_list!(nested)) == nested
       long = Enum.map(1..100, fn i -> Enum.to_list(i..(i + 99)) end)
-      assert Tenon.to_list(Tenon.from_list!(long)) == long
+      assert Tenon.to_list!(Tenon.from_list!(long)) == long
 
       for bad <- [[1, [2]], [[1], 2], [[1], [2, 3]], [1 | 2], [[1] | [2 | 3]], :x, %{}, ["a"], [nil], [{1, 2, 3}]] do
         assert reason(Tenon.from_list(bad)) == {:badarg, :list}
@@ -204,7 +204,7 @@ defmodule TenonTest do
     defp assert_list(list, type) do
       tensor = Tenon.from_list!(list, type: type)
       assert tensor.type == type
-      assert Tenon.to_list(tensor) === list
+      assert Tenon.to_list!(tensor) === list
     end
   end
 
@@ -254,7 +254,7 @@ defmodule TenonTest do
       assert Tenon.release(tensor) == :ok
       assert Tenon.release(tensor) == :ok
       assert Tenon.stats().bytes == before
-      assert Tenon.to_list(view) == List.duplicate(0.0, 10)
+      assert Tenon.to_list!(view) == List.duplicate(0.0, 10)
 
       for {_, result} <- [
             a: Tenon.to_binary(tensor),
@@ -326,7 +326,7 @@ defmodule TenonTest do
   test "the struct is a cache: only ref counts" do
     tensor = Tenon.from_list!([1, 2, 3])
     liar = %{tensor | shape: {1_000_000}, type: {:f, 64}, byte_size: 8_000_000, strides: [7], device: :moon}
-    assert Tenon.to_list(liar) == [1, 2, 3]
+    assert Tenon.to_list!(liar) == [1, 2, 3]
     assert Tenon.reshape!(liar, {3, 1}).shape == {3, 1}
   end
 

@@ -11,14 +11,14 @@ defmodule Tenon.ViewTest do
       count = Enum.product(shape)
       tensor = Tenon.reshape!(Tenon.from_list!(Enum.to_list(1..count), type: random_type()), shape)
       list = fold(Enum.map(1..count, &number(tensor, &1)), shape)
-      assert Tenon.to_list(tensor) == list
+      assert Tenon.to_list!(tensor) == list
 
       Enum.reduce(1..:rand.uniform(5), {tensor, list, shape}, fn _, {tensor, list, shape} ->
         {tensor, list, shape} = step(Enum.random(~w(slice transpose new_axis squeeze broadcast)a), tensor, list, shape)
-        assert Tenon.to_list(tensor) == list
+        assert Tenon.to_list!(tensor) == list
         assert tensor.shape == List.to_tuple(shape)
 
-        assert Tenon.to_list(Tenon.from_binary!(Tenon.to_binary!(tensor, copy: :always), tensor.type, shape: shape)) ==
+        assert Tenon.to_list!(Tenon.from_binary!(Tenon.to_binary!(tensor, copy: :always), tensor.type, shape: shape)) ==
                  list
 
         {tensor, list, shape}
@@ -145,7 +145,7 @@ defmodule Tenon.ViewTest do
 
     assert Tenon.squeeze!(Tenon.zeros!({1, 2, 1}), axes: [-1]).shape == {1, 2}
     # Only the sanitizer sees that its stride in bytes would overflow.
-    assert Tenon.to_list(Tenon.slice!(tensor, [0, 0], [2, 1], strides: [2 ** 62, 2 ** 62])) == [[0.0]]
+    assert Tenon.to_list!(Tenon.slice!(tensor, [0, 0], [2, 1], strides: [2 ** 62, 2 ** 62])) == [[0.0]]
 
     for {argument, {:error, error}} <- [
           axes: Tenon.squeeze(tensor, axes: [0]),

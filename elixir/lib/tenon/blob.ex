@@ -7,7 +7,7 @@ defmodule Tenon.Blob do
       iex> {blob.shape, blob.strides, blob.dtype, blob.device, blob.element_size}
       {{2, 2}, [2, 1], :float, :cpu, 4}
       iex> view = Tenon.Blob.from_blob(blob, owner: tensor)
-      iex> Tenon.to_list(view.tensor)
+      iex> Tenon.to_list!(view.tensor)
       [[1.0, 2.0], [3.0, 4.0]]
 
   An address says nothing about its memory, so what is passed to `from_blob/2` is trusted as far as it cannot be
@@ -58,7 +58,9 @@ defmodule Tenon.Blob do
   end
 
   @doc """
-  A tensor on memory that is there.
+  A tensor on memory that exists, held by its owner: any term without functions inside, of at most 1,000,000 words.
+  Holding a term costs what copying it costs, and the size of what a function has captured cannot be known before it is
+  copied; pass the reference or the tensor that owns the memory instead.
 
   `blob` is a `%Tenon.Blob{}` or a map with `:ptr`, `:shape` and `:dtype`; `:strides` (in elements), `:device` and
   `:element_size` may be there. The type is torch's name (`:float32`, `:float`, `:long`) or Nx's (`{:f, 32}`, `:s64`).
@@ -66,9 +68,7 @@ defmodule Tenon.Blob do
   Options:
 
     * `:owner` - the term that keeps the memory alive, beside the blob's own `owner`; the result is a
-      `%Tenon.BlobView{}` with the tensor and this term. Holding a term costs what copying it costs, so pass the
-      reference that owns the memory rather than a large term; one with functions inside cannot be held. Without the
-      option the result is the tensor.
+      `%Tenon.BlobView{}` with the tensor and this term. Without the option the result is the tensor.
     * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
     * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
 

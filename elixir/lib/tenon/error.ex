@@ -16,9 +16,42 @@ defmodule Tenon.Error do
   `message` says it in words; `function` and `argument` are atoms, or nil.
   """
 
-  @type t :: %__MODULE__{reason: term, message: String.t(), function: atom, argument: atom}
+  @type reason ::
+          {:badarg, atom}
+          | {:mismatch, atom}
+          | {:size_mismatch, expected :: non_neg_integer, got :: non_neg_integer}
+          | {:overflow, atom}
+          | {:unsupported_type, term}
+          | {:misaligned, need :: pos_integer, got :: non_neg_integer}
+          | {:device_mismatch, want :: Tenon.Tensor.device(), got :: Tenon.Tensor.device()}
+          | :not_contiguous
+          | :would_copy
+          | :readonly
+          | :busy
+          | :released
+          | :stale
+          | {:not_local, node}
+          | :overlap
+          | {:failed, atom | integer}
+          | {:library, :nif | :nx | :unreadable | :invalid | :signature | :load}
+          | {:owner_too_large, words :: pos_integer}
+
+  @type t :: %__MODULE__{reason: reason, message: String.t(), function: atom, argument: atom}
 
   defexception [:reason, :message, :function, :argument]
+
+  # For the functions with a `!`, and for those that give bare values. A macro, so that a stack trace begins with the
+  # function that was called.
+  @doc false
+  defmacro value!(result) do
+    quote generated: true do
+      case unquote(result) do
+        {:ok, value} -> value
+        {:error, error} -> raise error
+        value -> value
+      end
+    end
+  end
 
   @impl true
   def message(%__MODULE__{message: message}) when is_binary(message), do: message

@@ -37,8 +37,8 @@ defmodule Tenon.Library do
   gives `:ok`, `{:ok, result}` or `{:ok, {result, …}}`, and `{:error, %Tenon.Error{}}` where the arguments do not fit
   (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), where it fails (`{:failed, :einval}`) or
   where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises. An unknown
-  or missing option raises `ArgumentError` in both. Messages speak of types as the signature does: its `i64` is
-  `{:s, 64}`.
+  or missing option raises `ArgumentError` in both. Messages write what is wanted as the signature does, and what was
+  given as Nx does: the signature's `i64` is Nx's `s64`.
 
   ## Stacks
   Dirty schedulers have small stacks: 40 kilowords (320 KiB) unless the VM is started with another size, where a normal
@@ -71,6 +71,7 @@ defmodule Tenon.Library do
   @doc false
   defmacro __using__(opts) do
     quote bind_quoted: [opts: opts] do
+      require Tenon.Error
       library = Tenon.Library.__compile__(opts, __ENV__)
 
       for resource <- library.resources, do: @external_resource(resource)
@@ -98,7 +99,7 @@ defmodule Tenon.Library do
         end
 
         def unquote(function.bang)(unquote_splicing(function.head)) do
-          Tenon.Library.__bang__(
+          Tenon.Error.value!(
             Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
           )
         end
@@ -117,11 +118,6 @@ defmodule Tenon.Library do
       result -> result
     end
   end
-
-  @doc false
-  def __bang__({:ok, value}), do: value
-  def __bang__(:ok), do: :ok
-  def __bang__({:error, error}), do: raise(error)
 
   # Opening failed. Where Tenon's own NIF was the reason it may be there now: at the boot of a release modules that are
   # loaded later are ready earlier.
@@ -142,9 +138,9 @@ defmodule Tenon.Library do
 
     with :ok <- Tenon.Nx.available(:call),
          :ok <- not_vectorized(arguments) do
-      case __call__(module, key, List.to_tuple(Enum.map(arguments, &from_nx/1))) do
-        {:ok, value} when is_struct(first, Nx.Tensor) -> to_nx(value)
-        result -> result
+      with {:ok, converted} <- from_nx(arguments, []),
+           {:ok, value} when is_struct(first, Nx.Tensor) <- __call__(module, key, List.to_tuple(converted)) do
+        to_nx(value)
       end
     end
   end
@@ -166,13 +162,23 @@ defmodule Tenon.Library do
   defp tensor?(argument), do: is_struct(argument, Nx.Tensor) or is_struct(argument, Tenon.Tensor) or binary?(argument)
   defp binary?(argument), do: is_tuple(argument) and tuple_size(argument) == 3
 
-  defp from_nx(tensor) when is_struct(tensor, Nx.Tensor) do
-    {apply(Nx, :to_binary, [tensor]), apply(Nx, :type, [tensor]), apply(Nx, :shape, [tensor])}
+  defp from_nx([], converted), do: {:ok, Enum.reverse(converted)}
+
+  defp from_nx([argument | rest], converted) do
+    with {:ok, one} <- from_nx(argument), do: from_nx(rest, [one | converted])
   end
 
-  defp from_nx(other) do
-    if Keyword.keyword?(other), do: for({key, value} <- other, do: {key, from_nx(value)}), else: other
+  defp from_nx(tensor) when is_struct(tensor, Nx.Tensor), do: Tenon.Nx.to_argument(tensor)
+
+  defp from_nx([{_, _} | _] = options) do
+    if Keyword.keyword?(options) do
+      with {:ok, values} <- from_nx(Keyword.values(options), []), do: {:ok, Enum.zip(Keyword.keys(options), values)}
+    else
+      {:ok, options}
+    end
   end
+
+  defp from_nx(other), do: {:ok, other}
 
   defp to_nx(%Tenon.Tensor{} = tensor), do: Tenon.Nx.to_nx(tensor)
 

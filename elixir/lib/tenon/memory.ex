@@ -25,6 +25,22 @@ defmodule Tenon.Memory do
     :erlang.garbage_collect(self(), type: if(full?, do: :major, else: :minor))
     # Memory is given back while the scheduler is between processes.
     :erlang.yield()
+    wait(10)
     Process.put(__MODULE__, {0, if(full?, do: 0, else: all)})
+  end
+
+  # What is released by Tenon's thread gets some milliseconds: else a process on a busy machine makes memory faster than
+  # the thread gives it back. A release that takes long holds nobody up for longer.
+  defp wait(0), do: :ok
+
+  defp wait(tries) do
+    case Tenon.Nif.stats() do
+      %{deferred: deferred} when deferred > 0 ->
+        Process.sleep(1)
+        wait(tries - 1)
+
+      _ ->
+        :ok
+    end
   end
 end

@@ -2,30 +2,73 @@ defmodule Tenon.Nx do
   @moduledoc """
   To Nx and from it, without depending on it: only Nx's public functions are called, and only where it is there.
 
-  Nx needs Elixir 1.17; on older ones this module is tested with a stand-in only.
+  Nx needs Elixir 1.17 or newer.
 
   Holding an Nx tensor does not protect its memory from `Nx.backend_deallocate/1`, nor from a backend that donates its
   buffers: whoever takes a pointer by `from_nx/2` keeps away from these.
+
+  What Nx or a backend refuses (a template, a tensor that was deallocated or is an expression of `defn`, a backend
+  without pointers) is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
+
+  Nx's functions and `defn` take tensors of Tenon's too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)`
+  gives them.
   """
 
+  import Tenon.Error, only: [value!: 1]
   alias Tenon.{Blob, Options, Tensor}
 
   @doc """
-  The tensor as one of Nx, which shows the same memory, frozen from then on: `Tenon.to_binary/2` says when that cannot
-  be, and takes the same `:copy`. A `{:bool, 8}` is a `{:u, 8}` in Nx.
+  The tensor as one of Nx, with the names of axes that `from_nx/2` found.
+
+  With `Nx.BinaryBackend`, the default whatever Nx's own default is, it shows the same memory, frozen from then on:
+  `Tenon.to_binary/2` says when that cannot be, and takes the same `:copy`. With another `backend:`, as in
+  `Nx.from_binary/3`, that backend copies the elements, and nothing is frozen.
+
+  A `{:bool, 8}` is a `{:u, 8}` in Nx. Nx has no tensors without elements.
   """
   @spec to_nx(Tensor.t(), keyword) :: Tenon.result(struct)
   def to_nx(tensor, options \\ []) do
+    options = Options.read!(options, copy: nil, backend: Nx.BinaryBackend)
+
     with :ok <- available(:to_nx),
-         {:ok, tensor} <- again(tensor),
-         {:ok, type} <- nx_type(tensor.type),
-         {:ok, binary} <- Tenon.to_binary(tensor, options) do
-      {:ok, call(:reshape, [call(:from_binary, [binary, type]), tensor.shape])}
+         {:ok, plain} <- again(tensor),
+         {:ok, type} <- nx_type(plain.type),
+         :ok <- not_empty(plain),
+         {:ok, copy} <- copy(options[:copy], options[:backend]),
+         {:ok, binary} <- Tenon.to_binary(plain, copy: copy) do
+      made =
+        ask(:to_nx, :backend, fn ->
+          call(:reshape, [call(:from_binary, [binary, type, [backend: options[:backend]]]), plain.shape])
+        end)
+
+      with {:ok, there} <- made, do: ask(:to_nx, :tensor, fn -> name(there, tensor, tuple_size(plain.shape)) end)
     end
   end
 
+  # Another backend has a copy of its own in any case, so what it copies from need not be frozen.
+  defp copy(copy, Nx.BinaryBackend), do: {:ok, copy || :never}
+  defp copy(nil, _backend), do: {:ok, :always}
+
+  defp copy(:never, _backend) do
+    fail(:would_copy, :to_nx, :backend, "this backend copies the elements; leave copy: :never out")
+  end
+
+  defp copy(copy, _backend), do: {:ok, if(copy == :allow, do: :always, else: copy)}
+
+  # Anyone may have changed the struct.
+  defp name(there, %{names: [_ | _] = names}, rank) do
+    if List.improper?(names) or length(names) != rank or not Enum.all?(names, &is_atom/1),
+      do: there,
+      else: call(:rename, [there, names])
+  end
+
+  defp name(there, _tensor, _rank), do: there
+
+  defp not_empty(%{byte_size: 0}), do: fail({:badarg, :tensor}, :to_nx, :tensor, "Nx has no tensors without elements")
+  defp not_empty(_tensor), do: :ok
+
   @doc """
-  An Nx tensor as one of ours.
+  An Nx tensor as one of ours. Its names of axes are kept in `names`.
 
   Without options its binary is taken: with Nx's own backend that is the memory itself, held and frozen; others copy it.
 
@@ -35,54 +78,44 @@ defmodule Tenon.Nx do
   that is not exactly as large as the shape and the type need (Torchx keeps u16 and u32 in wider integers) is
   `{:size_mismatch, expected, got}`.
 
-  A vectorized tensor comes as `Nx.devectorize/1` gives it: its vectorized axes first.
+  A vectorized tensor comes as `Nx.devectorize/1` gives it: its vectorized axes first. Types of less than a byte
+  (u2, u4, s2, s4) are refused: `Nx.as_type/2` makes them wider.
   """
   @spec from_nx(struct, keyword) :: Tenon.result(Tensor.t())
   def from_nx(tensor, options \\ []) do
     options = Options.read!(options, device: nil)
 
     with :ok <- available(:from_nx),
-         {:ok, tensor} <- nx_tensor(tensor) do
-      {type, shape} = {call(:type, [tensor]), call(:shape, [tensor])}
-
-      if options[:device] == nil,
-        do: Tenon.from_binary(call(:to_binary, [tensor]), type, shape: shape),
-        else: from_pointer(tensor, type, shape, options[:device])
+         {:ok, tensor} <- nx_tensor(tensor),
+         {:ok, type} <- our_type(tensor),
+         {:ok, made} <- take(tensor, type, options[:device]) do
+      names = Map.get(tensor, :names) || []
+      {:ok, if(Enum.any?(names), do: %{made | names: names}, else: made)}
     end
   end
 
-  @doc """
-  An `Nx.Pointer` to a tensor in C order, and its owner, which must be kept as long as the pointer is used.
-  """
-  @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
-  def to_pointer(tensor) do
-    with :ok <- available(:to_pointer),
-         # Nothing moves: where it would have to, this says so.
-         {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
-      address = Blob.to_blob(flat).ptr
-      {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
+  defp take(tensor, type, nil) do
+    with {:ok, binary} <- ask(:from_nx, :tensor, fn -> call(:to_binary, [tensor]) end) do
+      Tenon.from_binary(binary, type, shape: call(:shape, [tensor]))
     end
   end
 
-  for {name, arity} <- [to_nx: 2, from_nx: 2, to_pointer: 1] do
-    arguments = Macro.generate_arguments(arity, __MODULE__)
+  defp take(tensor, type, device) do
+    with {:ok, pointer} <- ask(:from_nx, :tensor, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
+         :ok <- local(pointer) do
+      shape = call(:shape, [tensor])
+      expected = div(Tuple.product(shape) * elem(type, 1), 8)
 
-    if arity == 2 do
-      @doc false
-      def unquote(:"#{name}!")(tensor), do: Tenon.value!(unquote(name)(tensor))
+      if pointer.data_size == expected,
+        do: share(pointer, tensor, type, shape, device),
+        else: wrong_size(pointer.data_size, expected)
     end
-
-    @doc "As `#{name}/#{arity}`, but returns the value or raises `Tenon.Error`."
-    def unquote(:"#{name}!")(unquote_splicing(arguments)), do: Tenon.value!(unquote(name)(unquote_splicing(arguments)))
   end
 
-  defp from_pointer(tensor, type, shape, device) do
-    pointer = call(:to_pointer, [tensor, [mode: :local]])
-    expected = div(Tuple.product(shape) * elem(type, 1), 8)
+  defp local(%{kind: :local, address: address, data_size: size}) when is_integer(address) and is_integer(size), do: :ok
 
-    if pointer.data_size == expected,
-      do: share(pointer, tensor, type, shape, device),
-      else: wrong_size(pointer.data_size, expected)
+  defp local(_pointer) do
+    fail({:badarg, :tensor}, :from_nx, :tensor, "its backend gave a pointer without a local address and a size")
   end
 
   defp wrong_size(got, expected) do
@@ -102,6 +135,31 @@ defmodule Tenon.Nx do
     error in Tenon.Error -> {:error, error}
   end
 
+  @doc """
+  An `Nx.Pointer` to a tensor in C order, and its owner, which must be kept as long as the pointer is used.
+  """
+  @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
+  def to_pointer(tensor) do
+    with :ok <- available(:to_pointer),
+         # Nothing moves: where it would have to, this says so.
+         {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
+      address = Blob.to_blob(flat).ptr
+      {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
+    end
+  end
+
+  @doc "As `to_nx/2`, but returns the value or raises `Tenon.Error`."
+  @spec to_nx!(Tensor.t(), keyword) :: struct
+  def to_nx!(tensor, options \\ []), do: value!(to_nx(tensor, options))
+
+  @doc "As `from_nx/2`, but returns the value or raises `Tenon.Error`."
+  @spec from_nx!(struct, keyword) :: Tensor.t()
+  def from_nx!(tensor, options \\ []), do: value!(from_nx(tensor, options))
+
+  @doc "As `to_pointer/1`, but returns the value or raises `Tenon.Error`."
+  @spec to_pointer!(Tensor.t()) :: {struct, Tensor.t()}
+  def to_pointer!(tensor), do: value!(to_pointer(tensor))
+
   # Anyone may have changed the struct's fields; those of a view are right.
   defp again(tensor) do
     with {:error, error} <- Tenon.squeeze(tensor, axes: []) do
@@ -112,22 +170,69 @@ defmodule Tenon.Nx do
   # By apply, so that the compiler does not look for a module that need not be there.
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
-  @doc false
-  def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+  # What Nx and its backends raise, as an error of ours.
+  defp ask(function, argument, question) do
+    {:ok, question.()}
+  rescue
+    error in Tenon.Error -> {:error, error}
+    error -> fail({:badarg, argument}, function, argument, "Nx refuses it: #{first_line(error)}")
+  end
+
+  defp first_line(error) do
+    line = error |> Exception.message() |> String.split("\n", parts: 2) |> hd()
+    if String.valid?(line), do: String.slice(line, 0, 300), else: inspect(error.__struct__)
+  end
 
   @doc false
   def available(function) do
     if Code.ensure_loaded?(Nx),
       do: :ok,
-      else: fail({:library, :nx}, function, nil, "Nx is not here; add it to the dependencies")
+      else: fail({:library, :nx}, function, nil, "Nx is not installed; add it to the dependencies")
+  end
+
+  @doc false
+  def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+
+  # For Nx.LazyContainer.
+  @doc false
+  def template(tensor) do
+    with {:ok, plain} <- again(tensor),
+         {:ok, type} <- nx_type(plain.type),
+         :ok <- not_empty(plain) do
+      template = call(:template, [plain.shape, type])
+      {:ok, name(template, tensor, tuple_size(plain.shape))}
+    end
+  end
+
+  # For Tenon.Library: an argument of a call, which is called what it was.
+  @doc false
+  def to_argument(tensor) do
+    with {:ok, binary} <- ask(:call, :tensor, fn -> call(:to_binary, [tensor]) end) do
+      {:ok, {binary, call(:type, [tensor]), call(:shape, [tensor]), Nx.Tensor}}
+    end
   end
 
   # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
   defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
-    {:ok, if(vectorized?(tensor), do: call(:devectorize, [tensor]), else: tensor)}
+    if vectorized?(tensor), do: ask(:from_nx, :tensor, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
   end
 
-  defp nx_tensor(_), do: fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor")
+  defp nx_tensor(other) do
+    fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor, got #{Options.show(other)}")
+  end
+
+  defp our_type(tensor) do
+    case call(:type, [tensor]) do
+      {kind, bits} = type when bits < 8 ->
+        why =
+          "Nx packs elements of type #{kind}#{bits} into bytes; make them wider first: Nx.as_type(tensor, :#{kind}8)"
+
+        fail({:unsupported_type, type}, :from_nx, :tensor, why)
+
+      type ->
+        {:ok, type}
+    end
+  end
 
   @types [s: 8, s: 16, s: 32, s: 64, u: 8, u: 16, u: 32, u: 64, f: 8, f: 16, f: 32, f: 64, bf: 16, c: 64, c: 128] ++
            [f8_e4m3fn: 8]

@@ -13,6 +13,8 @@ defmodule Tenon.Test.Client do
     {:ok, list} = Tenon.from_list([[1, 2], [3, 4]])
     {:ok, binary} = Tenon.to_binary(list, copy: :allow)
     {:ok, tensor} = Tenon.from_binary(binary, {:s, 64}, shape: [2, 2])
+    {:ok, [_ | _]} = Tenon.to_list(zeros)
+    [_ | _] = Tenon.to_list!(zeros)
     true = Tenon.writable?(zeros)
     false = Tenon.copied?(zeros)
     [zeros, tensor, Tenon.slice!(Tenon.transpose!(list), [0, 0], [1, 1]), Tenon.reshape!(list, {4})]

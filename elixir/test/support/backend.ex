@@ -14,6 +14,15 @@ defmodule Tenon.Test.Backend do
     struct!(Nx.Tensor, Keyword.merge(fields, Keyword.take(options, [:names])))
   end
 
+  def init(options), do: options
+
+  def from_binary(out, binary, _options) do
+    memory = Tenon.from_binary!(binary, out.type, shape: out.shape, copy: :always)
+    %{out | data: %__MODULE__{memory: memory}}
+  end
+
+  def reshape(out, tensor), do: %{out | data: tensor.data}
+
   def to_binary(%{data: %{memory: memory}}, _limit), do: Tenon.to_binary!(memory, copy: :always)
 
   def to_pointer(%{data: %{pointer: nil, memory: memory}}, mode: :local) do
@@ -21,4 +30,9 @@ defmodule Tenon.Test.Backend do
   end
 
   def to_pointer(%{data: %{pointer: function}}, mode: :local), do: function.()
+end
+
+defmodule Tenon.Test.NoBackend do
+  @moduledoc false
+  defstruct []
 end

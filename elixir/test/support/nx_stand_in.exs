@@ -17,9 +17,29 @@ defmodule Nx.BinaryBackend do
   def to_binary(%{data: %{state: binary}}, _limit), do: binary
 end
 
+defmodule Nx.TemplateBackend do
+  @moduledoc false
+  defstruct []
+
+  def to_binary(_tensor, _limit), do: raise("cannot perform operations on a Nx.TemplateBackend tensor")
+  def to_pointer(_tensor, _options), do: raise("cannot perform operations on a Nx.TemplateBackend tensor")
+end
+
 defmodule Nx do
   @moduledoc false
-  def from_binary(binary, {_, bits} = type) when rem(bit_size(binary), bits) == 0 do
+  def from_binary(binary, type, options \\ [])
+
+  def from_binary(binary, {_, bits} = type, options) when rem(bit_size(binary), bits) == 0 do
+    if binary == "", do: raise(ArgumentError, "cannot build an empty tensor")
+    # The default of this Nx is not its own backend.
+    backend = Keyword.get(options, :backend, Tenon.Test.Backend)
+
+    if backend == Nx.BinaryBackend,
+      do: from_binary_backend(binary, type, bits),
+      else: backend.from_binary(%Nx.Tensor{type: type, shape: {div(bit_size(binary), bits)}, names: [nil]}, binary, [])
+  end
+
+  defp from_binary_backend(binary, type, bits) do
     data = %Nx.BinaryBackend{state: binary}
     %Nx.Tensor{data: data, type: type, shape: {div(bit_size(binary), bits)}, names: [nil]}
   end
@@ -28,6 +48,13 @@ defmodule Nx do
     true = Tuple.product(tensor.shape) == Tuple.product(shape)
     %{tensor | shape: shape, names: List.duplicate(nil, tuple_size(shape))}
   end
+
+  def template(shape, type) do
+    names = List.duplicate(nil, tuple_size(shape))
+    %Nx.Tensor{data: %Nx.TemplateBackend{}, type: type, shape: shape, names: names}
+  end
+
+  def rename(tensor, names), do: %{tensor | names: names}
 
   def devectorize(%{vectorized_axes: axes} = tensor) do
     {names, sizes} = Enum.unzip(axes)

@@ -17,15 +17,15 @@ defmodule Tenon.Upgrade do
     :code.purge(Tenon.Nif)
 
     checks = [
-      own: Tenon.to_list(own) == Enum.to_list(1..1000),
+      own: Tenon.to_list!(own) == Enum.to_list(1..1000),
       held: binary_part(Tenon.to_binary!(held), 0, 8) == "01234567",
-      foreign: Tenon.to_list(foreign) == [0.0, 1.0, 2.0],
+      foreign: Tenon.to_list!(foreign) == [0.0, 1.0, 2.0],
       shown: shown == Tenon.to_binary!(own),
       frozen: not Tenon.writable?(own),
-      views: Tenon.to_list(Tenon.slice!(own, [5], [1])) == [6],
+      views: Tenon.to_list!(Tenon.slice!(own, [5], [1])) == [6],
       other_nif: match?({:ok, _}, Tenon.OtherNif.hold(foreign.ref, 0)),
       stats: Tenon.stats().bytes == before.bytes,
-      calls: Tenon.to_list(kernels.count_up!(2)) == [0.0, 1.0],
+      calls: Tenon.to_list!(kernels.count_up!(2)) == [0.0, 1.0],
       handle: kernels.counter_next!(counter) == 7,
       state: kernels.counts!() == {1, 2},
       purged: not :erlang.check_old_code(Tenon.Nif),
@@ -37,7 +37,7 @@ defmodule Tenon.Upgrade do
     load(Application.app_dir(:tenon, "priv/tenon_nif"))
     :code.purge(Tenon.Nif)
     load(Path.join(folder, "second"))
-    checks ++ [made_after: Tenon.to_list(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100)]
+    checks ++ [made_after: Tenon.to_list!(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100)]
   end
 
   defp kernels do
