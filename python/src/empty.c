@@ -61,13 +61,20 @@ static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtyp
     return result;
 }
 
-static PyObject *empty_torch(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* torch.empty on that device; `like`, or NULL, is a tensor there. */
+static PyObject *empty_torch(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    PyObject *torch = PyImport_ImportModule("torch");
-    PyObject *device = torch && like ? PyObject_GetAttrString(like, "device") : NULL;
-    PyObject *result = torch && (device || !like) ? call_empty(torch, device, dtype, ndim, shape) : NULL;
+    PyObject *where = NULL;
+    if (device.device_type == TENON_CUDA || device.device_type == TENON_ROCM) /* torch has one name for both */
+        where = PyUnicode_FromFormat("cuda:%d", (int)device.device_id);
+    else if (like && !tenon_device_on_host(device))
+        where = PyObject_GetAttrString(like, "device");
+    else
+        where = PyUnicode_FromString("cpu");
+    PyObject *torch = where ? PyImport_ImportModule("torch") : NULL;
+    PyObject *result = torch ? call_empty(torch, where, dtype, ndim, shape) : NULL;
+    Py_XDECREF(where);
     Py_XDECREF(torch);
-    Py_XDECREF(device);
     return result;
 }
 
@@ -135,25 +142,27 @@ static PyObject *empty_table(PyObject *like, tenon_dtype dtype, int32_t ndim, co
     return NULL;
 }
 
-/* cupy.empty(shape, dtype) on the device of `like`, or on the current one. */
-static PyObject *empty_cupy(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* cupy.empty(shape, dtype) on that device. */
+static PyObject *empty_cupy(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     char name[64];
     tenon__py_framework_dtype(dtype, name, sizeof name);
     PyObject *cupy = PyImport_ImportModule("cupy");
-    PyObject *device = cupy && like ? PyObject_GetAttrString(like, "device") : NULL;
-    PyObject *entered = device ? PyObject_CallMethod(device, "__enter__", NULL) : NULL;
-    PyObject *sizes = entered || (cupy && !like) ? tenon__py_dims_tuple(ndim, shape) : NULL;
+    PyObject *cuda = cupy ? PyObject_GetAttrString(cupy, "cuda") : NULL;
+    PyObject *where = cuda ? PyObject_CallMethod(cuda, "Device", "i", (int)device.device_id) : NULL;
+    PyObject *entered = where ? PyObject_CallMethod(where, "__enter__", NULL) : NULL;
+    PyObject *sizes = entered ? tenon__py_dims_tuple(ndim, shape) : NULL;
     PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
     if (entered) {
         PyObject *error = tenon__py_take_exception();
-        Py_XDECREF(PyObject_CallMethod(device, "__exit__", "OOO", Py_None, Py_None, Py_None));
+        Py_XDECREF(PyObject_CallMethod(where, "__exit__", "OOO", Py_None, Py_None, Py_None));
         tenon__py_raise_again(error);
         if (PyErr_Occurred())
             Py_CLEAR(result);
     }
     Py_XDECREF(cupy);
-    Py_XDECREF(device);
+    Py_XDECREF(cuda);
+    Py_XDECREF(where);
     Py_XDECREF(entered);
     Py_XDECREF(sizes);
     return result;
@@ -180,12 +189,9 @@ static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, con
 }
 
 /* JAX and TensorFlow arrays are immutable: they are put on memory of ours that is written before they are seen. */
-static PyObject *empty_immutable(PyObject *like, bool is_jax, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                                 tenon_py_borrowed *out)
+static PyObject *empty_immutable(bool is_jax, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                                 const int64_t *shape, tenon_py_borrowed *out)
 {
-    tenon_device device;
-    if (device_of_like(like, &device) < 0)
-        return NULL;
     if (!tenon_device_on_host(device))
         return PyErr_Format(PyExc_ValueError,
                             "memory on the GPU cannot be given to %s from outside; use %s instead of a new array",
@@ -255,26 +261,22 @@ static PyObject *made_or_other(PyObject *made, PyObject *like, tenon_dtype dtype
     return PyErr_Occurred() ? NULL : empty_other(like, dtype, ndim, shape, out);
 }
 
-/* A new array of a framework; on the device of `like`, one of its own, or NULL. */
-static PyObject *empty_in(int framework, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                          tenon_py_borrowed *out)
+/* A new array of a framework, on that device if the framework can be told; `like` is one of its own, or NULL. */
+static PyObject *empty_in(int framework, PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                          const int64_t *shape, tenon_py_borrowed *out)
 {
     PyObject *array;
     switch (framework) {
     case TENON__PY_IN_NUMPY:
         return borrow_made(tenon__py_empty_numpy(dtype, ndim, shape), dtype, out);
-    case TENON__PY_IN_TORCH: {
-        tenon_device device;
-        if (device_of_like(like, &device) < 0)
-            return NULL;
+    case TENON__PY_IN_TORCH:
         array = tenon__py_torch_empty(device, dtype, ndim, shape, out);
-        return array ? array : borrow_made(empty_torch(like, dtype, ndim, shape), dtype, out);
-    }
+        return array ? array : borrow_made(empty_torch(like, device, dtype, ndim, shape), dtype, out);
     case TENON__PY_IN_CUPY:
-        return borrow_made(empty_cupy(like, dtype, ndim, shape), dtype, out);
+        return borrow_made(empty_cupy(device, dtype, ndim, shape), dtype, out);
     case TENON__PY_IN_JAX:
     case TENON__PY_IN_TENSORFLOW:
-        return empty_immutable(like, framework == TENON__PY_IN_JAX, dtype, ndim, shape, out);
+        return empty_immutable(framework == TENON__PY_IN_JAX, device, dtype, ndim, shape, out);
     case TENON__PY_IN_TABLE:
         return made_or_other(empty_table(like, dtype, ndim, shape), like, dtype, ndim, shape, out);
     case TENON__PY_IN_NAMESPACE:
@@ -310,11 +312,12 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
         return PyErr_Format(PyExc_ValueError, "tenon_py_empty(): argument 'out' is NULL");
     if (check_shape(dtype, ndim, shape) < 0)
         return NULL;
-    if (!like)
-        return empty_in(TENON__PY_IN_NONE, NULL, dtype, ndim, shape, out);
     tenon__py_kind room;
-    const tenon__py_kind *kind = tenon__py_kind_of(like, &room);
-    return kind ? empty_in(kind->framework, like, dtype, ndim, shape, out) : NULL;
+    const tenon__py_kind *kind = like ? tenon__py_kind_of(like, &room) : NULL;
+    tenon_device device;
+    if ((like && !kind) || device_of_like(like, &device) < 0)
+        return NULL;
+    return empty_in(kind ? kind->framework : TENON__PY_IN_NONE, like, device, dtype, ndim, shape, out);
 }
 
 /* ------------------------------------------------------------------------------------------- results of functions */
@@ -379,7 +382,7 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
         if (owner < 0 || (owner == TENON__PY_IN_NONE && device_of_like(like, &where) < 0))
             return NULL;
         if (owner != TENON__PY_IN_NONE || !tenon_device_on_host(where))
-            return tenon_py_empty(like, dtype, ndim, shape, out);
+            return check_shape(dtype, ndim, shape) < 0 ? NULL : empty_in(owner, like, device, dtype, ndim, shape, out);
         like = NULL; /* a buffer is nobody's: as if it were not given */
     }
     int framework = TENON__PY_IN_NONE;
@@ -395,7 +398,7 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
             return NULL;
         Py_XDECREF(numpy);
     }
-    return empty_in(framework, NULL, dtype, ndim, shape, out);
+    return empty_in(framework, NULL, device, dtype, ndim, shape, out);
 }
 
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,

@@ -69,10 +69,28 @@ static bool is_made_in_c(const tenon_py_borrowed *made)
     return made->way == TENON__PY_TABLE && !made->table;
 }
 
+/* A function that runs on one device must not be given memory of another. */
+static int check_result_device(const tenon__py_frame *f, tenon_device made)
+{
+    if (tenon_device_on_host(f->device) ? tenon_device_on_host(made) : tenon_device_equal(f->device, made))
+        return 0;
+    char here[64], there[64];
+    tenon_device_format(f->device, here, sizeof here);
+    tenon_device_format(made, there, sizeof there);
+    return tenon__py_argument_error(f->function, f->wanted_like ? "like" : "out", PyExc_ValueError,
+                                    "the call runs on %s, and the framework's new array is on %s; %s", here, there,
+                                    f->wanted_like ? "leave it out, and move the result afterwards" : "pass one");
+}
+
 int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
+    if (object && check_result_device(f, borrowed->view.device) < 0) {
+        tenon_py_unborrow(borrowed);
+        Py_DECREF(object);
+        return -1;
+    }
     if (!object) {
         char part[32];
         PyOS_snprintf(part, sizeof part, "result %d", (int)index);

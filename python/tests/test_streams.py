@@ -588,3 +588,25 @@ assert calls("f(x: f32[*a] cuda, y: f32[*b] rw cuda)", array, Tensor()) == (0x60
 assert calls("f(x: f32[*a] cuda, y: f32[*b] rw cuda)", Tensor(), array) == (0x5000, ordered(0x5000, 0x6000))
 """,
     )
+
+
+def test_results_are_where_the_call_runs(driver):
+    """A kernel on a device is never given memory of the CPU."""
+    pytest.importorskip("tenon")
+    pytest.importorskip("numpy")
+    run(
+        driver,
+        TORCH
+        + CALL
+        + """
+import numpy
+del sys.modules["torch"]
+echo = Echo("f(x: f32[*a] cuda) -> f32[2]")
+for like in ("numpy", numpy, numpy.zeros(2), "tenon"):
+    with raises(ValueError, "f(): argument 'like': the call runs on cuda:0, and the framework's new array is on cpu"):
+        echo(Producer(), like=like)
+    assert echo.seen is None
+with raises(ValueError, "f(): argument 'like'"):
+    Echo("f(x: f32[n]) -> f32[2]")(numpy.zeros(3, "f4"), like=Producer())
+""",
+    )
