@@ -72,8 +72,8 @@ void tenon__py_name_part(const tenon__py_function *function, const char *part, P
     if (!error)
         return;
     PyObject *type = (PyObject *)Py_TYPE(error);
-    bool plain =
-        type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError || type == PyExc_RuntimeError;
+    bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
+                 type == PyExc_RuntimeError || type == PyExc_OverflowError;
     PyObject *words = plain ? PyUnicode_FromFormat("%s(): %s: %S", function->signature->name, part, error) : NULL;
     if (words && (!object || is_ours(error, object))) {
         PyObject *arguments = PyTuple_Pack(1, words);

@@ -295,8 +295,8 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
         tenon__py_forgive();
         if (!PyErr_Occurred())
             tenon__py_complain(PyExc_RuntimeError, objects[i],
-                               "it was changed while the other arrays were borrowed; its memory was replaced or "
-                               "resized: pass a copy");
+                               "it was changed while the other arrays were borrowed; its memory, shape, dtype or "
+                               "flags are others: pass a copy");
         tenon_py_unborrow_many(count, out);
         return -1;
     }

@@ -10,12 +10,12 @@
 static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
 {
     f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
-    if (Py_EnterRecursiveCall(IN_ARGUMENTS))
+    if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon_device_on_host(f->device)
                      ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
                      : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, tenon__py_call_stream(f), borrowed);
-    Py_LeaveRecursiveCall();
+    tenon__py_leave_recursion();
     return status;
 }
 
@@ -108,10 +108,10 @@ static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
     const tenon_parameter *param = &f->function->signature->params[i];
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
         return tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
-    if (Py_EnterRecursiveCall(IN_ARGUMENTS))
+    if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
-    Py_LeaveRecursiveCall();
+    tenon__py_leave_recursion();
     return status;
 }
 

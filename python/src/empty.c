@@ -287,7 +287,7 @@ static PyObject *empty_in(int framework, PyObject *like, tenon_device device, te
 }
 
 /* Before any framework is asked: each would say it in its own way. */
-static int check_shape(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int check_shape(const char *where, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_error err;
     int64_t numel, item = ((int64_t)dtype.bits * dtype.lanes + 7) / 8;
@@ -299,10 +299,11 @@ static int check_shape(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
     char name[64];
     tenon_dtype_format(dtype, name, sizeof name);
     PyObject *sizes = tenon__py_dims_tuple(ndim, shape);
-    if (sizes)
-        PyErr_Format(PyExc_ValueError,
-                     "tenon_py_empty(): argument 'shape': expected less than 2**63 bytes of %s, got %R", name, sizes);
+    PyObject *list = sizes ? PySequence_List(sizes) : NULL;
+    if (list)
+        PyErr_Format(PyExc_OverflowError, "%s%s%R has more bytes than 64 bits can count", where, name, list);
     Py_XDECREF(sizes);
+    Py_XDECREF(list);
     return -1;
 }
 
@@ -310,7 +311,7 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 {
     if (!out)
         return PyErr_Format(PyExc_ValueError, "tenon_py_empty(): argument 'out' is NULL");
-    if (check_shape(dtype, ndim, shape) < 0)
+    if (check_shape("tenon_py_empty(): argument 'shape': ", dtype, ndim, shape) < 0)
         return NULL;
     tenon__py_kind room;
     const tenon__py_kind *kind = like ? tenon__py_kind_of(like, &room) : NULL;
@@ -371,6 +372,8 @@ static int framework_by_name(PyObject *like)
 static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                                   const int64_t *shape, tenon_py_borrowed *out)
 {
+    if (check_shape("", dtype, ndim, shape) < 0)
+        return NULL;
     if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
         PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
         if (array)
@@ -382,7 +385,7 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
         if (owner < 0 || (owner == TENON__PY_IN_NONE && device_of_like(like, &where) < 0))
             return NULL;
         if (owner != TENON__PY_IN_NONE || !tenon_device_on_host(where))
-            return check_shape(dtype, ndim, shape) < 0 ? NULL : empty_in(owner, like, device, dtype, ndim, shape, out);
+            return empty_in(owner, like, device, dtype, ndim, shape, out);
         like = NULL; /* a buffer is nobody's: as if it were not given */
     }
     int framework = TENON__PY_IN_NONE;
@@ -404,7 +407,11 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && Py_TYPE(like) == tenon__py_ndarray)
-        return tenon__py_empty_ndarray(dtype, ndim, shape, out);
+    if (like && Py_TYPE(like) == tenon__py_ndarray) {
+        PyObject *array = tenon__py_empty_ndarray(dtype, ndim, shape, out);
+        if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
+            check_shape("", dtype, ndim, shape); /* in our words */
+        return array;
+    }
     return empty_like_other(like, device, dtype, ndim, shape, out);
 }

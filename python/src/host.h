@@ -158,6 +158,28 @@ int tenon__py_end_uses(tenon__py_frame *f);
 /* Look at the tensor arguments again: 0 if all are as they were borrowed, else -1 with an exception. */
 int tenon__py_check_unchanged(tenon__py_frame *f);
 
+/* Count a call from which Python code may call this function again: 0, or -1 with a RecursionError. A call takes as much
+ * stack as several of CPython's own functions, which count once each. */
+enum { TENON__PY_RECURSION = PY_VERSION_HEX >= 0x030c0000 ? 5 : 2 };
+
+static inline void tenon__py_leave_recursion(void)
+{
+    for (int i = 0; i < TENON__PY_RECURSION; i++)
+        Py_LeaveRecursiveCall();
+}
+
+static inline int tenon__py_enter_recursion(const char *where)
+{
+    for (int i = 0; i < TENON__PY_RECURSION; i++) {
+        if (Py_EnterRecursiveCall(where)) {
+            while (i-- > 0)
+                Py_LeaveRecursiveCall();
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* What the host does for the function. */
 extern const tenon_host tenon__py_host;
 /* Make a tensor result in the caller's framework. -1 with an exception. */

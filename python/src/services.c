@@ -63,10 +63,11 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
     result->flags = 0;
 }
 
-/* Whether torch's C functions made it, on the CPU: they do not dispatch, so that no mode sees it. */
+/* Whether torch's C functions made it, on the CPU: they do not dispatch, so that no mode sees it. (In 3.9 the garbage
+ * collector cannot be kept from running meanwhile.) */
 static bool is_made_in_c(const tenon_py_borrowed *made)
 {
-    return made->way == TENON__PY_TABLE && !made->table;
+    return PY_VERSION_HEX >= 0x030a0000 && made->way == TENON__PY_TABLE && !made->table;
 }
 
 /* A function that runs on one device must not be given memory of another. */
@@ -85,7 +86,12 @@ static int check_result_device(const tenon__py_frame *f, tenon_device made)
 int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    bool plain = !f->like || tenon__py_is_plain_type(Py_TYPE(f->like));
+    if (!plain && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
+        return -1;
     PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
+    if (!plain)
+        tenon__py_leave_recursion();
     if (object && check_result_device(f, borrowed->view.device) < 0) {
         tenon_py_unborrow(borrowed);
         Py_DECREF(object);
@@ -94,8 +100,9 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
     if (!object) {
         char part[32];
         PyOS_snprintf(part, sizeof part, "result %d", (int)index);
-        if (f->wanted_like)
-            tenon__py_name_argument(f->function, "like", f->like);
+        bool is_array = f->like && !PyUnicode_Check(f->like) && !PyModule_Check(f->like);
+        if (f->wanted_like && !PyErr_ExceptionMatches(PyExc_OverflowError))
+            tenon__py_name_argument(f->function, "like", is_array ? f->like : NULL);
         else
             tenon__py_name_part(f->function, part, NULL);
         return -1;
@@ -195,7 +202,8 @@ static int32_t host_cancelled(tenon_call *call)
         return 0;
     f->looked = now;
     attach(f);
-    if (PyErr_CheckSignals() < 0)
+    /* A signal's handler is Python code, which may change an argument. */
+    if (PyErr_CheckSignals() < 0 || (f->function && tenon__py_check_unchanged(f) < 0))
         keep_exception(f);
     detach(f);
     return f->exception != NULL;
@@ -255,6 +263,7 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     tenon__py_frame f;
     memset(&f.call, 0, sizeof f.call);
     f.exception = f.kept = f.like = NULL;
+    f.function = NULL;
     f.device = tenon_device_of(TENON_CPU, 0);
     f.thread = NULL;
     f.blocks = NULL;

@@ -139,6 +139,22 @@ static bool describe(const torch_functions *torch, tensor_handle handle, tenon_d
            tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->inline_dims);
 }
 
+/* The tensor as an object. Before 3.12 the garbage collector may run while objects are made, and with it code of the
+ * user's that changes the arguments of a call: not now. */
+static void *make_object(const torch_functions *torch, tensor_handle handle)
+{
+    void *object = NULL;
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
+    int enabled = PyGC_Disable();
+#endif
+    int status = torch->to_pyobject(handle, NULL, &object);
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
+    if (enabled)
+        PyGC_Enable();
+#endif
+    return status == 0 ? object : NULL;
+}
+
 PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                 tenon_py_borrowed *out)
 {
@@ -157,8 +173,7 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
     if (torch->empty_strided(ndim, shape, strides, torch->dtypes[i].number, on_cpu ? torch->cpu : torch->cuda,
                              on_cpu ? -1 : device.device_id, &handle) != 0)
         return NULL;
-    if (torch->to_pyobject(handle, NULL, &object) != 0)
-        object = NULL;
+    object = make_object(torch, handle);
     bool described = object && on_cpu && describe(torch, handle, dtype, ndim, shape, out);
     torch->delete_handle(handle);
     PyErr_Clear(); /* whoever is asked next says what is wrong */

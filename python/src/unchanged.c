@@ -23,6 +23,11 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
     case TENON__PY_DLPACK_LEGACY:
         return borrowed->table || tenon__py_framework(object) != TENON__PY_IN_TORCH ||
                has_torch_data(object, borrowed->view.data);
+    case TENON__PY_OURS: {
+        const tenon__py_holder *producer = tenon__py_producer(borrowed->held.tensor);
+        return !producer || !tenon__py_attached_to(producer->interp) ||
+               tenon__py_is_unchanged(producer->borrowed.object, &producer->borrowed);
+    }
     default:
         return true;
     }
@@ -47,7 +52,7 @@ int tenon__py_check_unchanged(tenon__py_frame *f)
                 return -1;
             return tenon__py_argument_error(f->function, s->params[i].name, PyExc_RuntimeError,
                                             "it was changed while the other arguments were read or the results were "
-                                            "made; its memory was replaced or resized: pass a copy");
+                                            "made; its memory, shape, dtype or flags are others: pass a copy");
         }
         if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
             return -1;

@@ -326,7 +326,8 @@ struct tenon_host {
 
 typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 
-/* Bits of tenon_function.flags. Without the first two the host decides by the size of the arguments. */
+/* Bits of tenon_function.flags. Without the first two the host decides by the size of the arguments; a function that
+ * takes a handle keeps the lock. */
 #define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* let other threads of the runtime go on during the call */
 #define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never */
 #define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* tensors that require gradients are taken: theirs end here */
@@ -720,7 +721,7 @@ static inline tenon_status tenon__caught(tenon_call *call)
     } catch (const std::range_error &error) {
         return tenon_fail(call, TENON_EINVAL, "%s", error.what());
     } catch (const std::exception &error) {
-        return tenon_fail(call, TENON_EFAILED, "%s", error.what());
+        return tenon_fail(call, TENON_EFAILED, "%s", error.what() ? error.what() : "no reason given");
     } catch (...) {
         return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");
     }
@@ -740,10 +741,55 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
     return function(call);
 #endif
 }
-#define TENON__GUARDED(function) tenon__guarded<function>
-#define TENON__EXTERN_C          extern "C"
+/* The same for `load`; and for `unload`, whose exceptions end here. Either may be NULL. */
+typedef tenon_status (*tenon__load_fn)(tenon_call *, void **);
+typedef void (*tenon__unload_fn)(void *);
+
+template <tenon__load_fn function> static tenon_status tenon__guarded_load(tenon_call *call, void **state)
+{
+#ifdef TENON__EXCEPTIONS
+    try {
+        return function(call, state);
+    } catch (...) {
+        return tenon__caught(call);
+    }
 #else
-#define TENON__GUARDED(function) function
+    return function(call, state);
+#endif
+}
+
+template <tenon__unload_fn function> static void tenon__guarded_unload(void *state)
+{
+#ifdef TENON__EXCEPTIONS
+    try {
+        function(state);
+    } catch (...) {
+    }
+#else
+    function(state);
+#endif
+}
+
+static constexpr tenon__load_fn tenon__load_of(tenon__load_fn function)
+{
+    return function;
+}
+
+static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
+{
+    return function;
+}
+
+#define TENON__GUARDED(function) tenon__guarded<function>
+#define TENON__GUARDED_LOAD(function)                                                                                  \
+    (tenon__load_of(function) ? tenon__guarded_load<tenon__load_of(function)> : tenon__load_of(nullptr))
+#define TENON__GUARDED_UNLOAD(function)                                                                                \
+    (tenon__unload_of(function) ? tenon__guarded_unload<tenon__unload_of(function)> : tenon__unload_of(nullptr))
+#define TENON__EXTERN_C extern "C"
+#else
+#define TENON__GUARDED(function)        function
+#define TENON__GUARDED_LOAD(function)   function
+#define TENON__GUARDED_UNLOAD(function) function
 #define TENON__EXTERN_C
 #endif
 
@@ -780,8 +826,8 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
         #name,                                                                                                         \
         doc,                                                                                                           \
         TENON_MODULE_VERSION,                                                                                          \
-        load,                                                                                                          \
-        unload,                                                                                                        \
+        TENON__GUARDED_LOAD(load),                                                                                     \
+        TENON__GUARDED_UNLOAD(unload),                                                                                 \
         0};                                                                                                            \
     TENON__EXTERN_C TENON__EXPORT const tenon_module *tenon_module_v1(void);                                           \
     const tenon_module *tenon_module_v1(void)                                                                          \

@@ -161,3 +161,67 @@ def opened():
 
         TENON_MODULE(opened, "", TENON_FUNCTION("twice(x: f32[n], y: f32[n]) -> f32[?]", twice, ""))
         """))
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_the_garbage_collector(kernels, torch, change, opens):
+    """It may run when a result is made, and run any code."""
+    import gc
+
+    x, y = torch.ones(1000), torch.ones(1000)
+    call = (lambda: opened().twice(y, x)) if opens else (lambda: kernels.saxpy(2.0, x, y))
+    for _ in range(100):  # the paths of a warm function
+        call()
+    runs = []
+
+    def during(phase, info):
+        if phase == "start":
+            runs.append(change(torch, x))
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(during)
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(20):
+            if not runs:
+                expected = call()
+    except (RuntimeError, ValueError, BufferError) as error:
+        assert runs and ("argument 'x'" in str(error) or "argument 'y'" in str(error))
+    else:
+        assert expected[0] in (2, 3)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(during)
+
+
+def test_a_signal(torch):
+    """Its handler runs inside of tenon_cancelled, at most every 20 ms."""
+    import signal
+
+    library = tenon.load(build("""
+        #include <tenon/function.h>
+        #include <signal.h>
+
+        static tenon_status wait(tenon_call *call)
+        {
+            raise(SIGUSR1);
+            return tenon_cancelled(call) ? TENON_EFAILED : TENON_OK;
+        }
+
+        TENON_MODULE(waits, "", TENON_FUNCTION("wait(x: f32[n])", wait, ""))
+    """))
+    x = torch.ones(1000)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: x.set_(torch.zeros(1)))
+    try:
+        with refused():
+            library.wait(x)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_tensor_of_ours(torch, change):
+    """It has the memory of the tensor that it was made of."""
+    x = torch.ones(1000)
+    ours = tenon.to(x, "tenon")
+    with refused():
+        Echo("f(x: f32[n], y: f32[n])")(ours, Producer(torch.ones(1000), lambda: change(torch, x)))

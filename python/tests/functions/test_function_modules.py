@@ -379,3 +379,26 @@ def test_state_of_a_real_library():
 
 def test_entry_without_data_has_null():
     assert ECHO and load_one(entry("f()"))() is None
+
+
+def test_a_load_that_throws():
+    """No exception of C++ leaves a library: load's becomes an ImportError, and unload's ends there."""
+    source = """
+    #include <stdexcept>
+    #include <tenon/function.h>
+
+    static tenon_status nothing(tenon_call *) { return TENON_OK; }
+    static tenon_status load(tenon_call *, void **) noexcept(!THROWS) { if (THROWS) throw std::invalid_argument("no licence"); return TENON_OK; }
+    static void unload(void *) { throw 1; }
+
+    TENON_MODULE_STATE(throwing, "", load, unload, TENON_FUNCTION("f()", nothing, ""))
+    """
+    with pytest.raises(ImportError, match="no licence"):
+        tenon.load(build(source, "-DTHROWS=1", standard="c++17", compiler=["c++"]))
+    loaded = tenon.load(build(source, "-DTHROWS=0", standard="c++17", compiler=["c++"]))
+    loaded.f()
+    del loaded
+    gc.collect()
+    without = source.replace("load, unload,", "NULL, NULL,").replace("static tenon_status load", "tenon_status load").replace(
+        "static void unload", "void unload")
+    tenon.load(build(without, "-DTHROWS=1", standard="c++17", compiler=["c++"])).f()

@@ -97,6 +97,13 @@ print(len(memoryview(library.tensor(numbers))))
 """
 
 
+def test_a_raised_limit():
+    """As far as CPython's own functions go with the usual stack: the last count decides, not the stack."""
+    for way in ("dlpack", "like", "index"):
+        code = "import sys; sys.setrecursionlimit(2000)\n" + CODE
+        assert run_python(code, build(LIBRARY), way).split() == ["RecursionError"] * 3 + ["3"]
+
+
 @pytest.mark.parametrize(
     "way", ["dlpack", "interface", "index", "float", "list", "out", "like", "result", "many",
             pytest.param("buffer", marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="since 3.12"))])

@@ -477,3 +477,22 @@ def test_every_dtype_has_a_result():
         if name == "bf16":
             continue
         assert Echo(f"f() -> {name}[2]")(like="numpy").shape == (2,)
+
+
+@pytest.mark.parametrize("like", [None, "numpy", "tenon", "torch"])
+@pytest.mark.parametrize("sizes", [(2**62, 3), (2**62, 2**62)])
+def test_a_size_that_no_memory_has(like, sizes):
+    """In our words, whatever framework would have to make it."""
+    if like == "torch":
+        pytest.importorskip("torch")
+    echo = Echo("f(n: int, m: int) -> f32[n, m]")
+    with pytest.raises(OverflowError, match=rf"^f\(\): result 0: f32\[{sizes[0]}, {sizes[1]}\] has more bytes than 64 bits"):
+        echo(*sizes, like=like)
+
+
+def test_a_framework_that_is_named_and_refuses():
+    jax = pytest.importorskip("jax")
+    if jax.config.jax_enable_x64:
+        pytest.skip("this JAX has 64 bits")
+    with pytest.raises(BufferError, match=r"^f\(\): argument 'like': .*like=\"numpy\""):
+        Echo("f(n: int) -> i64[n]")(3, like="jax")
