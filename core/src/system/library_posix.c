@@ -7,8 +7,8 @@
  *   damaged. Nothing uses that one again, and the new content is opened through a copy.
  *
  * Nothing is ever closed, so inodes of open files are not used again by other files. */
-#define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
-#define _DARWIN_C_SOURCE         /* st_mtimespec */
+#define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_ctim */
+#define _DARWIN_C_SOURCE         /* st_ctimespec */
 
 #include "system.h"
 
@@ -33,7 +33,8 @@ enum { LONGEST_PATH = 4096 };
  * they can be written again. */
 static const int64_t SMALL = (int64_t)1 << 20, MEDIUM = (int64_t)1 << 26;
 
-/* A file when it was opened: the times and the size tell whether it was written since. */
+/* A file when it was opened: its size and the time of its last change tell whether it was written since. Programs can set
+ * the time of the last write back, as `cp -p` does, but not that of the last change. */
 typedef struct file_state {
     dev_t device;
     ino_t inode;
@@ -109,11 +110,11 @@ static void start_lock(void)
 static file_state state_of(const struct stat *about)
 {
 #ifdef __APPLE__
-    struct timespec modified = about->st_mtimespec;
+    struct timespec changed = about->st_ctimespec;
 #else
-    struct timespec modified = about->st_mtim;
+    struct timespec changed = about->st_ctim;
 #endif
-    return (file_state){about->st_dev, about->st_ino, about->st_size, modified.tv_sec, modified.tv_nsec};
+    return (file_state){about->st_dev, about->st_ino, about->st_size, changed.tv_sec, changed.tv_nsec};
 }
 
 static bool same_file(file_state a, file_state b)
@@ -246,8 +247,8 @@ static int make_copy(const candidate *c, char name[LONGEST_PATH])
 {
     const char *temporary = getenv("TMPDIR");
     int length = (int)(strrchr(c->path, '/') - c->path), copy = -1, code = ENAMETOOLONG;
-    const char *folders[] = {c->path, temporary && *temporary ? temporary : "/tmp"};
-    for (int i = 0; i < 2 && copy < 0; i++) {
+    const char *folders[] = {c->path, temporary && *temporary ? temporary : "/tmp", "/tmp"};
+    for (int i = 0; i < 3 && copy < 0; i++) {
         int written = snprintf(name, LONGEST_PATH, "%.*s/.tenon-%ld-%lx-%lu.so", i ? LONGEST_PATH : length, folders[i],
                                (long)getpid(), own_number(), ++names_made);
         if (written < 0 || written >= LONGEST_PATH)

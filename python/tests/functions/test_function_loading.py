@@ -559,3 +559,35 @@ def test_library_of_the_first_release():
         loaded.half(7)
     counter = loaded.counter_new(5)
     assert [loaded.counter_next(counter), loaded.counter_next(loaded.counter_new())] == [(5, 1), (0, 2)]
+
+
+def test_written_into_with_an_old_time(tmp_path):
+    """`cp -p` sets the time of the last write back, and the size may be the same. A large file is not hashed."""
+    source = """
+    #include <tenon/function.h>
+
+    static const char padding[2 << 20] = {1};
+
+    static tenon_status answer(tenon_call *call)
+    {
+        tenon_return_int(call, 0, ANSWER * padding[0]);
+        return TENON_OK;
+    }
+
+    TENON_MODULE(large, "", TENON_FUNCTION("answer() -> int", answer, ""))
+    """
+    old, new = (build(source, f"-DANSWER={answer}") for answer in (1, 2))
+    path = tmp_path / "large.so"
+    code = """
+    import os, shutil, sys
+    import tenon
+    old, new, path = sys.argv[1:]
+    shutil.copyfile(old, path)
+    os.utime(path, (10**9, 10**9))
+    print(tenon.load(path).answer(), flush=True)
+    shutil.copyfile(new, path)
+    os.utime(path, (10**9, 10**9))
+    print(tenon.load(path).answer(), flush=True)
+    os._exit(0)  # the old library is damaged
+    """
+    assert run_python(code, old, new, path).split() == ["1", "2"]
