@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
@@ -70,8 +71,16 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     tenon__py_forgive();
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
+    static const char copy[] = "pass a copy";
+    size_t length = strlen(err->message), kept = length;
+    const char *more = advice;
+    if (object && err->status == TENON_EREADONLY && length > strlen(copy) &&
+        strcmp(err->message + length - strlen(copy), copy) == 0) {
+        kept = length - strlen(copy);
+        more = tenon__py_writable_advice(object);
+    }
     tenon_error with_advice;
-    tenon_error_set(&with_advice, err->status, "%s%s", err->message, advice);
+    tenon_error_set(&with_advice, err->status, "%.*s%s", (int)kept, err->message, more);
     tenon_py_raise(&with_advice);
 }
 

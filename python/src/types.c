@@ -324,7 +324,10 @@ const char *tenon__py_writable_advice(PyObject *object)
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_forgive();
-    return kind && (kind->ways & TENON__PY_IMMUTABLE) ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
+    /* Of bytes, say, copies are read-only too. */
+    bool needs_another = kind && ((kind->ways & TENON__PY_IMMUTABLE) ||
+                                  (kind->framework == TENON__PY_IN_NONE && (kind->ways & TENON__PY_BUFFER)));
+    return needs_another ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
 }
 
 int tenon__py_is_arraylike(PyObject *object)

@@ -239,5 +239,7 @@ def test_a_copy_that_can_be_written():
     with pytest.raises(ValueError, match=r"read-only, and it is to be written; pass a NumPy copy, numpy\.array\(x\)$"):
         probe.borrow(array, probe.WRITE)
     probe.borrow(np.array(array), probe.WRITE)
+    frozen = np.ones(3)
+    frozen.flags.writeable = False
     with pytest.raises(ValueError, match="to be written; pass a copy$"):
-        probe.borrow(b"text", probe.WRITE)
+        probe.borrow(frozen, probe.WRITE)

@@ -132,7 +132,7 @@ def test_read_only(kernels):
         refused(
             kernels.add_to,
             ValueError,
-            "add_to(): argument 'x' is read-only; it is written to: pass a copy",
+            "add_to(): argument 'x' is read-only; it is written to: pass a NumPy copy, numpy.array(x)",
             buffer,
             1.0,
         )
@@ -397,3 +397,10 @@ def test_torch_on_another_device(kernels, torch):
         pytest.skip("there is no GPU")
     with pytest.raises(ValueError, match="the memory is on cuda:0, which the CPU cannot read"):
         kernels.copy(torch.ones(3, device="cuda"))
+
+
+def test_read_only_buffers_say_what_helps():
+    """A copy of bytes is read-only too."""
+    for x in (b"abcd", memoryview(b"abcd")):
+        with pytest.raises(ValueError, match=r"^f\(\): argument 'x' is read-only; it is written to: pass a NumPy copy, numpy"):
+            Echo("f(x: u8[n] rw)")(x)
