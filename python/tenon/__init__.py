@@ -7,6 +7,22 @@
 from tenon._load import load
 from tenon._native import Tensor, from_dlpack, to, torch_info
 from tenon._native import version as __version__
-from tenon._torch_ops import torch_ops
+
+TYPE_CHECKING = False  # importing typing would take longer than all the rest
+if TYPE_CHECKING:
+    from tenon._torch_ops import torch_ops
 
 __all__ = ["Tensor", "from_dlpack", "load", "to", "torch_info", "torch_ops", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "torch_ops":
+        raise AttributeError(f"module 'tenon' has no attribute {name!r}")
+    from tenon._torch_ops import torch_ops
+
+    globals()[name] = torch_ops
+    return torch_ops
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})

@@ -1,14 +1,18 @@
 """Opening a library of functions."""
 
-import os
-from types import ModuleType
-from typing import Union
+from __future__ import annotations
 
 from tenon._native import open_library
 from tenon._results import make_picklable
 
+TYPE_CHECKING = False  # importing typing would take longer than all the rest
+if TYPE_CHECKING:
+    from os import PathLike
+    from types import ModuleType
+    from typing import Union
 
-def load(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> ModuleType:
+
+def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> ModuleType:
     """Open a shared library that has a TENON_MODULE, and return its functions as a module.
 
     Every call makes a new module with its own state. Nothing is put into sys.modules, and no library is ever closed.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import sys
-from types import ModuleType
-from typing import Any, cast
+
+TYPE_CHECKING = False  # importing typing would take longer than all the rest
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 _types: dict[tuple[str, str, tuple[str, ...]], type] = {}  # of what was loaded or unpickled last
 
@@ -40,9 +42,12 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """The result that was pickled. Pickles name this function: it stays where it is."""
-    made = getattr(sys.modules.get(module), name, None)
+    made: Any = getattr(sys.modules.get(module), name, None)
     if getattr(made, "_fields", None) != fields:
         if (module, name, fields) not in _types:
-            _prepare(cast(Any, collections.namedtuple)(name, fields, module=module))
+            import collections
+
+            make: Any = collections.namedtuple
+            _prepare(make(name, fields, module=module))
         made = _types[module, name, fields]
-    return cast(Any, made)(*values)
+    return made(*values)
