@@ -199,6 +199,7 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
 static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
     const tenon_signature *s = f->function->signature;
+    f->wrong = 0;
     for (int32_t i = 0; i < s->npositional; i++)
         f->given[i] = terms[i];
     if (s->nparams > s->npositional && !take_options(f, terms[s->npositional]))
@@ -215,8 +216,10 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
             done = take_tensor(f, i, term);
         else
             done = tenon_nif_to_value(&f->reader, i, term, &f->args[i]);
-        if (!done)
+        if (!done) {
+            f->wrong = i;
             return false;
+        }
     }
     return true;
 }
@@ -234,7 +237,7 @@ static void name_given_types(char *message)
 }
 
 /* What matched is what the message is about: the same again, with words for what the terms are. */
-static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
+static ERL_NIF_TERM mismatch(tenon_nif_frame *f, int32_t count)
 {
     ErlNifEnv *env = f->reader.env;
     const tenon_signature *s = f->function->signature;
@@ -246,7 +249,10 @@ static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
             tenon_nif_describe(env, f->given[i], words[i], sizeof words[i]);
     }
     tenon_error err = {.status = TENON_EFAILED, .message = "it does not match"};
-    if (!tenon_signature_match(s, f->args, objects, &f->bindings, &err))
+    tenon_status status = count == s->nparams
+                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
+                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
+    if (!status)
         err.status = TENON_EFAILED;
     name_given_types(err.message);
     const char *argument = f->bindings.argument;
@@ -256,6 +262,17 @@ static ERL_NIF_TERM mismatch(tenon_nif_frame *f)
                               : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
                                                  argument ? enif_make_atom(env, argument) : tenon_nif_atoms.nil);
     return tenon_nif_error(env, reason, s->name, argument, "%s", err.message);
+}
+
+/* An argument could not be taken. If an earlier one does not match, that is the mistake. */
+static ERL_NIF_TERM first_mistake(tenon_nif_frame *f)
+{
+    ErlNifEnv *env = f->reader.env;
+    ERL_NIF_TERM error = f->reader.error;
+    if (f->reader.go_dirty || enif_is_atom(env, error) || enif_is_exception(env, error) ||
+        !tenon_signature_match_before(f->function->signature, f->wrong, f->args, NULL, &f->bindings, NULL))
+        return error;
+    return mismatch(f, f->wrong);
 }
 
 /* -------------------------------------------------------------------------------------------------------- results */
@@ -394,10 +411,10 @@ static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
     const tenon_signature *s = f->function->signature;
     if (!take_arguments(f, terms))
-        return f->reader.error;
+        return first_mistake(f);
     if (f->fits ? tenon_signature_end(s, f->args, &f->bindings, NULL)
                 : tenon_signature_match(s, f->args, NULL, &f->bindings, NULL))
-        return mismatch(f);
+        return mismatch(f, f->function->signature->nparams);
     fill_call(f);
     ERL_NIF_TERM stopped = prepare_results(f);
     if (!stopped && !f->reader.go_dirty)

@@ -122,6 +122,7 @@ typedef struct tenon_nif_frame {
     bool fits;            /* all tensors so far plainly fit */
     bool dirty;
     int32_t noperands;
+    int32_t wrong; /* the argument that could not be taken */
     int32_t ntaken;
     int32_t nheld; /* of the taken ones, those that were granted */
     tenon_value args[TENON_MAX_PARAMETERS];

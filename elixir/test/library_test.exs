@@ -136,6 +136,17 @@ defmodule Tenon.LibraryTest do
     end
   end
 
+  describe "the first mistake" do
+    test "is the one that is reported, in the order of the arguments" do
+      {:ok, wide} = Tenon.from_list([1.0, 2.0], type: :f64)
+      assert reason(Kernels.scale(wide, "x")) == {:mismatch, :x}
+      assert reason(Kernels.scale(f32([1]), "x")) == {:badarg, :by}
+      assert reason(Kernels.add(wide, :none)) == {:mismatch, :x}
+      assert reason(Kernels.add(f32([1]), :none)) == {:badarg, :y}
+      assert reason(Kernels.add_keywords(x: wide, y: 5)) == {:mismatch, :x}
+    end
+  end
+
   describe "names" do
     test "that Elixir does not have for variables" do
       assert Kernels.odd_names(1, 2, 3, 4, 5) == {:ok, 123_456}
