@@ -204,6 +204,16 @@ def test_every_allocation_of_a_way_in_may_fail(name, source, function):
     assert outstanding() == before
 
 
+def test_every_allocation_may_fail_without_a_spare_memory_error():
+    spare = [MemoryError() for _ in range(20)]
+    before = outstanding()
+    for function in (probe.borrow, probe.import_, probe.import_release):
+        sweep(function, producer(lambda self, **keywords: hostile.capsule()))
+    del spare
+    gc.collect()
+    assert outstanding() == before
+
+
 @pytest.mark.parametrize("name", AS)
 def test_every_allocation_of_an_export_may_fail(name):
     handle = probe.new("f32", (2, 3))

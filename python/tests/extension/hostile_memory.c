@@ -160,7 +160,9 @@ static void starved_free(void *domain, void *pointer)
 }
 
 /* starve(first, count, function, *arguments): calls the function while `count` of Python's allocations from `first` on
- * fail. Gives (reached, result, exception): whether there were that many allocations, and how the call went. */
+ * fail. Gives (reached, result, exception): whether there were that many allocations, and how the call went. The
+ * exception has no traceback: CPython has 16 spare MemoryErrors, and if all are in use it raises one that is never
+ * freed. Since 3.12 that one keeps its traceback, whose frames hold the function's arguments. */
 static PyObject *hostile_starve(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -185,6 +187,8 @@ static PyObject *hostile_starve(PyObject *module, PyObject *arguments)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
+    if (value)
+        PyException_SetTraceback(value, Py_None);
     Py_XDECREF(type);
     Py_XDECREF(traceback);
     Py_DECREF(rest);
