@@ -24,7 +24,7 @@ from programs import runs  # noqa: E402
 if os.environ.get("TENON_PACKAGE"):
     sys.path.insert(0, os.environ["TENON_PACKAGE"])
 for name in os.environ.get("TENON_WITHOUT", "").split():
-    sys.modules[name] = None
+    sys.modules.setdefault(name, None)  # a program of a test may have a stand-in for it
 
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 PACKAGE = pathlib.Path(tenon.__file__).resolve().parents[1]
