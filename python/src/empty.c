@@ -380,9 +380,10 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
             return array;
     }
     if (like && !PyUnicode_Check(like) && !PyModule_Check(like)) {
-        tenon_device where;
+        tenon_device where = tenon_device_of(TENON_CPU, 0);
         int owner = tenon__py_framework(like);
-        if (owner < 0 || (owner == TENON__PY_IN_NONE && device_of_like(like, &where) < 0))
+        bool is_told_where = owner == TENON__PY_IN_TORCH || owner == TENON__PY_IN_CUPY;
+        if (owner < 0 || (!is_told_where && device_of_like(like, &where) < 0))
             return NULL;
         if (owner != TENON__PY_IN_NONE || !tenon_device_on_host(where))
             return empty_in(owner, like, device, dtype, ndim, shape, out);
