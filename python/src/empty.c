@@ -372,13 +372,13 @@ static int framework_by_name(PyObject *like)
 static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                                   const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (check_shape("", dtype, ndim, shape) < 0)
-        return NULL;
     if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
         PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
         if (array)
             return array;
     }
+    if (check_shape("", dtype, ndim, shape) < 0)
+        return NULL;
     if (like && !PyUnicode_Check(like) && !PyModule_Check(like)) {
         tenon_device where = tenon_device_of(TENON_CPU, 0);
         int owner = tenon__py_framework(like);

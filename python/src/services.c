@@ -83,35 +83,61 @@ static int check_result_device(const tenon__py_frame *f, tenon_device made)
                                     f->wanted_like ? "leave it out, and move the result afterwards" : "pass one");
 }
 
-int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* What a framework could not make. */
+static TENON__PY_APART int result_not_made(tenon__py_frame *f, int32_t index)
 {
-    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    char part[32];
+    PyOS_snprintf(part, sizeof part, "result %d", (int)index);
+    bool is_array = f->like && !PyUnicode_Check(f->like) && !PyModule_Check(f->like);
+    if (f->wanted_like && !PyErr_ExceptionMatches(PyExc_OverflowError))
+        tenon__py_name_argument(f->function, "like", is_array ? f->like : NULL);
+    else
+        tenon__py_name_part(f->function, part, NULL);
+    return -1;
+}
+
+/* An array of any framework, or on a device. */
+static TENON__PY_APART PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                            const int64_t *shape, tenon_py_borrowed *borrowed)
+{
     bool plain = !f->like || tenon__py_is_plain_type(Py_TYPE(f->like));
     if (!plain && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
-        return -1;
+        return NULL;
     PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
     if (!plain)
         tenon__py_leave_recursion();
-    if (object && check_result_device(f, borrowed->view.device) < 0) {
+    if (!object) {
+        result_not_made(f, index);
+        return NULL;
+    }
+    if (check_result_device(f, borrowed->view.device) < 0 || tenon__py_begin_result(f, borrowed) < 0) {
         tenon_py_unborrow(borrowed);
         Py_DECREF(object);
-        return -1;
+        return NULL;
     }
-    if (!object) {
-        char part[32];
-        PyOS_snprintf(part, sizeof part, "result %d", (int)index);
-        bool is_array = f->like && !PyUnicode_Check(f->like) && !PyModule_Check(f->like);
-        if (f->wanted_like && !PyErr_ExceptionMatches(PyExc_OverflowError))
-            tenon__py_name_argument(f->function, "like", is_array ? f->like : NULL);
-        else
-            tenon__py_name_part(f->function, part, NULL);
-        return -1;
+    f->disturbed |= f->like && Py_TYPE(f->like) != tenon__py_ndarray && !is_made_in_c(borrowed);
+    return object;
+}
+
+int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    PyObject *object = NULL;
+    if (f->like && Py_TYPE(f->like) == tenon__py_ndarray && !f->stream_from) {
+        object = tenon__py_empty_ndarray(dtype, ndim, shape, borrowed);
+        if (!object && !PyErr_ExceptionMatches(PyExc_ValueError))
+            return result_not_made(f, index);
+        if (!object)
+            PyErr_Clear(); /* NumPy's words for a size that does not fit: ours follow */
     }
+    if (!object)
+        object = make_array(f, index, dtype, ndim, shape, borrowed);
+    if (!object)
+        return -1;
     f->nborrowed++;
     f->held |= borrowed->object != NULL;
-    f->disturbed |= f->like && Py_TYPE(f->like) != tenon__py_ndarray && !is_made_in_c(borrowed);
     tenon__py_place_result(f, index, object, borrowed, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
-    return tenon__py_begin_result(f, borrowed);
+    return 0;
 }
 
 static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
