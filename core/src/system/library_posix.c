@@ -7,8 +7,8 @@
  *   damaged. Nothing uses that one again, and the new content is opened through a copy.
  *
  * Nothing is ever closed, so inodes of open files are not used again by other files. */
-#define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_ctim */
-#define _DARWIN_C_SOURCE         /* st_ctimespec */
+#define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
+#define _DARWIN_C_SOURCE         /* st_mtimespec */
 
 #include "system.h"
 
@@ -33,12 +33,13 @@ enum { LONGEST_PATH = 4096 };
  * they can be written again. */
 static const int64_t SMALL = (int64_t)1 << 20, MEDIUM = (int64_t)1 << 26;
 
-/* A file when it was opened: its size and the time of its last change tell whether it was written since. Programs can set
- * the time of the last write back, as `cp -p` does, but not that of the last change. */
+/* A file when it was opened: its size and its times tell whether it was written since. Programs can set the time of the
+ * last write back, as `cp -p` does, but not that of the last change, which a new link or name changes too. */
 typedef struct file_state {
     dev_t device;
     ino_t inode;
     int64_t size, seconds, nanoseconds;
+    int64_t changed_seconds, changed_nanoseconds;
 } file_state;
 
 /* An open library; the newest is the first. */
@@ -110,11 +111,12 @@ static void start_lock(void)
 static file_state state_of(const struct stat *about)
 {
 #ifdef __APPLE__
-    struct timespec changed = about->st_ctimespec;
+    struct timespec written = about->st_mtimespec, changed = about->st_ctimespec;
 #else
-    struct timespec changed = about->st_ctim;
+    struct timespec written = about->st_mtim, changed = about->st_ctim;
 #endif
-    return (file_state){about->st_dev, about->st_ino, about->st_size, changed.tv_sec, changed.tv_nsec};
+    return (file_state){about->st_dev,   about->st_ino,  about->st_size, written.tv_sec,
+                        written.tv_nsec, changed.tv_sec, changed.tv_nsec};
 }
 
 static bool same_file(file_state a, file_state b)
@@ -125,6 +127,11 @@ static bool same_file(file_state a, file_state b)
 static bool same_state(file_state a, file_state b)
 {
     return same_file(a, b) && a.size == b.size && a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
+}
+
+static bool same_change(file_state a, file_state b)
+{
+    return a.changed_seconds == b.changed_seconds && a.changed_nanoseconds == b.changed_nanoseconds;
 }
 
 static bool make_absolute(const char *path, char absolute[LONGEST_PATH])
@@ -166,14 +173,15 @@ static bool hash_content(candidate *c)
 
 static bool is_worth_hashing(const candidate *c)
 {
-    return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.seconds <= 1);
+    return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.changed_seconds <= 1);
 }
 
 /* The open library of this file, or of an earlier file of this name with the same content; NULL if there is none. */
 static const open_library *find_open(candidate *c)
 {
     for (open_library *o = open_libraries; o; o = o->next) {
-        bool unchanged = same_state(o->state, c->state);
+        bool has_content = o->hashed && c->state.size <= MEDIUM; /* to compare */
+        bool unchanged = same_state(o->state, c->state) && (has_content || same_change(o->state, c->state));
         if (o->rewritten || (!unchanged && !o->copied && same_file(o->state, c->state))) {
             o->rewritten = true;
             c->rewritten = c->rewritten || same_file(o->state, c->state);
@@ -181,7 +189,7 @@ static const open_library *find_open(candidate *c)
         }
         if (!unchanged && (strcmp(o->path, c->path) != 0 || o->state.size != c->state.size || !o->hashed))
             continue;
-        if (unchanged && (!o->hashed || c->state.size > MEDIUM))
+        if (unchanged && !has_content)
             return o;
         if (hash_content(c) ? tenon__hash_equal(o->hash, c->hash) : unchanged)
             return o;
