@@ -386,9 +386,9 @@ static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
 static TENON__PY_APART int take_heap(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    size_t borrows = (size_t)(s->ntensors + s->nresults), params = (size_t)s->nparams, results = (size_t)s->nresults;
+    size_t params = (size_t)s->nparams, results = (size_t)s->nresults, borrows = (size_t)s->ntensors + results;
     f->borrowed = PyMem_Malloc(borrows * sizeof *f->borrowed + (params + results) * sizeof *f->args +
-                               (results + params + 2) * sizeof *f->made);
+                               (results + params + 2) * sizeof(PyObject *));
     if (!f->borrowed)
         return PyErr_NoMemory(), -1;
     f->args = (tenon_value *)(void *)(f->borrowed + borrows);

@@ -59,9 +59,10 @@ static int record_and_wait(const driver_functions *driver, void *first, void *se
 
 static int synchronize(const driver_functions *driver, void *stream)
 {
-    int error;
-    Py_BEGIN_ALLOW_THREADS error = driver->stream_synchronize(stream);
-    Py_END_ALLOW_THREADS return error;
+    PyThreadState *thread = PyEval_SaveThread();
+    int error = driver->stream_synchronize(stream);
+    PyEval_RestoreThread(thread);
+    return error;
 }
 
 /* Default streams belong to a context: the one that all frameworks use is made the current one meanwhile. */
