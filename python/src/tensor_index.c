@@ -87,11 +87,16 @@ static PyObject *get_data_ptr(PyObject *self, void *unused)
     return view ? PyLong_FromVoidPtr(view->data) : NULL;
 }
 
+void *tenon__py_raise_plain(const tenon_error *err)
+{
+    return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon__py_message(err));
+}
+
 /* A tenon.Tensor of what a function of the core has made, which is taken; NULL with an exception if it failed. */
 static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon_py_raise(err);
+        return tenon__py_raise_plain(err);
     PyObject *object = tenon__py_tensor_new(made);
     tenon_tensor_release(made);
     return object;
@@ -139,7 +144,7 @@ typedef struct cut {
 static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon_py_raise(err), -1;
+        return tenon__py_raise_plain(err), -1;
     tenon_tensor_release(c->tensor);
     c->tensor = made;
     return 0;
@@ -179,6 +184,11 @@ static int cut_by_slice(cut *c, PyObject *slice)
 
 static int cut_by_none(cut *c)
 {
+    if (tenon_tensor_view(c->tensor)->ndim == TENON_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "tenon.Tensor: with this None the view would have more than %d dimensions",
+                     TENON_MAX_NDIM);
+        return -1;
+    }
     tenon_error err;
     tenon_tensor *made = NULL;
     tenon_status status = tenon_tensor_expand_dims(c->tensor, c->dim++, &made, &err);

@@ -134,7 +134,7 @@ def test_indices():
     assert given[2**80 :].shape == (0, 4) and given[-(2**80) :: 2**70].shape == (1, 4)
     assert given[:: -(2**80)].shape == (1, 4) and memoryview(given[::-1, 0]).tolist() == [8, 4, 0]
     assert given[(None,) * 62].ndim == 64
-    with pytest.raises(ValueError, match="64"):
+    with pytest.raises(ValueError, match="^tenon.Tensor: with this None the view would have more than 64 dimensions$"):
         given[(None,) * 63]
 
 
@@ -174,8 +174,9 @@ def test_wrong_indices(key, error, text, released):
 def test_packed_values_are_cut_at_whole_bytes():
     given = tensor("i4", (4, 4))
     assert given[1:].data_ptr == given.data_ptr + 2
-    with pytest.raises(ValueError, match="inside a byte of packed i4 values"):
-        given[0, 1]
+    for key in ((0, 1), (0, slice(1, None))):
+        with pytest.raises(ValueError, match="^tenon.Tensor: the view would start inside a byte of packed i4 values; start"):
+            given[key]
 
 
 def test_as_numpy_indexes():
