@@ -141,7 +141,7 @@ static const tenon_view *view_of_number(PyObject *self)
 }
 
 /* The only element as a bool, an int, a float or a complex; NULL with an exception. */
-static PyObject *number_of(PyObject *self)
+static PyObject *python_number(PyObject *self)
 {
     const tenon_view *view = view_of_number(self);
     if (!view)
@@ -174,7 +174,7 @@ static PyObject *number_of(PyObject *self)
 /* `convert` of the number; NULL with an exception, as for a complex number or, if only integers are wanted, any other. */
 static PyObject *converted(PyObject *self, PyObject *(*convert)(PyObject *number), bool only_ints, const char *wanted)
 {
-    PyObject *number = number_of(self), *result = NULL;
+    PyObject *number = python_number(self), *result = NULL;
     if (!number)
         return NULL;
     bool is_int = PyLong_Check(number) && !PyBool_Check(number);
@@ -207,7 +207,7 @@ PyObject *tenon__py_tensor_index_value(PyObject *self)
 PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *number = number_of(self);
+    PyObject *number = python_number(self);
     if (!number || PyComplex_Check(number))
         return number;
     double real = PyFloat_AsDouble(number);
@@ -225,7 +225,7 @@ int tenon__py_tensor_bool(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "tenon.Tensor has no truth value; compare it with None, or look at its size");
         return -1;
     }
-    PyObject *number = number_of(self);
+    PyObject *number = python_number(self);
     int truth = number ? number == Py_True : -1;
     Py_XDECREF(number);
     return truth;
