@@ -86,6 +86,27 @@ static bool has_negative_stride(const tenon_view *view)
     return false;
 }
 
+/* Whether torch may be asked: of a device that it knows by name, but has no tensors on (OpenCL), it calls the deleter
+ * although it fails, and so would we. */
+static bool torch_may_know(tenon_device device)
+{
+    switch (device.device_type) {
+    case TENON_CPU:
+    case TENON_CUDA:
+    case TENON_CUDA_HOST:
+    case TENON_CUDA_MANAGED:
+    case TENON_ROCM:
+    case TENON_ROCM_HOST:
+    case TENON_METAL:
+    case TENON_ONEAPI:
+    case TENON_EXT_DEV:
+    case TENON_MAIA:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* torch's table, importing torch where need be: 1; 0: this torch has none; -1 with an exception. */
 static int wanted_torch(const tenon_dl_exchange **out)
 {
@@ -143,6 +164,12 @@ static PyObject *export_torch(tenon_tensor *tensor)
         return PyErr_Format(PyExc_BufferError, "torch has no read-only tensors; pass a copy");
     if (has_negative_stride(view))
         return PyErr_Format(PyExc_BufferError, "torch has no negative strides; pass a copy");
+    if (!torch_may_know(view->device)) {
+        char device[64];
+        tenon_device_format(view->device, device, sizeof device);
+        return PyErr_Format(PyExc_BufferError, "torch has no tensors on %s; copy the memory to a device that it has",
+                            device);
+    }
     const tenon_dl_exchange *table;
     int found = wanted_torch(&table);
     if (found < 0)

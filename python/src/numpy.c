@@ -147,10 +147,13 @@ static TENON__PY_APART PyObject *extra_descr(tenon_dtype dtype, uint64_t flags)
 {
     char name[64];
     bool subbyte = dtype.bits < 8;
-    if (dtype.lanes != 1 || (subbyte && !(flags & TENON_SUBBYTE_PADDED)) || dtype.code == TENON_CODE_OPAQUE ||
-        dtype.bits > 128 || (dtype.bits == 128 && dtype.code != TENON_CODE_COMPLEX)) {
+    bool packed = subbyte && !(flags & TENON_SUBBYTE_PADDED);
+    if (dtype.lanes != 1 || packed || dtype.code == TENON_CODE_OPAQUE || dtype.bits > 128 ||
+        (dtype.bits == 128 && dtype.code != TENON_CODE_COMPLEX)) {
         tenon_dtype_format(dtype, name, sizeof name);
-        PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s", name);
+        PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s%s", name,
+                     packed ? " values that share a byte; unpack them, one to a byte, with the framework they came from"
+                            : "");
         return NULL;
     }
     /* What is left is ml_dtypes': "bfloat16", "int4", "float8_e4m3fn". */

@@ -100,25 +100,29 @@ static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py
 static const char *const keyword_names[] = {"copy", "max_version", "stream"};
 enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
-/* Which of the `given` keywords this message says that the signature does not have; NKEYWORDS: all of them; -1: it is
- * about something else. */
-static int keyword_in(const char *message, const bool *given, bool entered)
+/* Which of the `given` keywords to leave out after a TypeError with this message; -1: it does not say that a keyword was
+ * rejected, so it is about something else. Any function may have raised it, since wrappers hand the keywords on. If the
+ * message does not name the keyword, or names one that was not given, the newest is left out. */
+static int keyword_in(const char *message, const bool *given)
 {
-    /* With a traceback code has run: a wrapper's with **kwargs around an older producer, or Cython's, which enters its
-     * function before it looks at the arguments. Then the message must name the method. */
-    if (entered && !strstr(message, "__dlpack__()"))
-        return -1;
-    if (strstr(message, "takes no keyword arguments"))
-        return NKEYWORDS;
-    /* PyArg_ParseTupleAndKeywords only counts: the newest goes first. */
-    bool too_many = strstr(message, "takes at most") && strstr(message, "given)");
-    for (int i = 0; i < NKEYWORDS; i++) {
-        char quoted[32];
-        PyOS_snprintf(quoted, sizeof quoted, "'%s'", keyword_names[i]);
-        if (given[i] && (too_many || (strstr(message, "keyword") && strstr(message, quoted))))
-            return i;
+    bool named = strstr(message, "unexpected keyword argument") || strstr(message, "invalid keyword argument") ||
+                 strstr(message, "passed as keyword argument");
+    bool unnamed = strstr(message, "takes no keyword arguments") ||
+                   (strstr(message, "takes at most") && strstr(message, "given)")) || /* PyArg_ParseTupleAndKeywords */
+                   strstr(message, "incompatible function arguments");                /* pybind11, nanobind */
+    int newest = -1, rejected = -1;
+    const char *quote = named ? strchr(message, '\'') : NULL;
+    for (int i = NKEYWORDS - 1; i >= 0; i--) {
+        size_t length = strlen(keyword_names[i]);
+        if (given[i])
+            newest = i;
+        if (quote && strncmp(quote + 1, keyword_names[i], length) == 0 &&
+            (quote[1 + length] == '\'' || quote[1 + length] == ','))
+            rejected = i;
     }
-    return -1;
+    if (rejected >= 0)
+        return given[rejected] ? rejected : newest;
+    return unnamed ? newest : -1;
 }
 
 /* As keyword_in, for the pending exception. */
@@ -127,11 +131,9 @@ static int rejected_keyword(const bool *given)
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyObject *error = tenon__py_take_exception();
-    PyObject *traceback = PyException_GetTraceback(error);
     PyObject *text = PyObject_Str(error);
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    int rejected = message ? keyword_in(message, given, traceback != NULL) : -1;
-    Py_XDECREF(traceback);
+    int rejected = message ? keyword_in(message, given) : -1;
     Py_XDECREF(text);
     tenon__py_raise_again(error);
     return rejected;
@@ -172,7 +174,7 @@ static PyObject *call_given(PyObject *method, PyObject *stream, const bool *give
     return result;
 }
 
-/* obj.__dlpack__ with the keywords that its signature has: all, then without those that it says it does not have. */
+/* obj.__dlpack__ with the keywords that the producer knows: all, then without those that it rejects. */
 static PyObject *call(PyObject *object, PyObject *stream)
 {
     bool given[NKEYWORDS] = {true, true, stream != NULL};
@@ -188,10 +190,9 @@ static PyObject *call(PyObject *object, PyObject *stream)
     tenon__py_raise_again(error);
     while (method && !result) {
         int rejected = rejected_keyword(given);
-        if (rejected < 0 || (!given[COPY] && !given[MAX_VERSION] && !given[STREAM]))
+        if (rejected < 0)
             break;
-        for (int i = 0; i < NKEYWORDS; i++)
-            given[i] = given[i] && rejected != i && rejected != NKEYWORDS;
+        given[rejected] = false;
         PyErr_Clear();
         result = call_given(method, stream, given);
     }

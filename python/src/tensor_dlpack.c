@@ -1,7 +1,7 @@
 /* tenon.Tensor as a producer of DLPack: capsules, __dlpack__ and the exchange table. */
 #include "tensor_object.h"
 
-#include <string.h>
+#include <limits.h>
 
 /* ---------------------------------------------------------------------------------------------------------- DLPack */
 
@@ -31,12 +31,17 @@ PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
                         "ask with max_version=(1, 0), or pass a copy");
         return NULL;
     }
+    if (legacy && (tenon_tensor_view(tensor)->flags & TENON_SUBBYTE_PADDED) &&
+        tenon_tensor_view(tensor)->dtype.bits < 8) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the values are smaller than a byte and padded to one, which a DLPack capsule from before 1.0 "
+                        "cannot say; ask with max_version=(1, 1) or newer");
+        return NULL;
+    }
     tenon_status status =
         legacy ? tenon_tensor_export_legacy(tensor, &old, &err) : tenon_tensor_export(tensor, &managed, &err);
     if (status) {
-        const char *message = strstr(err.message, "(): ");
-        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError,
-                        message ? message + 4 : err.message);
+        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError, tenon__py_message(&err));
         return NULL;
     }
     PyObject *capsule = legacy ? PyCapsule_New(old, TENON_DL_CAPSULE_LEGACY, capsule_destroy)
@@ -54,16 +59,43 @@ static int refuse(const char *why)
     return -1;
 }
 
-/* The major version that the consumer can read; 0 for one older than 1.0; -1 with an exception. */
-static long wanted_major(PyObject *max_version)
+/* A wrong argument of __dlpack__. Returns -1. */
+static int wrong_argument(const char *name, const char *expected, PyObject *got)
 {
+    PyErr_Format(PyExc_TypeError, "tenon.Tensor.__dlpack__(): argument '%s': expected %s, got %R", name, expected, got);
+    return -1;
+}
+
+/* The major version that the consumer can read; 0 for one older than 1.0; -1 with an exception. */
+static int wanted_major(PyObject *max_version)
+{
+    const char *expected = "None or a tuple of two ints, (major, minor)";
     if (!max_version || max_version == Py_None)
         return 0;
-    if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2) {
-        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'max_version': expected None or (major, minor)");
-        return -1;
+    if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2)
+        return wrong_argument("max_version", expected, max_version);
+    int numbers[2];
+    for (int i = 0; i < 2; i++) {
+        PyObject *item = PyTuple_GetItem(max_version, i);
+        PyObject *number = PyIndex_Check(item) ? PyNumber_Index(item) : NULL;
+        if (!number)
+            return PyErr_Occurred() ? -1 : wrong_argument("max_version", expected, max_version);
+        int overflow;
+        long value = PyLong_AsLongAndOverflow(number, &overflow);
+        Py_DECREF(number);
+        if (overflow < 0 || (!overflow && value < 0))
+            return wrong_argument("max_version", "a version that is not negative", max_version);
+        numbers[i] = overflow || value > INT_MAX ? INT_MAX : (int)value;
     }
-    return PyLong_AsLong(PyTuple_GetItem(max_version, 0));
+    return numbers[0];
+}
+
+/* Whether a copy is wanted; -1 with an exception. */
+static int wanted_copy(PyObject *copy)
+{
+    if (!copy || copy == Py_None || copy == Py_False)
+        return 0;
+    return copy == Py_True ? 1 : wrong_argument("copy", "None, True or False", copy);
 }
 
 /* Where the consumer wants the memory: where it is, or on the CPU, if that can read it. -1 with an exception. */
@@ -74,8 +106,9 @@ static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_devi
         return 0;
     int type, id;
     if (!PyTuple_Check(dl_device) || !PyArg_ParseTuple(dl_device, "ii", &type, &id)) {
-        PyErr_SetString(PyExc_TypeError, "__dlpack__(): argument 'dl_device': expected None or (type, id)");
-        return -1;
+        if (PyErr_Occurred() && !tenon__py_may_replace())
+            return -1;
+        return wrong_argument("dl_device", "None or a tuple of two ints, (type, id)", dl_device);
     }
     *out = tenon_device_of(type, id);
     if (tenon_device_equal(*out, view->device) || (type == TENON_CPU && tenon_device_on_host(view->device)))
@@ -122,8 +155,8 @@ static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool
     if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
         return NULL;
     if (!copied)
-        return share_as(tensor, device, &out, &err) ? tenon_py_raise(&err) : out;
-    return tenon_tensor_copy(tensor, &out, &err) ? tenon_py_raise(&err) : out;
+        return share_as(tensor, device, &out, &err) ? tenon__py_raise_plain(&err) : out;
+    return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_plain(&err) : out;
 }
 
 /* Producers' code runs while streams are ordered: the tensor is held meanwhile. */
@@ -134,9 +167,9 @@ PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject 
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", names, &stream, &max_version, &dl_device,
                                      &copy))
         return NULL;
-    long major = wanted_major(max_version);
-    int wants_copy = copy && copy != Py_None ? PyObject_IsTrue(copy) : 0;
-    if ((major == -1 && PyErr_Occurred()) || wants_copy < 0)
+    int major = wanted_major(max_version);
+    int wants_copy = major < 0 ? -1 : wanted_copy(copy);
+    if (wants_copy < 0)
         return NULL;
     tenon_device device;
     tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;

@@ -87,11 +87,16 @@ static PyObject *get_data_ptr(PyObject *self, void *unused)
     return view ? PyLong_FromVoidPtr(view->data) : NULL;
 }
 
+void *tenon__py_raise_plain(const tenon_error *err)
+{
+    return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon__py_message(err));
+}
+
 /* A tenon.Tensor of what a function of the core has made, which is taken; NULL with an exception if it failed. */
 static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon_py_raise(err);
+        return tenon__py_raise_plain(err);
     PyObject *object = tenon__py_tensor_new(made);
     tenon_tensor_release(made);
     return object;
@@ -139,7 +144,7 @@ typedef struct cut {
 static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon_py_raise(err), -1;
+        return tenon__py_raise_plain(err), -1;
     tenon_tensor_release(c->tensor);
     c->tensor = made;
     return 0;
@@ -164,25 +169,44 @@ static int cut_by_slice(cut *c, PyObject *slice)
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
         return -1;
-    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "no stop below 0 is the least number to both: TENON_OMIT");
+    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "every size of a dimension is a Py_ssize_t");
+    /* Python cuts a bound below its least number to that number, which is TENON_OMIT to the core: only a bound that is
+     * really before the first element may be left out. */
+    Py_ssize_t size = (Py_ssize_t)tenon_tensor_view(c->tensor)->shape[c->dim];
+    if (PySlice_AdjustIndices(size, &start, &stop, step) == 0)
+        start = stop = 0;
     tenon_error err;
     tenon_tensor *made = NULL;
-    tenon_status status = tenon_tensor_slice(c->tensor, c->dim++, start, stop, step, &made, &err);
+    tenon_status status =
+        tenon_tensor_slice(c->tensor, c->dim++, start, stop < 0 ? TENON_OMIT : stop, step, &made, &err);
     return replace_tensor(c, status, made, &err);
 }
 
 static int cut_by_none(cut *c)
 {
+    if (tenon_tensor_view(c->tensor)->ndim == TENON_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "tenon.Tensor: with this None the view would have more than %d dimensions",
+                     TENON_MAX_NDIM);
+        return -1;
+    }
     tenon_error err;
     tenon_tensor *made = NULL;
     tenon_status status = tenon_tensor_expand_dims(c->tensor, c->dim++, &made, &err);
     return replace_tensor(c, status, made, &err);
 }
 
-/* A bool is a mask elsewhere, although it is an int. */
-static bool is_number(PyObject *item)
+/* Whether it is an integer: 1, 0, or -1 with an exception. A bool is a mask elsewhere, although it is an int, and an
+ * array selects with its elements, although one of a single element has an __index__: a number has no length. */
+static int is_number(PyObject *item)
 {
-    return PyIndex_Check(item) && !PyBool_Check(item);
+    if (!PyIndex_Check(item) || PyBool_Check(item))
+        return 0;
+    if (PyLong_Check(item))
+        return 1;
+    PyObject *length;
+    int has_length = tenon__py_attribute((PyObject *)Py_TYPE(item), "__len__", &length);
+    Py_XDECREF(length);
+    return has_length < 0 ? -1 : !has_length;
 }
 
 /* How many dimensions the items are for; -1 with an exception. */
@@ -197,13 +221,17 @@ static Py_ssize_t count_used(PyObject *items)
             return -1;
         }
         rest |= item == Py_Ellipsis;
-        if (is_number(item) || PySlice_Check(item)) {
+        int number = is_number(item);
+        if (number < 0)
+            return -1;
+        if (number || PySlice_Check(item)) {
             used++;
         } else if (item != Py_None && item != Py_Ellipsis) {
-            PyErr_Format(PyExc_TypeError,
-                         "tenon.Tensor: expected ints, slices, '...' and None as indices, got %R; what selects with a "
-                         "list, an array or a mask would need a copy: convert the tensor with tenon.to(x, 'numpy')",
-                         (PyObject *)Py_TYPE(item));
+            PyErr_Format(
+                PyExc_TypeError,
+                "tenon.Tensor: expected ints, slices, '...' and None as indices, got %R; indexing with a list, "
+                "an array or a mask would need a copy: convert the tensor with tenon.to(x, 'numpy')",
+                (PyObject *)Py_TYPE(item));
             return -1;
         }
     }
@@ -287,9 +315,11 @@ PyObject *tenon__py_tensor_iter(PyObject *self)
     return with_dimensions(self, "cannot be iterated over") ? PySeqIter_New(self) : NULL;
 }
 
-int tenon__py_tensor_bool(PyObject *self)
+int tenon__py_tensor_contains(PyObject *self, PyObject *value)
 {
     (void)self;
-    PyErr_SetString(PyExc_TypeError, "tenon.Tensor has no truth value; compare it with None, or look at its size");
+    (void)value;
+    PyErr_SetString(PyExc_TypeError, "tenon.Tensor does not compare elements, so that `value in x` has no answer; ask "
+                                     "its framework, as in `value in tenon.to(x, 'numpy')`");
     return -1;
 }

@@ -45,51 +45,6 @@ static void show_end(shown *out, char bracket)
 
 /* --------------------------------------------------------------------------------------------------------- numbers */
 
-/* How the small floating-point formats read their bits. */
-typedef struct float_format {
-    uint8_t exponent_bits, mantissa_bits;
-    int16_t bias;
-    enum { IEEE, ONE_NAN, NEGATIVE_ZERO_IS_NAN, ALL_NUMBERS } specials;
-} float_format;
-
-/* False: the dtype is not one of them. */
-static bool find_format(tenon_dtype dtype, int bits, float_format *out)
-{
-    static const float_format formats[] = {
-        [TENON_CODE_BFLOAT] = {8, 7, 127, IEEE},         [TENON_CODE_F8_E3M4] = {3, 4, 3, IEEE},
-        [TENON_CODE_F8_E4M3] = {4, 3, 7, IEEE},          [TENON_CODE_F8_E4M3B11FNUZ] = {4, 3, 11, NEGATIVE_ZERO_IS_NAN},
-        [TENON_CODE_F8_E4M3FN] = {4, 3, 7, ONE_NAN},     [TENON_CODE_F8_E4M3FNUZ] = {4, 3, 8, NEGATIVE_ZERO_IS_NAN},
-        [TENON_CODE_F8_E5M2] = {5, 2, 15, IEEE},         [TENON_CODE_F8_E5M2FNUZ] = {5, 2, 16, NEGATIVE_ZERO_IS_NAN},
-        [TENON_CODE_F6_E2M3FN] = {2, 3, 1, ALL_NUMBERS}, [TENON_CODE_F6_E3M2FN] = {3, 2, 3, ALL_NUMBERS},
-        [TENON_CODE_F4_E2M1FN] = {2, 1, 1, ALL_NUMBERS},
-    };
-    static const float_format half = {5, 10, 15, IEEE};
-    bool is_half = (dtype.code == TENON_CODE_FLOAT || dtype.code == TENON_CODE_COMPLEX) && bits == 16;
-    if (!is_half && (dtype.code >= sizeof formats / sizeof *formats || !formats[dtype.code].exponent_bits))
-        return false;
-    *out = is_half ? half : formats[dtype.code];
-    return true;
-}
-
-static double decode(const float_format *format, uint64_t bits)
-{
-    int width = format->mantissa_bits;
-    int mantissa = (int)(bits & ((1u << width) - 1)),
-        exponent = (int)(bits >> width & ((1u << format->exponent_bits) - 1));
-    bool negative = bits >> (width + format->exponent_bits) & 1;
-    int all = (1 << format->exponent_bits) - 1;
-    if (format->specials == NEGATIVE_ZERO_IS_NAN && negative && !mantissa && !exponent)
-        return NAN;
-    if (format->specials == ONE_NAN && exponent == all && mantissa == (1 << width) - 1)
-        return NAN;
-    if (format->specials == IEEE && exponent == all && mantissa)
-        return NAN;
-    double value = format->specials == IEEE && exponent == all ? INFINITY
-                   : exponent ? ldexp((1 << width) + mantissa, exponent - format->bias - width)
-                              : ldexp(mantissa, 1 - format->bias - width);
-    return negative ? -value : value;
-}
-
 /* The shortest decimal number that is nearer to the value than to any other that has so many significant bits; a whole
  * number as it is. */
 static void show_float(shown *out, double value, int significant)
@@ -117,64 +72,21 @@ static void show_float(shown *out, double value, int significant)
 static void show_number(shown *out, tenon_dtype dtype, int bits, uint64_t value)
 {
     char text[40];
-    float_format format;
-    float single;
     double number;
-    if (find_format(dtype, bits, &format)) {
-        show_float(out, decode(&format, value), format.mantissa_bits + 1);
+    int significant = tenon__py_decode_float(dtype, bits, value, &number);
+    if (significant) {
+        show_float(out, number, significant);
         return;
     }
-    bool is_float = dtype.code == TENON_CODE_FLOAT || dtype.code == TENON_CODE_COMPLEX;
-    if (is_float && bits == 32) {
-        uint32_t narrow = (uint32_t)value;
-        memcpy(&single, &narrow, sizeof single);
-        show_float(out, single, 24);
-        return;
-    }
-    if (is_float && bits == 64) {
-        memcpy(&number, &value, sizeof number);
-        show_float(out, number, 53);
-        return;
-    }
-    if (dtype.code == TENON_CODE_F8_E8M0FNU) {
-        show_float(out, value == 0xff ? NAN : ldexp(1, (int)value - 127), 24);
-        return;
-    }
-    int shift = 64 - bits;
     if (dtype.code == TENON_CODE_BOOL)
         PyOS_snprintf(text, sizeof text, "%s", value ? "True" : "False");
     else if (dtype.code == TENON_CODE_INT)
-        PyOS_snprintf(text, sizeof text, "%lld", (long long)(int64_t)(value << shift) >> shift);
+        PyOS_snprintf(text, sizeof text, "%lld", (long long)tenon__py_decode_int(bits, value));
     else if (dtype.code == TENON_CODE_UINT)
         PyOS_snprintf(text, sizeof text, "%llu", (unsigned long long)value);
     else
         PyOS_snprintf(text, sizeof text, "0x%llx", (unsigned long long)value);
     show(out, text);
-}
-
-/* `bits` bits, at most 64, from bit `position` on: the lowest bit of a byte comes first. */
-static uint64_t read_bits(const char *data, int64_t position, int bits)
-{
-    const unsigned char *byte = (const unsigned char *)data + (position >> 3);
-    uint64_t value = 0;
-    if (bits == 64) {
-        memcpy(&value, byte, 8);
-    } else if (bits == 32) {
-        uint32_t part;
-        memcpy(&part, byte, 4);
-        value = part;
-    } else if (bits == 16) {
-        uint16_t part;
-        memcpy(&part, byte, 2);
-        value = part;
-    } else {
-        int first = (int)(position & 7);
-        value = byte[0];
-        if (first + bits > 8)
-            value |= (uint64_t)byte[1] << 8;
-        value = value >> first & ((1u << bits) - 1);
-    }
-    return value;
 }
 
 /* One number at a bit of the memory. */
@@ -185,21 +97,21 @@ static void show_at(shown *out, tenon_dtype dtype, const char *data, int64_t pos
         bits /= 2;
         shown imaginary = {.length = 0};
         show(out, "(");
-        show_number(out, dtype, bits, read_bits(data, position, bits));
-        show_number(&imaginary, dtype, bits, read_bits(data, position + bits, bits));
+        show_number(out, dtype, bits, tenon__py_read_bits(data, position, bits));
+        show_number(&imaginary, dtype, bits, tenon__py_read_bits(data, position + bits, bits));
         show(out, imaginary.text[0] == '-' ? "" : "+");
         show(out, imaginary.text);
         show(out, "j)");
     } else if (bits > 64) {
         char text[40];
         const int little = 1;
-        uint64_t low = read_bits(data, position, 64), high = read_bits(data, position + 64, 64);
+        uint64_t low = tenon__py_read_bits(data, position, 64), high = tenon__py_read_bits(data, position + 64, 64);
         bool swap = !*(const char *)&little;
         PyOS_snprintf(text, sizeof text, "0x%016llx%016llx", (unsigned long long)(swap ? low : high),
                       (unsigned long long)(swap ? high : low));
         show(out, text);
     } else {
-        show_number(out, dtype, bits, read_bits(data, position, bits));
+        show_number(out, dtype, bits, tenon__py_read_bits(data, position, bits));
     }
 }
 
@@ -243,9 +155,7 @@ static void show_values(shown *out, const tenon_view *view, int32_t dim, int64_t
 
 PyObject *tenon__py_tensor_repr(const tenon_view *view)
 {
-    /* Managed memory belongs to the GPU while that works on it. */
-    int32_t type = view->device.device_type;
-    bool readable = type == TENON_CPU || type == TENON_CUDA_HOST || type == TENON_ROCM_HOST;
+    bool readable = tenon__py_is_readable(view);
     char dtype[64], device[64];
     tenon_dtype_format(view->dtype, dtype, sizeof dtype);
     tenon__py_device_name(view->device, device, sizeof device);

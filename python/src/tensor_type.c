@@ -173,6 +173,7 @@ static PyMethodDef tensor_methods[] = {
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
      "__array__(dtype=None, copy=None)\n--\n\nThe same memory as an array of NumPy."},
+    {"__complex__", tenon__py_tensor_complex, METH_NOARGS, "The number that a tensor without dimensions holds."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -198,7 +199,11 @@ static PyType_Slot tensor_slots[] = {
     {Py_mp_subscript, SLOT(tenon__py_tensor_subscript)},
     {Py_sq_length, SLOT(tenon__py_tensor_length)},
     {Py_sq_item, SLOT(tenon__py_tensor_item)},
+    {Py_sq_contains, SLOT(tenon__py_tensor_contains)},
     {Py_nb_bool, SLOT(tenon__py_tensor_bool)},
+    {Py_nb_int, SLOT(tenon__py_tensor_int)},
+    {Py_nb_float, SLOT(tenon__py_tensor_float)},
+    {Py_nb_index, SLOT(tenon__py_tensor_index_value)},
     {Py_bf_getbuffer, SLOT(tensor_getbuffer)},
     {Py_bf_releasebuffer, SLOT(tensor_releasebuffer)},
     {Py_tp_doc,

@@ -25,9 +25,25 @@ static PyObject *convert(PyObject *object, tenon_py_as as)
     return array;
 }
 
-static PyObject *from_dlpack(PyObject *self, PyObject *object)
+/* Whether a function was given no keyword; else with a TypeError. */
+static bool no_keywords(const char *function, PyObject *keywords)
+{
+    if (!keywords || PyDict_Size(keywords) == 0)
+        return true;
+    PyObject *names = PyDict_Keys(keywords);
+    if (names)
+        PyErr_Format(PyExc_TypeError, "%s(): expected no keywords, got %R; it neither copies memory nor moves it",
+                     function, names);
+    Py_XDECREF(names);
+    return false;
+}
+
+static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     (void)self;
+    PyObject *object;
+    if (!no_keywords("tenon.from_dlpack", keywords) || !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
+        return NULL;
     return convert(object, TENON_PY_AS_TENSOR);
 }
 
@@ -44,7 +60,7 @@ static PyObject *framework_name(PyObject *framework)
     return framework;
 }
 
-static PyObject *to(PyObject *self, PyObject *args)
+static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static const struct {
         const char *name;
@@ -55,7 +71,7 @@ static PyObject *to(PyObject *self, PyObject *args)
         {"tenon", TENON_PY_AS_TENSOR}};
     (void)self;
     PyObject *object, *framework;
-    if (!PyArg_ParseTuple(args, "OO:to", &object, &framework))
+    if (!no_keywords("tenon.to", keywords) || !PyArg_ParseTuple(arguments, "OO:tenon.to", &object, &framework))
         return NULL;
     PyObject *name = framework_name(framework);
     if (!name)
@@ -86,10 +102,10 @@ static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nThe module of a shared library."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nHow tensors of this torch can be exchanged, as a dict."},
-    {"to", to, METH_VARARGS,
+    {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
      "to(x, framework, /)\n--\n\nThe same memory as an array of that framework: its name, such as 'numpy', or its "
      "module."},
-    {"from_dlpack", from_dlpack, METH_O,
+    {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /)\n--\n\nThe same memory as a tenon.Tensor, of any array or DLPack capsule."},
     {NULL, NULL, 0, NULL},
 };

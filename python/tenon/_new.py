@@ -125,6 +125,9 @@ After a new function, for type checkers:
 
 # pytest, what it imports, and what would be shadowed for Tenon and for the build.
 _PYTEST = {"pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama", "conftest"}
+_INSTALLERS = {"pip", "setuptools", "wheel"}
+# Names that sys.stdlib_module_names leaves out; Python imports the last two when it starts.
+_OF_PYTHON = {"test", "sitecustomize", "usercustomize"}
 _TENON = {"tenon", "libtenon", "numpy", "torch", "jax", "jaxlib", "cupy", "tensorflow", "ml_dtypes", "scikit_build_core"}
 
 
@@ -145,9 +148,10 @@ def _check_name(name: str) -> None:
             "with '_', and use no keyword"
         )
     owners = {
-        "Python's standard library": _standard_modules(),
+        "Python's standard library": _standard_modules() | _OF_PYTHON,
         "Python's builtins": set(dir(builtins)),
         "pytest or a package that it needs": _PYTEST,
+        "a package that installs packages": _INSTALLERS,
         "Tenon or a package that it works with": _TENON,
     }
     for owner, names in owners.items():
@@ -159,7 +163,10 @@ def _check_name(name: str) -> None:
 def new(name: str, include: str) -> str:
     """Make the folder `name`; `include` has the headers. Returns what to do next."""
     _check_name(name)
-    os.mkdir(name)
+    try:
+        os.mkdir(name)
+    except FileExistsError:
+        raise ValueError(f"'{name}' already exists in this folder; choose another name, or remove it first") from None
     files = {
         "kernels.c": _KERNELS,
         "CMakeLists.txt": _CMAKE,

@@ -17,10 +17,12 @@ _SOURCES = {
     "Literal": "typing",
     "NamedTuple": "typing",
     "Optional": "typing",
+    "Protocol": "typing",
     "SupportsFloat": "typing",
     "SupportsIndex": "typing",
+    "Union": "typing",
     "type_check_only": "typing",
-    "Sequence": "collections.abc",
+    "Iterable": "collections.abc",
     "bool": "builtins",
     "float": "builtins",
     "int": "builtins",
@@ -70,6 +72,7 @@ class _Stub:
         self.taken = {*self.functions, *_SOURCES, "builtins", "collections", "typing"}
         self.used: set[str] = set()
         self.handles: dict[str, str] = {}
+        self.integers = ""
         self.classes: list[str] = []
         self.array = self.new_name("_Array")
 
@@ -88,6 +91,8 @@ class _Stub:
         words = sorted(self.used)
         whole = {_SOURCES[word] for word in words if word in self.functions}
         lines = [f"import {source} as {_alias(source)}\n" for source in sorted(whole)]
+        if "torch.Tensor" in self.handles:  # without torch it is Any
+            lines.append(f"import torch as {_alias('torch')}  # type: ignore[import, unused-ignore]\n")
         for source in ("collections.abc", "typing"):
             names = [word for word in words if _SOURCES[word] == source and word not in self.functions]
             if names:
@@ -150,11 +155,26 @@ class _Stub:
         kind = parameter["kind"]
         if kind == "tensor":
             return self.array
-        if kind in ("int", "float"):
-            return self.word("SupportsIndex" if kind == "int" else "SupportsFloat")
-        if kind in ("ints", "floats"):
-            return f"{self.word('Sequence')}[{self.word('SupportsIndex' if kind == 'ints' else 'SupportsFloat')}]"
-        return self.given_type(parameter)
+        if kind in ("int", "ints"):
+            number = self.integer()
+        elif kind in ("float", "floats"):
+            number = self.word("SupportsFloat")
+        else:
+            return self.given_type(parameter)
+        # Not a Sequence: arrays are none to type checkers.
+        return f"{self.word('Iterable')}[{number}]" if kind in ("ints", "floats") else number
+
+    def integer(self) -> str:
+        """What an `int` takes: NumPy's bool has no __index__, but bits, which no float has."""
+        if not self.integers:
+            bits = self.new_name("_Bits")
+            self.classes.append(
+                f"@{self.word('type_check_only')}\nclass {bits}({self.word('Protocol')}):\n"
+                f"    def __int__(self) -> {self.word('int')}: ...\n"
+                f"    def __invert__(self) -> {self.word('Any')}: ...\n"
+            )
+            self.integers = f"{self.word('Union')}[{self.word('SupportsIndex')}, {bits}]"
+        return self.integers
 
     def given_type(self, parameter: Parameter) -> str:
         kind = parameter["kind"]
@@ -167,7 +187,9 @@ class _Stub:
         return self.word(kind)
 
     def handle(self, handle: str) -> str:
-        if handle not in self.handles:
+        if handle == "torch.Tensor":
+            self.handles[handle] = f"{_alias('torch')}.Tensor"
+        elif handle not in self.handles:
             self.handles[handle] = self.new_name(handle)
             self.classes.append(f"@{self.word('type_check_only')}\nclass {self.handles[handle]}: ...\n")
         return self.handles[handle]

@@ -49,6 +49,7 @@ TENON_MODULE(wide, "Wide \\ and \"quoted\".\n\nWith \"\"\" in it, ends \"so\"",
     TENON_FUNCTION("Literal(x: f32[n] rw, __y: int)", none, NULL),
     TENON_FUNCTION("typing(x: int? = None)", none, NULL),
     TENON_FUNCTION("nonzero(x: f32[n]) -> i64[?]", none, "Caf\u00e9."),
+    TENON_FUNCTION("grad(t: handle('torch.Tensor'), sizes: ints) -> handle('torch.Tensor')", none, NULL),
     TENON_FUNCTION("mode() -> 'a'|\"b\"", none, NULL),
     TENON_FUNCTION("total(x: f32[n]) -> total: float", none, NULL))
 """

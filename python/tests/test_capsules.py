@@ -51,6 +51,19 @@ def test_what_is_refused_stays_good(kind):
     settled(before)
 
 
+@kinds
+def test_used_up_by_a_call_that_fails_later(kind):
+    """It was taken; what is not handed on is deleted."""
+    before = outstanding()
+    capsule = hostile.capsule(kind=kind, code=4, bits=16)
+    with pytest.raises(BufferError, match="the buffer protocol has no format for its dtype"):
+        probe.through(capsule, probe.MEMORYVIEW)
+    assert dlpack.name_of(capsule) == f"used_{KINDS[kind]}"
+    settled(before)
+    with pytest.raises(BufferError, match="consumed before"):
+        probe.borrow(capsule)
+
+
 @pytest.mark.parametrize(
     "plan, error, text",
     [

@@ -256,6 +256,18 @@ def test_consumers_of_dlpack(released):
     assert released() == 1
 
 
+@pytest.mark.parametrize("device, name", [(4, "opencl"), (7, "vulkan"), (15, "webgpu"), (16, "hexagon")])
+def test_torch_is_not_asked_for_a_device_without_tensors(device, name, released):
+    """It calls the deleter of OpenCL memory, and then says that it has not taken it."""
+    torch()
+    given = probe.export(probe.new("f32", (2,), None, 0, 0, device))
+    with pytest.raises(BufferError, match=f"torch has no tensors on {name}:0; copy the memory to a device that it has"):
+        probe.through(given, probe.TORCH)
+    assert given.shape == (2,) and released() == 0
+    del given
+    assert released() == 1
+
+
 def test_torch_asks_itself(released):
     th = torch()
     given = probe.export(probe.new("f32", (2, 3), (1, 2)), probe.TENSOR)

@@ -332,18 +332,79 @@ def test_a_required_keyword_that_is_not_given():
     refused(lambda: producer(method), TypeError, "required keyword-only argument: 'stream'")
 
 
-def test_a_keyword_that_is_rejected_inside_is_not_dropped():
+def test_a_keyword_that_is_always_rejected_inside():
+    """It is tried with fewer keywords, down to none; the last message is the user's."""
     calls = []
 
     def inner():
         pass
 
     def method(self, copy=None, **keywords):
-        calls.append(copy)
+        calls.append({"copy": copy, **keywords})
         inner(copy=copy)
 
     refused(lambda: producer(method), TypeError, "inner() got an unexpected keyword argument 'copy'")
-    assert calls == [False, False]  # once for the borrow, once for the import
+    once = [{"copy": False, "max_version": (1, 3)}, {"copy": None, "max_version": (1, 3)}, {"copy": None}]
+    assert calls == 2 * once  # for the borrow, and for the import
+
+
+REJECTIONS = [
+    "_to_dlpack() got an unexpected keyword argument 'max_version'",
+    "X.__dlpack__() got an unexpected keyword argument 'copy'. Did you mean 'stream'?",
+    "__dlpack__() got an unexpected keyword argument 'copy'",
+    "'copy' is an invalid keyword argument for this function",
+    "to_dlpack() takes no keyword arguments",
+    "function takes at most 1 argument (2 given)",
+    "__dlpack__(): incompatible function arguments. The following argument types are supported:\n    1. (self: pb.S, "
+    "stream: object = None) -> object\n\nInvoked with: <pb.S object>; kwargs: copy=False, max_version=(1, 3)",
+]
+
+
+@pytest.mark.parametrize("message", REJECTIONS)
+@pytest.mark.parametrize("known", [("stream",), ()])
+@pytest.mark.parametrize("device", [1, 2])
+def test_a_producer_that_always_says_the_same(message, known, device):
+    """Whatever keyword it blames, it gets those that it knows; the stream is the last to go."""
+    calls = []
+
+    def method(self, **keywords):
+        calls.append(set(keywords))
+        if set(keywords) - set(known):
+            raise TypeError(message)
+        return hostile.capsule()
+
+    taken(lambda: producer(method, __dlpack_device__=lambda self: (device, 0)))
+    assert calls[-1] == (set(known) if device == 2 else set())
+    assert len(calls) <= 8 and calls[0] == calls[len(calls) // 2]
+
+
+@pytest.mark.parametrize("keyword", ["copy", "max_version"])
+def test_only_the_keyword_that_is_named_goes(keyword):
+    calls = []
+
+    def method(self, **keywords):
+        calls.append(set(keywords))
+        if keyword in keywords:
+            raise TypeError(f"helper() got an unexpected keyword argument '{keyword}'")
+        return hostile.capsule()
+
+    taken(lambda: producer(method))
+    assert calls[1] == {"copy", "max_version"} - {keyword}
+
+
+@pytest.mark.parametrize("message", ["inner() got an unexpected keyword argument 'order'", "'copy' must be a bool",
+                                     "missing 1 required keyword-only argument: 'copy'", "", "'copy",
+                                     "inner() got an unexpected keyword argument 'copyright'",
+                                     "inner() got an unexpected keyword argument 'copy"])  # fmt: skip
+def test_a_mistake_of_the_producers_own_is_not_retried(message):
+    calls = []
+
+    def method(self, **keywords):
+        calls.append(keywords)
+        raise TypeError(message)
+
+    error = refused(lambda: producer(method), TypeError)
+    assert str(error) == message and len(calls) == 2
 
 
 def test_a_type_error_about_something_else_is_not_retried():

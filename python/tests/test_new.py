@@ -94,6 +94,12 @@ def test_refuses_what_is_not_a_name(tmp_path, name):
         ("array", "standard library"),
         ("Json", "standard library"),
         ("sys", "standard library"),
+        ("test", "standard library"),
+        ("sitecustomize", "standard library"),
+        ("usercustomize", "standard library"),
+        ("pip", "installs packages"),
+        ("setuptools", "installs packages"),
+        ("wheel", "installs packages"),
         ("int", "builtins"),
         ("pytest", "pytest"),
         ("pluggy", "pytest"),
@@ -118,6 +124,9 @@ def test_refuses_whatever_pytest_imports():
 
 def test_refuses_an_existing_folder(tmp_path):
     (tmp_path / "there").mkdir()
-    done = run("new", "there", cwd=tmp_path)
-    assert done.returncode == 1 and "File exists: 'there'" in done.stderr
+    (tmp_path / "file").write_text("")
+    for name in ("there", "file"):
+        done = run("new", name, cwd=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr == f"python -m tenon: '{name}' already exists in this folder; choose another name, or remove it first\n"
     assert list((tmp_path / "there").iterdir()) == []

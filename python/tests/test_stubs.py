@@ -12,13 +12,35 @@ from libraries import WIDE, build, run, tenon
 
 PYRIGHT = os.path.join(os.path.dirname(sys.executable), "pyright")
 
+# Of the stubs of NumPy and torch what matters here: reading theirs takes a minute.
+BOOLS = """\
+class np_bool:
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __bool__(self) -> bool: ...
+    def __invert__(self) -> np_bool: ...
+
+class SupportsBoth:
+    def __index__(self) -> int: ...
+"""
+TORCH = """\
+from typing import Any
+
+class Tensor:
+    def __iter__(self) -> Any: ...
+    def __int__(self) -> int: ...
+    def __invert__(self) -> Tensor: ...
+"""
+
 # A line with "# error" is one that a checker must complain about; no other line is.
 USE = """\
 from array import array
 from fractions import Fraction
 from typing import Any
 
+import torch
 import wide
+from bools import SupportsBoth, np_bool
 
 x = array("f", [1, 2, 3])
 wide.saxpy(2.0, x, x)
@@ -49,7 +71,22 @@ wide.open("path", None)
 wide.close(index, index, index)  # error
 wide.open(3)  # error
 
+t = torch.Tensor()
+like_t: torch.Tensor = wide.grad(t, t)
+wide.grad(t, array("q", [1]))
+wide.grad(t, x)  # error
+wide.grad(t, range(3))
+wide.grad(t, [1, np_bool()])
+wide.grad(x, t)  # error
+wide.grad(t, "12")  # error
+wide.grad(t, [1.5])  # error
+wide.grad(t, 3)  # error
+
 whole, part, truth, text = wide.int(3)
+wide.int(np_bool())
+wide.int(SupportsBoth())
+wide.int(Fraction(1, 2))  # error
+wide.int(t)
 fine: tuple[int, float, bool, str] = (whole, part, truth, text)
 wide.int(3.5)  # error
 wide.nonzero(x, like=x)
@@ -66,6 +103,8 @@ def stub(tmp_path_factory):
     done = run("stubs", build(folder / "wide.so", WIDE), "-o", folder / "wide.pyi")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (folder / "use.py").write_text(USE)
+    (folder / "bools.pyi").write_text(BOOLS)
+    (folder / "torch.pyi").write_text(TORCH)
     return folder
 
 
@@ -117,6 +156,16 @@ def test_pyright(stub):
     assert accepted.returncode == 0, accepted.stdout
     used = pyright(stub, "--pythonversion", "3.9", "use.py")
     assert complaints(used.stdout) == wrong_lines(), used.stdout
+
+
+def test_without_torch(stub, tmp_path):
+    """Then a handle to its tensor is Any."""
+    (tmp_path / "wide.pyi").write_text((stub / "wide.pyi").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "use.py").write_text("import wide\nwide.grad(3, [3])\nwide.grad(3, [3.5])  # error\n")
+    accepted = mypy(tmp_path, "--no-site-packages", "wide.pyi")
+    assert accepted.returncode == 0, accepted.stdout
+    used = mypy(tmp_path, "--no-site-packages", "use.py")
+    assert complaints(used.stdout) == [3], used.stdout
 
 
 def test_package_itself():

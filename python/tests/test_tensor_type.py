@@ -10,7 +10,7 @@ import pytest
 
 import dlpack
 import tenon_probe as probe
-from arrays import IS_COPIED, READ_ONLY, DLPack
+from arrays import IS_COPIED, PADDED, READ_ONLY, DLPack
 
 
 def tensor(*arguments):
@@ -129,6 +129,36 @@ def test_versions(version, name, released):
     assert released() == 1
 
 
+def test_errors_of_arguments_are_kept():
+    class Index:
+        def __init__(self, value):
+            self.value = value
+
+        def __index__(self):
+            if self.value is None:
+                raise KeyboardInterrupt
+            return self.value
+
+    given = tensor("f32", (2,))
+    assert dlpack.name_of(given.__dlpack__(max_version=(Index(1), Index(0)))) == "dltensor_versioned"
+    for keyword in ("max_version", "dl_device"):
+        with pytest.raises(KeyboardInterrupt):
+            given.__dlpack__(**{keyword: (Index(None), 0)})
+
+
+def test_padded_values_need_a_version():
+    given = probe.export(probe.new("i4", (2,), None, 0, PADDED))
+    with pytest.raises(BufferError) as caught:
+        given.__dlpack__()
+    assert str(caught.value) == ("the values are smaller than a byte and padded to one, which a DLPack capsule from before "
+                                 "1.0 cannot say; ask with max_version=(1, 1) or newer")  # fmt: skip
+    assert dlpack.contents(given.__dlpack__(max_version=(1, 1))).flags == PADDED
+
+
+def test_a_version_beyond_every_number():
+    assert dlpack.name_of(tensor("f32", (2,)).__dlpack__(max_version=(2**70, 2**70))) == "dltensor_versioned"
+
+
 def test_newer_version_gets_ours():
     inside = tensor("f32", (2,)).__dlpack__(max_version=(2, 7))
     assert dlpack.contents(inside).major == 1
@@ -221,10 +251,17 @@ def test_devices_asked_for():
 
 
 @pytest.mark.parametrize("keyword, value", [("max_version", 1), ("max_version", (1,)), ("max_version", ("a", 0)),
-                                            ("dl_device", 1), ("dl_device", ("a", 1)), ("other", 1)])  # fmt: skip
+                                            ("max_version", (1.5, 0)), ("max_version", (1, "a")), ("max_version", (-1, 0)),
+                                            ("max_version", (1, -(2**70))), ("max_version", [1, 0]),
+                                            ("copy", "no"), ("copy", 1), ("copy", 0), ("copy", ()),
+                                            ("dl_device", 1), ("dl_device", ("a", 1)), ("dl_device", (2**40, 0)),
+                                            ("other", 1)])  # fmt: skip
 def test_wrong_arguments(keyword, value):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError) as caught:
         tensor("f32", (2,)).__dlpack__(**{keyword: value})
+    if keyword != "other":
+        assert str(caught.value).startswith(f"tenon.Tensor.__dlpack__(): argument '{keyword}': expected ")
+        assert str(caught.value).endswith(f", got {value!r}")
     with pytest.raises(TypeError):
         tensor("f32", (2,)).__dlpack__(None)
 
@@ -450,7 +487,7 @@ def test_array_of_what_numpy_cannot_read():
     numpy = pytest.importorskip("numpy")
     with pytest.raises(ValueError, match="on cuda:0, which NumPy cannot read; copy it to the CPU with its own framework"):
         numpy.asarray(tensor("f32", (2,), None, 0, 0, 2))
-    with pytest.raises(ValueError, match="NumPy has no dtype for i4"):
+    with pytest.raises(ValueError, match="^NumPy has no dtype for i4 values that share a byte; unpack them, one to a byte"):
         numpy.asarray(tensor("i4", (2,)))
     with pytest.raises(TypeError):
         tensor("f32", (2,)).__array__(None, None, None)

@@ -46,10 +46,11 @@ typedef struct tenon_py_borrowed {
 } tenon_py_borrowed;
 
 /* Borrow any array-like object: tenon.Tensor, NumPy, DLPack's exchange table, the buffer protocol, __dlpack__,
- * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order; or a DLPack capsule by itself, which
- * a borrow that succeeds uses up: its memory goes with tenon_py_unborrow, and a second borrow is refused. 0, or -1 with an exception:
- * TypeError (no array, or a dtype without a DLPack name), ValueError (layout, device, read-only), BufferError (the
- * producer refused, or gave what cannot be), or the producer's own.
+ * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order; or a DLPack capsule by itself. A
+ * borrow that succeeds uses the capsule up, even if what the caller does next fails: its memory goes with
+ * tenon_py_unborrow, and a second borrow is refused. 0, or -1 with an exception: TypeError (no array, or a dtype
+ * without a DLPack name), ValueError (layout, device, read-only), BufferError (the producer refused, or gave what cannot
+ * be), or the producer's own.
  *
  * What comes in a legacy capsule (DLPack before 1.0, which has no flag for it) counts as writable, unless its framework
  * is known to be immutable. torch's conjugated and negated views are refused; one that is negated and in C order is not

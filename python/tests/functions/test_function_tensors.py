@@ -25,6 +25,19 @@ def test_from_dlpack():
     assert np.dtype(given.dtype) == array.dtype and given.T.shape == (3, 2)
 
 
+def test_no_keywords():
+    array = bytearray(8)
+    for name, arguments in (("from_dlpack", (array,)), ("to", (array, "memoryview"))):
+        with pytest.raises(TypeError) as caught:
+            getattr(tenon, name)(*arguments, copy=True)
+        text = "expected no keywords, got ['copy']; it neither copies memory nor moves it"
+        assert str(caught.value) == f"tenon.{name}(): {text}"
+    with pytest.raises(TypeError, match=r"tenon.from_dlpack\(\) takes exactly (one|1) argument"):
+        tenon.from_dlpack()
+    with pytest.raises(TypeError, match=r"tenon.to\(\) takes exactly 2 arguments"):
+        tenon.to(array)
+
+
 def test_frameworks_by_their_modules():
     np = pytest.importorskip("numpy")
     array = np.arange(3.0)
