@@ -112,7 +112,9 @@ defmodule Tenon.Nx do
     end
   end
 
-  defp local(%{kind: :local, address: address, data_size: size}) when is_integer(address) and is_integer(size), do: :ok
+  @word 0..0xFFFFFFFFFFFFFFFF
+
+  defp local(%{kind: :local, address: address, data_size: size}) when address in @word and size in @word, do: :ok
 
   defp local(_pointer) do
     fail({:badarg, :tensor}, :from_nx, :tensor, "its backend gave a pointer without a local address and a size")
@@ -175,12 +177,7 @@ defmodule Tenon.Nx do
     {:ok, question.()}
   rescue
     error in Tenon.Error -> {:error, error}
-    error -> fail({:badarg, argument}, function, argument, "Nx refuses it: #{first_line(error)}")
-  end
-
-  defp first_line(error) do
-    line = error |> Exception.message() |> String.split("\n", parts: 2) |> hd()
-    if String.valid?(line), do: String.slice(line, 0, 300), else: inspect(error.__struct__)
+    error -> fail({:badarg, argument}, function, argument, "Nx refuses it: #{Options.message(error)}")
   end
 
   @doc false

@@ -65,4 +65,38 @@ defmodule Tenon.Options do
 
   defp show_inside(term) when is_tuple(term), do: "{…}"
   defp show_inside(term), do: show(term)
+
+  @doc "The message of an exception of other code: its first line, at most 500 bytes. It does not format large terms."
+  def message(%module{} = error) do
+    line = if small?(error), do: error |> Exception.message() |> String.split("\n", parts: 2) |> hd(), else: ""
+    if line != "" and String.valid?(line), do: cut(line, 500), else: inspect(module)
+  end
+
+  @doc "Valid text, cut after whole characters in at most so many bytes."
+  def cut(text, most) when byte_size(text) <= most, do: text
+  def cut(text, most), do: whole_characters(text, most) <> "…"
+
+  defp whole_characters(text, most) do
+    part = binary_part(text, 0, most)
+    if String.valid?(part), do: part, else: whole_characters(text, most - 1)
+  end
+
+  # At most 1,000 terms inside, and no integer of more than 64 bits.
+  defp small?(term), do: budget_after(term, 1000) > 0
+
+  defp budget_after(_term, left) when left <= 0, do: 0
+
+  defp budget_after(term, _left) when is_integer(term) and term not in -0x8000000000000000..0xFFFFFFFFFFFFFFFF, do: 0
+
+  defp budget_after([head | tail], left), do: budget_after(tail, budget_after(head, left - 1))
+
+  defp budget_after(term, left) when is_tuple(term) do
+    if tuple_size(term) > left, do: 0, else: budget_after(Tuple.to_list(term), left)
+  end
+
+  defp budget_after(term, left) when is_map(term) do
+    if map_size(term) > left, do: 0, else: budget_after(:maps.to_list(term), left)
+  end
+
+  defp budget_after(_term, left), do: left - 1
 end
