@@ -67,7 +67,9 @@ defmodule Tenon.NxTest do
       gone =
         Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> raise ArgumentError, "it was deallocated\nand more" end)
 
-      assert refused(Tenon.Nx.from_nx(gone, device: :cpu)) == "from_nx(): Nx refuses it: it was deallocated"
+      assert refused(Tenon.Nx.from_nx(gone, device: :cpu)) ==
+               "from_nx(): argument 'tensor': Nx refuses it: it was deallocated"
+
       assert refused(Tenon.Nx.from_nx(%{gone | data: %Tenon.Test.NoBackend{}})) =~ "Nx refuses it"
       # Nx's own backend has no pointers.
       assert refused(Tenon.Nx.from_nx(Tenon.Nx.to_nx!(memory), device: :cpu)) =~ "Nx refuses it"

@@ -30,18 +30,18 @@ defmodule Tenon.Nx do
   def to_nx(tensor, options \\ []) do
     options = Options.read!(options, copy: nil, backend: Nx.BinaryBackend)
 
-    with :ok <- available(:to_nx),
+    with :ok <- available({:to_nx, nil}),
          {:ok, plain} <- again(tensor),
          {:ok, type} <- nx_type(plain.type),
          :ok <- not_empty(plain),
          {:ok, copy} <- copy(options[:copy], options[:backend]),
          {:ok, binary} <- Tenon.to_binary(plain, copy: copy) do
       made =
-        ask(:to_nx, :backend, fn ->
+        ask({:to_nx, :backend}, fn ->
           call(:reshape, [call(:from_binary, [binary, type, [backend: options[:backend]]]), plain.shape])
         end)
 
-      with {:ok, there} <- made, do: ask(:to_nx, :tensor, fn -> name(there, tensor, tuple_size(plain.shape)) end)
+      with {:ok, there} <- made, do: ask({:to_nx, :tensor}, fn -> name(there, tensor, tuple_size(plain.shape)) end)
     end
   end
 
@@ -50,7 +50,7 @@ defmodule Tenon.Nx do
   defp copy(nil, _backend), do: {:ok, :always}
 
   defp copy(:never, _backend) do
-    fail(:would_copy, :to_nx, :backend, "this backend copies the elements; leave copy: :never out")
+    fail(:would_copy, {:to_nx, :backend}, "this backend copies the elements; leave copy: :never out")
   end
 
   defp copy(copy, _backend), do: {:ok, if(copy == :allow, do: :always, else: copy)}
@@ -64,7 +64,7 @@ defmodule Tenon.Nx do
 
   defp name(there, _tensor, _rank), do: there
 
-  defp not_empty(%{byte_size: 0}), do: fail({:badarg, :tensor}, :to_nx, :tensor, "Nx has no tensors without elements")
+  defp not_empty(%{byte_size: 0}), do: fail(:badarg, {:to_nx, :tensor}, "Nx has no tensors without elements")
   defp not_empty(_tensor), do: :ok
 
   @doc """
@@ -85,9 +85,9 @@ defmodule Tenon.Nx do
   def from_nx(tensor, options \\ []) do
     options = Options.read!(options, device: nil)
 
-    with :ok <- available(:from_nx),
+    with :ok <- available({:from_nx, nil}),
          {:ok, tensor} <- nx_tensor(tensor),
-         {:ok, type} <- our_type(tensor),
+         {:ok, type} <- our_type(tensor, {:from_nx, :tensor}),
          {:ok, made} <- take(tensor, type, options[:device]) do
       names = Map.get(tensor, :names) || []
       {:ok, if(Enum.any?(names), do: %{made | names: names}, else: made)}
@@ -95,13 +95,13 @@ defmodule Tenon.Nx do
   end
 
   defp take(tensor, type, nil) do
-    with {:ok, binary} <- ask(:from_nx, :tensor, fn -> call(:to_binary, [tensor]) end) do
+    with {:ok, binary} <- ask({:from_nx, :tensor}, fn -> call(:to_binary, [tensor]) end) do
       Tenon.from_binary(binary, type, shape: call(:shape, [tensor]))
     end
   end
 
   defp take(tensor, type, device) do
-    with {:ok, pointer} <- ask(:from_nx, :tensor, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
+    with {:ok, pointer} <- ask({:from_nx, :tensor}, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
          :ok <- local(pointer) do
       shape = call(:shape, [tensor])
       expected = div(Tuple.product(shape) * elem(type, 1), 8)
@@ -117,14 +117,13 @@ defmodule Tenon.Nx do
   defp local(%{kind: :local, address: address, data_size: size}) when address in @word and size in @word, do: :ok
 
   defp local(_pointer) do
-    fail({:badarg, :tensor}, :from_nx, :tensor, "its backend gave a pointer without a local address and a size")
+    fail(:badarg, {:from_nx, :tensor}, "its backend gave a pointer without a local address and a size")
   end
 
   defp wrong_size(got, expected) do
     fail(
       {:size_mismatch, expected, got},
-      :from_nx,
-      :tensor,
+      {:from_nx, :tensor},
       "the shape and type need #{expected} bytes, and the backend's memory has #{got}: it stores the elements in its " <>
         "own way; without device: they are copied"
     )
@@ -142,7 +141,7 @@ defmodule Tenon.Nx do
   """
   @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
   def to_pointer(tensor) do
-    with :ok <- available(:to_pointer),
+    with :ok <- available({:to_pointer, nil}),
          # Nothing moves: where it would have to, this says so.
          {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
       address = Blob.to_blob(flat).ptr
@@ -163,32 +162,27 @@ defmodule Tenon.Nx do
   def to_pointer!(tensor), do: value!(to_pointer(tensor))
 
   # Anyone may have changed the struct's fields; those of a view are right.
-  defp again(tensor) do
-    with {:error, error} <- Tenon.squeeze(tensor, axes: []) do
-      {:error, %{error | function: :to_nx, message: String.replace_prefix(error.message, "squeeze", "to_nx")}}
-    end
-  end
+  defp again(tensor), do: rename(Tenon.squeeze(tensor, axes: []), {:to_nx, nil})
 
   # By apply, so that the compiler does not look for a module that need not be there.
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
   # What Nx and its backends raise, as an error of ours.
-  defp ask(function, argument, question) do
+  defp ask(name, question) do
     {:ok, question.()}
   rescue
     error in Tenon.Error -> {:error, error}
-    error -> fail({:badarg, argument}, function, argument, "Nx refuses it: #{Options.message(error)}")
+    error -> fail(:badarg, name, "Nx refuses it: #{Options.message(error)}")
   end
 
   @doc false
-  def available(function) do
+  def available(name) do
     if Code.ensure_loaded?(Nx),
       do: :ok,
-      else: fail({:library, :nx}, function, nil, "Nx is not installed; add it to the dependencies")
+      else: fail({:library, :nx}, name, "Nx is not installed; add it to the dependencies")
   end
 
-  @doc false
-  def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+  defp vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
 
   # For Nx.LazyContainer.
   @doc false
@@ -201,30 +195,56 @@ defmodule Tenon.Nx do
     end
   end
 
-  # For Tenon.Library: an argument of a call, which is called what it was.
+  # For Tenon.Library: an argument of a call, whose error says what it was.
   @doc false
-  def to_argument(tensor) do
-    with {:ok, binary} <- ask(:call, :tensor, fn -> call(:to_binary, [tensor]) end) do
-      {:ok, {binary, call(:type, [tensor]), call(:shape, [tensor]), Nx.Tensor}}
+  def to_argument(tensor, name) do
+    with :ok <- not_vectorized(tensor, name),
+         {:ok, type} <- our_type(tensor, name),
+         {:ok, binary} <- ask(name, fn -> call(:to_binary, [tensor]) end) do
+      {:ok, {binary, type, call(:shape, [tensor]), Nx.Tensor}}
     end
   end
 
+  # A function is called once, not once for each element of the vectorized axes.
+  defp not_vectorized(tensor, name) do
+    if vectorized?(tensor),
+      do: fail(:badarg, name, "it is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"),
+      else: :ok
+  end
+
+  # And a result.
+  @doc false
+  def to_result(tensor, name) do
+    with {:error, %{reason: reason, message: message}} <- to_nx(tensor) do
+      why = String.replace(message, ~r/^to_nx\(\): (argument 'tensor':? )?/, "")
+      fail(reason, name, "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor")
+    end
+  end
+
+  defp rename({:error, error}, name) do
+    {function, _} = names(name)
+    message = String.replace(error.message, ~r/^\w+\(\): /, "#{function}(): ")
+    {:error, %{error | function: function, message: message}}
+  end
+
+  defp rename(result, _name), do: result
+
   # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
   defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
-    if vectorized?(tensor), do: ask(:from_nx, :tensor, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
+    if vectorized?(tensor), do: ask({:from_nx, :tensor}, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
   end
 
   defp nx_tensor(other) do
-    fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor, got #{Options.show(other)}")
+    fail(:badarg, {:from_nx, :tensor}, "expected an Nx tensor, got #{Options.show(other)}")
   end
 
-  defp our_type(tensor) do
+  defp our_type(tensor, name) do
     case call(:type, [tensor]) do
       {kind, bits} = type when bits < 8 ->
         why =
           "Nx packs elements of type #{kind}#{bits} into bytes; make them wider first: Nx.as_type(tensor, :#{kind}8)"
 
-        fail({:unsupported_type, type}, :from_nx, :tensor, why)
+        fail({:unsupported_type, type}, name, why)
 
       type ->
         {:ok, type}
@@ -236,9 +256,16 @@ defmodule Tenon.Nx do
 
   defp nx_type({:bool, 8}), do: {:ok, {:u, 8}}
   defp nx_type(type) when type in @types, do: {:ok, type}
-  defp nx_type(type), do: fail({:unsupported_type, type}, :to_nx, :tensor, "Nx has no type #{inspect(type)}")
+  defp nx_type(type), do: fail({:unsupported_type, type}, {:to_nx, :tensor}, "Nx has no type #{inspect(type)}")
 
-  defp fail(reason, function, argument, why) do
+  # The name is {function, argument}, or a function that finds them out.
+  defp names(name) when is_function(name), do: name.()
+  defp names(name), do: name
+
+  defp fail(reason, name, why) do
+    {function, argument} = names(name)
+    reason = if reason == :badarg, do: {:badarg, argument}, else: reason
+    why = if argument, do: "argument '#{argument}': #{why}", else: why
     {:error, %Tenon.Error{reason: reason, function: function, argument: argument, message: "#{function}(): #{why}"}}
   end
 end
