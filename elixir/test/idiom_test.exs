@@ -52,7 +52,9 @@ defmodule Tenon.IdiomTest do
     function.()
     flunk("it did not raise")
   rescue
-    Tenon.Error -> Enum.find_value(__STACKTRACE__, fn {module, name, arity, _} -> ours?(module) && {name, arity} end)
+    error in [Tenon.Error, ArgumentError] ->
+      assert byte_size(Exception.message(error)) > 0
+      Enum.find_value(__STACKTRACE__, fn {module, name, arity, _} -> ours?(module) && {name, arity} end)
   end
 
   defp ours?(module), do: module != __MODULE__ and String.starts_with?(to_string(module), "Elixir.Tenon")
@@ -81,6 +83,40 @@ defmodule Tenon.IdiomTest do
     assert frame(fn -> Tenon.Nx.to_nx!(1) end) == {:to_nx!, 2}
     assert frame(fn -> Kernels.add!(1, 2) end) == {:add!, 2}
     assert frame(fn -> Kernels.scale!(1, 2) end) == {:scale!, 2}
+  end
+
+  test "and so does that of an ArgumentError" do
+    tensor = Tenon.zeros!({1})
+
+    for bad <- [[nope: 1], [nope: 1, nope: 2], :nope, [{:nope, 1} | 2], List.duplicate({:type, 1}, 65)],
+        {name, arguments} <- [
+          from_binary: [<<1>>, :u8, bad],
+          to_binary: [tensor, bad],
+          zeros: [{1}, bad],
+          from_list: [[1], bad],
+          slice: [tensor, [0], [1], bad],
+          transpose: [tensor, bad],
+          squeeze: [tensor, bad],
+          from_resource: [1, {X, :x}, bad]
+        ],
+        suffix <- ["", "!"] do
+      name = String.to_atom("#{name}#{suffix}")
+      assert frame(fn -> apply(Tenon, name, arguments) end) == {name, length(arguments)}
+    end
+
+    assert frame(fn -> Tenon.zeros!({1}, nope: 1) end) == {:zeros!, 2}
+
+    for name <- [:to_nx, :to_nx!, :from_nx, :from_nx!] do
+      assert frame(fn -> apply(Tenon.Nx, name, [tensor, [nope: 1]]) end) == {name, 2}
+    end
+
+    assert frame(fn -> Tenon.Blob.from_blob(%{}, nope: 1) end) == {:from_blob, 2}
+    assert frame(fn -> Tenon.Blob.from_blob(1) end) == {:from_blob, 2}
+    assert frame(fn -> Tenon.Blob.from_blob(%{ptr: 1}) end) == {:from_blob, 2}
+
+    for name <- [:add_keywords, :add_keywords!], bad <- [[], [nope: 1], :nope, [x: tensor]] do
+      assert frame(fn -> apply(Kernels, name, [bad]) end) == {name, 1}
+    end
   end
 
   describe "inspect" do

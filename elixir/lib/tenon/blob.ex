@@ -134,10 +134,11 @@ defmodule Tenon.Blob do
   end
 
   defp fail(argument, why) do
-    raise Tenon.Error,
+    Options.raise_public(%Tenon.Error{
       reason: {:badarg, argument},
       function: :from_blob,
       argument: argument,
       message: "from_blob(): argument '#{argument}': #{why}"
+    })
   end
 end

@@ -48,7 +48,19 @@ defmodule Tenon.Error do
       case unquote(result) do
         {:ok, value} -> value
         {:error, error} -> raise error
+        {:raise, error} -> raise error
         value -> value
+      end
+    end
+  end
+
+  # For the functions of libraries without one: their NIF cannot raise, since the stack trace would begin with it.
+  @doc false
+  defmacro result!(result) do
+    quote generated: true do
+      case unquote(result) do
+        {:raise, error} -> raise error
+        result -> result
       end
     end
   end

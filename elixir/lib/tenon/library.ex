@@ -93,7 +93,9 @@ defmodule Tenon.Library do
         end
 
         def unquote(function.name)(unquote_splicing(function.head)) do
-          Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+          Tenon.Error.result!(
+            Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+          )
         end
 
         @doc function.bang_doc

@@ -14,7 +14,7 @@ defmodule Tenon.Options do
   defp read([], _defaults, read, _seen, _count), do: read
 
   defp read([_ | _], _defaults, _read, _seen, @most) do
-    raise ArgumentError, "expected at most #{@most} options"
+    raise_public(ArgumentError.exception("expected at most #{@most} options"))
   end
 
   # Of two the first one counts, as in Keyword.get/2.
@@ -22,7 +22,7 @@ defmodule Tenon.Options do
     cond do
       not :lists.keymember(key, 1, defaults) ->
         known = Enum.map_join(defaults, ", ", &inspect(elem(&1, 0)))
-        raise ArgumentError, "unknown option #{show(key)}, the known ones are #{known}"
+        raise_public(ArgumentError.exception("unknown option #{show(key)}, the known ones are #{known}"))
 
       key in seen ->
         read(rest, defaults, read, seen, count + 1)
@@ -33,7 +33,17 @@ defmodule Tenon.Options do
   end
 
   defp read(other, _defaults, _read, _seen, _count) do
-    raise ArgumentError, "expected a keyword list of options, got #{show(other)}"
+    raise_public(ArgumentError.exception("expected a keyword list of options, got #{show(other)}"))
+  end
+
+  @tenon [Tenon, Tenon.Blob, Tenon.Nx, Tenon.Library, __MODULE__]
+
+  @doc "Raises with a stack trace that begins with the public function that was called, not with what that one calls."
+  @spec raise_public(Exception.t()) :: no_return
+  def raise_public(exception) do
+    {:current_stacktrace, [_process_info | stack]} = Process.info(self(), :current_stacktrace)
+    {inside, callers} = Enum.split_while(stack, fn {module, _, _, _} -> module in @tenon end)
+    :erlang.raise(:error, exception, Enum.take(inside, -1) ++ callers)
   end
 
   @doc """
