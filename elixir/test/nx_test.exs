@@ -75,6 +75,29 @@ defmodule Tenon.NxTest do
       assert refused(Tenon.Nx.from_nx(Tenon.Nx.to_nx!(memory), device: :cpu)) =~ "Nx refuses it"
     end
 
+    test "by a throw or an exit too" do
+      defmodule Leaves do
+        defstruct [:how]
+        def init(options), do: options
+        def from_binary(_out, _binary, how: how), do: how.()
+        def to_binary(%{data: %{how: how}}, _limit), do: how.()
+        def to_pointer(%{data: %{how: how}}, _options), do: how.()
+      end
+
+      for {how, said} <- [
+            {fn -> throw(:ball) end, "throw :ball"},
+            {fn -> exit(:gone) end, "exit :gone"},
+            {fn -> throw(Bitwise.bsl(1, 1_000_000)) end, "throw an integer of more than 64 bits"},
+            {fn -> exit({:timeout, {GenServer, :call, [self(), :x, 5000]}}) end, "exit {:timeout, {…}}"}
+          ] do
+        tensor = %{Backend.tensor(nil, {:f, 32}, {1}) | data: struct!(Leaves, how: how)}
+        assert refused(Tenon.Nx.from_nx(tensor)) =~ said
+        assert refused(Tenon.Nx.from_nx(tensor, device: :cpu)) =~ said
+        assert_raise Tenon.Error, fn -> Tenon.Nx.from_nx!(tensor) end
+        assert refused(Tenon.Nx.to_nx(Tenon.zeros!({1}), backend: {Leaves, how: how}), :backend) =~ said
+      end
+    end
+
     test "pointers without a local address and a size" do
       memory = Tenon.from_list!([1.0, 2.0])
 

@@ -173,6 +173,8 @@ defmodule Tenon.Nx do
   rescue
     error in Tenon.Error -> {:error, error}
     error -> fail(:badarg, name, "Nx refuses it: #{Options.message(error)}")
+  catch
+    kind, value -> fail(:badarg, name, "Nx refuses it: its backend ended with #{kind} #{Options.show(value)}")
   end
 
   @doc false
