@@ -146,6 +146,15 @@ defmodule Tenon.IdiomTest do
     assert Tenon.reshape!(tensor, {:auto}).shape == {6}
     assert reason(Tenon.reshape(tensor, {:auto, :auto})) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, {:auto, 4})) == {:badarg, :shape}
+    assert reason(Tenon.reshape(tensor, {:auto, -2})) == {:badarg, :shape}
+    assert_raise Tenon.Error, ~r/at most one dimension that is :auto/, fn -> Tenon.reshape!(tensor, {:auto, -1}) end
+
+    for other <- [0, 4] do
+      assert_raise Tenon.Error, ~r/the tensor's 6 elements, so no number can stand for :auto/, fn ->
+        Tenon.reshape!(tensor, {:auto, other})
+      end
+    end
+
     assert reason(Tenon.reshape(tensor, {:automatic, 2})) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, [:auto | 2])) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, List.duplicate(:auto, 65))) == {:badarg, :shape}

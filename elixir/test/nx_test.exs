@@ -51,6 +51,49 @@ defmodule Tenon.NxTest do
     assert reason(Tenon.Nx.to_pointer(Tenon.transpose!(tensor))) == :not_contiguous
   end
 
+  test "errors name the function that was called, and what its caller can do" do
+    memory = Tenon.from_list!([1.0, 2.0])
+    at = address(memory)
+    transposed = Tenon.transpose!(Tenon.zeros!({2, 3}))
+    foreign = Tenon.Blob.from_blob(%{ptr: at, shape: {2}, dtype: :f32})
+    elsewhere = Tenon.Blob.from_blob(%{ptr: at, shape: {2}, dtype: :f32, device: {:cuda, 0}})
+
+    short = Backend.tensor(Tenon.zeros!({3}, type: :u8), {:f, 32}, {2})
+
+    # A pointer, and what else is in the tensor.
+    shared = fn address, inside, device ->
+      pointer = struct!(Nx.Pointer, kind: :local, address: address, data_size: 8)
+      data = %Tenon.Test.Pointer{pointer: pointer, inside: inside}
+      Tenon.Nx.from_nx(%{Backend.tensor(memory, {:f, 32}, {2}) | data: data}, device: device)
+    end
+
+    gone = Tenon.from_list!([1.0])
+    Tenon.release(gone)
+
+    for {result, reason, function, argument, said} <- [
+          {Tenon.Nx.to_nx(memory, copy: :maybe), {:badarg, :copy}, :to_nx, :copy, "expected :never, :allow or :always"},
+          {Tenon.Nx.to_nx(transposed), :not_contiguous, :to_nx, :tensor, "copy: :allow makes one"},
+          {Tenon.Nx.to_nx(foreign), :would_copy, :to_nx, :tensor, "copy: :allow makes one"},
+          {Tenon.Nx.to_nx(elsewhere), {:device_mismatch, :cpu, {:cuda, 0}}, :to_nx, :tensor, "the CPU cannot read"},
+          {Tenon.Nx.to_nx(1), {:badarg, :tensor}, :to_nx, :tensor, "expected a tensor"},
+          {Tenon.Nx.to_pointer(transposed), :not_contiguous, :to_pointer, :tensor, "to_binary with copy: :allow"},
+          {Tenon.Nx.to_pointer(1), {:badarg, :tensor}, :to_pointer, :tensor, "expected a tensor"},
+          {Tenon.Nx.from_nx(short), {:size_mismatch, 8, 3}, :from_nx, :tensor, "need 8 bytes, got 3"},
+          {shared.(at + 1, nil, :cpu), {:misaligned, 4, 1}, :from_nx, :tensor, "without device: its elements"},
+          {shared.(0, nil, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements are copied"},
+          {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements"},
+          {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "functions inside"},
+          {shared.(at, gone, :cpu), :released, :from_nx, :tensor, "was released; without device: its elements"},
+          {shared.(at, nil, :moon), {:badarg, :device}, :from_nx, :device, "expected a device such as :cpu"},
+          {shared.(at, memory, {:cuda, 0}), {:device_mismatch, :cpu, {:cuda, 0}}, :from_nx, :device, "another device"}
+        ] do
+      assert {:error, error} = result
+      assert {error.reason, error.function, error.argument} == {reason, function, argument}
+      assert error.message =~ "#{function}(): argument '#{argument}'"
+      assert error.message =~ said
+    end
+  end
+
   describe "what Nx or a backend refuses" do
     defp refused(result, argument \\ :tensor) do
       assert reason(result) == {:badarg, argument}

@@ -35,7 +35,7 @@ defmodule Tenon.Nx do
          {:ok, type} <- nx_type(plain.type),
          :ok <- not_empty(plain),
          {:ok, copy} <- copy(options[:copy], options[:backend]),
-         {:ok, binary} <- Tenon.to_binary(plain, copy: copy) do
+         {:ok, binary} <- rename(Tenon.to_binary(plain, copy: copy), {:to_nx, nil}) do
       made =
         ask({:to_nx, :backend}, fn ->
           call(:reshape, [call(:from_binary, [binary, type, [backend: options[:backend]]]), plain.shape])
@@ -94,9 +94,11 @@ defmodule Tenon.Nx do
     end
   end
 
+  @copied "; without device: its elements are copied"
+
   defp take(tensor, type, nil) do
     with {:ok, binary} <- ask({:from_nx, :tensor}, fn -> call(:to_binary, [tensor]) end) do
-      Tenon.from_binary(binary, type, shape: call(:shape, [tensor]))
+      rename(Tenon.from_binary(binary, type, shape: call(:shape, [tensor])), {:from_nx, :tensor})
     end
   end
 
@@ -125,7 +127,7 @@ defmodule Tenon.Nx do
       {:size_mismatch, expected, got},
       {:from_nx, :tensor},
       "the shape and type need #{expected} bytes, and the backend's memory has #{got}: it stores the elements in its " <>
-        "own way; without device: they are copied"
+        "own way" <> @copied
     )
   end
 
@@ -133,7 +135,20 @@ defmodule Tenon.Nx do
     blob = %{ptr: pointer.address, shape: shape, dtype: type, device: device}
     {:ok, Blob.from_blob(blob, owner: tensor, data_size: pointer.data_size).tensor}
   rescue
-    error in Tenon.Error -> {:error, error}
+    error in Tenon.Error -> not_shared(error)
+  end
+
+  defp not_shared(%{argument: :device} = error), do: rename({:error, error}, {:from_nx, :device})
+
+  # The owner is the tensor, and only its backend knows what is inside.
+  defp not_shared(%{argument: :owner, reason: reason}) when reason != :released do
+    why = "its struct has functions inside, or more than 1,000,000 words, so it cannot be held"
+    fail(rename_reason(reason, :tensor), {:from_nx, :tensor}, why <> @copied)
+  end
+
+  defp not_shared(error) do
+    {:error, error} = rename({:error, error}, {:from_nx, :tensor})
+    {:error, %{error | message: error.message <> @copied}}
   end
 
   @doc """
@@ -143,7 +158,7 @@ defmodule Tenon.Nx do
   def to_pointer(tensor) do
     with :ok <- available({:to_pointer, nil}),
          # Nothing moves: where it would have to, this says so.
-         {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
+         {:ok, flat} <- rename(Tenon.reshape(tensor, {-1}), {:to_pointer, nil}) do
       address = Blob.to_blob(flat).ptr
       {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
     end
@@ -223,13 +238,26 @@ defmodule Tenon.Nx do
     end
   end
 
-  defp rename({:error, error}, name) do
-    {function, _} = names(name)
-    message = String.replace(error.message, ~r/^\w+\(\): /, "#{function}(): ")
-    {:error, %{error | function: function, message: message}}
+  # The error of another function of Tenon's, as one of the function that was called. With an argument it is the one that
+  # was wrong, whatever the other function calls it.
+  defp rename({:error, error}, {function, argument}) do
+    message = String.replace(error.message, ~r/^\w+\(\): /, "")
+    {:error, rename_argument(%{error | function: function, message: message}, function, argument)}
   end
 
   defp rename(result, _name), do: result
+
+  defp rename_argument(error, function, nil), do: %{error | message: "#{function}(): #{error.message}"}
+
+  defp rename_argument(error, function, argument) do
+    why = String.replace(error.message, ~r/^argument '\w+'/, "")
+    why = if why == error.message, do: ": " <> why, else: why
+    message = "#{function}(): argument '#{argument}'#{why}"
+    %{error | reason: rename_reason(error.reason, argument), argument: argument, message: message}
+  end
+
+  defp rename_reason({kind, _}, argument) when kind in [:badarg, :overflow], do: {kind, argument}
+  defp rename_reason(reason, _argument), do: reason
 
   # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
   defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
