@@ -118,6 +118,52 @@ defmodule Tenon.NxTest do
       assert refused(Tenon.Nx.from_nx(Tenon.Nx.to_nx!(memory), device: :cpu)) =~ "Nx refuses it"
     end
 
+    test "if the tensor's struct is not whole" do
+      memory = Tenon.from_list!([1.0, 2.0])
+      tensor = Backend.tensor(memory, {:f, 32}, {2})
+      huge = Bitwise.bsl(1, 100)
+
+      for change <-
+            [
+              [shape: :x],
+              [shape: [2]],
+              [shape: {:a}],
+              [shape: {-2}],
+              [shape: {huge}],
+              [shape: {Bitwise.bsl(1, 40), Bitwise.bsl(1, 40)}],
+              [shape: List.to_tuple(List.duplicate(1, 65))],
+              [type: :x],
+              [type: nil],
+              [type: {:f, huge}],
+              [type: {:u, :x}],
+              [type: {"u", 8}],
+              [type: {:u, 0}],
+              [type: {:u, -8}],
+              [vectorized_axes: 7],
+              [vectorized_axes: [a: :b]],
+              [data: nil],
+              [data: 1]
+            ],
+          options <- [[], [device: :cpu]] do
+        assert refused(Tenon.Nx.from_nx(Map.merge(tensor, Map.new(change)), options)) =~
+                 "from_nx(): argument 'tensor': "
+
+        [key] = Keyword.keys(change)
+        # Without this one there are none.
+        unless key == :vectorized_axes, do: refused(Tenon.Nx.from_nx(Map.delete(tensor, key), options))
+      end
+
+      for options <- [[], [device: :cpu]] do
+        refused(Tenon.Nx.from_nx(%{__struct__: Nx.Tensor}, options))
+        {:error, error} = Tenon.Nx.from_nx(%{tensor | type: {:x, 8}}, options)
+        assert {error.function, error.argument} == {:from_nx, :tensor}
+
+        for names <- [7, [:a, :b], [1], [:a | :b], %{}, nil] do
+          assert Tenon.Nx.from_nx!(%{tensor | names: names}, options).names == nil
+        end
+      end
+    end
+
     test "by a throw or an exit too" do
       defmodule Leaves do
         defstruct [:how]
@@ -144,7 +190,7 @@ defmodule Tenon.NxTest do
     test "pointers without a local address and a size" do
       memory = Tenon.from_list!([1.0, 2.0])
 
-      for change <- [%{kind: :ipc, address: nil}, %{address: nil}, %{data_size: nil}, %{kind: :ipc}] do
+      for change <- [%{kind: :ipc, address: nil}, %{address: nil}, %{data_size: nil}, %{data_size: -8}, %{kind: :ipc}] do
         pointer = struct!(Nx.Pointer, Map.merge(%{kind: :local, address: address(memory), data_size: 8}, change))
         tensor = Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> pointer end)
         assert refused(Tenon.Nx.from_nx(tensor, device: :cpu)) =~ "without a local address"

@@ -205,8 +205,12 @@ defmodule Tenon.Library do
   Opens the library of a module again, for a file that was missing or wrong when the module was loaded, or is another
   now. Functions that run go on with the one that they have; where the file is wrong, all do.
   """
-  @spec reload(module()) :: :ok | {:error, Exception.t()}
+  @spec reload(module()) :: :ok | {:error, Tenon.Error.t()}
   def reload(module) do
+    unless is_atom(module) and Code.ensure_loaded?(module) and function_exported?(module, :__tenon_load__, 0) do
+      raise ArgumentError, "reload(): expected a module that uses Tenon.Library, got #{Options.show(module)}"
+    end
+
     module.__tenon_load__()
     with %Tenon.Error{} = error <- failure(module), do: {:error, error}, else: (nil -> :ok)
   end

@@ -17,6 +17,9 @@ defmodule Tenon.Nx do
   import Tenon.Error, only: [value!: 1]
   alias Tenon.{Blob, Options, Tensor}
 
+  # What an address and a size can be.
+  @word 0..0xFFFFFFFFFFFFFFFF
+
   @doc """
   The tensor as one of Nx, with the names of axes that `from_nx/2` found.
 
@@ -56,13 +59,14 @@ defmodule Tenon.Nx do
   defp copy(copy, _backend), do: {:ok, if(copy == :allow, do: :always, else: copy)}
 
   # Anyone may have changed the struct.
-  defp name(there, %{names: [_ | _] = names}, rank) do
-    if List.improper?(names) or length(names) != rank or not Enum.all?(names, &is_atom/1),
-      do: there,
-      else: call(:rename, [there, names])
+  defp name(there, tensor, rank) do
+    names = Map.get(tensor, :names)
+    if names?(names, rank) and rank > 0, do: call(:rename, [there, names]), else: there
   end
 
-  defp name(there, _tensor, _rank), do: there
+  defp names?(names, rank) do
+    is_list(names) and not List.improper?(names) and length(names) == rank and Enum.all?(names, &is_atom/1)
+  end
 
   defp not_empty(%{byte_size: 0}), do: fail(:badarg, {:to_nx, :tensor}, "Nx has no tensors without elements")
   defp not_empty(_tensor), do: :ok
@@ -87,25 +91,24 @@ defmodule Tenon.Nx do
 
     with :ok <- available({:from_nx, nil}),
          {:ok, tensor} <- nx_tensor(tensor),
-         {:ok, type} <- our_type(tensor, {:from_nx, :tensor}),
-         {:ok, made} <- take(tensor, type, options[:device]) do
-      names = Map.get(tensor, :names) || []
-      {:ok, if(Enum.any?(names), do: %{made | names: names}, else: made)}
+         {:ok, type, shape} <- described(tensor, {:from_nx, :tensor}),
+         {:ok, made} <- take(tensor, type, shape, options[:device]) do
+      names = Map.get(tensor, :names)
+      {:ok, if(names?(names, tuple_size(shape)) and Enum.any?(names), do: %{made | names: names}, else: made)}
     end
   end
 
   @copied "; without device: its elements are copied"
 
-  defp take(tensor, type, nil) do
+  defp take(tensor, type, shape, nil) do
     with {:ok, binary} <- ask({:from_nx, :tensor}, fn -> call(:to_binary, [tensor]) end) do
-      rename(Tenon.from_binary(binary, type, shape: call(:shape, [tensor])), {:from_nx, :tensor})
+      rename(Tenon.from_binary(binary, type, shape: shape), {:from_nx, :tensor})
     end
   end
 
-  defp take(tensor, type, device) do
+  defp take(tensor, type, shape, device) do
     with {:ok, pointer} <- ask({:from_nx, :tensor}, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
          :ok <- local(pointer) do
-      shape = call(:shape, [tensor])
       expected = div(Tuple.product(shape) * elem(type, 1), 8)
 
       if pointer.data_size == expected,
@@ -113,8 +116,6 @@ defmodule Tenon.Nx do
         else: wrong_size(pointer.data_size, expected)
     end
   end
-
-  @word 0..0xFFFFFFFFFFFFFFFF
 
   defp local(%{kind: :local, address: address, data_size: size}) when address in @word and size in @word, do: :ok
 
@@ -216,9 +217,9 @@ defmodule Tenon.Nx do
   @doc false
   def to_argument(tensor, name) do
     with :ok <- not_vectorized(tensor, name),
-         {:ok, type} <- our_type(tensor, name),
+         {:ok, type, shape} <- described(tensor, name),
          {:ok, binary} <- ask(name, fn -> call(:to_binary, [tensor]) end) do
-      {:ok, {binary, type, call(:shape, [tensor]), Nx.Tensor}}
+      {:ok, {binary, type, shape, Nx.Tensor}}
     end
   end
 
@@ -268,17 +269,30 @@ defmodule Tenon.Nx do
     fail(:badarg, {:from_nx, :tensor}, "expected an Nx tensor, got #{Options.show(other)}")
   end
 
-  defp our_type(tensor, name) do
-    case call(:type, [tensor]) do
-      {kind, bits} = type when bits < 8 ->
-        why =
-          "Nx packs elements of type #{kind}#{bits} into bytes; make them wider first: Nx.as_type(tensor, :#{kind}8)"
+  # Anyone may have changed its fields too.
+  defp described(tensor, name) do
+    with {:ok, {type, shape}} <- ask(name, fn -> {call(:type, [tensor]), call(:shape, [tensor])} end) do
+      cond do
+        not type?(type) or not shape?(shape) ->
+          fail(:badarg, name, "it is not a whole Nx tensor: its type or its shape is not one of Nx's")
 
-        fail({:unsupported_type, type}, name, why)
+        elem(type, 1) < 8 ->
+          {kind, bits} = type
+          wider = "make them wider first: Nx.as_type(tensor, :#{kind}8)"
+          fail({:unsupported_type, type}, name, "Nx packs elements of type #{kind}#{bits} into bytes; #{wider}")
 
-      type ->
-        {:ok, type}
+        true ->
+          {:ok, type, shape}
+      end
     end
+  end
+
+  defp type?(type), do: match?({kind, bits} when is_atom(kind) and bits in 1..128, type)
+
+  # As many elements as the bytes of the largest memory.
+  defp shape?(shape) do
+    is_tuple(shape) and tuple_size(shape) <= 64 and Enum.all?(Tuple.to_list(shape), &(&1 in @word)) and
+      Tuple.product(shape) in @word
   end
 
   @types [s: 8, s: 16, s: 32, s: 64, u: 8, u: 16, u: 32, u: 64, f: 8, f: 16, f: 32, f: 64, bf: 16, c: 64, c: 128] ++
