@@ -174,6 +174,12 @@ defmodule Tenon.IdiomTest do
 
     if System.get_env("NX_PATH") do
       assert apply(Nx, :to_list, [apply(Nx, :add, [Tenon.from_list!([1, 2]), 1])]) == [2, 3]
+      # As documented in Tenon.Nx.
+      x = Tenon.from_list!([1, 2])
+      assert apply(Nx, :shape, [apply(Nx, :concatenate, [[x, x]])]) == {4}
+      assert apply(Nx, :shape, [apply(Nx, :to_tensor, [x])]) == {2}
+      for name <- [:backend_copy, :backend_transfer, :serialize], do: assert(catch_error(apply(Nx, name, [x])))
+      for {name, arguments} <- [shape: [x], broadcast: [1, x]], do: assert(catch_error(apply(Nx, name, arguments)))
     end
   end
 end

@@ -10,8 +10,10 @@ defmodule Tenon.Nx do
   What Nx or a backend refuses (a template, a tensor that was deallocated or is an expression of `defn`, a backend
   without pointers) is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
 
-  Nx's functions and `defn` take tensors of Tenon's too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)`
-  gives them.
+  Nx's functions that compute with tensors (`Nx.add/2`, `Nx.concatenate/2`, `Nx.to_tensor/1`) and `defn` take our tensors
+  too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)` gives them. Those that take an `Nx.Container`
+  (`Nx.backend_copy/1`, `Nx.backend_transfer/1`, `Nx.serialize/2`) and those that take a shape (`Nx.shape/1`,
+  `Nx.broadcast/2` as the shape) do not: give these `to_nx!(tensor)`.
   """
 
   import Tenon.Error, only: [value!: 1]
