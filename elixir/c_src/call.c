@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------------------------------------------- arguments */
 
-/* Raises ArgumentError: what a wrong option is, as elsewhere in Elixir. */
+/* {:raise, %ArgumentError{}} for a wrong option, as elsewhere in Elixir. The function that was called raises it. */
 static bool raise_argument(tenon_nif_frame *f, const char *what, ERL_NIF_TERM key)
 {
     ErlNifEnv *env = f->reader.env;
@@ -20,7 +20,7 @@ static bool raise_argument(tenon_nif_frame *f, const char *what, ERL_NIF_TERM ke
     ERL_NIF_TERM values[] = {enif_make_atom(env, "Elixir.ArgumentError"), a->yes, tenon_nif_make_text(env, message)};
     ERL_NIF_TERM exception;
     enif_make_map_from_arrays(env, keys, values, 3, &exception);
-    f->reader.error = enif_raise_exception(env, exception);
+    f->reader.error = enif_make_tuple2(env, enif_make_atom(env, "raise"), exception);
     return false;
 }
 

@@ -209,8 +209,11 @@ void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), voi
  *
  * What a process drops is given back when its garbage is collected, which happens the sooner the more memory the
  * process is charged for. So memory that Tenon allocates is a binary of the runtime, made in the process's environment.
- * That starts collections of young garbage only, and memory of others cannot be charged at all: Tenon.Memory counts
- * what each process makes, and collects everything above its budget. */
+ * Making one starts collections of young garbage only, and memory of others cannot be charged at all: Tenon.Memory
+ * counts what each process makes, and collects everything above its budget.
+ *
+ * A process that receives the tensor is not charged: OTP 25 charges a binary that is copied with a message by the bytes
+ * that it shows, and no term may show memory that can still be written. */
 
 /* As tenon_tensor_alloc; from TENON_NIF_CHARGED_BYTES on in a binary. Any thread. */
 TENON_NODISCARD tenon_status tenon_nif_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, uint32_t options,

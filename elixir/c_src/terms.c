@@ -20,7 +20,7 @@ static const struct {
     {"int", "i32"},   {"long", "i64"},   {"s8", "i8"},     {"s16", "i16"},     {"s32", "i32"},     {"s64", "i64"},
     {"f32", "f32"},   {"f64", "f64"},    {"u8", "u8"},     {"bf16", "bf16"},   {"f16", "f16"},     {"i64", "i64"},
     {"i32", "i32"},   {"bool", "bool"},  {"int64", "i64"}, {"int32", "i32"},   {"uint8", "u8"},    {"float32", "f32"},
-    {"c64", "c64"},   {"u32", "u32"},    {"u64", "u64"},   {"float64", "f64"}, {"float16", "f16"},
+    {"c64", "c64"},   {"u32", "u32"},    {"u64", "u64"},   {"float64", "f64"}, {"float16", "f16"}, {"f8", "f8_e5m2"},
 };
 
 enum { NAME_SIZE = 32, NNAMES = sizeof names / sizeof *names };

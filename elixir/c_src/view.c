@@ -144,10 +144,14 @@ static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
     if (!get_new_shape(env, argv[1], &ndim, shape))
         return tenon_nif_badarg(env, "reshape", "shape",
                                 "a tuple or list of up to 64 integers, one of which may be :auto");
-    bool open = false;
-    for (int32_t i = 0; i < ndim; i++)
-        open |= shape[i] < 0;
-    if (!open && !tenon_shape_numel(ndim, shape, &numel, NULL) && numel != have) {
+    int open = 0, negative = 0;
+    for (int32_t i = 0; i < ndim; i++) {
+        open += shape[i] == -1;
+        negative += shape[i] < -1;
+    }
+    if (open > 1)
+        return tenon_nif_badarg(env, "reshape", "shape", "at most one dimension that is :auto (or -1)");
+    if (!open && !negative && !tenon_shape_numel(ndim, shape, &numel, NULL) && numel != have) {
         ERL_NIF_TERM want = enif_make_int64(env, numel), got = enif_make_int64(env, have);
         return tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, want, got), "reshape", "shape",
                                "reshape(): the shape has %" PRId64 " elements, the tensor %" PRId64, numel, have);
@@ -158,6 +162,11 @@ static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
             env, tenon_nif_atoms.not_contiguous, "reshape", "tensor",
             "reshape(): argument 'tensor' needs a copy: its elements do not lie one behind the other "
             "in C order; to_binary with copy: :allow and from_binary make one");
+    if (status == TENON_ESHAPE && open && !negative)
+        return tenon_nif_error(env, tenon_nif_reason(env, status, "shape"), "reshape", "shape",
+                               "reshape(): argument 'shape': the other dimensions do not divide the tensor's %" PRId64
+                               " elements, so no number can stand for :auto (or -1)",
+                               have);
     return checked(env, status, &err, "reshape", "shape");
 }
 

@@ -19,10 +19,24 @@ defmodule Tenon do
   ## How long memory lives
 
   Any term that has to do with it keeps it: a tensor, a view, a binary, also in ETS or in another process. `release/1`
-  gives up one handle before the garbage collector does. Memory that Tenon allocates is a binary of the runtime, so the
-  collector knows its size. Memory of others it does not know: a process that has made tensors on 32 MB of memory since
-  its last collection collects its garbage before it gets the next one. What others wrote to release their memory runs on one thread of
-  Tenon's, one after the other: a slow one holds up those behind it, and no scheduler.
+  gives up one handle before the garbage collector does.
+
+  The garbage of a process is collected sooner the more memory it is charged for. Memory that Tenon allocates is a binary
+  of the runtime, and is charged to the process that makes it. Foreign memory cannot be charged: a process that has made
+  tensors on 32 MB of memory since its last collection collects its garbage before it gets the next one.
+
+  A process that *receives* a tensor, in a message, as the result of a `Task` or from ETS, is not charged for it: for its
+  collector the tensor is a few words. If such a process has a large heap of its own, the tensors that it has dropped
+  stay until its next collection, which may be hundreds of tensors later. It keeps its memory bounded in one of these
+  ways:
+
+    * It calls `release/1` for each tensor when it no longer needs it.
+    * It calls `:erlang.garbage_collect/0` after every so many tensors, or hibernates.
+    * It receives the binary of `to_binary/2` instead, for which it is charged, and makes a tensor of it with
+      `from_binary/3`. Neither copies from 65 bytes on; the tensor is frozen.
+
+  The functions that release foreign memory run on one thread of Tenon's, one after the other: a slow one delays those
+  behind it, and never a scheduler.
   """
 
   import Tenon.Error, only: [value!: 1]

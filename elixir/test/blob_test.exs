@@ -54,6 +54,17 @@ defmodule Tenon.BlobTest do
     assert Blob.to_blob(view).ptr == blob.ptr
   end
 
+  test "from_blob gives a view for every owner that is given, also for those that own nothing" do
+    blob = Blob.to_blob(Tenon.from_list!([1.0]))
+
+    for owner <- [nil, false, [], {}, 1], own <- [blob.owner, nil], more <- [[], [immutable: true], [data_size: 4]] do
+      assert %BlobView{tensor: %Tensor{}, owner: ^owner} = Blob.from_blob(%{blob | owner: own}, [owner: owner] ++ more)
+    end
+
+    assert %Tensor{} = Blob.from_blob(blob, immutable: true)
+    assert %Tensor{} = Blob.from_blob(%{blob | owner: nil}, data_size: 4)
+  end
+
   test "from_blob gives a bare tensor without an owner" do
     original = Tenon.from_list!([1.0, 2.0, 3.0])
     tensor = Blob.from_blob(Blob.to_blob(original))

@@ -195,6 +195,28 @@ defmodule Tenon.GarbageTest do
     end
   end
 
+  test "nor do they with what a backend of Nx gives or raises" do
+    huge = Bitwise.bsl(1, 1_000_000)
+    pointer = struct!(Nx.Pointer, kind: :local, address: 4096, data_size: huge)
+    many = Map.new(1..100_000, &{&1, huge})
+
+    for {give, said} <- [
+          {fn -> pointer end, "without a local address"},
+          {fn -> %{pointer | data_size: 4, address: huge} end, "without a local address"},
+          {fn -> :erlang.error({:badmatch, huge}) end, "MatchError"},
+          {fn -> :erlang.error({:badmatch, {1, [many]}}) end, "MatchError"},
+          {fn -> :erlang.error({:badmatch, List.to_tuple(List.duplicate(huge, 5000))}) end, "MatchError"},
+          {fn -> :erlang.error({:badmatch, [1 | 2]}) end, "no match of right hand side value: [1 | 2]"},
+          {fn -> raise String.duplicate("é\u0301", 10_000) end, "é"},
+          {fn -> raise <<255, 254>> end, "RuntimeError"}
+        ] do
+      tensor = Tenon.Test.Backend.tensor(Tenon.zeros!({1}), {:f, 32}, {1}, pointer: give)
+      message = in_process(fn -> elem(Tenon.Nx.from_nx(tensor, device: :cpu), 1).message end)
+      assert message =~ said
+      assert byte_size(message) < 4000 and String.valid?(message)
+    end
+  end
+
   defp message_of(call) do
     call.()
     0

@@ -22,7 +22,7 @@ defmodule Tenon.IdiomTest do
       documented = for {name, arity, _, %{"en" => _}, defaults} <- docs(module), do: {name, arity, defaults}
       {:ok, specs} = Code.Typespec.fetch_specs(module)
 
-      hidden = if module == Tenon.Nx, do: [available: 1, vectorized?: 1, template: 1, to_argument: 1], else: []
+      hidden = if module == Tenon.Nx, do: [available: 1, template: 1, to_argument: 2, to_result: 2], else: []
 
       for {name, arity} <- module.__info__(:functions) -- [{:__struct__, 0}, {:__struct__, 1} | hidden] do
         assert Enum.any?(documented, fn {n, most, defaults} -> n == name and arity in (most - defaults)..most end),
@@ -52,7 +52,9 @@ defmodule Tenon.IdiomTest do
     function.()
     flunk("it did not raise")
   rescue
-    Tenon.Error -> Enum.find_value(__STACKTRACE__, fn {module, name, arity, _} -> ours?(module) && {name, arity} end)
+    error in [Tenon.Error, ArgumentError] ->
+      assert byte_size(Exception.message(error)) > 0
+      Enum.find_value(__STACKTRACE__, fn {module, name, arity, _} -> ours?(module) && {name, arity} end)
   end
 
   defp ours?(module), do: module != __MODULE__ and String.starts_with?(to_string(module), "Elixir.Tenon")
@@ -83,6 +85,40 @@ defmodule Tenon.IdiomTest do
     assert frame(fn -> Kernels.scale!(1, 2) end) == {:scale!, 2}
   end
 
+  test "and so does that of an ArgumentError" do
+    tensor = Tenon.zeros!({1})
+
+    for bad <- [[nope: 1], [nope: 1, nope: 2], :nope, [{:nope, 1} | 2], List.duplicate({:type, 1}, 65)],
+        {name, arguments} <- [
+          from_binary: [<<1>>, :u8, bad],
+          to_binary: [tensor, bad],
+          zeros: [{1}, bad],
+          from_list: [[1], bad],
+          slice: [tensor, [0], [1], bad],
+          transpose: [tensor, bad],
+          squeeze: [tensor, bad],
+          from_resource: [1, {X, :x}, bad]
+        ],
+        suffix <- ["", "!"] do
+      name = String.to_atom("#{name}#{suffix}")
+      assert frame(fn -> apply(Tenon, name, arguments) end) == {name, length(arguments)}
+    end
+
+    assert frame(fn -> Tenon.zeros!({1}, nope: 1) end) == {:zeros!, 2}
+
+    for name <- [:to_nx, :to_nx!, :from_nx, :from_nx!] do
+      assert frame(fn -> apply(Tenon.Nx, name, [tensor, [nope: 1]]) end) == {name, 2}
+    end
+
+    assert frame(fn -> Tenon.Blob.from_blob(%{}, nope: 1) end) == {:from_blob, 2}
+    assert frame(fn -> Tenon.Blob.from_blob(1) end) == {:from_blob, 2}
+    assert frame(fn -> Tenon.Blob.from_blob(%{ptr: 1}) end) == {:from_blob, 2}
+
+    for name <- [:add_keywords, :add_keywords!], bad <- [[], [nope: 1], :nope, [x: tensor]] do
+      assert frame(fn -> apply(Kernels, name, [bad]) end) == {name, 1}
+    end
+  end
+
   describe "inspect" do
     test "breaks rows where the width ends" do
       text = inspect(Tenon.from_list!([Enum.to_list(1..30), Enum.to_list(1..30)]), pretty: true, width: 40)
@@ -110,6 +146,15 @@ defmodule Tenon.IdiomTest do
     assert Tenon.reshape!(tensor, {:auto}).shape == {6}
     assert reason(Tenon.reshape(tensor, {:auto, :auto})) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, {:auto, 4})) == {:badarg, :shape}
+    assert reason(Tenon.reshape(tensor, {:auto, -2})) == {:badarg, :shape}
+    assert_raise Tenon.Error, ~r/at most one dimension that is :auto/, fn -> Tenon.reshape!(tensor, {:auto, -1}) end
+
+    for other <- [0, 4] do
+      assert_raise Tenon.Error, ~r/the tensor's 6 elements, so no number can stand for :auto/, fn ->
+        Tenon.reshape!(tensor, {:auto, other})
+      end
+    end
+
     assert reason(Tenon.reshape(tensor, {:automatic, 2})) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, [:auto | 2])) == {:badarg, :shape}
     assert reason(Tenon.reshape(tensor, List.duplicate(:auto, 65))) == {:badarg, :shape}
@@ -129,6 +174,12 @@ defmodule Tenon.IdiomTest do
 
     if System.get_env("NX_PATH") do
       assert apply(Nx, :to_list, [apply(Nx, :add, [Tenon.from_list!([1, 2]), 1])]) == [2, 3]
+      # As documented in Tenon.Nx.
+      x = Tenon.from_list!([1, 2])
+      assert apply(Nx, :shape, [apply(Nx, :concatenate, [[x, x]])]) == {4}
+      assert apply(Nx, :shape, [apply(Nx, :to_tensor, [x])]) == {2}
+      for name <- [:backend_copy, :backend_transfer, :serialize], do: assert(catch_error(apply(Nx, name, [x])))
+      for {name, arguments} <- [shape: [x], broadcast: [1, x]], do: assert(catch_error(apply(Nx, name, arguments)))
     end
   end
 end

@@ -233,6 +233,14 @@ defmodule Tenon.LibraryLoadingTest do
     end
   end
 
+  test "reload takes modules that use Tenon.Library only" do
+    for module <- [Enum, NoSuchModule, 1, nil, "x", Bitwise.bsl(1, 1_000_000)] do
+      assert_raise ArgumentError, ~r/^reload\(\): expected a module that uses Tenon.Library, got /, fn ->
+        Tenon.Library.reload(module)
+      end
+    end
+  end
+
   describe "a library is opened in place" do
     # The files of a folder that the VM has mapped, those that are gone too: a name for each inode.
     defp mapped(folder) do
@@ -440,7 +448,7 @@ defmodule Tenon.LibraryLoadingTest do
       File.write!(file, "answer() -> int\n")
       assert why(define!(new_module(), path: path, signatures: file).answer()) == :signature
       File.write!(file, <<"answer() -> int\n# ", 0xFF>>)
-      assert compile_error(path: path, signatures: file) =~ "it is no text in UTF-8"
+      assert compile_error(path: path, signatures: file) =~ "it is not text in UTF-8"
       File.write!(file, "answer( -> int\n")
       assert compile_error(path: path, signatures: file) =~ "the signature answer( -> int: "
     end

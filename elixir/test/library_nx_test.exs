@@ -52,9 +52,15 @@ defmodule Tenon.LibraryNxTest do
 
   test "vectorized tensors are refused" do
     x = %{nx([1, 2]) | vectorized_axes: [v: 2], shape: {1}}
-    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}, message: message}} = Kernels.add(x, nx([1]))
-    assert message =~ "Nx.devectorize"
-    assert {:error, %Tenon.Error{}} = Kernels.add_keywords(x: nx([1]), y: x)
+    assert_named(Kernels.add(x, nx([1])), :add, :x, "it is a vectorized tensor; pass Nx.devectorize(tensor)")
+    assert_named(Kernels.add(Tenon.from_list!([1.0]), x), :add, :y, "it is a vectorized tensor")
+    assert_named(Kernels.add_keywords(x: nx([1]), y: x), :add_keywords, :y, "it is a vectorized tensor")
+  end
+
+  # As the errors of other arguments.
+  defp assert_named({:error, %Tenon.Error{} = error}, function, argument, why) do
+    assert {error.reason, error.function, error.argument} == {{:badarg, argument}, function, argument}
+    assert error.message =~ "#{function}(): argument '#{argument}': #{why}"
   end
 
   test "messages name what was given as Nx does" do
@@ -67,8 +73,18 @@ defmodule Tenon.LibraryNxTest do
 
   test "a tensor that Nx refuses to show is an error" do
     template = %{nx([1]) | data: struct!(Nx.TemplateBackend)}
-    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}}} = Kernels.add(template, nx([1]))
-    assert {:error, %Tenon.Error{reason: {:badarg, :tensor}}} = Kernels.add_keywords(x: nx([1]), y: template)
+    refused = "Nx refuses it: cannot perform operations on a Nx.TemplateBackend tensor"
+    assert_named(Kernels.add(template, nx([1])), :add, :x, refused)
+    assert_named(Kernels.add_keywords(x: nx([1]), y: template), :add_keywords, :y, refused)
+    none = %{nx([1]) | data: %Tenon.Test.NoBackend{}}
+    assert_named(Kernels.add(nx([1]), none), :add, :y, "Nx refuses it: ")
+    assert_named(Kernels.add(nx([1]), %{nx([1]) | shape: :x}), :add, :y, "it is not a whole Nx tensor")
+    assert_named(Kernels.add(nx([1]), %{__struct__: Nx.Tensor}), :add, :y, "Nx refuses it: ")
+    small = %{nx([1]) | type: {:u, 4}}
+    assert {:error, %Tenon.Error{reason: {:unsupported_type, {:u, 4}}} = error} = Kernels.add(nx([1]), small)
+    assert error.message =~ "add(): argument 'y': Nx packs elements of type u4 into bytes; make them wider first"
+    assert {:error, %Tenon.Error{function: :half_complex, message: message}} = Kernels.half_complex(nx([1]))
+    assert message =~ "half_complex(): its result cannot be an Nx tensor: Nx has no type {:c, 32}; for a Tenon.Tensor"
   end
 
   test "its binaries are not written" do

@@ -34,6 +34,35 @@ defmodule Tenon.LibrarySignatureTest do
     end
   end
 
+  test "messages are short, and are text" do
+    long = String.duplicate("é", 10_000)
+    digits = String.duplicate("9", 50_000)
+
+    for text <- [
+          String.duplicate("x", 1_000_000),
+          long,
+          "f(x: #{long})",
+          "f(x: int = #{digits})",
+          "f(x: float = -#{digits}.5)",
+          "f(x: ints = [1, #{digits}])",
+          "f(x: int = #{String.duplicate("9 ", 20_000)})",
+          "f(x: 'a' = #{long})",
+          <<"f(x: ", 255, ")">>,
+          <<255>>,
+          <<"f(x: str = '", 255, "')">>
+        ] do
+      assert {:error, message} = Signature.parse(text)
+      assert String.valid?(message) and byte_size(message) < 4000
+      assert {:error, message} = Signature.parse_file("# one\n" <> text)
+      assert String.valid?(message) and byte_size(message) < 4000
+    end
+
+    assert {:error, "the signature is not text in UTF-8"} = Signature.parse(<<255>>)
+
+    assert {:error, "a signature has at most 65536 bytes, this one has 1000000"} =
+             Signature.parse(String.duplicate("x", 1_000_000))
+  end
+
   test "defaults" do
     for {default, value} <- [
           {"int = 1", 1},

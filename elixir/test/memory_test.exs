@@ -64,6 +64,51 @@ defmodule Tenon.MemoryTest do
     assert peak <= 16
   end
 
+  # The most that was alive while a process with a large heap received tensors and dropped them.
+  defp received(give, take) do
+    parent = self()
+
+    server =
+      spawn_link(fn ->
+        serve(Enum.map(1..100_000, &(&1 + 1)), fn term -> send(parent, {:most, take.(term), used()}) end)
+      end)
+
+    peak =
+      for _ <- 1..300, reduce: 0 do
+        peak ->
+          spawn_link(fn -> send(server, give.(Tenon.zeros!({@elements}))) end)
+          assert_receive {:most, _, used}, 5000
+          max(peak, used)
+      end
+
+    Process.unlink(server)
+    Process.exit(server, :kill)
+    peak
+  end
+
+  # Tensors, or binaries that none of them shows any more.
+  defp used, do: div(:erlang.memory(:binary), 4 * @elements)
+
+  defp serve(heap, take) do
+    receive do
+      term -> take.(term)
+    end
+
+    serve(heap, take)
+  end
+
+  test "a process that receives tensors can bound its memory, as documented" do
+    for {name, give, take} <- [
+          {:release, & &1, &Tenon.release/1},
+          {:collect, & &1, fn _ -> :erlang.garbage_collect() end},
+          {:binary, &Tenon.to_binary!/1, fn binary -> Tenon.from_binary!(binary, :f32).shape end}
+        ] do
+      before = used()
+      peak = received(give, take) - before
+      assert peak <= 16, "#{name}: #{peak} at once"
+    end
+  end
+
   test "small tensors do not start a collection each" do
     memory = Tenon.zeros!({6})
 

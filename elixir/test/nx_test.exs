@@ -51,6 +51,49 @@ defmodule Tenon.NxTest do
     assert reason(Tenon.Nx.to_pointer(Tenon.transpose!(tensor))) == :not_contiguous
   end
 
+  test "errors name the function that was called, and what its caller can do" do
+    memory = Tenon.from_list!([1.0, 2.0])
+    at = address(memory)
+    transposed = Tenon.transpose!(Tenon.zeros!({2, 3}))
+    foreign = Tenon.Blob.from_blob(%{ptr: at, shape: {2}, dtype: :f32})
+    elsewhere = Tenon.Blob.from_blob(%{ptr: at, shape: {2}, dtype: :f32, device: {:cuda, 0}})
+
+    short = Backend.tensor(Tenon.zeros!({3}, type: :u8), {:f, 32}, {2})
+
+    # A pointer, and what else is in the tensor.
+    shared = fn address, inside, device ->
+      pointer = struct!(Nx.Pointer, kind: :local, address: address, data_size: 8)
+      data = %Tenon.Test.Pointer{pointer: pointer, inside: inside}
+      Tenon.Nx.from_nx(%{Backend.tensor(memory, {:f, 32}, {2}) | data: data}, device: device)
+    end
+
+    gone = Tenon.from_list!([1.0])
+    Tenon.release(gone)
+
+    for {result, reason, function, argument, said} <- [
+          {Tenon.Nx.to_nx(memory, copy: :maybe), {:badarg, :copy}, :to_nx, :copy, "expected :never, :allow or :always"},
+          {Tenon.Nx.to_nx(transposed), :not_contiguous, :to_nx, :tensor, "copy: :allow makes one"},
+          {Tenon.Nx.to_nx(foreign), :would_copy, :to_nx, :tensor, "copy: :allow makes one"},
+          {Tenon.Nx.to_nx(elsewhere), {:device_mismatch, :cpu, {:cuda, 0}}, :to_nx, :tensor, "the CPU cannot read"},
+          {Tenon.Nx.to_nx(1), {:badarg, :tensor}, :to_nx, :tensor, "expected a tensor"},
+          {Tenon.Nx.to_pointer(transposed), :not_contiguous, :to_pointer, :tensor, "to_binary with copy: :allow"},
+          {Tenon.Nx.to_pointer(1), {:badarg, :tensor}, :to_pointer, :tensor, "expected a tensor"},
+          {Tenon.Nx.from_nx(short), {:size_mismatch, 8, 3}, :from_nx, :tensor, "need 8 bytes, got 3"},
+          {shared.(at + 1, nil, :cpu), {:misaligned, 4, 1}, :from_nx, :tensor, "without device: its elements"},
+          {shared.(0, nil, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements are copied"},
+          {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements"},
+          {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "functions inside"},
+          {shared.(at, gone, :cpu), :released, :from_nx, :tensor, "was released; without device: its elements"},
+          {shared.(at, nil, :moon), {:badarg, :device}, :from_nx, :device, "expected a device such as :cpu"},
+          {shared.(at, memory, {:cuda, 0}), {:device_mismatch, :cpu, {:cuda, 0}}, :from_nx, :device, "another device"}
+        ] do
+      assert {:error, error} = result
+      assert {error.reason, error.function, error.argument} == {reason, function, argument}
+      assert error.message =~ "#{function}(): argument '#{argument}'"
+      assert error.message =~ said
+    end
+  end
+
   describe "what Nx or a backend refuses" do
     defp refused(result, argument \\ :tensor) do
       assert reason(result) == {:badarg, argument}
@@ -67,16 +110,87 @@ defmodule Tenon.NxTest do
       gone =
         Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> raise ArgumentError, "it was deallocated\nand more" end)
 
-      assert refused(Tenon.Nx.from_nx(gone, device: :cpu)) == "from_nx(): Nx refuses it: it was deallocated"
+      assert refused(Tenon.Nx.from_nx(gone, device: :cpu)) ==
+               "from_nx(): argument 'tensor': Nx refuses it: it was deallocated"
+
       assert refused(Tenon.Nx.from_nx(%{gone | data: %Tenon.Test.NoBackend{}})) =~ "Nx refuses it"
       # Nx's own backend has no pointers.
       assert refused(Tenon.Nx.from_nx(Tenon.Nx.to_nx!(memory), device: :cpu)) =~ "Nx refuses it"
     end
 
+    test "if the tensor's struct is not whole" do
+      memory = Tenon.from_list!([1.0, 2.0])
+      tensor = Backend.tensor(memory, {:f, 32}, {2})
+      huge = Bitwise.bsl(1, 100)
+
+      for change <-
+            [
+              [shape: :x],
+              [shape: [2]],
+              [shape: {:a}],
+              [shape: {-2}],
+              [shape: {huge}],
+              [shape: {Bitwise.bsl(1, 40), Bitwise.bsl(1, 40)}],
+              [shape: List.to_tuple(List.duplicate(1, 65))],
+              [type: :x],
+              [type: nil],
+              [type: {:f, huge}],
+              [type: {:u, :x}],
+              [type: {"u", 8}],
+              [type: {:u, 0}],
+              [type: {:u, -8}],
+              [vectorized_axes: 7],
+              [vectorized_axes: [a: :b]],
+              [data: nil],
+              [data: 1]
+            ],
+          options <- [[], [device: :cpu]] do
+        assert refused(Tenon.Nx.from_nx(Map.merge(tensor, Map.new(change)), options)) =~
+                 "from_nx(): argument 'tensor': "
+
+        [key] = Keyword.keys(change)
+        # Without this one there are none.
+        unless key == :vectorized_axes, do: refused(Tenon.Nx.from_nx(Map.delete(tensor, key), options))
+      end
+
+      for options <- [[], [device: :cpu]] do
+        refused(Tenon.Nx.from_nx(%{__struct__: Nx.Tensor}, options))
+        {:error, error} = Tenon.Nx.from_nx(%{tensor | type: {:x, 8}}, options)
+        assert {error.function, error.argument} == {:from_nx, :tensor}
+
+        for names <- [7, [:a, :b], [1], [:a | :b], %{}, nil] do
+          assert Tenon.Nx.from_nx!(%{tensor | names: names}, options).names == nil
+        end
+      end
+    end
+
+    test "by a throw or an exit too" do
+      defmodule Leaves do
+        defstruct [:how]
+        def init(options), do: options
+        def from_binary(_out, _binary, how: how), do: how.()
+        def to_binary(%{data: %{how: how}}, _limit), do: how.()
+        def to_pointer(%{data: %{how: how}}, _options), do: how.()
+      end
+
+      for {how, said} <- [
+            {fn -> throw(:ball) end, "throw :ball"},
+            {fn -> exit(:gone) end, "exit :gone"},
+            {fn -> throw(Bitwise.bsl(1, 1_000_000)) end, "throw an integer of more than 64 bits"},
+            {fn -> exit({:timeout, {GenServer, :call, [self(), :x, 5000]}}) end, "exit {:timeout, {…}}"}
+          ] do
+        tensor = %{Backend.tensor(nil, {:f, 32}, {1}) | data: struct!(Leaves, how: how)}
+        assert refused(Tenon.Nx.from_nx(tensor)) =~ said
+        assert refused(Tenon.Nx.from_nx(tensor, device: :cpu)) =~ said
+        assert_raise Tenon.Error, fn -> Tenon.Nx.from_nx!(tensor) end
+        assert refused(Tenon.Nx.to_nx(Tenon.zeros!({1}), backend: {Leaves, how: how}), :backend) =~ said
+      end
+    end
+
     test "pointers without a local address and a size" do
       memory = Tenon.from_list!([1.0, 2.0])
 
-      for change <- [%{kind: :ipc, address: nil}, %{address: nil}, %{data_size: nil}, %{kind: :ipc}] do
+      for change <- [%{kind: :ipc, address: nil}, %{address: nil}, %{data_size: nil}, %{data_size: -8}, %{kind: :ipc}] do
         pointer = struct!(Nx.Pointer, Map.merge(%{kind: :local, address: address(memory), data_size: 8}, change))
         tensor = Backend.tensor(memory, {:f, 32}, {2}, pointer: fn -> pointer end)
         assert refused(Tenon.Nx.from_nx(tensor, device: :cpu)) =~ "without a local address"

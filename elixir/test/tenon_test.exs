@@ -341,4 +341,14 @@ defmodule TenonTest do
     assert File.exists?(Path.join(Tenon.include_dir(), "tenon/function.h"))
     assert File.exists?(Path.join(Tenon.include_dir(), "tenon/nif.h"))
   end
+
+  test "f8 is Nx's float of 8 bits, as an atom too" do
+    assert Tenon.zeros!({1}, type: :f8).type == {:f, 8}
+    assert Tenon.to_list!(Tenon.from_list!([1.5], type: :f8)) == [1.5]
+
+    assert Tenon.from_binary!(<<0x3E>>, :f8) |> Tenon.to_list!() ==
+             Tenon.from_binary!(<<0x3E>>, {:f, 8}) |> Tenon.to_list!()
+
+    assert Tenon.zeros!({1}, type: :f8_e5m2).type == {:f, 8}
+  end
 end

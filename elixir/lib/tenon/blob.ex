@@ -28,6 +28,9 @@ defmodule Tenon.Blob do
           owner: term
         }
 
+  # No caller passes this term as an owner.
+  @not_given {__MODULE__, :not_given}
+
   defstruct [:ptr, :shape, :strides, :dtype, :device, :element_size, :owner]
 
   @doc """
@@ -68,7 +71,8 @@ defmodule Tenon.Blob do
   Options:
 
     * `:owner` - the term that keeps the memory alive, beside the blob's own `owner`; the result is a
-      `%Tenon.BlobView{}` with the tensor and this term. Without the option the result is the tensor.
+      `%Tenon.BlobView{}` with the tensor and this term, even if that is `nil`. Without the option the result is the
+      tensor.
     * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
     * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
 
@@ -101,7 +105,7 @@ defmodule Tenon.Blob do
        Map.get(blob, :device) || :cpu, data_size, immutable, Map.get(blob, :element_size)}
 
     case Memory.charge(Nif.from_blob(fields, owner != nil, owner)) do
-      {:ok, tensor} when given == nil -> tensor
+      {:ok, tensor} when given == @not_given -> tensor
       {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
       {:error, error} -> raise error
     end
@@ -111,14 +115,14 @@ defmodule Tenon.Blob do
   defp options(owner: owner), do: {owner, nil, false}
 
   defp options(options) do
-    options = Options.read!(options, owner: nil, data_size: nil, immutable: false)
+    options = Options.read!(options, owner: @not_given, data_size: nil, immutable: false)
     {options[:owner], options[:data_size], options[:immutable]}
   end
 
   # What of an owner holds the memory.
   defp reference(%BlobView{tensor: tensor}), do: reference(tensor)
   defp reference(%__MODULE__{owner: owner}), do: reference(owner)
-  defp reference(nothing) when nothing in [false, [], {}], do: nil
+  defp reference(nothing) when nothing in [false, [], {}, @not_given], do: nil
   defp reference(owner), do: owner
 
   defp owners(nil, given), do: given
@@ -134,10 +138,11 @@ defmodule Tenon.Blob do
   end
 
   defp fail(argument, why) do
-    raise Tenon.Error,
+    Options.raise_public(%Tenon.Error{
       reason: {:badarg, argument},
       function: :from_blob,
       argument: argument,
       message: "from_blob(): argument '#{argument}': #{why}"
+    })
   end
 end

@@ -1,6 +1,6 @@
 defmodule Tenon.BlobView do
   @moduledoc """
-  What `Tenon.Blob.from_blob/2` gives where it was told an owner: the tensor, and the owner.
+  What `Tenon.Blob.from_blob/2` gives if it was given the option `:owner`: the tensor, and the owner.
 
   `view.tensor` alone keeps the owner alive too.
   """

@@ -10,7 +10,8 @@ defmodule Tenon.Error do
     * `:readonly`, `:busy`: somebody else reads or writes, or nobody may write
     * `:released`, `:stale`, `{:not_local, node}`: the tensor is not here any more
     * `:overlap`, `{:failed, status}`, `{:library, why}`: of functions written in C; `{:failed, :no_memory}` and
-      `{:library, :nif}` (Tenon's own could not be loaded) of all
+      `{:library, :nif}` (Tenon's own could not be loaded) of all; `{:library, :nx}` (Nx is not installed) of `Tenon.Nx`
+      and of calls with an Nx tensor
     * `{:owner_too_large, words}`: of `Tenon.Blob.from_blob/2`
 
   `message` says it in words; `function` and `argument` are atoms, or nil.
@@ -48,7 +49,19 @@ defmodule Tenon.Error do
       case unquote(result) do
         {:ok, value} -> value
         {:error, error} -> raise error
+        {:raise, error} -> raise error
         value -> value
+      end
+    end
+  end
+
+  # For the functions of libraries without one: their NIF cannot raise, since the stack trace would begin with it.
+  @doc false
+  defmacro result!(result) do
+    quote generated: true do
+      case unquote(result) do
+        {:raise, error} -> raise error
+        result -> result
       end
     end
   end

@@ -81,6 +81,9 @@ defmodule Tenon.Library do
       @tenon_library library.info
 
       @doc false
+      def __tenon_library__, do: @tenon_library
+
+      @doc false
       def __tenon_load__, do: Tenon.Library.__load__(__MODULE__, @tenon_library)
 
       for function <- library.functions do
@@ -90,7 +93,9 @@ defmodule Tenon.Library do
         end
 
         def unquote(function.name)(unquote_splicing(function.head)) do
-          Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+          Tenon.Error.result!(
+            Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+          )
         end
 
         @doc function.bang_doc
@@ -136,25 +141,21 @@ defmodule Tenon.Library do
     arguments = Tuple.to_list(arguments)
     first = arguments |> Enum.flat_map(&values/1) |> Enum.find(&tensor?/1)
 
-    with :ok <- Tenon.Nx.available(:call),
-         :ok <- not_vectorized(arguments) do
-      with {:ok, converted} <- from_nx(arguments, []),
-           {:ok, value} when is_struct(first, Nx.Tensor) <- __call__(module, key, List.to_tuple(converted)) do
-        to_nx(value)
-      end
+    name = &name(module, key, &1)
+
+    with :ok <- Tenon.Nx.available(fn -> name.(nil) end),
+         {:ok, converted} <- from_nx(Enum.with_index(arguments), name),
+         {:ok, value} when is_struct(first, Nx.Tensor) <- __call__(module, key, List.to_tuple(converted)) do
+      to_nx(value, fn -> name.(nil) end)
     end
   end
 
-  # A function is called once, not once for each element of the vectorized axes.
-  defp not_vectorized(arguments) do
-    vectorized? = &(is_struct(&1, Nx.Tensor) and Tenon.Nx.vectorized?(&1))
-
-    if Enum.any?(Enum.flat_map(arguments, &values/1), vectorized?) do
-      message = "an argument is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"
-      {:error, %Tenon.Error{reason: {:badarg, :tensor}, function: :call, argument: :tensor, message: message}}
-    else
-      :ok
-    end
+  # {function, argument}, for errors only: the argument is known by its position, or as an option by its name.
+  defp name(module, key, argument) do
+    {text, _} = Enum.at(module.__tenon_library__().functions, key &&& 0xFFFFF)
+    {:ok, signature} = Signature.parse(text)
+    argument = if is_integer(argument), do: String.to_atom(Enum.at(signature.params, argument).name), else: argument
+    {String.to_atom(signature.name), argument}
   end
 
   defp values(argument), do: if(Keyword.keyword?(argument), do: Keyword.values(argument), else: [argument])
@@ -162,35 +163,41 @@ defmodule Tenon.Library do
   defp tensor?(argument), do: is_struct(argument, Nx.Tensor) or is_struct(argument, Tenon.Tensor) or binary?(argument)
   defp binary?(argument), do: is_tuple(argument) and tuple_size(argument) == 3
 
-  defp from_nx([], converted), do: {:ok, Enum.reverse(converted)}
+  defp from_nx([], _name), do: {:ok, []}
 
-  defp from_nx([argument | rest], converted) do
-    with {:ok, one} <- from_nx(argument), do: from_nx(rest, [one | converted])
+  defp from_nx([{argument, place} | rest], name) do
+    with {:ok, one} <- convert(argument, place, name),
+         {:ok, others} <- from_nx(rest, name) do
+      {:ok, [one | others]}
+    end
   end
 
-  defp from_nx(tensor) when is_struct(tensor, Nx.Tensor), do: Tenon.Nx.to_argument(tensor)
+  defp convert(tensor, place, name) when is_struct(tensor, Nx.Tensor) do
+    Tenon.Nx.to_argument(tensor, fn -> name.(place) end)
+  end
 
-  defp from_nx([{_, _} | _] = options) do
+  defp convert([{_, _} | _] = options, _place, name) do
     if Keyword.keyword?(options) do
-      with {:ok, values} <- from_nx(Keyword.values(options), []), do: {:ok, Enum.zip(Keyword.keys(options), values)}
+      {names, values} = Enum.unzip(options)
+      with {:ok, values} <- from_nx(Enum.zip(values, names), name), do: {:ok, Enum.zip(names, values)}
     else
       {:ok, options}
     end
   end
 
-  defp from_nx(other), do: {:ok, other}
+  defp convert(other, _place, _name), do: {:ok, other}
 
-  defp to_nx(%Tenon.Tensor{} = tensor), do: Tenon.Nx.to_nx(tensor)
+  defp to_nx(%Tenon.Tensor{} = tensor, name), do: Tenon.Nx.to_result(tensor, name)
 
-  defp to_nx(values) when is_tuple(values) do
-    converted = values |> Tuple.to_list() |> Enum.map(&to_nx/1)
+  defp to_nx(values, name) when is_tuple(values) do
+    converted = values |> Tuple.to_list() |> Enum.map(&to_nx(&1, name))
 
     with nil <- Enum.find(converted, &match?({:error, _}, &1)) do
       {:ok, converted |> Enum.map(&elem(&1, 1)) |> List.to_tuple()}
     end
   end
 
-  defp to_nx(other), do: {:ok, other}
+  defp to_nx(other, _name), do: {:ok, other}
 
   # -------------------------------------------------------------------------------------------------------- loading
 
@@ -198,8 +205,12 @@ defmodule Tenon.Library do
   Opens the library of a module again, for a file that was missing or wrong when the module was loaded, or is another
   now. Functions that run go on with the one that they have; where the file is wrong, all do.
   """
-  @spec reload(module()) :: :ok | {:error, Exception.t()}
+  @spec reload(module()) :: :ok | {:error, Tenon.Error.t()}
   def reload(module) do
+    unless is_atom(module) and Code.ensure_loaded?(module) and function_exported?(module, :__tenon_load__, 0) do
+      raise ArgumentError, "reload(): expected a module that uses Tenon.Library, got #{Options.show(module)}"
+    end
+
     module.__tenon_load__()
     with %Tenon.Error{} = error <- failure(module), do: {:error, error}, else: (nil -> :ok)
   end

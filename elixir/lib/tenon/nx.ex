@@ -10,12 +10,17 @@ defmodule Tenon.Nx do
   What Nx or a backend refuses (a template, a tensor that was deallocated or is an expression of `defn`, a backend
   without pointers) is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
 
-  Nx's functions and `defn` take tensors of Tenon's too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)`
-  gives them.
+  Nx's functions that compute with tensors (`Nx.add/2`, `Nx.concatenate/2`, `Nx.to_tensor/1`) and `defn` take our tensors
+  too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)` gives them. Those that take an `Nx.Container`
+  (`Nx.backend_copy/1`, `Nx.backend_transfer/1`, `Nx.serialize/2`) and those that take a shape (`Nx.shape/1`,
+  `Nx.broadcast/2` as the shape) do not: give these `to_nx!(tensor)`.
   """
 
   import Tenon.Error, only: [value!: 1]
   alias Tenon.{Blob, Options, Tensor}
+
+  # What an address and a size can be.
+  @word 0..0xFFFFFFFFFFFFFFFF
 
   @doc """
   The tensor as one of Nx, with the names of axes that `from_nx/2` found.
@@ -30,18 +35,18 @@ defmodule Tenon.Nx do
   def to_nx(tensor, options \\ []) do
     options = Options.read!(options, copy: nil, backend: Nx.BinaryBackend)
 
-    with :ok <- available(:to_nx),
+    with :ok <- available({:to_nx, nil}),
          {:ok, plain} <- again(tensor),
          {:ok, type} <- nx_type(plain.type),
          :ok <- not_empty(plain),
          {:ok, copy} <- copy(options[:copy], options[:backend]),
-         {:ok, binary} <- Tenon.to_binary(plain, copy: copy) do
+         {:ok, binary} <- rename(Tenon.to_binary(plain, copy: copy), {:to_nx, nil}) do
       made =
-        ask(:to_nx, :backend, fn ->
+        ask({:to_nx, :backend}, fn ->
           call(:reshape, [call(:from_binary, [binary, type, [backend: options[:backend]]]), plain.shape])
         end)
 
-      with {:ok, there} <- made, do: ask(:to_nx, :tensor, fn -> name(there, tensor, tuple_size(plain.shape)) end)
+      with {:ok, there} <- made, do: ask({:to_nx, :tensor}, fn -> name(there, tensor, tuple_size(plain.shape)) end)
     end
   end
 
@@ -50,21 +55,22 @@ defmodule Tenon.Nx do
   defp copy(nil, _backend), do: {:ok, :always}
 
   defp copy(:never, _backend) do
-    fail(:would_copy, :to_nx, :backend, "this backend copies the elements; leave copy: :never out")
+    fail(:would_copy, {:to_nx, :backend}, "this backend copies the elements; leave copy: :never out")
   end
 
   defp copy(copy, _backend), do: {:ok, if(copy == :allow, do: :always, else: copy)}
 
   # Anyone may have changed the struct.
-  defp name(there, %{names: [_ | _] = names}, rank) do
-    if List.improper?(names) or length(names) != rank or not Enum.all?(names, &is_atom/1),
-      do: there,
-      else: call(:rename, [there, names])
+  defp name(there, tensor, rank) do
+    names = Map.get(tensor, :names)
+    if names?(names, rank) and rank > 0, do: call(:rename, [there, names]), else: there
   end
 
-  defp name(there, _tensor, _rank), do: there
+  defp names?(names, rank) do
+    is_list(names) and not List.improper?(names) and length(names) == rank and Enum.all?(names, &is_atom/1)
+  end
 
-  defp not_empty(%{byte_size: 0}), do: fail({:badarg, :tensor}, :to_nx, :tensor, "Nx has no tensors without elements")
+  defp not_empty(%{byte_size: 0}), do: fail(:badarg, {:to_nx, :tensor}, "Nx has no tensors without elements")
   defp not_empty(_tensor), do: :ok
 
   @doc """
@@ -85,25 +91,26 @@ defmodule Tenon.Nx do
   def from_nx(tensor, options \\ []) do
     options = Options.read!(options, device: nil)
 
-    with :ok <- available(:from_nx),
+    with :ok <- available({:from_nx, nil}),
          {:ok, tensor} <- nx_tensor(tensor),
-         {:ok, type} <- our_type(tensor),
-         {:ok, made} <- take(tensor, type, options[:device]) do
-      names = Map.get(tensor, :names) || []
-      {:ok, if(Enum.any?(names), do: %{made | names: names}, else: made)}
+         {:ok, type, shape} <- described(tensor, {:from_nx, :tensor}),
+         {:ok, made} <- take(tensor, type, shape, options[:device]) do
+      names = Map.get(tensor, :names)
+      {:ok, if(names?(names, tuple_size(shape)) and Enum.any?(names), do: %{made | names: names}, else: made)}
     end
   end
 
-  defp take(tensor, type, nil) do
-    with {:ok, binary} <- ask(:from_nx, :tensor, fn -> call(:to_binary, [tensor]) end) do
-      Tenon.from_binary(binary, type, shape: call(:shape, [tensor]))
+  @copied "; without device: its elements are copied"
+
+  defp take(tensor, type, shape, nil) do
+    with {:ok, binary} <- ask({:from_nx, :tensor}, fn -> call(:to_binary, [tensor]) end) do
+      rename(Tenon.from_binary(binary, type, shape: shape), {:from_nx, :tensor})
     end
   end
 
-  defp take(tensor, type, device) do
-    with {:ok, pointer} <- ask(:from_nx, :tensor, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
+  defp take(tensor, type, shape, device) do
+    with {:ok, pointer} <- ask({:from_nx, :tensor}, fn -> call(:to_pointer, [tensor, [mode: :local]]) end),
          :ok <- local(pointer) do
-      shape = call(:shape, [tensor])
       expected = div(Tuple.product(shape) * elem(type, 1), 8)
 
       if pointer.data_size == expected,
@@ -112,19 +119,18 @@ defmodule Tenon.Nx do
     end
   end
 
-  defp local(%{kind: :local, address: address, data_size: size}) when is_integer(address) and is_integer(size), do: :ok
+  defp local(%{kind: :local, address: address, data_size: size}) when address in @word and size in @word, do: :ok
 
   defp local(_pointer) do
-    fail({:badarg, :tensor}, :from_nx, :tensor, "its backend gave a pointer without a local address and a size")
+    fail(:badarg, {:from_nx, :tensor}, "its backend gave a pointer without a local address and a size")
   end
 
   defp wrong_size(got, expected) do
     fail(
       {:size_mismatch, expected, got},
-      :from_nx,
-      :tensor,
+      {:from_nx, :tensor},
       "the shape and type need #{expected} bytes, and the backend's memory has #{got}: it stores the elements in its " <>
-        "own way; without device: they are copied"
+        "own way" <> @copied
     )
   end
 
@@ -132,7 +138,20 @@ defmodule Tenon.Nx do
     blob = %{ptr: pointer.address, shape: shape, dtype: type, device: device}
     {:ok, Blob.from_blob(blob, owner: tensor, data_size: pointer.data_size).tensor}
   rescue
-    error in Tenon.Error -> {:error, error}
+    error in Tenon.Error -> not_shared(error)
+  end
+
+  defp not_shared(%{argument: :device} = error), do: rename({:error, error}, {:from_nx, :device})
+
+  # The owner is the tensor, and only its backend knows what is inside.
+  defp not_shared(%{argument: :owner, reason: reason}) when reason != :released do
+    why = "its struct has functions inside, or more than 1,000,000 words, so it cannot be held"
+    fail(rename_reason(reason, :tensor), {:from_nx, :tensor}, why <> @copied)
+  end
+
+  defp not_shared(error) do
+    {:error, error} = rename({:error, error}, {:from_nx, :tensor})
+    {:error, %{error | message: error.message <> @copied}}
   end
 
   @doc """
@@ -140,9 +159,9 @@ defmodule Tenon.Nx do
   """
   @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
   def to_pointer(tensor) do
-    with :ok <- available(:to_pointer),
+    with :ok <- available({:to_pointer, nil}),
          # Nothing moves: where it would have to, this says so.
-         {:ok, flat} <- Tenon.reshape(tensor, {-1}) do
+         {:ok, flat} <- rename(Tenon.reshape(tensor, {-1}), {:to_pointer, nil}) do
       address = Blob.to_blob(flat).ptr
       {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
     end
@@ -161,37 +180,29 @@ defmodule Tenon.Nx do
   def to_pointer!(tensor), do: value!(to_pointer(tensor))
 
   # Anyone may have changed the struct's fields; those of a view are right.
-  defp again(tensor) do
-    with {:error, error} <- Tenon.squeeze(tensor, axes: []) do
-      {:error, %{error | function: :to_nx, message: String.replace_prefix(error.message, "squeeze", "to_nx")}}
-    end
-  end
+  defp again(tensor), do: rename(Tenon.squeeze(tensor, axes: []), {:to_nx, nil})
 
   # By apply, so that the compiler does not look for a module that need not be there.
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
   # What Nx and its backends raise, as an error of ours.
-  defp ask(function, argument, question) do
+  defp ask(name, question) do
     {:ok, question.()}
   rescue
     error in Tenon.Error -> {:error, error}
-    error -> fail({:badarg, argument}, function, argument, "Nx refuses it: #{first_line(error)}")
-  end
-
-  defp first_line(error) do
-    line = error |> Exception.message() |> String.split("\n", parts: 2) |> hd()
-    if String.valid?(line), do: String.slice(line, 0, 300), else: inspect(error.__struct__)
+    error -> fail(:badarg, name, "Nx refuses it: #{Options.message(error)}")
+  catch
+    kind, value -> fail(:badarg, name, "Nx refuses it: its backend ended with #{kind} #{Options.show(value)}")
   end
 
   @doc false
-  def available(function) do
+  def available(name) do
     if Code.ensure_loaded?(Nx),
       do: :ok,
-      else: fail({:library, :nx}, function, nil, "Nx is not installed; add it to the dependencies")
+      else: fail({:library, :nx}, name, "Nx is not installed; add it to the dependencies")
   end
 
-  @doc false
-  def vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
+  defp vectorized?(tensor), do: Map.get(tensor, :vectorized_axes, []) != []
 
   # For Nx.LazyContainer.
   @doc false
@@ -204,34 +215,86 @@ defmodule Tenon.Nx do
     end
   end
 
-  # For Tenon.Library: an argument of a call, which is called what it was.
+  # For Tenon.Library: an argument of a call, whose error says what it was.
   @doc false
-  def to_argument(tensor) do
-    with {:ok, binary} <- ask(:call, :tensor, fn -> call(:to_binary, [tensor]) end) do
-      {:ok, {binary, call(:type, [tensor]), call(:shape, [tensor]), Nx.Tensor}}
+  def to_argument(tensor, name) do
+    with :ok <- not_vectorized(tensor, name),
+         {:ok, type, shape} <- described(tensor, name),
+         {:ok, binary} <- ask(name, fn -> call(:to_binary, [tensor]) end) do
+      {:ok, {binary, type, shape, Nx.Tensor}}
     end
   end
+
+  # A function is called once, not once for each element of the vectorized axes.
+  defp not_vectorized(tensor, name) do
+    if vectorized?(tensor),
+      do: fail(:badarg, name, "it is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"),
+      else: :ok
+  end
+
+  # And a result.
+  @doc false
+  def to_result(tensor, name) do
+    with {:error, %{reason: reason, message: message}} <- to_nx(tensor) do
+      why = String.replace(message, ~r/^to_nx\(\): (argument 'tensor':? )?/, "")
+      fail(reason, name, "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor")
+    end
+  end
+
+  # The error of another function of Tenon's, as one of the function that was called. With an argument it is the one that
+  # was wrong, whatever the other function calls it.
+  defp rename({:error, error}, {function, argument}) do
+    message = String.replace(error.message, ~r/^\w+\(\): /, "")
+    {:error, rename_argument(%{error | function: function, message: message}, function, argument)}
+  end
+
+  defp rename(result, _name), do: result
+
+  defp rename_argument(error, function, nil), do: %{error | message: "#{function}(): #{error.message}"}
+
+  defp rename_argument(error, function, argument) do
+    why = String.replace(error.message, ~r/^argument '\w+'/, "")
+    why = if why == error.message, do: ": " <> why, else: why
+    message = "#{function}(): argument '#{argument}'#{why}"
+    %{error | reason: rename_reason(error.reason, argument), argument: argument, message: message}
+  end
+
+  defp rename_reason({kind, _}, argument) when kind in [:badarg, :overflow], do: {kind, argument}
+  defp rename_reason(reason, _argument), do: reason
 
   # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
   defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
-    if vectorized?(tensor), do: ask(:from_nx, :tensor, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
+    if vectorized?(tensor), do: ask({:from_nx, :tensor}, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
   end
 
   defp nx_tensor(other) do
-    fail({:badarg, :tensor}, :from_nx, :tensor, "expected an Nx tensor, got #{Options.show(other)}")
+    fail(:badarg, {:from_nx, :tensor}, "expected an Nx tensor, got #{Options.show(other)}")
   end
 
-  defp our_type(tensor) do
-    case call(:type, [tensor]) do
-      {kind, bits} = type when bits < 8 ->
-        why =
-          "Nx packs elements of type #{kind}#{bits} into bytes; make them wider first: Nx.as_type(tensor, :#{kind}8)"
+  # Anyone may have changed its fields too.
+  defp described(tensor, name) do
+    with {:ok, {type, shape}} <- ask(name, fn -> {call(:type, [tensor]), call(:shape, [tensor])} end) do
+      cond do
+        not type?(type) or not shape?(shape) ->
+          fail(:badarg, name, "it is not a whole Nx tensor: its type or its shape is not one of Nx's")
 
-        fail({:unsupported_type, type}, :from_nx, :tensor, why)
+        elem(type, 1) < 8 ->
+          {kind, bits} = type
+          wider = "make them wider first: Nx.as_type(tensor, :#{kind}8)"
+          fail({:unsupported_type, type}, name, "Nx packs elements of type #{kind}#{bits} into bytes; #{wider}")
 
-      type ->
-        {:ok, type}
+        true ->
+          {:ok, type, shape}
+      end
     end
+  end
+
+  defp type?(type), do: match?({kind, bits} when is_atom(kind) and bits in 1..128, type)
+
+  # As many elements as the bytes of the largest memory.
+  defp shape?(shape) do
+    is_tuple(shape) and tuple_size(shape) <= 64 and Enum.all?(Tuple.to_list(shape), &(&1 in @word)) and
+      Tuple.product(shape) in @word
   end
 
   @types [s: 8, s: 16, s: 32, s: 64, u: 8, u: 16, u: 32, u: 64, f: 8, f: 16, f: 32, f: 64, bf: 16, c: 64, c: 128] ++
@@ -239,9 +302,16 @@ defmodule Tenon.Nx do
 
   defp nx_type({:bool, 8}), do: {:ok, {:u, 8}}
   defp nx_type(type) when type in @types, do: {:ok, type}
-  defp nx_type(type), do: fail({:unsupported_type, type}, :to_nx, :tensor, "Nx has no type #{inspect(type)}")
+  defp nx_type(type), do: fail({:unsupported_type, type}, {:to_nx, :tensor}, "Nx has no type #{inspect(type)}")
 
-  defp fail(reason, function, argument, why) do
+  # The name is {function, argument}, or a function that finds them out.
+  defp names(name) when is_function(name), do: name.()
+  defp names(name), do: name
+
+  defp fail(reason, name, why) do
+    {function, argument} = names(name)
+    reason = if reason == :badarg, do: {:badarg, argument}, else: reason
+    why = if argument, do: "argument '#{argument}': #{why}", else: why
     {:error, %Tenon.Error{reason: reason, function: function, argument: argument, message: "#{function}(): #{why}"}}
   end
 end

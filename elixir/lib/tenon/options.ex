@@ -14,7 +14,7 @@ defmodule Tenon.Options do
   defp read([], _defaults, read, _seen, _count), do: read
 
   defp read([_ | _], _defaults, _read, _seen, @most) do
-    raise ArgumentError, "expected at most #{@most} options"
+    raise_public(ArgumentError.exception("expected at most #{@most} options"))
   end
 
   # Of two the first one counts, as in Keyword.get/2.
@@ -22,7 +22,7 @@ defmodule Tenon.Options do
     cond do
       not :lists.keymember(key, 1, defaults) ->
         known = Enum.map_join(defaults, ", ", &inspect(elem(&1, 0)))
-        raise ArgumentError, "unknown option #{show(key)}, the known ones are #{known}"
+        raise_public(ArgumentError.exception("unknown option #{show(key)}, the known ones are #{known}"))
 
       key in seen ->
         read(rest, defaults, read, seen, count + 1)
@@ -33,7 +33,17 @@ defmodule Tenon.Options do
   end
 
   defp read(other, _defaults, _read, _seen, _count) do
-    raise ArgumentError, "expected a keyword list of options, got #{show(other)}"
+    raise_public(ArgumentError.exception("expected a keyword list of options, got #{show(other)}"))
+  end
+
+  @tenon [Tenon, Tenon.Blob, Tenon.Nx, Tenon.Library, __MODULE__]
+
+  @doc "Raises with a stack trace that begins with the public function that was called, not with what that one calls."
+  @spec raise_public(Exception.t()) :: no_return
+  def raise_public(exception) do
+    {:current_stacktrace, [_process_info | stack]} = Process.info(self(), :current_stacktrace)
+    {inside, callers} = Enum.split_while(stack, fn {module, _, _, _} -> module in @tenon end)
+    :erlang.raise(:error, exception, Enum.take(inside, -1) ++ callers)
   end
 
   @doc """
@@ -65,4 +75,38 @@ defmodule Tenon.Options do
 
   defp show_inside(term) when is_tuple(term), do: "{…}"
   defp show_inside(term), do: show(term)
+
+  @doc "The message of an exception of other code: its first line, at most 500 bytes. It does not format large terms."
+  def message(%module{} = error) do
+    line = if small?(error), do: error |> Exception.message() |> String.split("\n", parts: 2) |> hd(), else: ""
+    if line != "" and String.valid?(line), do: cut(line, 500), else: inspect(module)
+  end
+
+  @doc "Valid text, cut after whole characters in at most so many bytes."
+  def cut(text, most) when byte_size(text) <= most, do: text
+  def cut(text, most), do: whole_characters(text, most) <> "…"
+
+  defp whole_characters(text, most) do
+    part = binary_part(text, 0, most)
+    if String.valid?(part), do: part, else: whole_characters(text, most - 1)
+  end
+
+  # At most 1,000 terms inside, and no integer of more than 64 bits.
+  defp small?(term), do: budget_after(term, 1000) > 0
+
+  defp budget_after(_term, left) when left <= 0, do: 0
+
+  defp budget_after(term, _left) when is_integer(term) and term not in -0x8000000000000000..0xFFFFFFFFFFFFFFFF, do: 0
+
+  defp budget_after([head | tail], left), do: budget_after(tail, budget_after(head, left - 1))
+
+  defp budget_after(term, left) when is_tuple(term) do
+    if tuple_size(term) > left, do: 0, else: budget_after(Tuple.to_list(term), left)
+  end
+
+  defp budget_after(term, left) when is_map(term) do
+    if map_size(term) > left, do: 0, else: budget_after(:maps.to_list(term), left)
+  end
+
+  defp budget_after(_term, left), do: left - 1
 end

@@ -10,6 +10,8 @@ defmodule Tenon.Signature do
   signature is right in all its parts is checked by the library's host, when the library is opened.
   """
 
+  alias Tenon.Options
+
   @enforce_keys [:text, :name, :params, :results]
   defstruct [:text, :name, :params, :results, :doc]
 
@@ -34,6 +36,10 @@ defmodule Tenon.Signature do
           doc: String.t() | nil
         }
 
+  # Parsing takes some milliseconds for so many, and numbers of more digits are beyond every type.
+  @most 65_536
+  @most_digits 1000
+
   @token ~r/\s*('[^']*'|"[^"]*"|->|[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\S)/u
 
   @doc """
@@ -43,12 +49,19 @@ defmodule Tenon.Signature do
       {:error, "the signature f(x: ): a type is missing"}
   """
   @spec parse(String.t()) :: {:ok, t()} | {:error, String.t()}
+  def parse(text) when is_binary(text) and byte_size(text) > @most do
+    {:error, "a signature has at most #{@most} bytes, this one has #{byte_size(text)}"}
+  end
+
   def parse(text) when is_binary(text) do
-    text = one_line(text)
+    if String.valid?(text), do: parse_line(one_line(text)), else: {:error, "the signature is not text in UTF-8"}
+  end
+
+  defp parse_line(text) do
     tokens = for [_, token] <- Regex.scan(@token, text), do: token
     {:ok, signature(tokens, text)}
   catch
-    what when is_binary(what) -> {:error, "the signature #{text}: #{what}"}
+    what when is_binary(what) -> {:error, "the signature #{Options.cut(text, 1000)}: #{Options.cut(what, 1000)}"}
   end
 
   @doc """
@@ -62,7 +75,7 @@ defmodule Tenon.Signature do
   """
   @spec parse_file(String.t()) :: {:ok, String.t() | nil, [t()]} | {:error, String.t()}
   def parse_file(text) when is_binary(text) do
-    if String.valid?(text), do: parse_lines(text), else: {:error, "it is no text in UTF-8"}
+    if String.valid?(text), do: parse_lines(text), else: {:error, "it is not text in UTF-8"}
   end
 
   defp parse_lines(text) do
@@ -240,6 +253,9 @@ defmodule Tenon.Signature do
       {number, rest} -> {-number, rest}
     end
   end
+
+  defp number([token | _]) when byte_size(token) > @most_digits,
+    do: throw("a number has more than #{@most_digits} digits")
 
   defp number([token | rest]) do
     case Integer.parse(token) do

@@ -32,6 +32,12 @@ defmodule Tenon.Test.Backend do
   def to_pointer(%{data: %{pointer: function}}, mode: :local), do: function.()
 end
 
+defmodule Tenon.Test.Pointer do
+  @moduledoc "A backend that gives any pointer, and whose tensors have any term inside."
+  defstruct [:pointer, :inside]
+  def to_pointer(%{data: %{pointer: pointer}}, mode: :local), do: pointer
+end
+
 defmodule Tenon.Test.NoBackend do
   @moduledoc false
   defstruct []

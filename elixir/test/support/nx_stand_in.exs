@@ -34,9 +34,12 @@ defmodule Nx do
     # The default of this Nx is not its own backend.
     backend = Keyword.get(options, :backend, Tenon.Test.Backend)
 
+    {backend, options} = if is_tuple(backend), do: backend, else: {backend, []}
+    out = %Nx.Tensor{type: type, shape: {div(bit_size(binary), bits)}, names: [nil]}
+
     if backend == Nx.BinaryBackend,
       do: from_binary_backend(binary, type, bits),
-      else: backend.from_binary(%Nx.Tensor{type: type, shape: {div(bit_size(binary), bits)}, names: [nil]}, binary, [])
+      else: backend.from_binary(out, binary, options)
   end
 
   defp from_binary_backend(binary, type, bits) do
