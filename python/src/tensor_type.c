@@ -207,7 +207,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_bf_getbuffer, SLOT(tensor_getbuffer)},
     {Py_bf_releasebuffer, SLOT(tensor_releasebuffer)},
     {Py_tp_doc,
-     "A tensor on memory that it keeps alive. Any framework can read it without a copy; tensor[...] is a view.\n\n"
+     "A tensor on memory that it keeps alive. Frameworks read it without a copy; tensor[...] is a view.\n\n"
      "It does no arithmetic: give it to a framework, such as by numpy.asarray(tensor) or torch.from_dlpack(tensor)."},
     {0, NULL},
 };

@@ -146,7 +146,7 @@ def test_our_own_dlpack_refuses_with_buffer_errors():
     with pytest.raises(BufferError):
         read_only.__dlpack__()
     with pytest.raises(Surprise):
-        ours.__dlpack__(copy=type("Truth", (), {"__bool__": lambda self: (_ for _ in ()).throw(Surprise())})())
+        ours.__dlpack__(max_version=(type("Index", (), {"__index__": lambda self: (_ for _ in ()).throw(Surprise())})(), 0))
 
 
 # ------------------------------------------------------------------------------------------- allocations that fail

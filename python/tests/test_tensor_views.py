@@ -49,6 +49,28 @@ def test_names_of_dtypes(ours, name):
     assert tensor(ours, (2,)).dtype == name
 
 
+@pytest.mark.parametrize("ours", ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64",
+                                  "c128"])  # fmt: skip
+def test_names_that_frameworks_know(ours):
+    np = pytest.importorskip("numpy")
+    given = tensor(ours, (2,))
+    assert np.dtype(given.dtype) == np.asarray(given).dtype
+    torch = pytest.importorskip("torch")
+    assert getattr(torch, given.dtype) is torch.from_dlpack(given).dtype
+    for other in ("bf16", "f8_e4m3fn", "f8_e5m2"):
+        given = tensor(other, (2,))
+        assert getattr(torch, given.dtype) is torch.from_dlpack(given).dtype
+    for unknown in ("f32x4", "opaque64", "i128"):
+        name = tensor(unknown, (2,)).dtype
+        assert not hasattr(torch, name)
+        with pytest.raises(TypeError):
+            np.dtype(name)
+    pytest.importorskip("ml_dtypes")
+    for other in ("bf16", "f8_e4m3fn", "f8_e5m2"):
+        given = tensor(other, (2,))
+        assert np.dtype(given.dtype) == np.asarray(given).dtype
+
+
 @pytest.mark.parametrize("device, name", [((1, 0), "cpu"), ((1, 2), "cpu:2"), ((2, 0), "cuda:0"), ((10, 1), "rocm:1"),
                                           ((3, 0), "cuda_host:0"), ((8, 0), "metal:0")])  # fmt: skip
 def test_names_of_devices(device, name):
@@ -403,3 +425,18 @@ def test_frameworks_that_look_at_attributes(dtype, expected):
     assert torch.from_dlpack(given).data_ptr() == given.data_ptr
     if dtype != "bf16":
         assert (torch.as_tensor(given).shape, str(torch.tensor(given).dtype)) == ((2, 3), f"torch.{expected}")
+
+
+REVERSED, GAPS, FIXED = ((3,), (-1,), 8), ((3,), (2,)), ((3,), None, 0, READ_ONLY)
+
+
+@pytest.mark.parametrize(
+    "library, kind, layouts", [("torch", probe.TORCH, [REVERSED, FIXED]), ("jax", probe.JAX, [REVERSED, GAPS])]
+)
+def test_what_frameworks_cannot_take(library, kind, layouts):
+    pytest.importorskip(library)
+    for layout in layouts:
+        given = tensor("f32", *layout)
+        with pytest.raises(BufferError):
+            probe.export(probe.import_(given), kind)
+        assert memoryview(given).shape == layout[0]
