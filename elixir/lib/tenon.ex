@@ -36,7 +36,9 @@ defmodule Tenon do
       `from_binary/3`. Neither copies from 65 bytes on; the tensor is frozen.
 
   The functions that release foreign memory run on one thread of Tenon's, one after the other: a slow one delays those
-  behind it, and never a scheduler.
+  behind it, and never a scheduler. After such a collection the process waits while more than 8 of them are due, up to a
+  second, unless none ends within 50 ms. Functions that take longer than that are not waited for: whoever makes such
+  memory in a loop has to look at `stats/0` to bound it.
   """
 
   import Tenon.Error, only: [value!: 1]

@@ -109,6 +109,13 @@ defmodule Tenon.MemoryTest do
     end
   end
 
+  test "with slow functions that release them too" do
+    # 20 ms each, and made in a few microseconds. 8 are made before a collection, and 8 may be due after it.
+    slow = fn -> Tenon.from_resource!(OtherNif.source(@elements, sleep_ms: 20), OtherNif.type()) end
+    peak = peak(slow, 0, 100)
+    assert peak <= 32, "#{peak} at once"
+  end
+
   test "small tensors do not start a collection each" do
     memory = Tenon.zeros!({6})
 

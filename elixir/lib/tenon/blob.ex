@@ -137,6 +137,7 @@ defmodule Tenon.Blob do
     end
   end
 
+  @spec fail(atom, String.t()) :: no_return
   defp fail(argument, why) do
     Options.raise_public(%Tenon.Error{
       reason: {:badarg, argument},
