@@ -172,7 +172,7 @@ static PyObject *python_number(PyObject *self)
 }
 
 /* `convert` of the number; NULL with an exception, as for a complex number or, if only integers are wanted, any other. */
-static PyObject *converted(PyObject *self, PyObject *(*convert)(PyObject *number), bool only_ints, const char *wanted)
+static PyObject *converted(PyObject *self, PyObject *(*to_number)(PyObject *number), bool only_ints, const char *wanted)
 {
     PyObject *number = python_number(self), *result = NULL;
     if (!number)
@@ -183,7 +183,7 @@ static PyObject *converted(PyObject *self, PyObject *(*convert)(PyObject *number
         tenon_dtype_format(tenon_tensor_view(tenon__py_alive(self))->dtype, name, sizeof name);
         PyErr_Format(PyExc_TypeError, "tenon.Tensor: a number of dtype %s cannot be used as %s", name, wanted);
     } else {
-        result = convert(number);
+        result = to_number(number);
     }
     Py_DECREF(number);
     return result;
