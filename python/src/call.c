@@ -280,9 +280,8 @@ static bool lets_go(const tenon__py_frame *f)
     if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
         return flags & TENON_RELEASE_LOCK;
     int64_t bytes = 0;
-    /* Calls on one handle must not begin to overlap at some size of the other arguments. */
-    if (f->elements < MANY_BYTES / 1024 ||
-        f->function->takes_handle) /* as nearly always; what follows need not be quick */
+    /* Few elements are the usual case. Calls on one handle must not begin to overlap at some size of other arguments. */
+    if (f->elements < MANY_BYTES / 1024 || f->function->takes_handle)
         return false;
     for (int32_t i = 0; i < f->nborrowed; i++) {
         int64_t more = tenon_view_nbytes(&f->borrowed[i].view);

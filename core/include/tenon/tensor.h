@@ -37,9 +37,9 @@ typedef struct tenon_blob {
     uint64_t flags;         /* TENON_READ_ONLY, TENON_IS_COPIED, TENON_SUBBYTE_PADDED */
     void *owner;
     tenon_release_fn release;
-    void *
-        stream; /* memory on a device: the stream whose work fills it (cudaStream_t), which outlives the tensor; NULL: the
-                   * device's default stream. Memory on ROCm must be ready when the tensor is made. */
+    /* Of memory on a device: the stream whose work fills it (a cudaStream_t), which outlives the tensor; NULL: the device's
+     * default stream. Memory on ROCm must be ready when the tensor is made. */
+    void *stream;
 } tenon_blob;
 
 /* Make a tensor of memory that exists.
