@@ -38,9 +38,9 @@ PATHS = {
     ("import and release", "torch", "tenon, same object"): ("bench_same_import", "same.owned(t)"),
     ("in and out", "torch", "tenon, same object"): ("bench_same_through", "same.through(t)"),
 }
-# Whose code a file is, by its name; the copies that tenon.load opens are named by their content.
+# Whose code a file is, by its name.
 OWNERS = {
-    "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"[0-9a-f]{16}\.so", "CPython": r"(lib)?python3.*",
+    "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"kernels\.so", "CPython": r"(lib)?python3.*",
     "NumPy": r"_multiarray_umath.*", "torch": r"(libtorch|libc10|_C\.).*",
     "C library": r"(libc|ld-linux.*|libpthread)\.so.*"}
 # One process for each set: a name that is an entry in one may be a kernel's in another.
