@@ -3,12 +3,8 @@ here needs a GPU: producers, torch and CUDA's driver are stand-ins that write do
 gpu/streams.py reads the memory."""
 
 import ctypes
-import os
-import shlex
-import subprocess
 import sys
 import sysconfig
-import textwrap
 import types
 
 import pytest
@@ -17,7 +13,7 @@ import tenon_probe as probe
 
 import dlpack
 from producers import Producer, through
-from programs import runs
+from stand_ins import TORCH, driver, run  # noqa: F401
 
 CUDA, MANAGED, ROCM = 2, 13, 10
 
@@ -211,120 +207,6 @@ def test_a_framework_that_tells_its_stream():
     probe.borrow(tensor, probe.ANY_DEVICE, 6)
     assert asked == [5, 6]
     hostile.plan()
-
-
-# ------------------------------------------------------------------------------------- stand-ins for torch and for CUDA
-
-DRIVER = """
-#include <stdio.h>
-#include <string.h>
-char said[4096];
-int fails;
-#define SAY(...) snprintf(said + strlen(said), sizeof said - strlen(said), __VA_ARGS__)
-int cuDeviceGet(int *out, int ordinal) { *out = 100 + ordinal; return 0; }
-int cuDevicePrimaryCtxRetain(void **out, int device) { *out = (void *)(long)device; SAY("retain %d;", device); return 0; }
-int cuDevicePrimaryCtxRelease_v2(int device) { SAY("release %d;", device); return 0; }
-int cuCtxPushCurrent_v2(void *context) { SAY("push %ld;", (long)context); return 0; }
-int cuCtxPopCurrent_v2(void **out) { *out = 0; SAY("pop;"); return 0; }
-int cuEventCreate(void **out, unsigned flags) { *out = (void *)9; return fails > 1 ? 3 : flags == 2 ? 0 : 1; }
-int cuEventRecord(void *event, void *stream) { (void)event; SAY("record %ld;", (long)stream); return fails ? 400 : 0; }
-int cuEventDestroy_v2(void *event) { (void)event; SAY("destroy;"); return 0; }
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
-    (void)event; (void)flags; SAY("wait %ld;", (long)stream); return 0;
-}
-int cuStreamSynchronize(void *stream) { SAY("synchronize %ld;", (long)stream); return fails > 1 ? 700 : 0; }
-"""
-
-STAND_INS = """
-import ctypes, sys, types
-driver = ctypes.CDLL(sys.argv[1])
-said = (ctypes.c_char * 4096).in_dll(driver, "said")
-def words():
-    text = said.value.decode()
-    said.value = b""
-    return text
-def fail(how):
-    ctypes.c_int.in_dll(driver, "fails").value = how
-import tenon_probe as probe, dlpack
-from producers import Producer, through
-from contextlib import contextmanager
-@contextmanager
-def raises(kind, text):
-    try:
-        yield
-    except kind as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError(f"{kind} was not raised")
-
-IN_CONTEXT = "retain 10{0};push 10{0};{1}pop;release 10{0};"
-def ordered(first, second, device=0):
-    return IN_CONTEXT.format(device, f"record {first};wait {second};destroy;")
-def waited(stream, device=0):
-    return IN_CONTEXT.format(device, f"synchronize {stream};")
-"""
-
-TORCH = """
-class Tensor:
-    pass
-taken, streams = [], {"now": 0x5000}
-address = ctypes.pythonapi.PyCapsule_New
-address.restype, address.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-fields = dict(dlpack.Exchange._fields_)
-@fields["stream"]
-def stream(device_type, device_id, out):
-    out[0] = streams["now"]
-    return 0
-@fields["to_object"]
-def to_object(managed, out):
-    dlpack.DELETER(managed.contents.deleter)(managed)
-    made = ["torch"]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    out[0] = id(made)
-    return 0
-@fields["from_object"]
-def from_object(given, out):
-    return dlpack.table_of(probe.Tensor).from_object(memory, out)
-@fields["borrow"]
-def borrow(given, out):
-    return dlpack.table_of(probe.Tensor).borrow(memory, out)
-table = dlpack.Exchange(1, 3, None, fields["allocate"](), from_object, to_object, borrow, stream)
-NAME = b"dlpack_exchange_api"
-Tensor.__dlpack_c_exchange_api__ = address(ctypes.addressof(table), NAME, None)
-torch = sys.modules["torch"] = types.ModuleType("torch")
-torch.Tensor = Tensor
-kept = probe.new("f32", (4,), None, 0, 0, 2)
-memory = probe.export(kept)
-"""
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    if not runs(compiler[0]):
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("driver")
-    (folder / "driver.c").write_text(DRIVER)
-    file = folder / "stand-in.so"
-    options = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
-    subprocess.run([*compiler, *options, str(folder / "driver.c"), "-o", str(file)], check=True)
-    return file
-
-
-def run(driver, code):
-    """In a process of its own, where nothing else has loaded torch or a driver."""
-    paths = [os.environ.get("TENON_PROBE", ""), os.path.dirname(__file__)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
-    program = STAND_INS + textwrap.dedent(code)
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", program, str(driver)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
 
 
 def test_memory_from_c(driver):
@@ -525,88 +407,3 @@ def test_without_a_driver_there_is_nothing_to_order():
         pytest.skip("no libcuda.so.1")
     tensor = probe.export(probe.new("f32", (4,), None, 0, 0, 2, 0, 0x7000))
     assert dlpack.name_of(tensor.__dlpack__(stream=1)) == "dltensor"
-
-
-# -------------------------------------------------------------------------------------------------- calls of functions
-
-CALL = """
-import os
-sys.path.append(os.path.join(os.path.dirname(dlpack.__file__), "functions"))
-from handmade import Echo
-Tensor.__module__ = "torch"
-asked = []
-def hand_out(self, *, stream=None, **options):
-    asked.append(stream)
-    return memory.__dlpack__(stream=-1, **options)
-Tensor.__dlpack__, Tensor.__dlpack_device__, Tensor.requires_grad = hand_out, lambda self: (2, 0), False
-Tensor.is_neg, Tensor.data_ptr = lambda self: False, lambda self: memory.data_ptr
-def calls(signature, *arguments):
-    echo = Echo(signature)
-    echo(*arguments)
-    return echo.seen["stream"], words()
-"""
-
-
-def test_other_frameworks_wait_for_a_call(driver):
-    """It runs on the stream of the first array's framework; what another one does next on its own stream comes later."""
-    pytest.importorskip("tenon")
-    run(
-        driver,
-        TORCH
-        + CALL
-        + """
-echo = "f(x: f32[*a] cuda, y: f32[*b] {} cuda)"
-other = Producer()
-assert calls(echo.format(""), other, Tensor()) == (0, ordered(1, 0x5000))
-assert other.since() == [1] and asked.pop() == 1 and not asked
-assert calls(echo.format(""), Tensor(), other) == (0x5000, "") and other.since() == [0x5000]
-assert calls(echo.format("rw"), Tensor(), other) == (0x5000, waited(0x5000))
-assert calls(echo.format("rw alias"), Tensor(), Tensor()) == (0x5000, "") and not asked
-""",
-    )
-
-
-def test_a_call_on_cupys_stream(driver):
-    pytest.importorskip("tenon")
-    run(
-        driver,
-        TORCH
-        + CALL
-        + """
-cupy, cuda = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
-sys.modules["cupy"], sys.modules["cupy.cuda"], cupy.cuda = cupy, cuda, cuda
-cuda.get_current_stream = lambda: types.SimpleNamespace(ptr=0x6000)
-def from_dlpack(x):
-    return x.__dlpack__(stream=0x6000)
-cupy.from_dlpack = from_dlpack
-class Array(Producer):
-    pass
-Array.__module__ = "cupy"
-array = Array()
-assert calls("f(x: f32[*a] cuda)", array) == (0x6000, "")
-assert calls("f(x: f32[*a] cuda, y: f32[*b] rw cuda)", array, Tensor()) == (0x6000, ordered(0x6000, 0x5000))
-assert calls("f(x: f32[*a] cuda, y: f32[*b] rw cuda)", Tensor(), array) == (0x5000, ordered(0x5000, 0x6000))
-""",
-    )
-
-
-def test_results_are_where_the_call_runs(driver):
-    """A kernel on a device is never given memory of the CPU."""
-    pytest.importorskip("tenon")
-    pytest.importorskip("numpy")
-    run(
-        driver,
-        TORCH
-        + CALL
-        + """
-import numpy
-del sys.modules["torch"]
-echo = Echo("f(x: f32[*a] cuda) -> f32[2]")
-for like in ("numpy", numpy, numpy.zeros(2), "tenon"):
-    with raises(ValueError, "f(): argument 'like': the call runs on cuda:0, and the framework's new array is on cpu"):
-        echo(Producer(), like=like)
-    assert echo.seen is None
-with raises(ValueError, "f(): argument 'like'"):
-    Echo("f(x: f32[n]) -> f32[2]")(numpy.zeros(3, "f4"), like=Producer())
-""",
-    )
