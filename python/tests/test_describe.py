@@ -30,6 +30,8 @@ typing(x: int? = None)
 # Café.
 nonzero(x: f32[n]) -> i64[?]
 
+grad(t: handle('torch.Tensor'), sizes: ints) -> handle('torch.Tensor')
+
 mode() -> 'a'|"b"
 
 total(x: f32[n]) -> total: float
