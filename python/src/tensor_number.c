@@ -171,7 +171,7 @@ static PyObject *python_number(PyObject *self)
     return NULL;
 }
 
-/* `convert` of the number; NULL with an exception, as for a complex number or, if only integers are wanted, any other. */
+/* `to_number` of the number; NULL with an exception, as for a complex number or, if only integers are wanted, any other. */
 static PyObject *converted(PyObject *self, PyObject *(*to_number)(PyObject *number), bool only_ints, const char *wanted)
 {
     PyObject *number = python_number(self), *result = NULL;

@@ -5,7 +5,7 @@ import gc
 import weakref
 
 import pytest
-from building import build, needs_mortal_modules, same_counts, tenon
+from building import build, needs_mortal_modules, run_python, same_counts, tenon
 from handmade import ECHO, LOAD, UNLOAD, Call, EchoData, Function, Module, entry, host_fail, load, load_one, module
 
 GOOD = "f(a: int = 3) -> int"
@@ -402,3 +402,21 @@ def test_a_load_that_throws():
     without = source.replace("load, unload,", "NULL, NULL,").replace("static tenon_status load", "tenon_status load").replace(
         "static void unload", "void unload")
     tenon.load(build(without, "-DTHROWS=1", standard="c++17", compiler=["c++"])).f()
+
+
+def test_a_load_that_makes_a_result():
+    """It has none: an error, not a crash."""
+    source = """
+    #include <tenon/function.h>
+
+    static tenon_status nothing(tenon_call *call) { (void)call; return TENON_OK; }
+    static tenon_status load(tenon_call *call, void **state)
+    {
+        *state = NULL;
+        return call->host->result_alloc(call, 0, TENON_F32, 0, NULL) ? TENON_OK : TENON_EFAILED;
+    }
+
+    TENON_MODULE_STATE(resulting, "", load, NULL, TENON_FUNCTION("f()", nothing, ""))
+    """
+    code = "import sys, tenon\ntry: tenon.load(sys.argv[1])\nexcept ImportError as error: print(error)"
+    assert "load has no results" in run_python(code, build(source))
