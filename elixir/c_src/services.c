@@ -37,6 +37,10 @@ static const tenon_view *host_result_alloc(tenon_call *call, int32_t index, teno
                                            const int64_t *shape)
 {
     tenon_nif_frame *f = frame_of(call);
+    if (!f->function) {
+        tenon_fail(call, TENON_EFAILED, "load has no results");
+        return NULL;
+    }
     if (!tenon_call_open_result(call, f->function->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
     return tenon_nif_make_result(f, index, dtype, ndim, shape) ? call->results[index].as.view : NULL;

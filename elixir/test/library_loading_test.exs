@@ -231,6 +231,22 @@ defmodule Tenon.LibraryLoadingTest do
       assert why(module.f()) == :load
       assert message(module.f()) == "#{path}: load(): not today"
     end
+
+    test "or whose load makes a result" do
+      path =
+        Build.build_text!(unique("load_result"), """
+        static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+        static tenon_status load(tenon_call *call, void **state)
+        {
+            *state = NULL;
+            return call->host->result_alloc(call, 0, TENON_F32, 0, NULL) ? TENON_OK : TENON_EFAILED;
+        }
+        TENON_MODULE_STATE(loads, "", load, NULL, TENON_FUNCTION("f()", f, NULL))
+        """)
+
+      module = define!(new_module(), path: path)
+      assert message(module.f()) =~ "load has no results"
+    end
   end
 
   test "reload takes modules that use Tenon.Library only" do
