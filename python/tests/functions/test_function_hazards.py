@@ -223,6 +223,7 @@ def test_a_child_loads_while_its_parent_did():
 import os, sys, threading, warnings
 import tenon
 warnings.simplefilter("ignore")
+tenon.load(sys.argv[1])  # or the child may wait for a module that the parent's thread was importing
 stop = threading.Event()
 def loop():
     while not stop.is_set():
