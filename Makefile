@@ -56,7 +56,7 @@ demo:
 	@tools/demo "$(python)"
 
 format:
-	@find core python torch elixir/c_src elixir/include examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' -not -path '*/vendor/*' 2>/dev/null | xargs clang-format -i
+	@find core python frameworks elixir/c_src elixir/include examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' -not -path '*/vendor/*' 2>/dev/null | xargs clang-format -i
 
 clean:
 	rm -rf $(BUILD)

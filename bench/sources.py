@@ -5,7 +5,7 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = ("core/include", "core/src", "python/include", "python/src", "python/tenon", "torch/include", "torch/src",
+FOLDERS = ("core/include", "core/src", "python/include", "python/src", "python/tenon", "frameworks/torch/include", "frameworks/torch/src",
            "elixir/include", "elixir/c_src", "elixir/lib", "elixir/bench", "bench/peers", "bench/groups", "bench/copy")
 LEFT_OUT = {".md", ".pyc", ".so", ".o"}
 

@@ -18,7 +18,7 @@ def test_headers():
     assert command_line("cflags") == [f"-I{include}"]
     root = pathlib.Path(__file__).parents[2]
     wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h"),
-              *root.glob("torch/include/tenon/*.h")]
+              *root.glob("frameworks/torch/include/tenon/*.h")]
     assert {header.name for header in pathlib.Path(include, "tenon").iterdir()} == {header.name for header in wanted}
 
 

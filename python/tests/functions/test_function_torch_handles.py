@@ -50,7 +50,7 @@ TENON_MODULE(handles, "Tensors as themselves.",
 
 @pytest.fixture(scope="module")
 def handles():
-    return tenon.load(build(SOURCE, "-I", str(ROOT / "torch/include"), "-I", str(ROOT / "python/include"),
+    return tenon.load(build(SOURCE, "-I", str(ROOT / "frameworks/torch/include"), "-I", str(ROOT / "python/include"),
                             "-I", __import__("sysconfig").get_path("include"), name="handles.so"))  # fmt: skip
 
 

@@ -24,10 +24,10 @@ SLEEP = 500_000_000  # cycles
 def build():
     folder = pathlib.Path(tempfile.mkdtemp())
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").rglob("*.c"),
-               *(ROOT / "torch/src").glob("*.c")]
+    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c"),
+               *(ROOT / "frameworks/torch/src").glob("*.c")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
-                    f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{ROOT}/torch/include", f"-I{ROOT}/python/src", f"-I{sysconfig.get_path('include')}",
+                    f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{ROOT}/frameworks/torch/include", f"-I{sysconfig.get_path('include')}",
                     *map(str, sources), "-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")], check=True)
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",

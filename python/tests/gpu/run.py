@@ -22,7 +22,7 @@ SLEEP = 2_000_000_000  # cycles: about a second
 
 def build():
     folder = tempfile.mkdtemp()
-    sources = [ROOT / "python/tests/extension/probe.c", *(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").rglob("*.c")]
+    sources = [ROOT / "python/tests/extension/probe.c", *(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{ROOT}/python/include",
                     f"-I{ROOT}/core/include", f"-I{sysconfig.get_path('include')}", *map(str, sources), "-lpthread", "-o",
                     f"{folder}/tenon_probe.so"], check=True)

@@ -35,11 +35,11 @@ def build():
     """tenon and tenon_probe by cc, the library of functions by nvcc; its path."""
     folder = pathlib.Path(tempfile.mkdtemp())
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    shared = [*(ROOT / "python/src").glob("*.c"), *(ROOT / "core/src").rglob("*.c")]
-    folders = ["python/include", "core/include", "torch/include", "python/src"]
+    shared = [*(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c")]
+    folders = ["python/include", "core/include", "frameworks/torch/include"]
     flags = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
              *(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
-    package = [ROOT / "python/tenon/_native.c", *(ROOT / "torch/src").glob("*.c"), *shared]
+    package = [ROOT / "python/tenon/_native.c", *(ROOT / "frameworks/torch/src").glob("*.c"), *shared]
     probe = [ROOT / "python/tests/extension/probe.c", *shared]
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     commands = [

@@ -1,0 +1,57 @@
+#include "../internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *tenon_version(void)
+{
+    return TENON_VERSION;
+}
+
+const char *tenon_status_name(tenon_status status)
+{
+    static const char *const names[] = {
+        "TENON_OK",       "TENON_EINVAL",  "TENON_ENOMEM",   "TENON_EOVERFLOW", "TENON_EDTYPE",
+        "TENON_ESHAPE",   "TENON_ELAYOUT", "TENON_EBOUNDS",  "TENON_EDEVICE",   "TENON_EREADONLY",
+        "TENON_EVERSION", "TENON_EPARSE",  "TENON_EOVERLAP", "TENON_EFAILED",
+    };
+    if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
+        return "unknown status";
+    return names[status];
+}
+
+size_t tenon__whole_characters(const char *text, size_t length)
+{
+    size_t last = length; /* where the last character begins */
+    while (last > 0 && length - last < 4) {
+        unsigned char byte = (unsigned char)text[--last];
+        if ((byte & 0xc0) != 0x80) {
+            size_t needed = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+            return length - last < needed ? last : length;
+        }
+    }
+    return length;
+}
+
+void tenon__cut(char *text, size_t size)
+{
+    memcpy(text + tenon__whole_characters(text, size - 4), "...", 4);
+}
+
+tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
+{
+    if (tenon__debug())
+        tenon__debug_forget_origin();
+    if (!err)
+        return status;
+    char text[sizeof err->message] = ""; /* the arguments may point into the message that is there */
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof text)
+        tenon__cut(text, sizeof text);
+    err->status = status;
+    memcpy(err->message, text, sizeof text);
+    return status;
+}

@@ -1,0 +1,335 @@
+#include "../internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------------------------- checks */
+
+tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_error *err)
+{
+    if (tenon_dtype_known(dtype))
+        return TENON_OK;
+    return tenon_error_set(err, TENON_EDTYPE,
+                           "%s(): dtype: expected one of DLPack 1.3, got code %d with %d bits and %d lanes", function,
+                           dtype.code, dtype.bits, dtype.lanes);
+}
+
+tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err)
+{
+    if (ndim < 0 || ndim > TENON_MAX_NDIM)
+        return tenon_error_set(err, TENON_ESHAPE, "%s(): ndim: expected 0 to %d, got %d", function, TENON_MAX_NDIM,
+                               ndim);
+    if (ndim > 0 && !shape)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): shape is NULL, but ndim is %d", function, ndim);
+    for (int32_t i = 0; i < ndim; i++)
+        if (shape[i] < 0)
+            return tenon_error_set(err, TENON_ESHAPE, "%s(): shape: dimension %d is %" PRId64 ", which is negative",
+                                   function, i, shape[i]);
+    return TENON_OK;
+}
+
+static tenon_status too_large(tenon_dtype dtype, int32_t ndim, const int64_t *shape, const char *function,
+                              tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): %s has more bytes than 64 bits can count", function,
+                           tenon__type_phrase(dtype, ndim, shape).text);
+}
+
+/* The product of a checked shape, a dimension of 0 counting as 1; false on overflow. */
+static bool padded_product(int32_t ndim, const int64_t *shape, int64_t *out, bool *empty)
+{
+    int64_t product = 1;
+    *empty = false;
+    for (int32_t i = 0; i < ndim; i++) {
+        *empty |= shape[i] == 0;
+        if (tenon__mul_overflows(product, shape[i] ? shape[i] : 1, &product))
+            return false;
+    }
+    *out = product;
+    return true;
+}
+
+static int64_t bytes_of(int64_t elements, int64_t item_bits)
+{
+    if (item_bits % 8 == 0)
+        return elements * (item_bits / 8);
+    return elements / 8 * item_bits + (elements % 8 * item_bits + 7) / 8;
+}
+
+tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, int64_t *numel,
+                                int64_t *bytes, const char *function, tenon_error *err)
+{
+    int64_t product, bits;
+    bool empty;
+    if (!padded_product(ndim, shape, &product, &empty) ||
+        tenon__mul_overflows(product, (tenon__item_bits(dtype, flags) + 7) / 8, &bits))
+        return too_large(dtype, ndim, shape, function, err);
+    *numel = empty ? 0 : product;
+    *bytes = empty ? 0 : bytes_of(product, tenon__item_bits(dtype, flags));
+    return TENON_OK;
+}
+
+tenon_status tenon_shape_numel(int32_t ndim, const int64_t *shape, int64_t *out, tenon_error *err)
+{
+    if (!out)
+        return tenon_error_set(err, TENON_EINVAL, "tenon_shape_numel(): argument 'out' is NULL");
+    tenon_status status = tenon__check_shape(ndim, shape, "tenon_shape_numel", err);
+    if (status)
+        return status;
+    int64_t bytes;
+    return tenon__shape_bytes(TENON_U8, 0, ndim, shape, out, &bytes, "tenon_shape_numel", err);
+}
+
+bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int32_t k = 0; k < ndim; k++) {
+        int32_t i = order == 'C' ? ndim - 1 - k : k;
+        strides[i] = stride;
+        if (tenon__mul_overflows(stride, shape[i] ? shape[i] : 1, &stride))
+            return false;
+    }
+    return true;
+}
+
+tenon_status tenon_shape_strides(int32_t ndim, const int64_t *shape, char order, int64_t *out, tenon_error *err)
+{
+    const char *function = "tenon_shape_strides";
+    if (order != 'C' && order != 'F')
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'order': expected 'C' or 'F'", function);
+    if (ndim > 0 && !out)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", function);
+    tenon_status status = tenon__check_shape(ndim, shape, function, err);
+    if (status)
+        return status;
+    int64_t strides[TENON_MAX_NDIM];
+    if (!tenon__fill_strides(ndim, shape, order, strides))
+        return too_large(TENON_U8, ndim, shape, function, err);
+    if (ndim > 0)
+        memcpy(out, strides, (size_t)ndim * sizeof *out);
+    return TENON_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------- contiguity */
+
+static bool in_f_order(int32_t ndim, const int64_t *shape, const int64_t *strides)
+{
+    int64_t expected = 1;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] != 1 && strides[i] != expected)
+            return false;
+        expected *= shape[i];
+    }
+    return true;
+}
+
+/* Whether some order of the dimensions has no gaps: the strides are 1, d, d*e, … each found once. */
+static bool is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t numel)
+{
+    int64_t expected = 1;
+    while (expected != numel) { /* each turn uses up one dimension larger than 1 */
+        int32_t i = 0;
+        while (i < ndim && (shape[i] == 1 || strides[i] != expected))
+            i++;
+        if (i == ndim)
+            return false;
+        expected *= shape[i];
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- the validation */
+
+static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *function,
+                                tenon_error *err)
+{
+    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can count",
+                           function, tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
+}
+
+/* The bytes touched between the elements `low` and `high`; false on overflow. */
+static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_extent *out)
+{
+    if (item_bits % 8 == 0)
+        return !tenon__mul_overflows(low, item_bits / 8, &out->low) && !tenon__add_overflows(high, 1, &high) &&
+               !tenon__mul_overflows(high, item_bits / 8, &out->high) && out->low != INT64_MIN;
+    if (tenon__mul_overflows(low, item_bits, &low) || tenon__add_overflows(low, -7, &low) ||
+        tenon__add_overflows(high, 1, &high) || tenon__mul_overflows(high, item_bits, &high) ||
+        tenon__add_overflows(high, 7, &high))
+        return false;
+    out->low = low / 8;
+    out->high = high / 8;
+    return true;
+}
+
+/* The bytes that a shape without zeros touches; false on overflow. */
+static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t item_bits, tenon_extent *out)
+{
+    int64_t low = 0, high = 0, far;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] == 1)
+            continue;
+        if (tenon__mul_overflows(shape[i] - 1, strides[i], &far))
+            return false;
+        int64_t *end = far < 0 ? &low : &high;
+        if (tenon__add_overflows(*end, far, end))
+            return false;
+    }
+    return extent_bytes(low, high, item_bits, out);
+}
+
+/* The device, flags and room of a description, and where they are wrong, what to say. */
+static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, const int64_t *dims, const char *function,
+                               tenon_error *err)
+{
+    if (!tenon_device_known(source->device))
+        return tenon_error_set(err, TENON_EDEVICE, "%s(): device: expected one of DLPack 1.3, got type %d with id %d",
+                               function, source->device.device_type, source->device.device_id);
+    if (flags & ~(TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED))
+        return tenon_error_set(err, TENON_EINVAL, "%s(): flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
+                               function, flags);
+    if (source->ndim > 0 && !dims)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'dims' is NULL, but ndim is %d", function,
+                               source->ndim);
+    return TENON_OK;
+}
+
+static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *shape, tenon_extent extent,
+                               const char *function, tenon_error *err)
+{
+    if (!source->data)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): data is NULL, but %s has elements", function,
+                               tenon__type_phrase(source->dtype, source->ndim, shape).text);
+    return tenon_error_set(err, TENON_EBOUNDS,
+                           "%s(): bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
+                           " are outside any memory",
+                           function, extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
+}
+
+/* Everything that comes from outside passes here. */
+tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                             const char *function, tenon_error *err)
+{
+    int32_t ndim = source->ndim;
+    tenon_status status;
+    if (tenon__unlikely((uint32_t)ndim > TENON_MAX_NDIM || (ndim > 0 && !source->shape)))
+        return tenon__check_shape(ndim, source->shape, function, err);
+    if (tenon__unlikely(!tenon__dtype_known(source->dtype)))
+        return tenon__check_dtype(source->dtype, function, err);
+    bool plain = source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY;
+    int64_t item_bits = tenon__item_bits(source->dtype, flags);
+    if (plain && dims && source->byte_offset == 0 && item_bits % 8 == 0 &&
+        tenon_view_init_quick(view, source->data, &source->dtype, ndim, source->shape, source->strides, 0, flags, dims))
+        return TENON_OK;
+    status = check_rest(source, flags, dims, function, err);
+    if (status)
+        return status;
+
+    int64_t *shape = dims, *strides = dims ? dims + ndim : NULL;
+    int64_t product = 1, nbytes; /* a size of 0 counts as 1 */
+    int32_t long_dims = 0;
+    int64_t smallest = 1;
+    bool c_order = true, overflow = false;
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        int64_t size = source->shape[i], stride = source->strides ? source->strides[i] : product;
+        shape[i] = size;
+        strides[i] = stride;
+        if (size > 1) {
+            long_dims++;
+            c_order &= stride == product;
+            overflow |= tenon__mul_overflows(product, size, &product);
+        } else if (size < smallest) {
+            smallest = size;
+        }
+    }
+    overflow |= tenon__mul_overflows(product, (item_bits + 7) / 8, &nbytes);
+    if (tenon__unlikely(smallest < 0))
+        return tenon__check_shape(ndim, shape, function, err);
+    if (tenon__unlikely(overflow))
+        return too_large(source->dtype, ndim, shape, function, err);
+
+    bool addresses = plain || !tenon__device_in(source->device, TENON__HANDLE_DEVICES);
+    view->device = source->device;
+    view->ndim = ndim;
+    view->dtype = source->dtype;
+    view->shape = shape;
+    view->strides = strides;
+    view->byte_offset = addresses ? 0 : source->byte_offset;
+    if (tenon__unlikely(smallest == 0)) {
+        /* No byte is touched: whatever the pointer, offset and strides are, none can be wrong. */
+        bool moves = addresses && source->data && source->byte_offset <= UINTPTR_MAX - (uintptr_t)source->data;
+        view->data = moves ? (void *)((uintptr_t)source->data + source->byte_offset) : source->data;
+        view->numel = 0;
+        view->flags = flags | TENON_VIEW_C | TENON_VIEW_F | TENON_VIEW_DENSE;
+        return TENON_OK;
+    }
+
+    tenon_extent extent = {0, nbytes};
+    if (tenon__unlikely(!c_order || item_bits % 8) && !reach(ndim, shape, strides, item_bits, &extent))
+        return bad_strides(ndim, shape, strides, function, err);
+    /* Positions are addresses, or offsets in a handle; both must stay in their range from the lowest to the highest. */
+    uint64_t position = addresses ? (uintptr_t)source->data : 0, limit = addresses ? UINTPTR_MAX : INT64_MAX, last;
+    bool outside = tenon__add_overflows(position, source->byte_offset, &position) ||
+                   position < 0 - (uint64_t)extent.low ||
+                   tenon__add_overflows(position, (uint64_t)extent.high, &last) || last > limit;
+    if (tenon__unlikely(!source->data || outside))
+        return not_memory(source, shape, extent, function, err);
+    view->data = addresses ? (void *)(uintptr_t)position : source->data;
+    view->numel = product;
+    if (c_order)
+        view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (long_dims <= 1 ? TENON_VIEW_F : 0);
+    else if (in_f_order(ndim, shape, strides))
+        view->flags = flags | TENON_VIEW_F | TENON_VIEW_DENSE;
+    else
+        view->flags = flags | (is_dense(ndim, shape, strides, product) ? TENON_VIEW_DENSE : 0);
+    return TENON_OK;
+}
+
+tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                             tenon_error *err)
+{
+    if (!view || !source)
+        return tenon_error_set(err, TENON_EINVAL, "tenon_view_init(): argument '%s' is NULL", view ? "source" : "view");
+    return tenon__describe(view, source, flags, dims, "tenon_view_init", err);
+}
+
+/* -------------------------------------------------------------------------------------------------------- questions */
+
+int64_t tenon_view_item_bits(const tenon_view *view)
+{
+    return view ? tenon__item_bits(view->dtype, view->flags) : 0;
+}
+
+int64_t tenon_view_nbytes(const tenon_view *view)
+{
+    if (!view)
+        return 0;
+    return bytes_of(view->numel, tenon_view_item_bits(view));
+}
+
+tenon_extent tenon_view_extent(const tenon_view *view)
+{
+    tenon_extent extent = {0, 0};
+    if (!view || view->numel == 0)
+        return extent;
+    int64_t item_bits = tenon__item_bits(view->dtype, view->flags);
+    if (view->flags & TENON_VIEW_DENSE)
+        extent.high = bytes_of(view->numel, item_bits);
+    else
+        reach(view->ndim, view->shape, view->strides, item_bits, &extent);
+    return extent;
+}
+
+uint64_t tenon__position(const tenon_view *view)
+{
+    bool handle = tenon__device_in(view->device, TENON__HANDLE_DEVICES);
+    return handle ? view->byte_offset : (uint64_t)(uintptr_t)view->data;
+}
+
+size_t tenon_view_alignment(const tenon_view *view)
+{
+    if (!view)
+        return 0;
+    uint64_t position = tenon__position(view) | 4096;
+    return (size_t)(position & (~position + 1));
+}

@@ -1,0 +1,56 @@
+/* What a host checks before it trusts a library. */
+#include "../internal.h"
+
+#include <string.h>
+
+/* What the first release of the ABI has: no host can do with less. */
+enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
+
+static tenon_status bad(tenon_error *err, const char *what)
+{
+    return tenon_error_set(err, TENON_EINVAL, "the module is broken: %s", what);
+}
+
+tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
+{
+    if (!module)
+        return bad(err, TENON_MODULE_SYMBOL "() gave NULL");
+    if (module->magic != TENON_MAGIC)
+        return bad(err, TENON_MODULE_SYMBOL "() gave something that is no module of Tenon's");
+    if (module->major != TENON_ABI_MAJOR)
+        return tenon_error_set(
+            err, TENON_EVERSION,
+            "it was compiled for version %u of the function ABI, and this host has version %d; compile "
+            "it with this host's tenon/function.h",
+            (unsigned)module->major, TENON_ABI_MAJOR);
+    if (module->minor_needed > TENON_ABI_MINOR)
+        return tenon_error_set(
+            err, TENON_EVERSION,
+            "it needs version %d.%u of the function ABI, and this host has %d.%d; take a newer host, or "
+            "compile it with a lower TENON_TARGET",
+            TENON_ABI_MAJOR, (unsigned)module->minor_needed, TENON_ABI_MAJOR, TENON_ABI_MINOR);
+    if (module->size < LEAST_MODULE)
+        return bad(err, "its size is smaller than that of any module");
+    if (module->function_size < LEAST_FUNCTION || module->function_size % sizeof(void *) ||
+        module->function_size > 4096)
+        return bad(err, "the size of its functions cannot be");
+    if (module->nfunctions < 0 || module->nfunctions > 100000 || (module->nfunctions && !module->functions))
+        return bad(err, "its table of functions cannot be");
+    if (!module->name)
+        return bad(err, "it has no name");
+    for (int64_t i = 0; i < module->nfunctions; i++) {
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        if (!function.signature || !function.call)
+            return tenon_error_set(err, TENON_EINVAL, "the module is broken: function %lld has no %s", (long long)i,
+                                   function.signature ? "code" : "signature");
+    }
+    return TENON_OK;
+}
+
+void tenon_module_function(const tenon_module *module, int64_t index, tenon_function *out)
+{
+    size_t size = module->function_size < sizeof *out ? module->function_size : sizeof *out;
+    memset(out, 0, sizeof *out);
+    memcpy(out, (const char *)module->functions + index * (int64_t)module->function_size, size);
+}

@@ -1,0 +1,126 @@
+/* What every host does the same way for a function that runs. */
+#include "../internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------------------------------------- blocks */
+
+struct tenon_block {
+    tenon_block *next;
+    size_t padding; /* so that what follows is aligned to 16 */
+};
+
+void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
+{
+    enum { LEAST = 16, MOST = 4096 };
+    if ((align & (align - 1)) || align > MOST || size > PTRDIFF_MAX - MOST - sizeof(tenon_block))
+        return NULL;
+    align = align < LEAST ? LEAST : align;
+    tenon_block *block = malloc(sizeof *block + align + size);
+    if (!block)
+        return NULL;
+    block->next = *list;
+    *list = block;
+    uintptr_t start = (uintptr_t)(block + 1);
+    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
+}
+
+void tenon_blocks_release(tenon_block *list)
+{
+    while (list) {
+        tenon_block *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------- failures */
+
+tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status status, const char *message,
+                             size_t length)
+{
+    status = status == TENON_OK ? TENON_EFAILED : status;
+    if (call->flags & TENON_CALL_FAILED)
+        return status;
+    call->flags |= TENON_CALL_FAILED;
+    error->status = status;
+    size_t room = sizeof error->message - 1;
+    size_t shown = message ? length < room ? length : room : 0;
+    if (shown)
+        memcpy(error->message, message, shown);
+    /* The function.h of the first release could cut its message inside a character. */
+    error->message[tenon__whole_characters(error->message, shown)] = '\0';
+    if (shown < length && message)
+        tenon__cut(error->message, sizeof error->message);
+    return status;
+}
+
+void tenon_call_failure(const tenon_call *call, tenon_status status, tenon_error *error)
+{
+    if (call->flags & TENON_CALL_FAILED) {
+        if (*error->message)
+            return;
+        status = error->status;
+    }
+    if (status > TENON_OK && status <= TENON_EFAILED)
+        tenon_error_set(error, status, "it failed with %s and gave no reason", tenon_status_name(status));
+    else
+        tenon_error_set(error, status, "it returned status %d, which means nothing", (int)status);
+}
+
+/* --------------------------------------------------------------------------------------------------------- results */
+
+static bool is_result(const tenon_call *call, int32_t index, uint32_t kind)
+{
+    return index >= 0 && index < call->nresults && call->results[index].kind == kind;
+}
+
+bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
+                            int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype)
+{
+    tenon_error err;
+    tenon_dtype known;
+    int64_t numel;
+    if (call->flags & TENON_CALL_FAILED)
+        return false;
+    if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
+    } else if (tenon_signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
+        const char *what = strstr(err.message, "(): "); /* the host names the function itself */
+        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
+    } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
+               numel > INT64_MAX / 128) { /* no element has more bytes */
+        tenon_fail(call, TENON_EINVAL, "its code makes result %d of a shape that no memory can hold", index);
+    } else if (dtype->bits && !tenon_dtype_equal(*dtype, known)) {
+        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
+    } else {
+        *dtype = known;
+        return true;
+    }
+    return false;
+}
+
+tenon_status tenon_call_result_str(tenon_call *call, tenon_block **list, int32_t index, const char *text, size_t length)
+{
+    if (!is_result(call, index, TENON_KIND_STR) || (!text && length) || length > PTRDIFF_MAX)
+        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
+    char *copy = tenon_block_alloc(list, length + 1, 0);
+    if (!copy)
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
+    if (length)
+        memcpy(copy, text, length);
+    copy[length] = '\0';
+    call->results[index].as.list.data = copy;
+    call->results[index].as.list.length = (int64_t)length;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    return TENON_OK;
+}
+
+void *tenon_call_scratch(tenon_call *call, tenon_block **list, size_t bytes, size_t align)
+{
+    void *memory = tenon_block_alloc(list, bytes, align);
+    if (!memory)
+        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
+    return memory;
+}

@@ -1,0 +1,203 @@
+#include "../internal.h"
+
+#include <string.h>
+
+PyObject *tenon__py_type_name(PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    PyObject *module = PyObject_GetAttrString(type, "__module__"); /* a metaclass may run code here */
+    tenon__py_forgive();
+    PyObject *name = PyErr_Occurred() ? NULL : PyObject_GetAttrString(type, "__qualname__");
+    tenon__py_forgive();
+    PyObject *result;
+    if (PyErr_Occurred())
+        result = NULL;
+    else if (!name)
+        result = PyUnicode_FromString("an object");
+    else if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") == 0)
+        result = PyUnicode_FromFormat("%S", name);
+    else
+        result = PyUnicode_FromFormat("%U.%S", module, name);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return result;
+}
+
+bool tenon__py_may_replace(void)
+{
+    return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+           !PyErr_ExceptionMatches(PyExc_RecursionError);
+}
+
+void tenon__py_forgive(void)
+{
+    if (PyErr_Occurred() && tenon__py_may_replace())
+        PyErr_Clear();
+}
+
+PyObject *tenon__py_take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value && traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+void tenon__py_raise_again(PyObject *error)
+{
+    tenon__py_forgive();
+    if (!error || PyErr_Occurred()) {
+        Py_XDECREF(error);
+        return;
+    }
+    PyObject *type = (PyObject *)Py_TYPE(error);
+    Py_INCREF(type);
+    PyErr_Restore(type, error, PyException_GetTraceback(error));
+}
+
+void tenon__py_add_context(PyObject *earlier)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *context = value ? PyException_GetContext(value) : NULL;
+    if (value && !context && value != earlier) {
+        Py_INCREF(earlier);
+        PyException_SetContext(value, earlier); /* takes the reference */
+    }
+    Py_XDECREF(context);
+    PyErr_Restore(type, value, traceback);
+}
+
+int tenon__py_attribute(PyObject *object, const char *name, PyObject **out)
+{
+    *out = PyObject_GetAttrString(object, name);
+    if (*out)
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    PyObject *what = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    PyObject *name = what ? tenon__py_type_name(object) : NULL;
+    if (name)
+        PyErr_Format(exception, "%U: %U", name, what);
+    Py_XDECREF(name);
+    Py_XDECREF(what);
+    return -1;
+}
+
+PyObject *tenon__py_exception_for(tenon_status status)
+{
+    switch (status) {
+    case TENON_ENOMEM:
+        return PyExc_MemoryError;
+    case TENON_EDTYPE:
+        return PyExc_TypeError;
+    case TENON_EBOUNDS:
+        return PyExc_IndexError;
+    case TENON_EOVERFLOW:
+        return PyExc_OverflowError;
+    case TENON_EVERSION:
+        return PyExc_BufferError;
+    default:
+        return PyExc_ValueError;
+    }
+}
+
+void *tenon_py_raise(const tenon_error *err)
+{
+    if (err)
+        PyErr_SetString(tenon__py_exception_for(err->status), err->message);
+    else
+        PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");
+    return NULL;
+}
+
+const char *tenon__py_message(const tenon_error *err)
+{
+    const char *message = strstr(err->message, "(): ");
+    return message ? message + 4 : err->message;
+}
+
+void tenon__py_raise_for(PyObject *object, const tenon_error *err)
+{
+    PyObject *exception = tenon__py_exception_for(err->status);
+    /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
+    if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
+        exception = PyExc_BufferError;
+    tenon__py_complain(exception, object, "%s", tenon__py_message(err));
+}
+
+bool tenon__py_is_refusal(void)
+{
+    /* A TypeError is as a rule a bug of the producer's; pyarrow refuses with a class of its own that is one. */
+    bool of_its_own = PyErr_ExceptionMatches(PyExc_TypeError) && PyErr_Occurred() != PyExc_TypeError;
+    return (of_its_own || PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
+            PyErr_ExceptionMatches(PyExc_ValueError)) &&
+           !PyErr_ExceptionMatches(PyExc_RecursionError);
+}
+
+/* Put a BufferError in the place of the pending exception: "object: before: its first line; advice", or, without an
+ * object, `before` is the name of the framework that did not take a tensor. */
+static void replace(PyObject *object, const char *before, const char *advice)
+{
+    PyObject *cause = tenon__py_take_exception();
+    PyObject *text = cause ? PyObject_Str(cause) : NULL;
+    const char *line = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    char first[200] = "no reason given";
+    if (line) {
+        size_t length = strcspn(line, "\n");
+        length = length < sizeof first - 1 ? length : sizeof first - 1;
+        while (length > 0 && ((unsigned char)line[length] & 0xc0) == 0x80) /* not inside a character */
+            length--;
+        memcpy(first, line, length);
+        first[length] = '\0';
+    }
+    tenon__py_forgive();
+    if (PyErr_Occurred()) { /* the exception's own __str__ was interrupted */
+        Py_XDECREF(text);
+        Py_XDECREF(cause);
+        return;
+    }
+    if (object)
+        tenon__py_complain(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
+                           advice ? advice : "");
+    else
+        PyErr_Format(PyExc_BufferError, "%s did not take the tensor: %s", before, first);
+    Py_XDECREF(text);
+    PyObject *new_type, *value, *new_traceback;
+    PyErr_Fetch(&new_type, &value, &new_traceback);
+    PyErr_NormalizeException(&new_type, &value, &new_traceback);
+    if (value && cause) {
+        Py_INCREF(cause);
+        PyException_SetContext(value, cause);
+        PyException_SetCause(value, cause); /* takes the reference; SetContext took the other */
+        cause = NULL;
+    }
+    PyErr_Restore(new_type, value, new_traceback);
+    Py_XDECREF(cause);
+}
+
+void tenon__py_refused(PyObject *object, const char *advice)
+{
+    if (tenon__py_may_replace())
+        replace(object, "the producer refused", advice);
+}
+
+void tenon__py_not_taken(const char *framework)
+{
+    if (tenon__py_may_replace() && !PyErr_ExceptionMatches(PyExc_BufferError))
+        replace(NULL, framework, NULL);
+}

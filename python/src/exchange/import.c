@@ -1,0 +1,48 @@
+#include "../internal.h"
+
+static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
+{
+    tenon__py_holder *holder = tenon__py_holder_new();
+    if (!holder)
+        return NULL;
+    if (tenon_py_borrow(object, flags, &holder->borrowed) < 0) {
+        tenon__py_holder_free(holder);
+        return NULL;
+    }
+    tenon_tensor *tensor = NULL;
+    if (holder->borrowed.way == TENON__PY_OURS) {
+        tensor = tenon_tensor_retain(holder->borrowed.held.tensor);
+        tenon_py_unborrow(&holder->borrowed);
+        tenon__py_holder_free(holder);
+        return tensor;
+    }
+    holder->is_alias = is_alias;
+    tenon_error err;
+    if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
+        tenon_py_unborrow(&holder->borrowed);
+        tenon__py_holder_free(holder);
+        return tenon_py_raise(&err);
+    }
+    return tensor;
+}
+
+tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
+{
+    bool pin = flags & TENON_PY_PIN;
+    flags &= ~TENON_PY_PIN;
+    tenon__py_kind room;
+    const tenon__py_kind *kind = pin && object ? tenon__py_kind_of(object, &room) : NULL;
+    if (pin && object && !kind)
+        return NULL;
+    if (!kind || !(kind->ways & TENON__PY_TORCH))
+        return import_object(object, flags, false);
+    /* The alias requires no grad: what is to be written is looked at before. */
+    tenon_py_borrowed borrowed;
+    if (tenon_py_borrow(object, flags, &borrowed) < 0)
+        return NULL;
+    tenon_py_unborrow(&borrowed);
+    PyObject *alias = PyObject_CallMethod(object, "detach", NULL);
+    tenon_tensor *tensor = alias ? import_object(alias, flags, true) : NULL;
+    Py_XDECREF(alias);
+    return tensor;
+}

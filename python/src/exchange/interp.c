@@ -1,0 +1,276 @@
+/* One record for each interpreter, and releases that never wait for its lock. */
+#include "../internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPSULE_NAME "tenon.interpreter"
+
+_Atomic int64_t tenon__py_waiting;
+static _Atomic int64_t leaked;
+static _Atomic(tenon__py_interp *) records;     /* all there ever were */
+static _Atomic(tenon__py_interp *) main_record; /* saves the main interpreter a look-up; its own dict is the truth */
+
+int64_t tenon_py_leaked(void)
+{
+    return atomic_load_explicit(&leaked, memory_order_relaxed);
+}
+
+/* The interpreter that this thread is attached to, or NULL. */
+static PyInterpreterState *attached_state(void)
+{
+#if defined(Py_LIMITED_API)
+    return PyThreadState_GetDict() ? PyInterpreterState_Get() : NULL;
+#else
+#if PY_VERSION_HEX >= 0x030d0000
+    const PyThreadState *thread = PyThreadState_GetUnchecked();
+#else
+    const PyThreadState *thread = _PyThreadState_UncheckedGet();
+#endif
+#if PY_VERSION_HEX < 0x030c0000
+    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
+    if (thread != PyGILState_GetThisThreadState())
+        return NULL;
+#endif
+    return thread ? thread->interp : NULL;
+#endif
+}
+
+bool tenon__py_attached_to(const tenon__py_interp *interp)
+{
+    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && attached_state() == interp->state;
+}
+
+/* ------------------------------------------------------------------------------------------------------- releasing */
+
+/* One spare holder saves most imports an allocation. The interpreter's lock guards it; where there is none it would
+ * take another. */
+#ifdef Py_GIL_DISABLED
+enum { KEEPS_SPARE = 0 };
+#else
+enum { KEEPS_SPARE = 1 };
+#endif
+
+tenon__py_holder *tenon__py_holder_new(void)
+{
+    tenon__py_interp *interp = tenon__py_here();
+    if (!interp)
+        return NULL;
+    tenon__py_holder *holder = KEEPS_SPARE ? interp->spare : NULL;
+    if (holder)
+        interp->spare = NULL;
+    else
+        holder = PyMem_Malloc(sizeof *holder);
+    if (!holder)
+        return PyErr_NoMemory(), NULL;
+    holder->interp = interp;
+    return holder;
+}
+
+void tenon__py_holder_free(tenon__py_holder *holder)
+{
+    tenon__py_interp *interp = holder->interp;
+    if (!KEEPS_SPARE || interp->spare || atomic_load_explicit(&interp->dead, memory_order_relaxed))
+        PyMem_Free(holder);
+    else
+        interp->spare = holder;
+}
+
+static void give_up(void *pointer)
+{
+    tenon__py_holder *holder = pointer;
+    tenon_py_unborrow(&holder->borrowed);
+    tenon__py_holder_free(holder);
+}
+
+static void give_up_waiting(void *pointer)
+{
+    atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+    give_up(pointer);
+}
+
+static int drain_pending(void *pointer)
+{
+    (void)pointer;
+    tenon__py_drain();
+    return 0;
+}
+
+bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer)
+{
+    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
+    atomic_fetch_add(&interp->pushing, 1);
+    bool alive = !atomic_load(&interp->dead);
+    if (alive) {
+        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+        bool first = tenon_deferred_push(&interp->pending, node, job, pointer);
+        /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
+        if (first && interp->is_main)
+            Py_AddPendingCall(drain_pending, NULL);
+    }
+    atomic_fetch_sub(&interp->pushing, 1);
+    return alive;
+}
+
+void tenon__py_holder_release(void *pointer)
+{
+    tenon__py_holder *holder = pointer;
+    tenon__py_interp *interp = holder->interp;
+    if (tenon__py_attached_to(interp)) {
+        give_up(holder);
+        return;
+    }
+    if (!tenon__py_defer(interp, &holder->node, give_up_waiting, holder))
+        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+}
+
+void tenon__py_release(tenon_tensor *tensor)
+{
+    if (!PyErr_Occurred()) {
+        tenon_tensor_release(tensor);
+        return;
+    }
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    tenon_tensor_release(tensor);
+    PyErr_Restore(type, value, traceback);
+}
+
+void tenon__py_drain(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_interp *interp = tenon__py_here();
+    if (interp)
+        tenon_deferred_drain(&interp->pending);
+    else
+        PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
+/* --------------------------------------------------------------------------------------------------------- records */
+
+/* From now on no push arrives; what has arrived is given back. A push is over in less than a microsecond, but in the
+ * child of a fork the thread that was in one does not exist: the wait has an end. */
+static void close_record(tenon__py_interp *interp)
+{
+    enum { LONG_ENOUGH = 10000000 };
+    atomic_store(&interp->dead, true);
+    for (int turns = 0; turns < LONG_ENOUGH && atomic_load(&interp->pushing); turns++) {
+    }
+    tenon_deferred_drain(&interp->pending);
+    PyMem_Free(interp->spare);
+    interp->spare = NULL;
+}
+
+static void capsule_free(PyObject *capsule)
+{
+    tenon__py_interp *interp = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (interp) {
+        tenon__py_interp *expected = interp;
+        atomic_compare_exchange_strong(&main_record, &expected, NULL);
+        close_record(interp);
+        atomic_store_explicit(&interp->gone, true, memory_order_release);
+        Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
+        Py_XDECREF(atomic_load(&interp->words));
+    }
+}
+
+/* The interpreter's atexit hook: the last moment at which other threads' releases can be honoured. */
+static PyObject *at_exit(PyObject *capsule, PyObject *unused)
+{
+    (void)unused;
+    tenon__py_interp *interp = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    if (!interp)
+        return NULL;
+    close_record(interp);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef at_exit_method = {"tenon_at_exit", at_exit, METH_NOARGS, NULL};
+
+static int register_at_exit(PyObject *capsule)
+{
+    PyObject *hook = PyCFunction_New(&at_exit_method, capsule);
+    PyObject *module = hook ? PyImport_ImportModule("atexit") : NULL;
+    PyObject *result = module ? PyObject_CallMethod(module, "register", "O", hook) : NULL;
+    Py_XDECREF(hook);
+    Py_XDECREF(module);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+/* A record in the interpreter's dict: the one that is there, or a new one. Without a lock of the interpreter's two
+ * threads may come here at once; the dict decides. */
+static PyObject *find_record(PyObject *dict, PyObject *key)
+{
+    PyObject *found = PyDict_GetItemWithError(dict, key);
+    if (found || PyErr_Occurred())
+        return found;
+    tenon__py_interp *interp = calloc(1, sizeof *interp);
+    if (!interp)
+        return PyErr_NoMemory();
+    interp->state = PyInterpreterState_Get();
+    interp->is_main = PyInterpreterState_GetID(interp->state) == 0;
+    PyObject *capsule = PyCapsule_New(interp, CAPSULE_NAME, capsule_free);
+    if (!capsule) {
+        free(interp);
+        return NULL;
+    }
+    interp->next = atomic_load(&records);
+    while (!atomic_compare_exchange_weak(&records, &interp->next, interp)) {
+    }
+#ifdef Py_LIMITED_API
+    /* There the lock of the interpreter is held, but making the capsule may have run a collection, and that this
+     * function. */
+    found = PyDict_GetItemWithError(dict, key);
+    if (!found && !PyErr_Occurred() && PyDict_SetItem(dict, key, capsule) == 0)
+        found = capsule;
+#else
+    found = PyDict_SetDefault(dict, key, capsule);
+#endif
+    Py_DECREF(capsule);
+    return found;
+}
+
+tenon__py_interp *tenon__py_here(void)
+{
+    PyInterpreterState *state = PyInterpreterState_Get();
+    tenon__py_interp *interp = atomic_load_explicit(&main_record, memory_order_acquire);
+    if (interp && interp->state == state && !atomic_load_explicit(&interp->dead, memory_order_relaxed))
+        return interp;
+    PyObject *dict = PyInterpreterState_GetDict(state);
+    if (!dict) {
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this interpreter is ending");
+        return NULL;
+    }
+    /* Several copies of the bridge may be in one process: the key is an address of this one's. */
+    PyObject *key = PyLong_FromVoidPtr(&main_record);
+    PyObject *capsule = key ? find_record(dict, key) : NULL;
+    Py_XDECREF(key);
+    interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
+    if (!interp)
+        return NULL;
+    if (!atomic_load(&interp->hooked)) {
+        if (register_at_exit(capsule) < 0)
+            return NULL;
+        atomic_store(&interp->hooked, true);
+        if (interp->is_main)
+            atomic_store_explicit(&main_record, interp, memory_order_release);
+    }
+    return interp;
+}
+
+PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec)
+{
+    PyTypeObject *made = atomic_load_explicit(place, memory_order_acquire);
+    PyObject *type = made ? NULL : PyType_FromSpec(spec);
+    /* Another thread may have been quicker. */
+    if (type && !atomic_compare_exchange_strong(place, &made, (PyTypeObject *)type))
+        Py_DECREF(type);
+    else if (type)
+        made = (PyTypeObject *)type;
+    return made;
+}

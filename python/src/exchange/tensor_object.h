@@ -1,0 +1,42 @@
+/* The parts of the type tenon.Tensor, each in a file of its own. */
+#ifndef TENON_PY_TENSOR_OBJECT_H
+#define TENON_PY_TENSOR_OBJECT_H
+
+#include "../internal.h"
+
+/* tensor_dlpack.c. The exchange table lives as long as the process. */
+PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused);
+extern tenon_dl_exchange tenon__py_tensor_table;
+
+/* tensor_index.c */
+/* Raise what a function of the core says, without its name. Returns NULL. */
+void *tenon__py_raise_plain(const tenon_error *err);
+extern PyGetSetDef tenon__py_tensor_attributes[];
+PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key);
+Py_ssize_t tenon__py_tensor_length(PyObject *self);
+PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index);
+PyObject *tenon__py_tensor_iter(PyObject *self);
+int tenon__py_tensor_contains(PyObject *self, PyObject *value);
+
+/* tensor_number.c */
+PyObject *tenon__py_tensor_int(PyObject *self);
+PyObject *tenon__py_tensor_float(PyObject *self);
+PyObject *tenon__py_tensor_index_value(PyObject *self);
+PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused);
+int tenon__py_tensor_bool(PyObject *self);
+/* Whether the CPU may look at the elements at any time. */
+bool tenon__py_is_readable(const tenon_view *view);
+/* `bits` bits, at most 64, from bit `position` on: the lowest bit of a byte comes first. */
+uint64_t tenon__py_read_bits(const char *data, int64_t position, int bits);
+/* The signed integer of so many bits. */
+int64_t tenon__py_decode_int(int bits, uint64_t value);
+/* The number of these bits, half of a complex one, and how many of its bits are significant; 0: it is not a float. */
+int tenon__py_decode_float(tenon_dtype dtype, int bits, uint64_t value, double *out);
+
+/* tensor_repr.c */
+PyObject *tenon__py_tensor_repr(const tenon_view *view);
+/* "cpu", "cuda:0" */
+void tenon__py_device_name(tenon_device device, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,209 @@
+/* What the sources of the function host share. */
+#ifndef TENON_PY_HOST_H
+#define TENON_PY_HOST_H
+
+#include "../internal.h"
+
+#include <tenon/host.h>
+
+/* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
+typedef struct tenon__py_library {
+    _Atomic int64_t count;
+    const tenon_module *module;
+    void *state;
+    void (*unload)(void *state);    /* the module's own field is lost if its file is cut off meanwhile */
+    _Atomic(PyObject *) forward_ad; /* the names of torch.autograd.forward_ad, once a tensor of torch's has come */
+} tenon__py_library;
+
+tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
+void tenon__py_library_release(tenon__py_library *library);
+
+/* What stands behind a function in Python: the `__self__` of the builtin that is called. */
+typedef struct tenon__py_function {
+    PyObject_VAR_HEAD tenon__py_library *library;
+    tenon_function function;
+    tenon_signature *signature;
+    tenon_call call; /* what is the same in each of its calls */
+    PyMethodDef method;
+    char *doc; /* of the method: its text signature, the words, the signature */
+    PyObject *module_name;
+    PyObject *result_type;   /* of named results, or NULL */
+    PyObject *requires_grad; /* names, interned: they are asked for with every torch tensor */
+    PyObject *current_level;
+    bool takes_handle; /* a handle among the parameters */
+    bool has_foreign;  /* and it is a framework's */
+    bool takes_out;    /* one result, a tensor */
+    bool takes_like;   /* a tensor among the results */
+    bool is_large;     /* its calls take more room than a frame has */
+    PyObject *names[]; /* of the parameters, interned, then "out" and "like" */
+} tenon__py_function;
+
+/* Whether the function checks the gradients of what it is given. */
+static inline bool tenon__py_checks_gradients(const tenon__py_function *function)
+{
+    return !(function->function.flags & TENON_NO_GRAD_CHECK);
+}
+
+/* A builtin function object of a module's entry. */
+PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
+
+/* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
+PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* Call a module's `load`. 0, or -1 with an exception. */
+int tenon__py_call_load(const tenon_module *module, void **state);
+
+/* ------------------------------------------------------------------------------------------------------- arguments */
+
+/* Sort the arguments into `given` (NULL: left out), then out and like. As Python does, or -1 with its TypeError. */
+int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                         PyObject **given);
+
+/* Turn an object into a value of the parameter's kind, which is no tensor. -1 with an exception. */
+int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                       tenon_block **blocks, tenon_value *value);
+
+/* Raise "saxpy(): argument 'x': …". Returns -1. */
+int tenon__py_argument_error(const tenon__py_function *function, const char *argument, PyObject *exception,
+                             const char *format, ...);
+/* Raise "saxpy(): argument 'x': expected float, got str". Returns -1. */
+int tenon__py_wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
+/* Note which argument the pending exception is about, unless its message says so. */
+void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
+/* Say what the pending exception is about, "argument 'x'" or "result 0": in its message where that is ours (those begin
+ * with the type of `object`; without one all plain exceptions are taken for ours), else in a note. */
+void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);
+void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
+
+/* Refuse a tensor whose gradients would end here. *flat: it is known that no forward-mode differentiation goes on, which
+ * is asked once in a call. 0, or -1 with an exception. */
+int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat);
+
+/* ------------------------------------------------------------------------------------------------------- the frame */
+
+/* What most calls need at most; larger signatures take their room from the heap. A call may come from inside another
+ * one, so that its frame must leave the stack to a thousand of them. */
+enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 5 };
+
+/* Everything of one call, on the stack; nothing fills it with zeros. */
+typedef struct tenon__py_frame {
+    tenon_call call;
+    const tenon__py_function *function;
+    tenon_device device; /* of the first device tensor, else the CPU */
+    int32_t nborrowed;
+    bool fits;             /* all tensors so far plainly fit */
+    bool held;             /* some borrow holds something */
+    bool flat;             /* see tenon__py_check_gradient */
+    bool disturbed;        /* Python code of the user's may have run since the first tensor was borrowed */
+    PyObject *like;        /* whose framework the results follow, or NULL */
+    PyObject *exception;   /* one of Python's that came up during the call */
+    PyObject *kept;        /* a list of what must live until the end, or NULL */
+    PyThreadState *thread; /* where the lock was let go */
+    int64_t elements;      /* of all tensors, or-ed: as large as the largest, or up to twice that */
+    int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
+    tenon_block *blocks;
+    PyObject *const *given; /* the arguments by parameter; NULL: left out */
+    PyObject *out;          /* these two are NULL where they are not given, or None */
+    PyObject *wanted_like;
+    const tenon_py_borrowed
+        *stream_from;   /* the first device tensor, whose framework's stream the call runs on, or NULL */
+    tenon_error *error; /* NULL until the function fails; one of the blocks */
+    tenon_bindings bindings;
+    tenon_py_borrowed *borrowed; /* these point to the arrays below, or into the heap */
+    tenon_value *args;
+    tenon_value *results;
+    PyObject **made;   /* the results as objects */
+    PyObject **sorted; /* what `given` points to if the caller's order is another one; then out and like */
+    tenon_value inline_args[TENON__PY_INLINE_PARAMS];
+    tenon_value inline_results[TENON__PY_INLINE_RESULTS];
+    PyObject *inline_made[TENON__PY_INLINE_RESULTS];
+    PyObject *inline_sorted[TENON__PY_INLINE_PARAMS + 2];
+    tenon_py_borrowed inline_borrowed[TENON__PY_INLINE_BORROWS];
+} tenon__py_frame;
+
+/* Refuse argument `i`, a tensor, if its gradients would end here. 0, or -1 with an exception. */
+static inline int tenon__py_check_argument_gradient(tenon__py_frame *f, int32_t i, PyObject *object,
+                                                    const tenon_py_borrowed *borrowed)
+{
+    uint8_t code = borrowed->view.dtype.code;
+    if (code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL)
+        return 0;
+    return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
+}
+
+/* Report what is wrong with a call's arguments. Each raises an exception and returns -1. */
+
+/* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array
+ * the signature says more than a list of protocols. */
+int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object);
+/* The first `count` arguments do not match: the same match again, with the names of their types. */
+int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count);
+/* Argument `index` is wrong, as the pending exception says. If an earlier one does not match, that is raised instead. */
+int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
+/* `out` did not match. */
+int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view);
+/* A result's shape cannot be worked out, or its memory is not where it must be. */
+int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index);
+
+/* DLPack's number for the stream that the call runs on. */
+intptr_t tenon__py_call_stream(const tenon__py_frame *f);
+/* A tensor on a device: the first one says where, and on which stream, the call runs. 0, or -1 with an exception. */
+int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed);
+/* Before new memory of another framework is written: the call's stream waits for that framework's. 0, or -1. */
+int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made);
+/* After the function: the streams of all other frameworks wait for the call's. Keeps a pending exception. 0, or -1 with
+ * an exception. */
+int tenon__py_end_uses(tenon__py_frame *f);
+
+/* Look at the tensor arguments again: 0 if all are as they were borrowed, else -1 with an exception. */
+int tenon__py_check_unchanged(tenon__py_frame *f);
+
+/* Count a call from which Python code may call this function again: 0, or -1 with a RecursionError. A call takes as much
+ * stack as several of CPython's own functions, which count once each. */
+enum { TENON__PY_RECURSION = 5 };
+
+static inline void tenon__py_leave_recursion(void)
+{
+    for (int i = 0; i < TENON__PY_RECURSION; i++)
+        Py_LeaveRecursiveCall();
+}
+
+static inline int tenon__py_enter_recursion(const char *where)
+{
+    for (int i = 0; i < TENON__PY_RECURSION; i++) {
+        if (Py_EnterRecursiveCall(where)) {
+            while (i-- > 0)
+                Py_LeaveRecursiveCall();
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What the host does for the function. */
+extern const tenon_host tenon__py_host;
+/* Make a tensor result in the caller's framework. -1 with an exception. */
+int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* Put it, or the caller's own, in its place; takes `object`. */
+void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
+                            uint64_t flags);
+/* Raise what the function `name` said, or what its status means. */
+void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status status);
+
+/* --------------------------------------------------------------------------------------------------------- handles */
+
+/* An object of a library's, destroyed once. Takes `object` on success. */
+PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
+/* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
+void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
+
+/* What stands behind the name of a framework's handles, or NULL; the host's `extension`. */
+const tenon_py_foreign *tenon__py_foreign(const char *type);
+const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);
+/* An argument's handle, to be released with all of the call's; NULL with an exception. */
+void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
+void tenon__py_foreign_release(const tenon__py_frame *f);
+/* A result: takes `handle` on success. */
+PyObject *tenon__py_foreign_result(const tenon_py_foreign *foreign, void *handle, void (*destroy)(void *));
+
+#endif

@@ -1,0 +1,335 @@
+/* What the bridge's sources share. */
+#ifndef TENON_PY_INTERNAL_H
+#define TENON_PY_INTERNAL_H
+
+#include <tenon/python.h>
+
+#include <stdatomic.h>
+
+/* Kept out of line, so that the usual way through its caller stays short. */
+#define TENON__PY_APART __attribute__((noinline))
+
+/* --------------------------------------------------------------------------------------------------- interpreters */
+
+/* What one interpreter owns. Never freed, so that a release may come at any time: about a hundred bytes for each
+ * interpreter that ever used the bridge. */
+typedef struct tenon__py_interp {
+    struct tenon__py_interp *next;
+    _Atomic bool dead;       /* its atexit hook has run: what only a push could give back is leaked */
+    _Atomic bool gone;       /* it has ended: another one may have its address */
+    _Atomic int64_t pushing; /* threads between the look at `dead` and the end of their push */
+    bool is_main;
+    PyInterpreterState *state;
+    tenon_deferred pending;
+    _Atomic bool hooked;                 /* its atexit hook is registered */
+    _Atomic(PyTypeObject *) tensor_type; /* these are made when first wanted */
+    _Atomic(PyTypeObject *) function_type;
+    _Atomic(PyTypeObject *) handle_type;
+    _Atomic(PyObject *) words;      /* what calls of __dlpack__ need */
+    struct tenon__py_holder *spare; /* the last holder that was given back, for the next import */
+} tenon__py_interp;
+
+/* The type in one of those places, made where it is new; borrowed. NULL with an exception. */
+PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec);
+
+/* The record of this thread's interpreter, made where it is new; NULL with an exception. */
+tenon__py_interp *tenon__py_here(void);
+
+/* Whether this thread may touch objects of the interpreter now; it may be attached to another one, or to none. */
+bool tenon__py_attached_to(const tenon__py_interp *interp);
+
+/* Leave work to the next call in that interpreter, from any thread, without waiting; the job begins by taking one off
+ * tenon__py_waiting. False: the interpreter has ended, and it never runs. */
+bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer);
+
+/* Give back what other threads could not, where there is anything. Keeps a pending exception. */
+extern _Atomic int64_t tenon__py_waiting;
+void tenon__py_drain(void);
+static inline void tenon__py_drain_soon(void)
+{
+    if (atomic_load_explicit(&tenon__py_waiting, memory_order_relaxed))
+        tenon__py_drain();
+}
+
+/* A borrow that lives on the heap, as the owner of an imported tensor. */
+typedef struct tenon__py_holder {
+    tenon_deferred_node node;
+    tenon__py_interp *interp;
+    bool is_alias; /* of TENON_PY_PIN: not the object that was given */
+    tenon_py_borrowed borrowed;
+} tenon__py_holder;
+
+/* Drop a count where an exception may be pending: what runs now must not meet it. */
+void tenon__py_release(tenon_tensor *tensor);
+
+/* A holder of this interpreter's with nothing in it, or NULL with an exception; and its end, where it has nothing any
+ * more. */
+tenon__py_holder *tenon__py_holder_new(void);
+void tenon__py_holder_free(tenon__py_holder *holder);
+
+/* Unborrow and free, at once on a thread that may, else when the interpreter has time. The release function of imports.
+ */
+void tenon__py_holder_release(void *holder);
+
+/* ---------------------------------------------------------------------------------------------------------- types */
+
+/* The ways into an object, in the order in which they are tried. */
+enum {
+    TENON__PY_NOTHING = 0,
+    TENON__PY_OURS = 1 << 0,
+    TENON__PY_NUMPY = 1 << 1,
+    TENON__PY_TABLE = 1 << 2,
+    TENON__PY_BUFFER = 1 << 3,
+    TENON__PY_DLPACK = 1 << 4,
+    TENON__PY_INTERFACE = 1 << 5,
+    TENON__PY_DLPACK_LEGACY = 1 << 6, /* as what is held says; no way of its own */
+    TENON__PY_JAX = 1 << 7,           /* the same: a buffer of JAX's, which may be given back at any time */
+    /* and a few facts */
+    TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
+    TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
+    TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
+    TENON__PY_CAPSULE = 1 << 11,   /* a DLPack capsule by itself: no other way */
+};
+
+/* Whose array it is: who makes another one like it. */
+enum {
+    TENON__PY_IN_NONE, /* nobody's: bytes, memoryview, a plain producer of DLPack */
+    TENON__PY_IN_OURS,
+    TENON__PY_IN_NUMPY,
+    TENON__PY_IN_TORCH,
+    TENON__PY_IN_JAX,
+    TENON__PY_IN_TENSORFLOW,
+    TENON__PY_IN_CUPY,
+    TENON__PY_IN_TABLE,    /* anybody's whose exchange table makes tensors: Paddle's */
+    TENON__PY_IN_NAMESPACE /* its __array_namespace__'s, by the array API standard */
+};
+
+/* What is known of a type. */
+typedef struct tenon__py_kind {
+    _Atomic(PyTypeObject *) type;
+    uint32_t ways;
+    int framework;
+    int device_type; /* where all its instances are; TENON_CPU: each is asked */
+    const tenon_dl_exchange *table;
+    const char *reason;
+} tenon__py_kind;
+
+/* What is known of the type of `object`, from memory or found out now; `room` is used where memory is full. NULL with
+ * an exception. */
+const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
+
+/* Whether anything says that the object is an array: its type, or an attribute of its own. 1, 0, or -1 with an
+ * exception. */
+int tenon__py_is_arraylike(PyObject *object);
+
+/* What to pass instead of an array that may not be written: a copy of an immutable one is immutable too. */
+const char *tenon__py_writable_advice(PyObject *object);
+
+/* The top-level package of a type: "numpy", "torch", …; written to `buffer`. */
+const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
+
+/* A module if it has been imported: a new reference. NULL without an exception where not; with one, as
+ * tenon__py_forgive. */
+PyObject *tenon__py_loaded(const char *module);
+
+/* ----------------------------------------------------------------------------------------------------------- ways
+ *
+ * Each fills `out` (view, object, way, what is held). 0; -1 with an exception; 1 without one: not this way, try the
+ * next. */
+
+int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out);
+int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* `why_not` is where a refusal goes (a new reference) so that the next way can be tried; NULL: this is the last way,
+ * and a refusal is the producer's answer. */
+int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
+/* The same for an ordinary array of JAX's own type, once a borrow has met that. JAX's functions leave no exception
+ * behind and do not look at one that is pending. 1 without a *why_not: not so ordinary, the other function finds out. */
+extern _Atomic(PyTypeObject *) tenon__py_jax_array;
+int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
+/* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
+int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* Of a capsule by itself: it is used up, unless the flags refuse it. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
+/* What the object's __dlpack_device__ says, TENON_CPU where it has none; -1 with an exception. */
+int tenon__py_device_type(PyObject *object);
+int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
+int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
+
+/* The view of a plain array of one of the commonest types, in C order on the CPU, while the caller holds the object:
+ * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
+bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
+
+/* Whether two views show the same elements in the same way. */
+bool tenon__py_same_view(const tenon_view *a, const tenon_view *b);
+
+/* Whether the object still has the memory that was borrowed. Python code that ran since may have replaced or resized it
+ * under a borrow that holds the object but not its memory. */
+bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
+
+/* Refuse what the flags of a borrow do not allow: 0, or -1 with an exception. */
+int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
+
+/* Room for 2 * ndim values in `out`: inline, or on the heap. -1 with an exception. */
+int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
+/* End a borrow in the core's one validation. On failure frees the room and raises; the caller gives back what it holds.
+ */
+int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, uint64_t flags, PyObject *object);
+void tenon__py_free_dims(tenon_py_borrowed *out);
+/* Give back what `out` holds beside the object. Keeps a pending exception. */
+void tenon__py_give_back(tenon_py_borrowed *out, PyObject *object);
+
+/* --------------------------------------------------------------------------------------------------------- streams
+ *
+ * A stream is given by DLPack's number for it (CUDA: 1 and 2 are default streams, ROCm: 0 is; -1: do not wait), or as
+ * one of these. */
+
+#define TENON__PY_NO_STREAM INTPTR_MIN       /* the device's default stream */
+#define TENON__PY_HOST      (INTPTR_MIN + 1) /* tenon__py_order: the CPU waits */
+
+/* The number to pass to a producer; TENON__PY_NO_STREAM: none, on a device without streams or default stream. */
+intptr_t tenon__py_stream_number(tenon_device device, intptr_t stream);
+/* Whether the framework of that table works on the stream now: 1, 0, or -1 with an exception. */
+int tenon__py_table_is_on(const tenon_dl_exchange *table, tenon_device device, intptr_t stream);
+/* What the memory under the tensor, which may be a view, was imported from; NULL: it did not come from Python. */
+const tenon__py_holder *tenon__py_producer(const tenon_tensor *tensor);
+/* Make the stream wait for the work that fills the tensor's memory. 0, or -1 with an exception. */
+int tenon__py_order(tenon_tensor *tensor, intptr_t stream);
+/* Make the stream wait for the device's default stream, where memory without a producer is ready. */
+int tenon__py_order_default(tenon_device device, intptr_t stream);
+/* tenon__py_order for the argument `stream` of __dlpack__, which is checked; NULL stands for None. */
+int tenon__py_order_argument(tenon_tensor *tensor, PyObject *stream);
+/* Make one CUDA stream wait for another, or for TENON__PY_HOST the CPU. Does nothing if no code in the process has loaded
+ * CUDA's driver. 0, or -1 with an exception. */
+int tenon__py_cuda_order(int device_id, intptr_t first, intptr_t second);
+/* Have the producer of an array order `stream`, by its __dlpack__; the capsule is dropped. 0; 1: it has no __dlpack__; -1
+ * with an exception. */
+int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
+
+/* ---------------------------------------------------------------------------------------------------------- NumPy */
+
+/* NumPy's C API where it has been imported and is one we know. */
+typedef struct tenon__py_numpy {
+    PyTypeObject *ndarray;
+    void **api;
+    size_t head; /* where the fields of an array begin */
+} tenon__py_numpy;
+
+/* numpy.ndarray once a borrow has met it, else NULL; from then on, what tenon__py_numpy_api gives. */
+extern _Atomic(PyTypeObject *) tenon__py_ndarray;
+extern tenon__py_numpy tenon__py_loaded_numpy;
+
+/* Whether an array that was borrowed as NumPy's still looks like that; false: it has changed, or is not so ordinary. */
+bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
+
+/* NULL where NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
+const tenon__py_numpy *tenon__py_numpy_api(void);
+/* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
+PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
+/* The same, importing NumPy if that has not been done. */
+PyObject *tenon__py_import_numpy_dtype(tenon_dtype dtype, uint64_t flags);
+PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
+/* A new array where an array of NumPy's own type has been borrowed before, and a borrow of it that holds nothing. */
+PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
+PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+
+/* ----------------------------------------------------------------------------------------------------------- torch */
+
+/* The same for torch.Tensor itself, through its table. */
+extern _Atomic(PyTypeObject *) tenon__py_torch_tensor;
+bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
+void tenon__py_remember_torch(const tenon__py_kind *kind);
+/* torch's table if an object of torch.Tensor has been met and it has one, else NULL. */
+const tenon_dl_exchange *tenon__py_torch_table(void);
+
+/* Whether objects of this type are borrowed by C code alone: no Python code of the user's can run meanwhile. */
+static inline bool tenon__py_is_plain_type(PyTypeObject *type)
+{
+    return type == tenon__py_ndarray || type == tenon__py_torch_tensor;
+}
+
+/* What to do about a tensor that torch refuses to hand out, or NULL. */
+const char *tenon__py_torch_advice(PyObject *object);
+/* What to ask for __dlpack__ instead of the tensor: a new reference, or NULL with an exception. */
+PyObject *tenon__py_torch_alias(PyObject *object);
+/* Refuse what torch hands out but is no plain memory: conj, neg, and requires_grad where it is written. */
+int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
+
+/* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. */
+int tenon__py_torch_tangent(PyObject *object);
+/* Raise the version counter of a tensor that was written; nothing for other objects. No exception may be pending. */
+void tenon__py_torch_written(PyObject *object);
+/* The library that torch has loaded, or NULL; a function of it (`place` is where its address goes); one of those that only
+ * return a number; and torch's numbers for dtypes, each told to `found`. */
+void *tenon__py_torch_library(void);
+bool tenon__py_symbol(void *library, const char *name, void *place);
+bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
+void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
+                            void *context);
+/* A new tensor on the CPU or a CUDA device, borrowed: a new reference, or NULL without an exception where this torch has
+ * no C functions for it, or they failed: torch.empty knows. */
+PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                tenon_py_borrowed *out);
+
+/* ------------------------------------------------------------------------------------------------------ new arrays */
+
+/* Numbers as a tuple of ints: a new reference, or NULL with an exception. */
+PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values);
+/* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
+void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
+/* Whether it is an array of JAX's that is gone; then the pending exception, which would not say so, is cleared. */
+bool tenon__py_framework_is_deleted_jax(PyObject *object);
+/* The framework of the object's type; -1 with an exception. */
+int tenon__py_framework(PyObject *object);
+/* As tenon_py_empty, for the result of a function that runs on `device`: `like` may also be the name of a framework, or
+ * its module; NULL stands for NumPy where it has been imported, else for tenon.Tensor. */
+PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out);
+
+/* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
+
+/* A new tenon.Tensor, which holds a count of its own. */
+PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
+/* Whether the object is a tenon.Tensor of this interpreter. */
+bool tenon__py_is_tensor(PyObject *object);
+/* The tensor inside, borrowed, or NULL where the object is none of this interpreter's. */
+tenon_tensor *tenon__py_tensor_of(PyObject *object);
+/* The tensor inside a tenon.Tensor, borrowed; NULL with an exception after a cycle was cleared. */
+tenon_tensor *tenon__py_alive(PyObject *self);
+/* A DLPack capsule that holds a count. Orders no stream. */
+PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy);
+/* The struct-module format of a dtype for the buffer protocol, or NULL. */
+const char *tenon__py_format(tenon_dtype dtype);
+
+/* ---------------------------------------------------------------------------------------------------------- errors */
+
+/* "numpy.ndarray": module and name of the object's type, a new reference; NULL with an exception. */
+PyObject *tenon__py_type_name(PyObject *object);
+/* The exception of a status of the core's. */
+PyObject *tenon__py_exception_for(tenon_status status);
+/* Whether the pending exception may be replaced or cleared: not MemoryError or RecursionError, nor what is not an
+ * Exception, such as KeyboardInterrupt. */
+bool tenon__py_may_replace(void);
+/* Clear the pending exception if it may be. The caller looks at PyErr_Occurred afterwards. */
+void tenon__py_forgive(void);
+/* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
+int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
+/* The pending exception, taken, as an object: a new reference. */
+PyObject *tenon__py_take_exception(void);
+/* Raise it again; takes the reference. If what ran meanwhile raised something that may not be replaced, that stays. */
+void tenon__py_raise_again(PyObject *error);
+/* Say that the pending exception came while `earlier` was being handled. */
+void tenon__py_add_context(PyObject *earlier);
+/* Raise "numpy.ndarray: …". Returns -1. */
+int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...);
+/* What the core says, without the name of its function, which a user of Python does not know. */
+const char *tenon__py_message(const tenon_error *err);
+/* Raise for `object` what the core's validation said. */
+void tenon__py_raise_for(PyObject *object, const tenon_error *err);
+/* Whether the pending exception is a producer's way to say no, rather than a bug of its own or an interrupt. */
+bool tenon__py_is_refusal(void);
+/* Put BufferError in the place of the pending exception, whose first line it keeps and which becomes its cause. */
+void tenon__py_refused(PyObject *object, const char *advice);
+/* The same for a framework that could not take a tensor. */
+void tenon__py_not_taken(const char *framework);
+
+#endif

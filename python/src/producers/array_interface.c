@@ -1,0 +1,348 @@
+/* __cuda_array_interface__, __array_interface__ and __array_struct__: attributes with an address in them. */
+#include "../internal.h"
+
+#include <string.h>
+
+/* The protocol's dtype text, "<f4". */
+static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
+{
+    const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    tenon__py_forgive(); /* a text that is no UTF-8 is no dtype either */
+    if (PyErr_Occurred())
+        return -1;
+    if (!typestr || strlen(typestr) < 2)
+        return tenon__py_complain(PyExc_TypeError, object, "its array interface has no 'typestr'");
+    const int little = 1;
+    char swapped = *(const char *)&little ? '>' : '<';
+    static const struct {
+        char kind;
+        uint8_t code;
+    } kinds[] = {{'b', TENON_CODE_BOOL},
+                 {'i', TENON_CODE_INT},
+                 {'u', TENON_CODE_UINT},
+                 {'f', TENON_CODE_FLOAT},
+                 {'c', TENON_CODE_COMPLEX}};
+    long size = 0;
+    const char *digit = typestr + 2;
+    for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
+        size = 10 * size + (*digit - '0');
+    if (typestr[0] == swapped && size > 1)
+        return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
+    bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
+    for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
+        *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
+        /* NumPy's "f16" is long double, whatever its size. */
+        bool known = tenon_dtype_known(*out) && !(out->code == TENON_CODE_FLOAT && out->bits == 128);
+        if (typestr[1] == kinds[i].kind && known)
+            return 0;
+    }
+    return tenon__py_complain(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
+}
+
+/* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
+static int read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
+{
+    if (!PyIndex_Check(number))
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "the '%s' of its array interface: expected a whole number, got %R", what,
+                                  (PyObject *)Py_TYPE(number));
+    PyObject *index = PyNumber_Index(number);
+    if (!index)
+        return -1;
+    *out = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    if (*out != -1 || !PyErr_Occurred())
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+        return -1;
+    PyErr_Clear();
+    return tenon__py_complain(PyExc_BufferError, object,
+                              "the '%s' of its array interface: expected a number of 64 bits, got a larger one", what);
+}
+
+/* Whole numbers of a tuple into `values`; their count, or -1 with an exception. */
+static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
+{
+    if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
+                                  TENON_MAX_NDIM);
+    int count = (int)PyTuple_Size(tuple);
+    for (int i = 0; i < count; i++)
+        if (read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
+            return -1;
+    return count;
+}
+
+/* Strides in bytes to strides in elements. */
+static int divide_strides(PyObject *object, int ndim, const int64_t *shape, int64_t *strides, int64_t item)
+{
+    bool empty = false; /* then strides mean nothing */
+    for (int i = 0; i < ndim; i++)
+        empty |= shape[i] == 0;
+    for (int i = 0; i < ndim; i++) {
+        if (!empty && shape[i] > 1 && strides[i] % item != 0)
+            return tenon__py_complain(PyExc_ValueError, object, "its strides are not multiples of the item size");
+        strides[i] /= item;
+    }
+    return 0;
+}
+
+/* What an interface says, borrowed from its dict; NULL where it says nothing. */
+typedef struct interface_fields {
+    PyObject *shape, *typestr, *strides, *data, *offset, *mask, *stream;
+} interface_fields;
+
+static int read_fields(PyObject *dict, interface_fields *out)
+{
+    const struct {
+        const char *name;
+        PyObject **value;
+    } fields[] = {{"shape", &out->shape},  {"typestr", &out->typestr}, {"strides", &out->strides},
+                  {"data", &out->data},    {"offset", &out->offset},   {"mask", &out->mask},
+                  {"stream", &out->stream}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        PyObject *key = PyUnicode_FromString(fields[i].name);
+        *fields[i].value = key ? PyDict_GetItemWithError(dict, key) : NULL;
+        Py_XDECREF(key);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+/* Memory that an interface points to: an address, or the bytes of an object, which `view` holds. */
+typedef struct pointed_to {
+    void *data;
+    uint64_t flags;
+    PyObject *view;
+    const char *start;
+    Py_ssize_t size;
+} pointed_to;
+
+/* 'data' as an object with a buffer; the object itself where there is none. */
+static int read_buffer(PyObject *object, PyObject *exporter, PyObject *offset, pointed_to *out)
+{
+    Py_buffer buffer;
+    int64_t skip = 0;
+    if (offset && read_number(object, offset, "offset", &skip) < 0)
+        return -1;
+    PyObject *view = PyMemoryView_FromObject(exporter);
+    if (!view || PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE) < 0) {
+        Py_XDECREF(view);
+        return -1;
+    }
+    out->start = buffer.buf;
+    out->size = buffer.len;
+    out->data = (void *)((uintptr_t)buffer.buf + (uintptr_t)skip);
+    out->flags = buffer.readonly ? TENON_READ_ONLY : 0;
+    out->view = view;
+    PyBuffer_Release(&buffer); /* the memoryview goes on holding it */
+    return 0;
+}
+
+static int read_data(PyObject *object, const interface_fields *fields, bool on_host, pointed_to *out)
+{
+    PyObject *data = fields->data;
+    if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
+        PyObject *address = PyTuple_GetItem(data, 0);
+        if (!PyLong_Check(address))
+            return tenon__py_complain(PyExc_TypeError, object,
+                                      "the 'data' of its array interface: expected an address first, got %R",
+                                      (PyObject *)Py_TYPE(address));
+        out->data = PyLong_AsVoidPtr(address);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return tenon__py_complain(PyExc_BufferError, object,
+                                      "the 'data' of its array interface: expected an address, got a number that has "
+                                      "more than 64 bits");
+        }
+        int read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1));
+        out->flags = read_only > 0 ? TENON_READ_ONLY : 0;
+        return read_only < 0 ? -1 : 0;
+    }
+    PyObject *exporter = data && data != Py_None ? data : object;
+    if (!on_host || !PyObject_CheckBuffer(exporter))
+        return tenon__py_complain(
+            PyExc_TypeError, object,
+            "the 'data' of its array interface: expected a pair of address and read-only%s, got %R",
+            on_host ? ", or an object with a buffer" : "", data ? (PyObject *)Py_TYPE(data) : Py_None);
+    return read_buffer(object, exporter, fields->offset, out);
+}
+
+/* Whether all elements are in the bytes of the buffer, where there is one. */
+static bool within(const pointed_to *memory, const tenon_view *view)
+{
+    if (!memory->view || view->numel == 0)
+        return true;
+    tenon_extent extent = tenon_view_extent(view);
+    Py_ssize_t first = (Py_ssize_t)((uintptr_t)memory->data - (uintptr_t)memory->start);
+    return first >= 0 && first <= memory->size && extent.low >= -first && extent.high <= memory->size - first;
+}
+
+static int borrow_fields(PyObject *object, const interface_fields *fields, tenon_device device, tenon_py_borrowed *out)
+{
+    int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
+    tenon_dl_tensor source = {.device = device};
+    pointed_to memory = {.view = NULL};
+    if (fields->mask && fields->mask != Py_None)
+        return tenon__py_complain(PyExc_ValueError, object, "its mask would be lost; pass it without");
+    source.ndim = read_tuple(object, fields->shape, "shape", shape);
+    if (source.ndim < 0 || parse_typestr(object, fields->typestr, &source.dtype) < 0)
+        return -1;
+    bool strided = fields->strides && fields->strides != Py_None;
+    if (strided) {
+        int count = read_tuple(object, fields->strides, "strides", strides);
+        if (count < 0)
+            return -1;
+        if (count != source.ndim)
+            return tenon__py_complain(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
+                                      count, source.ndim);
+        if (divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
+            return -1;
+    }
+    if (read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
+        return -1;
+    source.data = memory.data;
+    source.shape = shape;
+    source.strides = strided ? strides : NULL;
+    out->way = TENON__PY_INTERFACE;
+    out->held.object = memory.view;
+    if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, memory.flags, object) == 0) {
+        if (within(&memory, &out->view))
+            return 0;
+        tenon__py_free_dims(out);
+        tenon__py_complain(PyExc_BufferError, object, "its array interface has elements outside its buffer");
+    }
+    tenon__py_give_back(out, object);
+    return -1;
+}
+
+/* Whether the bytes are made anew each time they are asked for, as a compressed array's are: what is written there would be
+ * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
+static int is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
+{
+    PyObject *interface = NULL;
+    interface_fields fields;
+    pointed_to memory = {.view = NULL};
+    PyObject *copy =
+        tenon__py_attribute(object, name, &interface) == 1 && PyDict_Check(interface) ? PyDict_Copy(interface) : NULL;
+    bool same = copy && read_fields(copy, &fields) == 0 && read_data(object, &fields, true, &memory) == 0 &&
+                memory.data == borrowed->view.data;
+    Py_XDECREF(memory.view);
+    Py_XDECREF(copy);
+    Py_XDECREF(interface);
+    tenon__py_forgive();
+    return PyErr_Occurred() ? -1 : !same;
+}
+
+/* What __array_struct__'s capsule points to. */
+typedef struct array_struct {
+    int two;
+    int nd;
+    char typekind;
+    int itemsize;
+    int flags;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    void *data;
+    PyObject *descr;
+} array_struct;
+
+static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
+{
+    enum { NOT_SWAPPED = 0x200, WRITEABLE_MEMORY = 0x400 };
+    const char *name = PyCapsule_GetName(capsule);
+    const array_struct *array = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(capsule, name);
+    if (!array)
+        return -1;
+    if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
+        return tenon__py_complain(PyExc_TypeError, object, "its __array_struct__ is no array struct");
+    char typestr[8];
+    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
+                  array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
+                  array->itemsize > 0 && array->itemsize < 1000 ? array->itemsize : 999);
+    if (!(array->flags & NOT_SWAPPED) && array->itemsize > 1)
+        return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped");
+    PyObject *text = PyUnicode_FromString(typestr);
+    tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
+    int parsed = text ? parse_typestr(object, text, &source.dtype) : -1;
+    Py_XDECREF(text);
+    if (parsed < 0 || tenon__py_dims(out, array->nd) < 0)
+        return -1;
+    for (int i = 0; i < array->nd && array->shape; i++) {
+        out->dims[i] = array->shape[i];
+        out->dims[array->nd + i] = array->strides ? array->strides[i] : 0;
+    }
+    if (array->strides && array->shape &&
+        divide_strides(object, array->nd, out->dims, out->dims + array->nd, source.dtype.bits / 8) < 0) {
+        tenon__py_free_dims(out);
+        return -1;
+    }
+    source.shape = array->shape ? out->dims : NULL;
+    source.strides = array->strides ? out->dims + array->nd : NULL;
+    out->way = TENON__PY_INTERFACE;
+    out->held.object = NULL;
+    if (tenon__py_describe(out, &source, array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY, object) < 0)
+        return -1;
+    Py_INCREF(capsule); /* it keeps the memory */
+    out->held.object = capsule;
+    return 0;
+}
+
+/* The memory is ready on the interface's own stream (version 3), which must be the one the caller works on. */
+static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
+{
+    if (!own || own == Py_None || stream == -1)
+        return 0;
+    int64_t number;
+    if (read_number(object, own, "stream", &number) < 0)
+        return -1;
+    if (number == 0)
+        return tenon__py_complain(PyExc_BufferError, object,
+                                  "stream 0 of its __cuda_array_interface__ is ambiguous, and not allowed");
+    if (number == (stream == TENON__PY_NO_STREAM ? 1 : stream))
+        return 0;
+    return tenon__py_complain(PyExc_BufferError, object,
+                              "its memory is ready on stream %lld, not on the one asked for; synchronise it first",
+                              (long long)number);
+}
+
+int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out)
+{
+    static const char *const names[] = {"__cuda_array_interface__", "__array_struct__", "__array_interface__"};
+    for (int i = 0; i < 3; i++) {
+        PyObject *interface;
+        int found = tenon__py_attribute(object, names[i], &interface);
+        if (found < 0)
+            return -1;
+        if (!found)
+            continue;
+        int result = -1;
+        if (i == 1 && PyCapsule_CheckExact(interface)) {
+            result = borrow_struct(object, interface, out);
+        } else if (i != 1 && PyDict_Check(interface)) {
+            /* A copy: code of the producer's runs while it is read, and may change the original. */
+            interface_fields fields;
+            PyObject *copy = PyDict_Copy(interface);
+            if (copy && read_fields(copy, &fields) == 0 && (i != 0 || check_stream(object, fields.stream, stream) == 0))
+                result = borrow_fields(object, &fields, tenon_device_of(i == 0 ? TENON_CUDA : TENON_CPU, 0), out);
+            Py_XDECREF(copy);
+        } else {
+            tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+        }
+        Py_DECREF(interface);
+        bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
+        if (writable && i == 2 && out->held.object) {
+            int anew = is_made_anew(object, names[i], out);
+            if (anew < 0) {
+                tenon__py_free_dims(out);
+                tenon__py_give_back(out, object);
+                return -1;
+            }
+            out->view.flags |= anew ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
+        }
+        return result;
+    }
+    return 1;
+}

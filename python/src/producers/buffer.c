@@ -1,0 +1,187 @@
+/* The buffer protocol. */
+#include "../internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a letter of the struct module's formats stands for. */
+typedef struct letter {
+    uint8_t code;
+    uint8_t native;   /* bytes with '@' or nothing before it; 0: no number */
+    uint8_t standard; /* with '=', '<', '>' or '!'; 0: not allowed there */
+} letter;
+
+static const letter letters[128] = {
+    ['?'] = {TENON_CODE_BOOL, sizeof(_Bool), 1},
+    ['c'] = {TENON_CODE_UINT, 1, 1},
+    ['b'] = {TENON_CODE_INT, 1, 1},
+    ['B'] = {TENON_CODE_UINT, 1, 1},
+    ['h'] = {TENON_CODE_INT, sizeof(short), 2},
+    ['H'] = {TENON_CODE_UINT, sizeof(short), 2},
+    ['i'] = {TENON_CODE_INT, sizeof(int), 4},
+    ['I'] = {TENON_CODE_UINT, sizeof(int), 4},
+    ['l'] = {TENON_CODE_INT, sizeof(long), 4},
+    ['L'] = {TENON_CODE_UINT, sizeof(long), 4},
+    ['q'] = {TENON_CODE_INT, sizeof(long long), 8},
+    ['Q'] = {TENON_CODE_UINT, sizeof(long long), 8},
+    ['n'] = {TENON_CODE_INT, sizeof(Py_ssize_t), 0},
+    ['N'] = {TENON_CODE_UINT, sizeof(size_t), 0},
+    ['e'] = {TENON_CODE_FLOAT, 2, 2},
+    ['f'] = {TENON_CODE_FLOAT, 4, 4},
+    ['d'] = {TENON_CODE_FLOAT, 8, 8},
+    ['F'] = {TENON_CODE_COMPLEX, 8, 8},
+    ['D'] = {TENON_CODE_COMPLEX, 16, 16},
+};
+
+const char *tenon__py_format(tenon_dtype dtype)
+{
+    static const char *const by_size[3][4] = {{"b", "h", "i", "q"}, {"B", "H", "I", "Q"}, {NULL, "e", "f", "d"}};
+    if (dtype.lanes != 1)
+        return NULL;
+    if (dtype.code == TENON_CODE_BOOL)
+        return "?";
+    if (dtype.code == TENON_CODE_COMPLEX)
+        return dtype.bits == 64 ? "Zf" : dtype.bits == 128 ? "Zd" : NULL;
+    int size = dtype.bits == 8 ? 0 : dtype.bits == 16 ? 1 : dtype.bits == 32 ? 2 : dtype.bits == 64 ? 3 : -1;
+    return dtype.code <= TENON_CODE_FLOAT && size >= 0 ? by_size[dtype.code][size] : NULL;
+}
+
+/* Why a format without its first sign has no dtype. */
+static const char *why_no_dtype(const char *format)
+{
+    if (*format == 'T')
+        return "is a structure, which has no DLPack dtype; pass one of its fields";
+    if (strcmp(format, "g") == 0 || strcmp(format, "Zg") == 0)
+        return "is long double, which has no DLPack dtype";
+    return "has no DLPack dtype";
+}
+
+/* The dtype of a format; one of 0 bits, with *why, where it has none (NULL: it is not for items of this size). By value: it stays in a register. */
+static inline tenon_dtype parse_format(const char *format, Py_ssize_t item, const char **why)
+{
+    const tenon_dtype none = tenon_dtype_of(0, 0, 1);
+    const int little = 1;
+    bool big_endian = !*(const char *)&little;
+    char sign = format && (*format == '@' || *format == '!' || (*format >= '<' && *format <= '>')) ? *format++ : '@';
+    if (!format)
+        format = "B";
+    bool pair = format[0] == 'Z' && (format[1] == 'f' || format[1] == 'd');
+    const char *last = pair ? format + 1 : format;
+    const letter *found = &letters[*last & 0x7f];
+    if (!found->native || (*last & 0x80) || last[1] != '\0') {
+        *why = why_no_dtype(format);
+        return none;
+    }
+    int size = (sign == '@' ? found->native : found->standard) << pair;
+    if (size == 0 || size != item) {
+        *why = NULL;
+        return none;
+    }
+    if (size > 1 && (big_endian ? sign == '<' : sign == '>' || sign == '!')) {
+        *why = "has swapped bytes; convert it to this machine's order";
+        return none;
+    }
+    return tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
+}
+
+/* An ordinary buffer: few dimensions, in C order. The item sizes of all formats are powers of two. */
+static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64_t flags, tenon_py_borrowed *out)
+{
+    return (unsigned)buffer->ndim <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape &&
+           buffer->strides &&
+           tenon_view_init_quick(&out->view, buffer->buf, &dtype, buffer->ndim,
+                                 (const int64_t *)(const void *)buffer->shape,
+                                 (const int64_t *)(const void *)buffer->strides,
+                                 __builtin_ctz((unsigned)buffer->itemsize), flags, out->inline_dims);
+}
+
+static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
+{
+    tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
+    const char *why = NULL;
+    source.dtype = parse_format(buffer->format, buffer->itemsize, &why);
+    if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
+                                  "of its members",
+                                  buffer->format ? buffer->format : "B", buffer->itemsize);
+    if (source.dtype.bits == 0)
+        return tenon__py_complain(PyExc_TypeError, object, "its buffer's format '%s' %s",
+                                  buffer->format ? buffer->format : "B", why);
+    for (int i = 0; buffer->suboffsets && i < buffer->ndim; i++)
+        if (buffer->suboffsets[i] >= 0)
+            return tenon__py_complain(PyExc_BufferError, object,
+                                      "its buffer is reached through pointers (suboffsets); pass a copy");
+    int nd = buffer->ndim;
+    if (!buffer->shape && nd > 1)
+        return tenon__py_complain(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
+    out->dims = out->inline_dims;
+    if (fill_quick(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
+        return 0;
+    if (tenon__py_dims(out, nd) < 0)
+        return -1;
+    bool empty = false; /* then strides mean nothing */
+    for (int i = 0; buffer->shape && i < nd && nd <= TENON_MAX_NDIM; i++)
+        empty |= buffer->shape[i] == 0;
+    for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
+        Py_ssize_t size = buffer->shape ? buffer->shape[i] : buffer->len / buffer->itemsize;
+        out->dims[i] = size;
+        if (!buffer->strides)
+            continue;
+        if (size > 1 && !empty && buffer->strides[i] % buffer->itemsize != 0) {
+            tenon__py_free_dims(out);
+            return tenon__py_complain(PyExc_ValueError, object,
+                                      "its buffer's strides are not multiples of the item size; pass a copy");
+        }
+        out->dims[nd + i] = buffer->strides[i] / buffer->itemsize;
+    }
+    source.shape = out->dims;
+    source.strides = buffer->strides ? out->dims + nd : NULL;
+    return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
+}
+
+/* After PyObject_GetBuffer said no. */
+static int no_buffer(PyObject *object, PyObject **why_not)
+{
+    if (!PyErr_Occurred())
+        return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
+    /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says TypeError. */
+    bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+              (why_not && PyErr_ExceptionMatches(PyExc_TypeError));
+    if (!no)
+        return -1;
+    if (!why_not) {
+        tenon__py_refused(object, NULL);
+        return -1;
+    }
+    *why_not = tenon__py_take_exception(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
+    return 1;
+}
+
+_Atomic(PyTypeObject *) tenon__py_jax_array;
+
+int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
+{
+    Py_buffer *buffer = &out->held.buffer;
+    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
+        return no_buffer(object, why_not);
+    const char *why;
+    tenon_dtype dtype = parse_format(buffer->format, buffer->itemsize, &why);
+    out->way = TENON__PY_JAX;
+    if (dtype.bits && !buffer->suboffsets && fill_quick(buffer, dtype, TENON_READ_ONLY, out))
+        return 0;
+    PyBuffer_Release(buffer);
+    return 1;
+}
+
+int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
+{
+    Py_buffer *buffer = &out->held.buffer;
+    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
+        return no_buffer(object, why_not);
+    out->way = TENON__PY_BUFFER;
+    if (!PyErr_Occurred() && fill(object, buffer, out) == 0)
+        return 0;
+    tenon__py_give_back(out, object);
+    return -1;
+}

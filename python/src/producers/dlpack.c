@@ -1,0 +1,312 @@
+/* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
+#include "../internal.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------- consuming */
+
+/* Looking at a capsule, reading what is in it and renaming it are several steps. A capsule belongs to one interpreter,
+ * whose lock makes them one; without such a lock two threads could both win, or one could read what the other has given
+ * back. */
+#ifdef Py_GIL_DISABLED
+static PyMutex consuming;
+#endif
+
+static void begin_consuming(void)
+{
+#ifdef Py_GIL_DISABLED
+    PyMutex_Lock(&consuming);
+#endif
+}
+
+static void end_consuming(void)
+{
+#ifdef Py_GIL_DISABLED
+    PyMutex_Unlock(&consuming);
+#endif
+}
+
+/* Mark the capsule as consumed, so that neither its destructor nor another consumer touches what was in it. */
+static void mark_used(PyObject *capsule, const char *name)
+{
+    if (PyCapsule_SetName(capsule, name) < 0 || PyCapsule_SetDestructor(capsule, NULL) < 0)
+        PyErr_Clear(); /* cannot be: the capsule was valid a moment ago */
+}
+
+/* What came of an attempt to consume a capsule. */
+enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
+
+/* Take what is in the capsule, or only look at it: validated first, so that a struct we cannot use stays the producer's. */
+static int take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
+{
+    bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
+    if (!versioned && !PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY))
+        return PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_USED) ||
+                       PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY_USED)
+                   ? USED_BEFORE
+                   : NO_CAPSULE;
+    tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, versioned ? TENON_DL_CAPSULE : TENON_DL_CAPSULE_LEGACY);
+    if (versioned) {
+        *version = managed->version;
+        if (version->major != TENON_DL_MAJOR)
+            return WRONG_MAJOR;
+    }
+    const tenon_dl_tensor *source =
+        versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
+    if (tenon__py_dims(out, source->ndim) < 0)
+        return NO_MEMORY;
+    if (tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->dims, err)) {
+        tenon__py_free_dims(out);
+        return INVALID;
+    }
+    if (!only_look)
+        mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
+    out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
+    out->held.managed = managed;
+    return TAKEN;
+}
+
+static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py_borrowed *out)
+{
+    tenon_error err;
+    tenon_dl_version version;
+    begin_consuming();
+    int outcome = take(capsule, only_look, out, &version, &err);
+    end_consuming();
+    switch (outcome) {
+    case TAKEN:
+        return 0;
+    case USED_BEFORE:
+        return tenon__py_complain(PyExc_BufferError, object,
+                                  "the DLPack capsule was consumed before; a capsule can be used once");
+    case NO_CAPSULE:
+        return tenon__py_complain(PyExc_TypeError, object,
+                                  object == capsule ? "this is not a DLPack capsule; expected an array"
+                                                    : "its __dlpack__ gave something that is not a DLPack capsule");
+    case WRONG_MAJOR:
+        return tenon__py_complain(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
+                                  (unsigned)version.major, (unsigned)version.minor);
+    case INVALID:
+        tenon__py_raise_for(object, &err);
+        return -1;
+    default:
+        return -1;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- calling */
+
+/* The keywords, in the order in which they came into the protocol, last first. */
+static const char *const keyword_names[] = {"copy", "max_version", "stream"};
+enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
+
+/* Which of the `given` keywords to leave out after a TypeError with this message; -1: it does not say that a keyword was
+ * rejected, so it is about something else. Any function may have raised it, since wrappers hand the keywords on. If the
+ * message does not name the keyword, or names one that was not given, the newest is left out. */
+static int keyword_in(const char *message, const bool *given)
+{
+    bool named = strstr(message, "unexpected keyword argument") || strstr(message, "invalid keyword argument") ||
+                 strstr(message, "passed as keyword argument");
+    bool unnamed = strstr(message, "takes no keyword arguments") ||
+                   (strstr(message, "takes at most") && strstr(message, "given)")) || /* PyArg_ParseTupleAndKeywords */
+                   strstr(message, "incompatible function arguments");                /* pybind11, nanobind */
+    int newest = -1, rejected = -1;
+    const char *quote = named ? strchr(message, '\'') : NULL;
+    for (int i = NKEYWORDS - 1; i >= 0; i--) {
+        size_t length = strlen(keyword_names[i]);
+        if (given[i])
+            newest = i;
+        if (quote && strncmp(quote + 1, keyword_names[i], length) == 0 &&
+            (quote[1 + length] == '\'' || quote[1 + length] == ','))
+            rejected = i;
+    }
+    if (rejected >= 0)
+        return given[rejected] ? rejected : newest;
+    return unnamed ? newest : -1;
+}
+
+/* As keyword_in, for the pending exception. */
+static int rejected_keyword(const bool *given)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return -1;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *text = PyObject_Str(error);
+    const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    int rejected = message ? keyword_in(message, given) : -1;
+    Py_XDECREF(text);
+    tenon__py_raise_again(error);
+    return rejected;
+}
+
+/* What each call needs, made once for an interpreter. */
+enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES };
+
+/* One of them, borrowed, or NULL with an exception. */
+static PyObject *word(int index)
+{
+    tenon__py_interp *interp = tenon__py_here();
+    PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
+    if (interp && !words) {
+        PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
+                                       PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR,
+                                       "copy", "max_version", "copy", "max_version", "stream");
+        if (made && atomic_compare_exchange_strong(&interp->words, &words, made))
+            words = made;
+        else
+            Py_XDECREF(made);
+    }
+    return words ? PyTuple_GetItem(words, index) : NULL;
+}
+
+/* obj.__dlpack__ with those keywords. */
+static PyObject *call_given(PyObject *method, PyObject *stream, const bool *given)
+{
+    PyObject *values[NKEYWORDS] = {Py_False, word(WORD_VERSION), stream};
+    PyObject *arguments = values[MAX_VERSION] ? PyTuple_New(0) : NULL;
+    PyObject *keywords = arguments ? PyDict_New() : NULL;
+    bool complete = keywords;
+    for (int i = 0; complete && i < NKEYWORDS; i++)
+        complete = !given[i] || PyDict_SetItemString(keywords, keyword_names[i], values[i]) == 0;
+    PyObject *result = complete ? PyObject_Call(method, arguments, keywords) : NULL;
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+/* obj.__dlpack__ with the keywords that the producer knows: all, then without those that it rejects. */
+static PyObject *call(PyObject *object, PyObject *stream)
+{
+    bool given[NKEYWORDS] = {true, true, stream != NULL};
+    PyObject *name = word(WORD_DLPACK); /* where it is there, so are the others */
+    if (!name)
+        return NULL;
+    PyObject *values[] = {object, Py_False, word(WORD_VERSION), stream};
+    PyObject *result = PyObject_VectorcallMethod(name, values, 1, word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
+    if (result)
+        return result;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *method = PyObject_GetAttr(object, name);
+    tenon__py_raise_again(error);
+    while (method && !result) {
+        int rejected = rejected_keyword(given);
+        if (rejected < 0)
+            break;
+        given[rejected] = false;
+        PyErr_Clear();
+        result = call_given(method, stream, given);
+    }
+    Py_XDECREF(method);
+    return result;
+}
+
+/* The device that the producer names: 1, 0 where it has no __dlpack_device__, -1 with an exception. */
+static int device_of(PyObject *object, tenon_device *out)
+{
+    PyObject *name = word(WORD_DEVICE);
+    PyObject *method = name ? PyObject_GetAttr(object, name) : NULL;
+    if (!method) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    PyObject *pair = PyObject_CallObject(method, NULL);
+    Py_DECREF(method);
+    if (!pair)
+        return -1;
+    long numbers[2] = {0, 0};
+    Py_ssize_t size = PyTuple_Check(pair) || PyList_Check(pair) ? PySequence_Size(pair) : -1;
+    for (int i = 0; size == 2 && i < 2; i++) {
+        PyObject *item = PySequence_GetItem(pair, i);
+        numbers[i] = item && PyLong_Check(item) ? PyLong_AsLong(item) : -1;
+        Py_XDECREF(item);
+    }
+    Py_DECREF(pair);
+    tenon__py_forgive(); /* a number too large for a long is -1 */
+    if (PyErr_Occurred())
+        return -1;
+    if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
+        return tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
+    *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
+    return 1;
+}
+
+/* After one of the producer's methods raised. Returns -1. */
+static int not_given(PyObject *object, bool is_torch)
+{
+    if (tenon__py_is_refusal())
+        tenon__py_refused(object, is_torch ? tenon__py_torch_advice(object) : NULL);
+    return -1;
+}
+
+static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    bool is_torch = kind->ways & TENON__PY_TORCH;
+    tenon_device device = tenon_device_of(kind->device_type, 0);
+    if (kind->device_type == TENON_CPU && device_of(object, &device) < 0)
+        return is_torch ? not_given(object, true) : -1;
+    /* The default stream is named, never left to the producer's reading of None. */
+    intptr_t number = tenon__py_stream_number(device, stream);
+    PyObject *argument = number == TENON__PY_NO_STREAM ? NULL : PyLong_FromSsize_t(number);
+    if (!argument && PyErr_Occurred())
+        return -1;
+    PyObject *capsule = call(object, argument);
+    Py_XDECREF(argument);
+    if (!capsule)
+        return not_given(object, is_torch);
+    int result = consume(object, capsule, false, out);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_DECREF(capsule);
+    PyErr_Restore(type, value, traceback);
+    return result;
+}
+
+/* The flags are checked, and the stream is ordered, before it is taken: a capsule that is refused stays good. */
+int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    if (consume(capsule, capsule, true, out) < 0)
+        return -1;
+    int refused = tenon__py_check_flags(capsule, flags, &out->view);
+    if (!refused)
+        refused = tenon__py_order_default(out->view.device, stream);
+    tenon__py_free_dims(out);
+    return refused ? -1 : consume(capsule, capsule, false, out);
+}
+
+int tenon__py_device_type(PyObject *object)
+{
+    tenon_device device = tenon_device_of(TENON_CPU, 0);
+    return device_of(object, &device) < 0 ? -1 : device.device_type;
+}
+
+int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
+    if (!(kind->ways & TENON__PY_TORCH))
+        return ask_capsule(object, kind, stream, out);
+    PyObject *alias = tenon__py_torch_alias(object);
+    int result = alias ? ask_capsule(alias, kind, stream, out) : -1;
+    Py_XDECREF(alias); /* what came out of it holds the memory */
+    return result;
+}
+
+int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    if (!kind)
+        return -1;
+    if (!(kind->ways & TENON__PY_DLPACK))
+        return 1;
+    bool is_torch = kind->ways & TENON__PY_TORCH;
+    PyObject *alias = is_torch ? tenon__py_torch_alias(object) : NULL;
+    if (is_torch && !alias)
+        return -1;
+    PyObject *capsule = call(alias ? alias : object, stream);
+    Py_XDECREF(alias);
+    if (!capsule)
+        return not_given(object, is_torch);
+    Py_DECREF(capsule);
+    return 0;
+}

@@ -1,0 +1,83 @@
+/* NumPy's arrays as they are in memory, and the view of an ordinary one, inline for those who count nanoseconds. */
+#ifndef TENON_PY_NDARRAY_H
+#define TENON_PY_NDARRAY_H
+
+#include "../internal.h"
+
+#include <limits.h>
+
+/* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
+typedef struct tenon__py_array {
+    char *data;
+    int nd;
+    Py_ssize_t *dimensions;
+    Py_ssize_t *strides;
+    PyObject *base;
+    PyObject *descr;
+    int flags;
+} tenon__py_array;
+
+typedef struct tenon__py_descr {
+    PyTypeObject *typeobj;
+    char kind;
+    char type;
+    char byteorder;
+    char flags;
+    int type_num;
+} tenon__py_descr;
+
+/* Bits of an array's flags. The sign is NumPy's mark on arrays whose writing it warns of: broadcast ones. */
+enum { TENON__PY_ARRAY_C = 0x1, TENON__PY_ARRAY_WRITEABLE = 0x400, TENON__PY_ARRAY_WARNS = INT_MIN };
+
+/* By type number: our dtype, the shift that divides by its size, and what NumPy writes for this machine's byte order; all
+ * zeros where there is none. */
+typedef struct tenon__py_number {
+    tenon_dtype dtype;
+    int16_t shift;
+    char order;
+} tenon__py_number;
+
+enum { TENON__PY_NUMBERS = 24 };
+extern const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS];
+
+static inline void *tenon__py_behind_head(PyObject *object)
+{
+#ifdef Py_LIMITED_API
+    return (char *)object + tenon__py_loaded_numpy.head; /* one binary for interpreters with several */
+#else
+    return (char *)object + sizeof(PyObject);
+#endif
+}
+
+static inline tenon__py_array *tenon__py_array_of(PyObject *object)
+{
+    return tenon__py_behind_head(object);
+}
+
+static inline const tenon__py_descr *tenon__py_descr_of(const tenon__py_array *array)
+{
+    return tenon__py_behind_head(array->descr);
+}
+
+static inline bool tenon__py_array_is_writable(const tenon__py_array *array)
+{
+    return (array->flags & (TENON__PY_ARRAY_WRITEABLE | TENON__PY_ARRAY_WARNS)) == TENON__PY_ARRAY_WRITEABLE;
+}
+
+/* Borrow an ordinary array, holding nothing; false where it is not so ordinary. NumPy keeps its flags true to the strides
+ * (its own loops run by them), so that those of an array in C order need not be read. */
+static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed *out)
+{
+    const tenon__py_array *array = tenon__py_array_of(object);
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
+    unsigned number = (unsigned)descr->type_num;
+    if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
+        (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
+        return false;
+    out->way = TENON__PY_NUMPY;
+    return tenon_view_init_quick(&out->view, array->data, &tenon__py_numbers[number].dtype, array->nd,
+                                 (const int64_t *)(const void *)array->dimensions, NULL, 0,
+                                 tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY, out->inline_dims);
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
+#include "../../internal.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef void *tensor_handle;
+
+enum { MOST_DTYPES = 24 };
+
+/* Filled once, and never again: torch stays loaded until the process ends. */
+typedef struct torch_functions {
+    int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
+                             int32_t device_type, int32_t device_index, tensor_handle *out);
+    int32_t (*to_pyobject)(tensor_handle handle, void *type, void **out);
+    int32_t (*data_ptr)(tensor_handle handle, void **out);
+    int32_t (*delete_handle)(tensor_handle handle);
+    int32_t cpu, cuda; /* torch's numbers for devices, and for dtypes */
+    struct {
+        tenon_dtype ours;
+        int32_t number;
+    } dtypes[MOST_DTYPES];
+    int ndtypes;
+} torch_functions;
+
+static torch_functions functions;
+static atomic_flag finding = ATOMIC_FLAG_INIT;
+static _Atomic int search; /* 0: not looked for yet; 1: there; -1: not there */
+
+bool tenon__py_symbol(void *library, const char *name, void *place)
+{
+    void *symbol = dlsym(library, name); /* C keeps the addresses of functions apart from those of objects */
+    memcpy(place, &symbol, sizeof symbol);
+    return symbol;
+}
+
+bool tenon__py_torch_number(void *library, const char *name, int32_t *out)
+{
+    int32_t (*number)(void);
+    if (!tenon__py_symbol(library, name, &number))
+        return false;
+    *out = number();
+    return true;
+}
+
+void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
+                            void *context)
+{
+    static const struct {
+        uint8_t code, bits, lanes;
+    } candidates[] = {{TENON_CODE_INT, 8, 1},         {TENON_CODE_INT, 16, 1},        {TENON_CODE_INT, 32, 1},
+                      {TENON_CODE_INT, 64, 1},        {TENON_CODE_UINT, 8, 1},        {TENON_CODE_UINT, 16, 1},
+                      {TENON_CODE_UINT, 32, 1},       {TENON_CODE_UINT, 64, 1},       {TENON_CODE_FLOAT, 16, 1},
+                      {TENON_CODE_FLOAT, 32, 1},      {TENON_CODE_FLOAT, 64, 1},      {TENON_CODE_BFLOAT, 16, 1},
+                      {TENON_CODE_COMPLEX, 32, 1},    {TENON_CODE_COMPLEX, 64, 1},    {TENON_CODE_COMPLEX, 128, 1},
+                      {TENON_CODE_BOOL, 8, 1},        {TENON_CODE_F8_E4M3FN, 8, 1},   {TENON_CODE_F8_E5M2, 8, 1},
+                      {TENON_CODE_F8_E4M3FNUZ, 8, 1}, {TENON_CODE_F8_E5M2FNUZ, 8, 1}, {TENON_CODE_F8_E8M0FNU, 8, 1},
+                      {TENON_CODE_F4_E2M1FN, 4, 2}};
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        char word[64], name[96];
+        int32_t number;
+        tenon_dtype dtype = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
+        tenon__py_framework_dtype(dtype, word, sizeof word);
+        PyOS_snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
+        bool there = tenon__py_torch_number(library, name, &number);
+        PyOS_snprintf(name, sizeof name, "torch_dtype_%s", word); /* what the two newest had first */
+        if (there || tenon__py_torch_number(library, name, &number))
+            found(context, dtype, number);
+    }
+}
+
+static void add_dtype(void *context, tenon_dtype dtype, int32_t number)
+{
+    torch_functions *all = context;
+    all->dtypes[all->ndtypes].ours = dtype;
+    all->dtypes[all->ndtypes++].number = number;
+}
+
+static bool find_all(void *library, torch_functions *all)
+{
+    bool there = tenon__py_symbol(library, "aoti_torch_empty_strided", &all->empty_strided) &&
+                 tenon__py_symbol(library, "torch_tensor_to_pyobject", &all->to_pyobject) &&
+                 tenon__py_symbol(library, "aoti_torch_get_data_ptr", &all->data_ptr) &&
+                 tenon__py_symbol(library, "aoti_torch_delete_tensor_object", &all->delete_handle) &&
+                 tenon__py_torch_number(library, "aoti_torch_device_type_cpu", &all->cpu) &&
+                 tenon__py_torch_number(library, "aoti_torch_device_type_cuda", &all->cuda);
+    if (there)
+        tenon__py_torch_dtypes(library, add_dtype, all);
+    return there;
+}
+
+void *tenon__py_torch_library(void)
+{
+#ifdef __APPLE__
+    static const char *const name = "libtorch_cpu.dylib";
+#else
+    static const char *const name = "libtorch_cpu.so";
+#endif
+    PyObject *torch = tenon__py_loaded("torch");
+    PyObject *file = torch ? PyObject_GetAttrString(torch, "__file__") : NULL;
+    PyObject *bytes = file && PyUnicode_Check(file) ? PyUnicode_EncodeFSDefault(file) : NULL;
+    const char *path = bytes ? PyBytes_AsString(bytes) : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    void *library = NULL;
+    char full[4096];
+    if (slash && PyOS_snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
+        library = dlopen(full, RTLD_NOW | RTLD_NOLOAD);
+    Py_XDECREF(torch);
+    Py_XDECREF(file);
+    Py_XDECREF(bytes);
+    PyErr_Clear();
+    return library;
+}
+
+static const torch_functions *find_functions(void)
+{
+    int known = atomic_load_explicit(&search, memory_order_acquire);
+    if (known)
+        return known > 0 ? &functions : NULL;
+    torch_functions all = {.ndtypes = 0};
+    void *library = tenon__py_torch_library();
+    int there = library && find_all(library, &all) ? 1 : -1;
+    while (atomic_flag_test_and_set_explicit(&finding, memory_order_acquire)) {
+    }
+    if (!atomic_load_explicit(&search, memory_order_relaxed)) {
+        functions = all;
+        atomic_store_explicit(&search, there, memory_order_release);
+    }
+    atomic_flag_clear_explicit(&finding, memory_order_release);
+    return there > 0 ? &functions : NULL;
+}
+
+/* Whether an object is one of torch's plain memory on the CPU, of which the view follows from its pointer. */
+static bool describe(const torch_functions *torch, tensor_handle handle, tenon_dtype dtype, int32_t ndim,
+                     const int64_t *shape, tenon_py_borrowed *out)
+{
+    void *data = NULL;
+    return ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
+           tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->inline_dims);
+}
+
+/* The tensor as an object. Before 3.12 the garbage collector may run while objects are made, and with it code of the
+ * user's that changes the arguments of a call: not now. */
+static void *make_object(const torch_functions *torch, tensor_handle handle)
+{
+    void *object = NULL;
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
+    int enabled = PyGC_Disable();
+#endif
+    int status = torch->to_pyobject(handle, NULL, &object);
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
+    if (enabled)
+        PyGC_Enable();
+#endif
+    return status == 0 ? object : NULL;
+}
+
+PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                tenon_py_borrowed *out)
+{
+    const torch_functions *torch = find_functions();
+    bool on_cpu = device.device_type == TENON_CPU;
+    if (!torch || (!on_cpu && device.device_type != TENON_CUDA))
+        return NULL;
+    int i = 0;
+    while (i < torch->ndtypes && !tenon_dtype_equal(torch->dtypes[i].ours, dtype))
+        i++;
+    int64_t strides[TENON_MAX_NDIM];
+    if (i == torch->ndtypes || tenon_shape_strides(ndim, shape, 'C', strides, NULL))
+        return NULL;
+    tensor_handle handle = NULL;
+    void *object = NULL;
+    if (torch->empty_strided(ndim, shape, strides, torch->dtypes[i].number, on_cpu ? torch->cpu : torch->cuda,
+                             on_cpu ? -1 : device.device_id, &handle) != 0)
+        return NULL;
+    object = make_object(torch, handle);
+    bool described = object && on_cpu && describe(torch, handle, dtype, ndim, shape, out);
+    torch->delete_handle(handle);
+    PyErr_Clear(); /* whoever is asked next says what is wrong */
+    if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
+        PyErr_Clear();
+        Py_DECREF((PyObject *)object);
+        return NULL;
+    }
+    if (described) {
+        out->way = TENON__PY_TABLE;
+        out->table = NULL;
+        out->flags = 0;
+        out->dims = out->inline_dims;
+        out->object = object;
+        Py_INCREF((PyObject *)object);
+    }
+    return object;
+}
