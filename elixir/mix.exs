@@ -48,7 +48,7 @@ defmodule Tenon.MixProject do
   def project do
     [
       app: :tenon,
-      version: "0.1.0",
+      version: "0.2.0",
       elixir: "~> 1.14",
       description: "Tensors and C functions on the BEAM without copying",
       compilers: [:tenon_nif] ++ Mix.compilers(),

@@ -20,7 +20,7 @@
 #include <tenon/types.h>
 #include <tenon/view.h>
 
-#define TENON_VERSION "0.1.0"
+#define TENON_VERSION "0.2.0"
 
 /* The version of the library that was linked, as TENON_VERSION is of the header. */
 #ifdef __cplusplus

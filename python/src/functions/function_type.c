@@ -56,9 +56,9 @@ static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
     const char *words = self->function.doc ? self->function.doc : "";
-    PyObject *shown = text_signature(self);
+    PyObject *parameters = text_signature(self);
     PyObject *doc =
-        shown ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, shown, words, *words ? "\n\n" : "", s->text)
+        parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, parameters, words, *words ? "\n\n" : "", s->text)
               : NULL;
     Py_ssize_t length;
     const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
@@ -67,7 +67,7 @@ static int fill_doc(tenon__py_function *self)
         memcpy(self->doc, text, (size_t)length + 1);
     else if (text)
         PyErr_NoMemory();
-    Py_XDECREF(shown);
+    Py_XDECREF(parameters);
     Py_XDECREF(doc);
     return self->doc ? 0 : -1;
 }
