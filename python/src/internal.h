@@ -2,14 +2,15 @@
 #ifndef TENON_PY_INTERNAL_H
 #define TENON_PY_INTERNAL_H
 
-#include <tenon/python.h>
-
-#include <stdatomic.h>
+#include "producers/producer.h"
 
 /* Kept out of line, so that the usual way through its caller stays short. */
 #define TENON__PY_APART __attribute__((noinline))
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
+
+/* What producers keep for an interpreter: an object each. */
+enum { TENON__PY_KEPT_DLPACK, TENON__PY_KEPT_TORCH_NAMES, TENON__PY_KEPT_FORWARD_AD, TENON__PY_KEPT };
 
 /* What one interpreter owns. Never freed, so that a release may come at any time: about a hundred bytes for each
  * interpreter that ever used the bridge. */
@@ -25,8 +26,8 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) tensor_type; /* these are made when first wanted */
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
-    _Atomic(PyObject *) words;      /* what calls of __dlpack__ need */
-    struct tenon__py_holder *spare; /* the last holder that was given back, for the next import */
+    _Atomic(PyObject *) kept[TENON__PY_KEPT]; /* what some producers need with every object */
+    struct tenon__py_holder *spare;           /* the last holder that was given back, for the next import */
 } tenon__py_interp;
 
 /* The type in one of those places, made where it is new; borrowed. NULL with an exception. */
@@ -34,6 +35,13 @@ PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *s
 
 /* The record of this thread's interpreter, made where it is new; NULL with an exception. */
 tenon__py_interp *tenon__py_here(void);
+
+/* One of this interpreter's kept objects, borrowed; `make` makes it, a new reference. NULL if that gave NULL, or with an
+ * exception. */
+PyObject *tenon__py_kept(int which, PyObject *(*make)(void));
+
+/* Whether this thread is attached to any interpreter. */
+bool tenon__py_is_attached(void);
 
 /* Whether this thread may touch objects of the interpreter now; it may be attached to another one, or to none. */
 bool tenon__py_attached_to(const tenon__py_interp *interp);
@@ -73,51 +81,6 @@ void tenon__py_holder_release(void *holder);
 
 /* ---------------------------------------------------------------------------------------------------------- types */
 
-/* The ways into an object, in the order in which they are tried. */
-enum {
-    TENON__PY_NOTHING = 0,
-    TENON__PY_OURS = 1 << 0,
-    TENON__PY_NUMPY = 1 << 1,
-    TENON__PY_TABLE = 1 << 2,
-    TENON__PY_BUFFER = 1 << 3,
-    TENON__PY_DLPACK = 1 << 4,
-    TENON__PY_INTERFACE = 1 << 5,
-    TENON__PY_DLPACK_LEGACY = 1 << 6, /* as what is held says; no way of its own */
-    TENON__PY_JAX = 1 << 7,           /* the same: a buffer of JAX's, which may be given back at any time */
-    /* and a few facts */
-    TENON__PY_TORCH = 1 << 8,      /* torch.Tensor or one of its subclasses */
-    TENON__PY_REFUSED = 1 << 9,    /* `reason` says why */
-    TENON__PY_IMMUTABLE = 1 << 10, /* JAX's, TensorFlow's, Arrow's: also where a capsule cannot say read-only */
-    TENON__PY_CAPSULE = 1 << 11,   /* a DLPack capsule by itself: no other way */
-};
-
-/* Whose array it is: who makes another one like it. */
-enum {
-    TENON__PY_IN_NONE, /* nobody's: bytes, memoryview, a plain producer of DLPack */
-    TENON__PY_IN_OURS,
-    TENON__PY_IN_NUMPY,
-    TENON__PY_IN_TORCH,
-    TENON__PY_IN_JAX,
-    TENON__PY_IN_TENSORFLOW,
-    TENON__PY_IN_CUPY,
-    TENON__PY_IN_TABLE,    /* anybody's whose exchange table makes tensors: Paddle's */
-    TENON__PY_IN_NAMESPACE /* its __array_namespace__'s, by the array API standard */
-};
-
-/* What is known of a type. */
-typedef struct tenon__py_kind {
-    _Atomic(PyTypeObject *) type;
-    uint32_t ways;
-    int framework;
-    int device_type; /* where all its instances are; TENON_CPU: each is asked */
-    const tenon_dl_exchange *table;
-    const char *reason;
-} tenon__py_kind;
-
-/* What is known of the type of `object`, from memory or found out now; `room` is used where memory is full. NULL with
- * an exception. */
-const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
-
 /* Whether anything says that the object is an array: its type, or an attribute of its own. 1, 0, or -1 with an
  * exception. */
 int tenon__py_is_arraylike(PyObject *object);
@@ -132,32 +95,25 @@ const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
  * tenon__py_forgive. */
 PyObject *tenon__py_loaded(const char *module);
 
-/* ----------------------------------------------------------------------------------------------------------- ways
- *
- * Each fills `out` (view, object, way, what is held). 0; -1 with an exception; 1 without one: not this way, try the
- * next. */
+/* -------------------------------------------------------------------------------------------------------- borrowing */
 
-int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out);
-int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
-/* `why_not` is where a refusal goes (a new reference) so that the next way can be tried; NULL: this is the last way,
- * and a refusal is the producer's answer. */
-int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
-/* The same for an ordinary array of JAX's own type, once a borrow has met that. JAX's functions leave no exception
- * behind and do not look at one that is pending. 1 without a *why_not: not so ordinary, the other function finds out. */
-extern _Atomic(PyTypeObject *) tenon__py_jax_array;
-int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out);
-/* `stream` as in tenon_py_borrow_on; with TENON__PY_NO_STREAM the producer's own stream rules. */
-int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
-/* Of a capsule by itself: it is used up, unless the flags refuse it. */
-int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
-/* What the object's __dlpack_device__ says, TENON_CPU where it has none; -1 with an exception. */
-int tenon__py_device_type(PyObject *object);
-int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
-int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed *out);
-
-/* The view of a plain array of one of the commonest types, in C order on the CPU, while the caller holds the object:
- * nothing is held, and nothing to be given back. False: tenon_py_borrow finds out. */
+/* The view of an ordinary array of NumPy's own type or one whose kind has a `peek`, as described there. */
 bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
+/* Whether objects of this type are read by C code alone: no Python code of the user's can run meanwhile. */
+bool tenon__py_is_plain_type(PyTypeObject *type);
+/* Read an object by the producers of its kind. */
+int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
+/* Read it by a protocol, whatever its kind says. */
+int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out);
+int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* After PyObject_GetBuffer said no: 1 if another reader may know the object, else -1 with an exception. */
+int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request);
+/* Describe a buffer with few dimensions in C order; false: it has others. */
+bool tenon__py_fill_ordinary(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out);
+/* The exchange table of a type, or NULL in *out. 0, or -1 with an exception. */
+int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out);
+/* What the object's __dlpack_device__ says, TENON_CPU if it has none; -1 with an exception. */
+int tenon__py_device_type(PyObject *object);
 
 /* Whether two views show the same elements in the same way. */
 bool tenon__py_same_view(const tenon_view *a, const tenon_view *b);
@@ -191,7 +147,7 @@ intptr_t tenon__py_stream_number(tenon_device device, intptr_t stream);
 /* Whether the framework of that table works on the stream now: 1, 0, or -1 with an exception. */
 int tenon__py_table_is_on(const tenon_dl_exchange *table, tenon_device device, intptr_t stream);
 /* What the memory under the tensor, which may be a view, was imported from; NULL: it did not come from Python. */
-const tenon__py_holder *tenon__py_producer(const tenon_tensor *tensor);
+const tenon__py_holder *tenon__py_holder_of(const tenon_tensor *tensor);
 /* Make the stream wait for the work that fills the tensor's memory. 0, or -1 with an exception. */
 int tenon__py_order(tenon_tensor *tensor, intptr_t stream);
 /* Make the stream wait for the device's default stream, where memory without a producer is ready. */
@@ -207,57 +163,29 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 
 /* ---------------------------------------------------------------------------------------------------------- NumPy */
 
-/* NumPy's C API where it has been imported and is one we know. */
-typedef struct tenon__py_numpy {
-    PyTypeObject *ndarray;
-    void **api;
-    size_t head; /* where the fields of an array begin */
-} tenon__py_numpy;
-
-/* numpy.ndarray once a borrow has met it, else NULL; from then on, what tenon__py_numpy_api gives. */
+/* numpy.ndarray once a borrow has met it, else NULL. */
 extern _Atomic(PyTypeObject *) tenon__py_ndarray;
-extern tenon__py_numpy tenon__py_loaded_numpy;
 
 /* Whether an array that was borrowed as NumPy's still looks like that; false: it has changed, or is not so ordinary. */
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
-
-/* NULL where NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
-const tenon__py_numpy *tenon__py_numpy_api(void);
-/* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
+/* Whether it is NumPy's True or False, whose class has no __index__: 1, 0, or -1 with an exception. */
+int tenon__py_is_numpy_bool(PyObject *object);
+/* NumPy's dtype object for ours, importing NumPy if that has not been done: a new reference, or NULL with an exception. */
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
-/* The same, importing NumPy if that has not been done. */
-PyObject *tenon__py_import_numpy_dtype(tenon_dtype dtype, uint64_t flags);
-PyObject *tenon__py_export_numpy(tenon_tensor *tensor);
 /* A new array where an array of NumPy's own type has been borrowed before, and a borrow of it that holds nothing. */
 PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
-PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 
 /* ----------------------------------------------------------------------------------------------------------- torch */
 
-/* The same for torch.Tensor itself, through its table. */
-extern _Atomic(PyTypeObject *) tenon__py_torch_tensor;
-bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out);
-void tenon__py_remember_torch(const tenon__py_kind *kind);
+/* Whether the autograd of a framework, torch or one that has its words, records now: 1, even if it cannot be asked; 0; or
+ * -1 with an exception. */
+int tenon__py_autograd_records(const char *framework);
 /* torch's table if an object of torch.Tensor has been met and it has one, else NULL. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
-
-/* Whether objects of this type are borrowed by C code alone: no Python code of the user's can run meanwhile. */
-static inline bool tenon__py_is_plain_type(PyTypeObject *type)
-{
-    return type == tenon__py_ndarray || type == tenon__py_torch_tensor;
-}
-
-/* What to do about a tensor that torch refuses to hand out, or NULL. */
+/* What to do about a tensor that torch refuses to hand out, or NULL. Keeps the pending exception. */
 const char *tenon__py_torch_advice(PyObject *object);
-/* What to ask for __dlpack__ instead of the tensor: a new reference, or NULL with an exception. */
-PyObject *tenon__py_torch_alias(PyObject *object);
-/* Refuse what torch hands out but is no plain memory: conj, neg, and requires_grad where it is written. */
-int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed);
-
-/* Whether it carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. */
-int tenon__py_torch_tangent(PyObject *object);
-/* Raise the version counter of a tensor that was written; nothing for other objects. No exception may be pending. */
-void tenon__py_torch_written(PyObject *object);
+/* Whether the view may be one whose numbers are to be negated, so that torch must be asked. */
+bool tenon__py_torch_may_be_negated(const tenon_view *view);
 /* The library that torch has loaded, or NULL; a function of it (`place` is where its address goes); one of those that only
  * return a number; and torch's numbers for dtypes, each told to `found`. */
 void *tenon__py_torch_library(void);
@@ -265,10 +193,6 @@ bool tenon__py_symbol(void *library, const char *name, void *place);
 bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
 void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
                             void *context);
-/* A new tensor on the CPU or a CUDA device, borrowed: a new reference, or NULL without an exception where this torch has
- * no C functions for it, or they failed: torch.empty knows. */
-PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                                tenon_py_borrowed *out);
 
 /* ------------------------------------------------------------------------------------------------------ new arrays */
 
@@ -276,10 +200,26 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
 PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values);
 /* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
 void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
-/* Whether it is an array of JAX's that is gone; then the pending exception, which would not say so, is cleared. */
-bool tenon__py_framework_is_deleted_jax(PyObject *object);
-/* The framework of the object's type; -1 with an exception. */
-int tenon__py_framework(PyObject *object);
+/* module.empty(shape, dtype=module.float32, device=…), as torch and the array API standard have it; without a device if that
+ * is NULL. */
+PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape);
+/* Borrow what a framework made, to be written, and see that it made what was asked for; takes the reference, and gives it
+ * back. */
+PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out);
+/* The same of a framework that nothing is known of: an array of ours if it made none, or if its own cannot be written. */
+PyObject *tenon__py_made_or_ours(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                 tenon_py_borrowed *out);
+/* An array of that producer on memory of ours, borrowed to be written: what is immutable there can be filled only so. */
+PyObject *tenon__py_empty_ours(const tenon__py_producer *producer, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out);
+/* A tenon.Tensor on memory of ours, borrowed to be written, if the memory of `like`, or NULL, is on the CPU too. */
+PyObject *tenon__py_empty_beside(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                 tenon_py_borrowed *out);
+/* Where the memory of `like` is; -1 with an exception if it is not an array. */
+int tenon__py_device_of(PyObject *like, tenon_device *out);
+/* module.function(argument), or with copy=False; takes the argument. */
+PyObject *tenon__py_call_import(const char *module, const char *function, PyObject *argument, bool no_copy);
 /* As tenon_py_empty, for the result of a function that runs on `device`: `like` may also be the name of a framework, or
  * its module; NULL stands for NumPy where it has been imported, else for tenon.Tensor. */
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,

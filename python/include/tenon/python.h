@@ -32,7 +32,7 @@ typedef struct tenon_py_borrowed {
     tenon_view view; /* its shape and strides are in `dims` */
     PyObject *object;
     int64_t *dims;
-    int32_t way;
+    int32_t holds;
     uint32_t flags;
     const void *table; /* the exchange table it came through, if one */
     union {

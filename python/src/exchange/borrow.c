@@ -1,9 +1,10 @@
-/* Borrowing: the way is chosen by type; every way ends in the core's one validation and the checks of the flags. */
-#include "../producers/ndarray.h"
+/* Borrowing: the producers that read an object are chosen by its type; each ends in the core's one validation, and then come
+ * the checks of the flags. */
+#include "../producers/numpy.h"
 
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------------- for every way in */
+/* ----------------------------------------------------------------------------------------------- for every producer */
 
 int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim)
 {
@@ -68,44 +69,20 @@ static int no_array(PyObject *object)
                               "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
 }
 
-/* JAX's arrays on a GPU have a buffer function, which takes its time to refuse. So the way of the last one is taken; the
- * other one works too. */
-static _Atomic bool jax_is_far;
-
-static bool is_near_jax(PyObject *object)
+/* Ask one producer after the other. */
+static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
+                        tenon_py_borrowed *out)
 {
-    return Py_TYPE(object) == tenon__py_jax_array && !atomic_load_explicit(&jax_is_far, memory_order_relaxed);
-}
-
-/* `why_no_buffer` is what the buffer function said where it was asked already, else NULL. */
-static int try_ways(PyObject *object, const tenon__py_kind *kind, intptr_t stream, PyObject *why_no_buffer,
-                    tenon_py_borrowed *out)
-{
-    int result = 1;
-    uint32_t ways = kind->ways;
-    if (ways & TENON__PY_TABLE)
-        result = tenon__py_borrow_table(object, kind, stream, out);
-    bool asked = why_no_buffer;
-    bool is_jax = Py_TYPE(object) == tenon__py_jax_array;
-    if (result == 1 && (ways & TENON__PY_BUFFER) && !asked && (!is_jax || is_near_jax(object)))
-        result = tenon__py_borrow_buffer(object, ways & TENON__PY_DLPACK ? &why_no_buffer : NULL, out);
-    if (result == 1 && (ways & TENON__PY_DLPACK))
-        result = tenon__py_borrow_dlpack(object, kind, stream, out);
-    if (result == 0 && is_jax)
-        jax_is_far = !tenon_device_on_host(out->view.device);
-    if (result < 0 && why_no_buffer)
-        tenon__py_add_context(why_no_buffer);
-    if (!asked)
-        Py_XDECREF(why_no_buffer);
-    if (result == 1 && PyType_Check(object)) /* it has the attributes of its instances */
-        result = tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
-    if (result == 1)
-        result = tenon__py_borrow_interface(object, stream, out);
+    int result = tenon__py_read(object, kind, request, out);
+    if (result < 0 && request->refusal)
+        tenon__py_add_context(request->refusal);
+    Py_XDECREF(request->refusal);
+    if (result == 0 && kind->is_immutable)
+        out->view.flags |= TENON_READ_ONLY;
     return result == 1 ? no_array(object) : result;
 }
 
-static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t stream, PyObject *why_no_buffer,
-                                  tenon_py_borrowed *out)
+static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
     enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
     out->object = NULL;
@@ -121,41 +98,31 @@ static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t str
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     if (!kind)
         return -1;
+    if (kind->reason)
+        return tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
+    tenon__py_request request = {.flags = flags, .stream = stream};
     out->flags = flags;
     out->table = NULL;
-    out->way = TENON__PY_NOTHING;
-    int result;
-    if (kind->ways & TENON__PY_NUMPY) {
-        result = tenon__py_borrow_numpy(object, out);
-    } else if (kind->ways & TENON__PY_REFUSED) {
-        result = tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
-    } else if (kind->ways & TENON__PY_CAPSULE) {
-        result = tenon__py_borrow_capsule(object, flags, stream, out);
-    } else {
-        result = kind->ways & TENON__PY_OURS ? tenon__py_borrow_tensor(object, stream, out)
-                                             : try_ways(object, kind, stream, why_no_buffer, out);
-        if (result == 0 && (kind->ways & TENON__PY_IMMUTABLE))
-            out->view.flags |= TENON_READ_ONLY;
-    }
-    if (result < 0)
+    out->holds = TENON__PY_HOLDS_NOTHING;
+    if (read_by_kind(object, kind, &request, out) < 0)
         return -1;
     out->object = object;
     Py_INCREF(object);
     if (tenon__py_check_flags(object, flags, &out->view) < 0 ||
-        ((kind->ways & TENON__PY_TORCH) && tenon__py_torch_check(object, out) < 0)) {
+        (kind->owner && kind->owner->check && kind->owner->check(object, out) < 0)) {
         tenon_py_unborrow(out);
         return -1;
     }
     return 0;
 }
 
-/* Whether the quick ways know all that the flags ask for: what they take is in C order. */
+/* Whether a peek knows all that the flags ask for: what it takes is in C order. */
 static inline bool is_plain(uint32_t flags)
 {
     return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
 }
 
-/* What a quick way has described is borrowed. */
+/* What was described by a peek is borrowed. */
 static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     out->flags = flags;
@@ -166,73 +133,64 @@ static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     return 0;
 }
 
-/* What the two most common types usually look like, without a look-up. Both types live as long as the process. */
+/* NumPy's own type is asked for by name, which saves the most common array a look-up. */
 bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
 {
     PyTypeObject *type = Py_TYPE(object);
     if (type == tenon__py_ndarray)
         return tenon__py_borrow_ndarray(object, out);
-    return type == tenon__py_torch_tensor && tenon__py_borrow_torch_quick(object, out);
+    const tenon__py_kind *kind = tenon__py_known_kind(type);
+    return kind && kind->peek && kind->peek(object, kind, out);
 }
 
-/* torch's tensors by their table, where that is all there is to it. */
-static TENON__PY_APART int borrow_torch(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+bool tenon__py_is_plain_type(PyTypeObject *type)
 {
-    if (tenon__py_borrow_torch_quick(object, out) &&
+    const tenon__py_kind *kind = type == tenon__py_ndarray ? NULL : tenon__py_known_kind(type);
+    return type == tenon__py_ndarray || (kind && kind->peek);
+}
+
+/* An object that is not NumPy's, by its peek if that is all there is to it. */
+static TENON__PY_APART int borrow_peeked(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    const tenon__py_kind *kind = tenon__py_known_kind(Py_TYPE(object));
+    if (kind && kind->peek && kind->peek(object, kind, out) &&
         (out->view.device.device_type == TENON_CPU || (flags & TENON_PY_ANY_DEVICE)))
         return hold(object, flags, out);
-    return borrow(object, flags, TENON__PY_NO_STREAM, NULL, out);
-}
-
-/* JAX's arrays by their buffer, which may have been asked for already where that does not do. */
-static TENON__PY_APART int borrow_jax(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
-{
-    PyObject *why_no_buffer = NULL;
-    int result = tenon__py_borrow_jax_quick(object, &why_no_buffer, out);
-    if (result == 0)
-        return hold(object, flags, out);
-    out->object = NULL;
-    if (result == 1)
-        result = borrow(object, flags, TENON__PY_NO_STREAM, why_no_buffer, out);
-    Py_XDECREF(why_no_buffer);
-    return result;
+    return borrow(object, flags, TENON__PY_NO_STREAM, out);
 }
 
 int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    if (object && is_plain(flags)) {
-        PyTypeObject *type = Py_TYPE(object);
-        if (type == tenon__py_ndarray && tenon__py_borrow_ndarray(object, out))
-            return hold(object, flags, out);
-        if (type == tenon__py_torch_tensor)
-            return borrow_torch(object, flags, out);
-        if (is_near_jax(object))
-            return borrow_jax(object, flags, out);
-    }
-    return borrow(object, flags, TENON__PY_NO_STREAM, NULL, out);
+    if (!object || !is_plain(flags))
+        return borrow(object, flags, TENON__PY_NO_STREAM, out);
+    if (Py_TYPE(object) != tenon__py_ndarray)
+        return borrow_peeked(object, flags, out);
+    if (tenon__py_borrow_ndarray(object, out))
+        return hold(object, flags, out);
+    return borrow(object, flags, TENON__PY_NO_STREAM, out);
 }
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
-    return borrow(object, flags, stream, NULL, out);
+    return borrow(object, flags, stream, out);
 }
 
 static void release_held(tenon_py_borrowed *borrowed)
 {
-    switch (borrowed->way) {
-    case TENON__PY_BUFFER:
-    case TENON__PY_JAX:
+    switch (borrowed->holds) {
+    case TENON__PY_HOLDS_BUFFER:
+    case TENON__PY_HOLDS_QUIET_BUFFER:
         PyBuffer_Release(&borrowed->held.buffer);
         break;
-    case TENON__PY_DLPACK:
+    case TENON__PY_HOLDS_MANAGED:
         if (borrowed->held.managed->deleter)
             borrowed->held.managed->deleter(borrowed->held.managed);
         break;
-    case TENON__PY_DLPACK_LEGACY:
+    case TENON__PY_HOLDS_LEGACY:
         if (borrowed->held.legacy->deleter)
             borrowed->held.legacy->deleter(borrowed->held.legacy);
         break;
-    case TENON__PY_INTERFACE:
+    case TENON__PY_HOLDS_OBJECT:
         Py_XDECREF(borrowed->held.object);
         break;
     default:
@@ -257,9 +215,9 @@ void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
 
 static TENON__PY_APART void unborrow_other(tenon_py_borrowed *borrowed, PyObject *object)
 {
-    if (borrowed->way == TENON__PY_JAX)
+    if (borrowed->holds == TENON__PY_HOLDS_QUIET_BUFFER)
         PyBuffer_Release(&borrowed->held.buffer);
-    else if (borrowed->way == TENON__PY_OURS)
+    else if (borrowed->holds == TENON__PY_HOLDS_TENSOR)
         tenon__py_release(borrowed->held.tensor);
     else
         tenon__py_give_back(borrowed, object);
@@ -273,7 +231,7 @@ void tenon_py_unborrow(tenon_py_borrowed *borrowed)
     if (!object)
         return;
     borrowed->object = NULL;
-    if ((borrowed->way & (TENON__PY_NUMPY | TENON__PY_TABLE)) && borrowed->dims == borrowed->inline_dims)
+    if (borrowed->holds == TENON__PY_HOLDS_NOTHING && borrowed->dims == borrowed->inline_dims)
         Py_DECREF(object); /* it is all that is held */
     else
         unborrow_other(borrowed, object);
@@ -287,7 +245,7 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
             tenon_py_unborrow_many(i, out);
             return -1;
         }
-        disturbed |= !(out[i].way & (TENON__PY_NUMPY | TENON__PY_TABLE)); /* these run C code only */
+        disturbed |= out[i].holds != TENON__PY_HOLDS_NOTHING;
     }
     for (size_t i = 0; disturbed && i < count; i++) {
         if (tenon__py_is_unchanged(objects[i], &out[i]))

@@ -33,9 +33,8 @@ PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values)
     return tuple;
 }
 
-/* module.empty(shape, dtype=module.float32, device=…), as torch and the array API standard have it; without a device
- * where that is NULL. */
-static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape)
 {
     char name[64];
     tenon__py_framework_dtype(dtype, name, sizeof name);
@@ -61,36 +60,7 @@ static PyObject *call_empty(PyObject *module, PyObject *device, tenon_dtype dtyp
     return result;
 }
 
-/* torch.empty on that device; `like`, or NULL, is a tensor there. */
-static PyObject *empty_torch(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    PyObject *where = NULL;
-    if (device.device_type == TENON_CUDA || device.device_type == TENON_ROCM) /* torch has one name for both */
-        where = PyUnicode_FromFormat("cuda:%d", (int)device.device_id);
-    else if (like && !tenon_device_on_host(device))
-        where = PyObject_GetAttrString(like, "device");
-    else
-        where = PyUnicode_FromString("cpu");
-    PyObject *torch = where ? PyImport_ImportModule("torch") : NULL;
-    PyObject *result = torch ? call_empty(torch, where, dtype, ndim, shape) : NULL;
-    Py_XDECREF(where);
-    Py_XDECREF(torch);
-    return result;
-}
-
-/* By the namespace that an array of the array API standard names itself. */
-static PyObject *empty_namespace(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    PyObject *module = PyObject_CallMethod(like, "__array_namespace__", NULL);
-    PyObject *device = module ? PyObject_GetAttrString(like, "device") : NULL;
-    PyObject *result = device ? call_empty(module, device, dtype, ndim, shape) : NULL;
-    Py_XDECREF(module);
-    Py_XDECREF(device);
-    return result;
-}
-
-/* Where the memory of `like` is; -1 with an exception where it is no array. */
-static int device_of_like(PyObject *like, tenon_device *out)
+int tenon__py_device_of(PyObject *like, tenon_device *out)
 {
     tenon_py_borrowed borrowed;
     *out = tenon_device_of(TENON_CPU, 0);
@@ -107,78 +77,15 @@ static int device_of_like(PyObject *like, tenon_device *out)
     return 0;
 }
 
-/* What an exchange table's allocator says of its failure, to be raised when it has returned. */
-static void keep_words(void *context, const char *kind, const char *message)
-{
-    tenon_status status = kind && strcmp(kind, "MemoryError") == 0 ? TENON_ENOMEM : TENON_EINVAL;
-    tenon_error_set(context, status, "%s", message ? message : "its exchange table did not say why");
-}
-
-/* By the exchange table of the type of `like`, on its device. */
-static PyObject *empty_table(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    int64_t sizes[TENON_MAX_NDIM];
-    tenon__py_kind room;
-    const tenon__py_kind *kind = tenon__py_kind_of(like, &room);
-    tenon_dl_tensor prototype = {.dtype = dtype, .ndim = ndim, .shape = sizes};
-    if (!kind || device_of_like(like, &prototype.device) < 0)
-        return NULL;
-    for (int32_t i = 0; i < ndim; i++)
-        sizes[i] = shape[i];
-    tenon_error err = {.status = TENON_OK};
-    void *object = NULL;
-    tenon_dl_managed *managed = NULL;
-    int status = kind->table->managed_tensor_allocator(&prototype, &managed, &err, keep_words);
-    if (status == 0 && managed) /* who owns it where this fails is not specified: better lost than freed twice */
-        status = kind->table->managed_tensor_to_py_object_no_sync(managed, &object);
-    if (status == 0 && object && !PyErr_Occurred())
-        return object;
-    Py_XDECREF((PyObject *)object);
-    if (PyErr_Occurred())
-        return NULL;
-    if (err.status)
-        return tenon_py_raise(&err);
-    tenon__py_complain(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
-    return NULL;
-}
-
-/* cupy.empty(shape, dtype) on that device. */
-static PyObject *empty_cupy(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
-{
-    char name[64];
-    tenon__py_framework_dtype(dtype, name, sizeof name);
-    PyObject *cupy = PyImport_ImportModule("cupy");
-    PyObject *cuda = cupy ? PyObject_GetAttrString(cupy, "cuda") : NULL;
-    PyObject *where = cuda ? PyObject_CallMethod(cuda, "Device", "i", (int)device.device_id) : NULL;
-    PyObject *entered = where ? PyObject_CallMethod(where, "__enter__", NULL) : NULL;
-    PyObject *sizes = entered ? tenon__py_dims_tuple(ndim, shape) : NULL;
-    PyObject *result = sizes ? PyObject_CallMethod(cupy, "empty", "Os", sizes, name) : NULL;
-    if (entered) {
-        PyObject *error = tenon__py_take_exception();
-        Py_XDECREF(PyObject_CallMethod(where, "__exit__", "OOO", Py_None, Py_None, Py_None));
-        tenon__py_raise_again(error);
-        if (PyErr_Occurred())
-            Py_CLEAR(result);
-    }
-    Py_XDECREF(cupy);
-    Py_XDECREF(cuda);
-    Py_XDECREF(where);
-    Py_XDECREF(entered);
-    Py_XDECREF(sizes);
-    return result;
-}
-
-/* Memory of ours, borrowed to be written, in an array of `as`. What is immutable there can be filled only through this.
- */
-static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                            tenon_py_borrowed *out)
+PyObject *tenon__py_empty_ours(const tenon__py_producer *producer, tenon_dtype dtype, int32_t ndim,
+                               const int64_t *shape, tenon_py_borrowed *out)
 {
     tenon_error err;
     tenon_tensor *tensor = NULL;
     if (tenon_tensor_alloc(dtype, ndim, shape, 0, &tensor, &err))
         return tenon_py_raise(&err);
     PyObject *object = tenon__py_tensor_new(tensor);
-    PyObject *array = object ? tenon_py_export(tensor, as) : NULL;
+    PyObject *array = object ? producer->wrap(tensor) : NULL;
     tenon_tensor_release(tensor);
     if (array && tenon_py_borrow(object, TENON_PY_WRITE, out) < 0) {
         Py_DECREF(array);
@@ -188,23 +95,11 @@ static PyObject *empty_ours(tenon_py_as as, tenon_dtype dtype, int32_t ndim, con
     return array;
 }
 
-/* JAX and TensorFlow arrays are immutable: they are put on memory of ours that is written before they are seen. */
-static PyObject *empty_immutable(bool is_jax, tenon_device device, tenon_dtype dtype, int32_t ndim,
-                                 const int64_t *shape, tenon_py_borrowed *out)
-{
-    if (!tenon_device_on_host(device))
-        return PyErr_Format(PyExc_ValueError,
-                            "memory on the GPU cannot be given to %s from outside; use %s instead of a new array",
-                            is_jax ? "JAX" : "TensorFlow", is_jax ? "jax.ffi" : "out=");
-    return empty_ours(is_jax ? TENON_PY_AS_JAX : TENON_PY_AS_TENSORFLOW, dtype, ndim, shape, out);
-}
-
-/* Other producers: memory of ours, where the CPU is where they are. */
-static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                             tenon_py_borrowed *out)
+PyObject *tenon__py_empty_beside(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                 tenon_py_borrowed *out)
 {
     tenon_device device;
-    if (device_of_like(like, &device) < 0)
+    if (tenon__py_device_of(like, &device) < 0)
         return NULL;
     if (!tenon_device_on_host(device)) {
         tenon__py_complain(
@@ -213,11 +108,10 @@ static PyObject *empty_other(PyObject *like, tenon_dtype dtype, int32_t ndim, co
             "that can");
         return NULL;
     }
-    return empty_ours(TENON_PY_AS_TENSOR, dtype, ndim, shape, out);
+    return tenon__py_empty_ours(&tenon__py_producer_tensor, dtype, ndim, shape, out);
 }
 
-/* Borrow what a framework made, to be written, and see that it made what was asked for. */
-static PyObject *borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out)
+PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out)
 {
     if (array && tenon_py_borrow(array, TENON_PY_WRITE | TENON_PY_ANY_DEVICE, out) < 0) {
         Py_DECREF(array);
@@ -246,11 +140,10 @@ static bool is_kept(PyObject *array, const tenon_py_borrowed *first)
     return kept;
 }
 
-/* What a framework made that nothing is known of: an array of ours where it did not, or where its own cannot be written. */
-static PyObject *made_or_other(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                               tenon_py_borrowed *out)
+PyObject *tenon__py_made_or_ours(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                 tenon_py_borrowed *out)
 {
-    PyObject *array = borrow_made(made, dtype, out);
+    PyObject *array = tenon__py_borrow_made(made, dtype, out);
     if (array && is_kept(array, out))
         return array;
     if (array) {
@@ -258,32 +151,15 @@ static PyObject *made_or_other(PyObject *made, PyObject *like, tenon_dtype dtype
         Py_DECREF(array);
     }
     tenon__py_forgive();
-    return PyErr_Occurred() ? NULL : empty_other(like, dtype, ndim, shape, out);
+    return PyErr_Occurred() ? NULL : tenon__py_empty_beside(like, dtype, ndim, shape, out);
 }
 
-/* A new array of a framework, on that device if the framework can be told; `like` is one of its own, or NULL. */
-static PyObject *empty_in(int framework, PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
-                          const int64_t *shape, tenon_py_borrowed *out)
+/* A new array of a producer, or of none; `like` is one of its own, or NULL. */
+static PyObject *empty_in(const tenon__py_producer *owner, PyObject *like, tenon_device device, tenon_dtype dtype,
+                          int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
-    PyObject *array;
-    switch (framework) {
-    case TENON__PY_IN_NUMPY:
-        return borrow_made(tenon__py_empty_numpy(dtype, ndim, shape), dtype, out);
-    case TENON__PY_IN_TORCH:
-        array = tenon__py_torch_empty(device, dtype, ndim, shape, out);
-        return array ? array : borrow_made(empty_torch(like, device, dtype, ndim, shape), dtype, out);
-    case TENON__PY_IN_CUPY:
-        return borrow_made(empty_cupy(device, dtype, ndim, shape), dtype, out);
-    case TENON__PY_IN_JAX:
-    case TENON__PY_IN_TENSORFLOW:
-        return empty_immutable(framework == TENON__PY_IN_JAX, device, dtype, ndim, shape, out);
-    case TENON__PY_IN_TABLE:
-        return made_or_other(empty_table(like, dtype, ndim, shape), like, dtype, ndim, shape, out);
-    case TENON__PY_IN_NAMESPACE:
-        return made_or_other(empty_namespace(like, dtype, ndim, shape), like, dtype, ndim, shape, out);
-    default:
-        return empty_other(like, dtype, ndim, shape, out);
-    }
+    return owner && owner->empty ? owner->empty(like, device, dtype, ndim, shape, out)
+                                 : tenon__py_empty_beside(like, dtype, ndim, shape, out);
 }
 
 /* Before any framework is asked: each would say it in its own way. */
@@ -316,93 +192,41 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
     tenon__py_kind room;
     const tenon__py_kind *kind = like ? tenon__py_kind_of(like, &room) : NULL;
     tenon_device device;
-    if ((like && !kind) || device_of_like(like, &device) < 0)
+    if ((like && !kind) || tenon__py_device_of(like, &device) < 0)
         return NULL;
-    return empty_in(kind ? kind->framework : TENON__PY_IN_NONE, like, device, dtype, ndim, shape, out);
+    return empty_in(kind ? kind->owner : NULL, like, device, dtype, ndim, shape, out);
 }
 
 /* ------------------------------------------------------------------------------------------- results of functions */
 
-bool tenon__py_framework_is_deleted_jax(PyObject *object)
-{
-    PyObject *error = tenon__py_take_exception();
-    PyObject *answer =
-        tenon__py_framework(object) == TENON__PY_IN_JAX ? PyObject_CallMethod(object, "is_deleted", NULL) : NULL;
-    bool deleted = answer && PyObject_IsTrue(answer) == 1;
-    Py_XDECREF(answer);
-    if (!deleted)
-        tenon__py_raise_again(error);
-    else
-        Py_XDECREF(error);
-    return deleted;
-}
-
-int tenon__py_framework(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    if (type == tenon__py_ndarray || type == tenon__py_torch_tensor)
-        return type == tenon__py_ndarray ? TENON__PY_IN_NUMPY : TENON__PY_IN_TORCH;
-    tenon__py_kind room;
-    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    return kind ? kind->framework : -1;
-}
-
-/* The framework that a name or a module stands for, or -1 with an exception. */
-static int framework_by_name(PyObject *like)
-{
-    static const char *const names[] = {"tenon", "numpy", "torch", "jax", "tensorflow", "cupy"};
-    static const int frameworks[] = {TENON__PY_IN_OURS, TENON__PY_IN_NUMPY,      TENON__PY_IN_TORCH,
-                                     TENON__PY_IN_JAX,  TENON__PY_IN_TENSORFLOW, TENON__PY_IN_CUPY};
-    PyObject *name = like;
-    if (PyModule_Check(like) && !(name = PyModule_GetNameObject(like)))
-        return -1;
-    int found = -1;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
-            found = frameworks[i];
-    if (found < 0)
-        tenon__py_complain(
-            PyExc_ValueError, like,
-            "expected an array, or one of 'numpy', 'torch', 'jax', 'tensorflow', 'cupy', 'tenon', got %R", name);
-    if (name != like)
-        Py_DECREF(name);
-    return found;
-}
-
 static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                                   const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && Py_TYPE(like) == tenon__py_torch_tensor && tenon_device_on_host(device)) {
-        PyObject *array = tenon__py_torch_empty(tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
-        if (array)
-            return array;
-    }
+    const tenon__py_producer *owner = NULL;
     if (check_shape("", dtype, ndim, shape) < 0)
         return NULL;
     if (like && !PyUnicode_Check(like) && !PyModule_Check(like)) {
         tenon_device where = tenon_device_of(TENON_CPU, 0);
-        int owner = tenon__py_framework(like);
-        bool is_told_where = owner == TENON__PY_IN_TORCH || owner == TENON__PY_IN_CUPY;
-        if (owner < 0 || (!is_told_where && device_of_like(like, &where) < 0))
+        if (tenon__py_owner(like, &owner) < 0 ||
+            (!(owner && owner->takes_device) && tenon__py_device_of(like, &where) < 0))
             return NULL;
-        if (owner != TENON__PY_IN_NONE || !tenon_device_on_host(where))
+        if (owner || !tenon_device_on_host(where))
             return empty_in(owner, like, device, dtype, ndim, shape, out);
-        like = NULL; /* a buffer is nobody's: as if it were not given */
+        like = NULL; /* a buffer has no owner: as if it were not given */
     }
-    int framework = TENON__PY_IN_NONE;
     if (like) {
-        framework = framework_by_name(like);
-        if (framework < 0)
+        owner = tenon__py_producer_named(like, true, "expected an array, or");
+        if (!owner)
             return NULL;
     } else {
         PyObject *numpy = tenon__py_loaded("numpy");
         if (numpy)
-            framework = TENON__PY_IN_NUMPY;
+            owner = &tenon__py_producer_numpy;
         else if (PyErr_Occurred())
             return NULL;
         Py_XDECREF(numpy);
     }
-    return empty_in(framework, NULL, device, dtype, ndim, shape, out);
+    return empty_in(owner, NULL, device, dtype, ndim, shape, out);
 }
 
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,

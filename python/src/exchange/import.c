@@ -1,3 +1,4 @@
+/* Imported tensors: a borrow that lives on the heap. */
 #include "../internal.h"
 
 static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
@@ -10,7 +11,7 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
         return NULL;
     }
     tenon_tensor *tensor = NULL;
-    if (holder->borrowed.way == TENON__PY_OURS) {
+    if (holder->borrowed.holds == TENON__PY_HOLDS_TENSOR) {
         tensor = tenon_tensor_retain(holder->borrowed.held.tensor);
         tenon_py_unborrow(&holder->borrowed);
         tenon__py_holder_free(holder);
@@ -34,14 +35,14 @@ tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
     const tenon__py_kind *kind = pin && object ? tenon__py_kind_of(object, &room) : NULL;
     if (pin && object && !kind)
         return NULL;
-    if (!kind || !(kind->ways & TENON__PY_TORCH))
+    if (!kind || !kind->owner || !kind->owner->pin)
         return import_object(object, flags, false);
     /* The alias requires no grad: what is to be written is looked at before. */
     tenon_py_borrowed borrowed;
     if (tenon_py_borrow(object, flags, &borrowed) < 0)
         return NULL;
     tenon_py_unborrow(&borrowed);
-    PyObject *alias = PyObject_CallMethod(object, "detach", NULL);
+    PyObject *alias = kind->owner->pin(object);
     tenon_tensor *tensor = alias ? import_object(alias, flags, true) : NULL;
     Py_XDECREF(alias);
     return tensor;

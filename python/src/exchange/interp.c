@@ -36,6 +36,11 @@ static PyInterpreterState *attached_state(void)
 #endif
 }
 
+bool tenon__py_is_attached(void)
+{
+    return attached_state() != NULL;
+}
+
 bool tenon__py_attached_to(const tenon__py_interp *interp)
 {
     return !atomic_load_explicit(&interp->gone, memory_order_acquire) && attached_state() == interp->state;
@@ -174,7 +179,8 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
-        Py_XDECREF(atomic_load(&interp->words));
+        for (int i = 0; i < TENON__PY_KEPT; i++)
+            Py_XDECREF(atomic_load(&interp->kept[i]));
     }
 }
 
@@ -273,4 +279,17 @@ PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *s
     else if (type)
         made = (PyTypeObject *)type;
     return made;
+}
+
+PyObject *tenon__py_kept(int which, PyObject *(*make)(void))
+{
+    tenon__py_interp *interp = tenon__py_here();
+    PyObject *kept = interp ? atomic_load_explicit(&interp->kept[which], memory_order_acquire) : NULL;
+    PyObject *made = interp && !kept ? make() : NULL;
+    /* Another thread may have been faster. */
+    if (made && !atomic_compare_exchange_strong(&interp->kept[which], &kept, made))
+        Py_DECREF(made);
+    else if (made)
+        kept = made;
+    return kept;
 }

@@ -25,29 +25,19 @@ intptr_t tenon__py_stream_number(tenon_device device, intptr_t stream)
     return is_cuda(device) || !tenon_device_on_host(device) ? stream : TENON__PY_NO_STREAM;
 }
 
-/* CuPy has no table, but a current stream of its own: cupy.cuda.get_current_stream().ptr */
-static int cupy_stream(void **stream)
-{
-    PyObject *module = PyImport_ImportModule("cupy.cuda");
-    PyObject *current = module ? PyObject_CallMethod(module, "get_current_stream", NULL) : NULL;
-    PyObject *address = current ? PyObject_GetAttrString(current, "ptr") : NULL;
-    *stream = address ? PyLong_AsVoidPtr(address) : NULL;
-    Py_XDECREF(module);
-    Py_XDECREF(current);
-    Py_XDECREF(address);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
 int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
 {
     *stream = NULL;
     if (tenon_device_on_host(borrowed->view.device))
         return 0;
     const tenon_dl_exchange *table = borrowed->table;
-    if (!table && borrowed->object && borrowed->way != TENON__PY_OURS &&
-        tenon__py_framework(borrowed->object) == TENON__PY_IN_CUPY)
-        return cupy_stream(stream);
-    if (borrowed->way == TENON__PY_OURS && !table)
+    const tenon__py_producer *owner = NULL;
+    bool is_ours = borrowed->holds == TENON__PY_HOLDS_TENSOR;
+    if (!table && borrowed->object && !is_ours && tenon__py_owner(borrowed->object, &owner) < 0)
+        return -1;
+    if (owner && owner->stream)
+        return owner->stream(stream);
+    if (is_ours && !table)
         *stream = tenon_tensor_stream(borrowed->held.tensor);
     if (!table || !table->current_work_stream)
         return 0; /* else __dlpack__ was asked for the default stream */
@@ -75,7 +65,7 @@ int tenon__py_table_is_on(const tenon_dl_exchange *table, tenon_device device, i
 
 /* ------------------------------------------------------------------------------------------------------- ordering */
 
-const tenon__py_holder *tenon__py_producer(const tenon_tensor *tensor)
+const tenon__py_holder *tenon__py_holder_of(const tenon_tensor *tensor)
 {
     return tenon_tensor_owner(tenon_tensor_root(tensor), tenon__py_holder_release);
 }
@@ -139,7 +129,7 @@ int tenon__py_order(tenon_tensor *tensor, intptr_t stream)
                       : tenon__py_stream_number(device, stream);
     if (stream == -1 || stream == TENON__PY_NO_STREAM)
         return 0;
-    const tenon__py_holder *producer = tenon__py_producer(tensor);
+    const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     if (!producer)
         return order_after(device, tenon_tensor_stream(tensor), for_host ? TENON__PY_HOST : stream);
     if (check_interpreter(producer) < 0 || order_after_producer(&producer->borrowed, device, stream) < 0)
@@ -161,7 +151,7 @@ static int refuse_stream(tenon_device device, PyObject *given, const char *expec
 /* A stream of another kind of device is whatever its frameworks have agreed on. */
 static int pass_on(const tenon_tensor *tensor, PyObject *stream)
 {
-    const tenon__py_holder *producer = tenon__py_producer(tensor);
+    const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     if (!producer)
         return 0;
     return check_interpreter(producer) < 0 || tenon__py_ask_to_order(producer->borrowed.object, stream) < 0 ? -1 : 0;

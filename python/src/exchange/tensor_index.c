@@ -38,7 +38,7 @@ static PyObject *get_numpy_dtype(PyObject *self, void *unused)
 {
     (void)unused;
     const tenon_view *view = view_of(self);
-    return view ? tenon__py_import_numpy_dtype(view->dtype, view->flags) : NULL;
+    return view ? tenon__py_numpy_dtype(view->dtype, view->flags) : NULL;
 }
 
 static PyObject *get_device(PyObject *self, void *unused)

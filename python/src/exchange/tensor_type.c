@@ -41,12 +41,12 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
 #endif
     tenon_tensor *tensor = inside(self);
-    const tenon__py_holder *holder = tenon__py_producer(tensor);
+    const tenon__py_holder *holder = tenon__py_holder_of(tensor);
     if (holder && tenon_tensor_refcount(tensor) == 1 && tenon_tensor_refcount(tenon_tensor_root(tensor)) == 1) {
         Py_VISIT(holder->borrowed.object);
-        if (holder->borrowed.way == TENON__PY_BUFFER || holder->borrowed.way == TENON__PY_JAX)
+        if (holder->borrowed.holds == TENON__PY_HOLDS_BUFFER || holder->borrowed.holds == TENON__PY_HOLDS_QUIET_BUFFER)
             Py_VISIT(holder->borrowed.held.buffer.obj);
-        else if (holder->borrowed.way == TENON__PY_INTERFACE)
+        else if (holder->borrowed.holds == TENON__PY_HOLDS_OBJECT)
             Py_VISIT(holder->borrowed.held.object);
     }
     return 0;
@@ -147,7 +147,7 @@ static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *key
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", names, &dtype, &copy))
         return NULL;
     tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
-    PyObject *array = tensor ? tenon__py_export_numpy(tensor) : NULL;
+    PyObject *array = tensor ? tenon__py_producer_numpy.wrap(tensor) : NULL;
     tenon__py_release(tensor);
     if (!array || (dtype == Py_None && (copy == Py_None || copy == Py_False)))
         return array;
@@ -271,15 +271,16 @@ tenon_tensor *tenon__py_tensor_of(PyObject *object)
 /* Memory of a device is ready on the stream that tenon_py_stream tells, or on the one that was asked for. */
 static TENON__PY_APART int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
 {
-    const tenon__py_holder *producer = tenon__py_producer(tensor);
+    const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     out->table = producer ? producer->borrowed.table : NULL;
     if (stream == TENON__PY_NO_STREAM && (out->table || !producer))
         return 0; /* the work goes where the memory is made */
     return tenon__py_order(tensor, stream);
 }
 
-int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed *out)
+static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
+    (void)kind;
     tenon_tensor *tensor = tenon__py_alive(object);
     if (!tensor)
         return -1;
@@ -293,11 +294,36 @@ int tenon__py_borrow_tensor(PyObject *object, intptr_t stream, tenon_py_borrowed
     }
     out->view.shape = out->dims;
     out->view.strides = out->dims + view->ndim;
-    out->way = TENON__PY_OURS;
+    out->holds = TENON__PY_HOLDS_TENSOR;
     out->held.tensor = tenon_tensor_retain(tensor);
-    if (view->device.device_type == TENON_CPU || borrow_from_device(tensor, stream, out) == 0)
+    if (view->device.device_type == TENON_CPU || borrow_from_device(tensor, request->stream, out) == 0)
         return 0;
     tenon__py_release(tensor);
     tenon__py_free_dims(out);
     return -1;
 }
+
+static int tensor_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    if (!tenon__py_is_tensor(object))
+        return 0;
+    kind->owner = &tenon__py_producer_tensor;
+    return TENON__PY_ALONE;
+}
+
+static PyObject *tensor_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                              const int64_t *shape, tenon_py_borrowed *out)
+{
+    (void)device;
+    return tenon__py_empty_beside(like, dtype, ndim, shape, out);
+}
+
+const tenon__py_producer tenon__py_producer_tensor = {
+    .name = "tenon",
+    .title = "tenon",
+    .as = TENON_PY_AS_TENSOR,
+    .recognise = tensor_recognise,
+    .read = tensor_read,
+    .empty = tensor_empty,
+    .wrap = tenon__py_tensor_new,
+};

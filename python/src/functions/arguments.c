@@ -236,7 +236,7 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     if (!kind)
         return -1;
-    if (kind->framework == TENON__PY_IN_JAX && (kind->ways & TENON__PY_REFUSED))
+    if (kind->is_abstract)
         return tenon__py_argument_error(function, argument, PyExc_TypeError, "%s", kind->reason);
     int complex_number = integer ? 0 : is_complex(object); /* NumPy's would drop the imaginary part */
     if (complex_number)
@@ -248,22 +248,11 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     return 1;
 }
 
-/* Whether it is NumPy's True or False, whose class has no __index__: 1, 0, or -1 with an exception. */
-static int is_numpy_bool(PyObject *object)
-{
-    PyObject *name = tenon__py_type_name(object);
-    int found = !name ? -1
-                      : PyUnicode_CompareWithASCIIString(name, "numpy.bool") == 0 ||
-                            PyUnicode_CompareWithASCIIString(name, "numpy.bool_") == 0;
-    Py_XDECREF(name);
-    return found;
-}
-
 /* True, False and NumPy's. Numbers are not taken: 2 is neither. */
 static int to_bool(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     if (!PyBool_Check(object)) {
-        int numpy = is_numpy_bool(object);
+        int numpy = tenon__py_is_numpy_bool(object);
         if (numpy < 1)
             return numpy < 0 ? -1 : tenon__py_wrong_type(function, param, object);
     }
@@ -276,7 +265,7 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
 {
     PyObject *index = NULL;
     if (!PyLong_Check(object)) {
-        int may = may_be_number(function, param->name, object, true), truth = may ? 0 : is_numpy_bool(object);
+        int may = may_be_number(function, param->name, object, true), truth = may ? 0 : tenon__py_is_numpy_bool(object);
         if (may < 0 || truth < 0)
             return -1;
         if (truth)
@@ -385,11 +374,11 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
 {
     bool integers = param->kind == TENON_KIND_INTS;
     bool plain = PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
-    int framework = plain || PySequence_Check(object) ? TENON__PY_IN_NONE : tenon__py_framework(object);
-    if (framework < 0)
+    const tenon__py_producer *owner = NULL;
+    if (!plain && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
         return -1;
-    /* torch's tensors are iterable, but not sequences for C. */
-    if (plain || (framework != TENON__PY_IN_TORCH && !PySequence_Check(object)))
+    /* A framework's arrays are iterable, but perhaps not sequences for C: torch's are not. */
+    if (plain || (!owner && !PySequence_Check(object)))
         return tenon__py_wrong_type(function, param, object);
     PyObject *items = read_items(object, param->count);
     if (!items)

@@ -56,10 +56,10 @@ static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *
         tenon__py_meet_device(f, param, borrowed) < 0)
         return -1;
     if (!f->like) {
-        int framework = tenon__py_framework(object);
-        if (framework < 0)
+        const tenon__py_producer *owner;
+        if (tenon__py_owner(object, &owner) < 0)
             return -1;
-        f->like = framework > TENON__PY_IN_NONE ? object : NULL;
+        f->like = owner ? object : NULL;
     }
     return 0;
 }
@@ -319,18 +319,30 @@ static int run(tenon__py_frame *f)
     return -1;
 }
 
-/* torch counts what is written, so that autograd notices: what a function writes counts too, also where it failed. */
-static void tell_written(const tenon__py_frame *f)
+/* Tell the array's framework, which may count what is written. */
+static void after_write(PyObject *object)
+{
+    const tenon__py_producer *owner = NULL;
+    if (Py_TYPE(object) == tenon__py_ndarray)
+        return;
+    if (tenon__py_owner(object, &owner) < 0)
+        tenon__py_forgive();
+    if (owner && owner->after_write)
+        owner->after_write(object);
+}
+
+/* What a function writes counts even if it failed. */
+static void after_writes(const tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     PyObject *error = tenon__py_take_exception();
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
         if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR)
-            tenon__py_torch_written(f->given[i]);
+            after_write(f->given[i]);
     }
     if (f->out)
-        tenon__py_torch_written(f->out);
+        after_write(f->out);
     tenon__py_raise_again(error);
 }
 
@@ -359,7 +371,7 @@ static PyObject *call_in(tenon__py_frame *f)
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
-        tell_written(f);
+        after_writes(f);
         done = PyErr_Occurred() ? -1 : done;
     }
     return done < 0 ? NULL : all_results(f);

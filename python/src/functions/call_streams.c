@@ -48,11 +48,10 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
  * waits. Of frameworks that have no such stream the CPU waits for what was written. */
 static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
 {
-    int framework = tenon__py_framework(used->object);
-    if (framework < 0)
+    const tenon__py_producer *owner;
+    if (tenon__py_owner(used->object, &owner) < 0)
         return -1;
-    bool consumes = framework == TENON__PY_IN_TORCH || framework == TENON__PY_IN_CUPY;
-    if (!consumes)
+    if (!owner || !owner->waits)
         return used->view.flags & TENON_VIEW_WRITTEN
                    ? tenon__py_cuda_order(used->view.device.device_id, tenon__py_call_stream(f), TENON__PY_HOST)
                    : 0;
@@ -66,7 +65,7 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
                              .stream = f->call.stream};
     if (tenon_tensor_from_blob(&blob, &byte, &err))
         return tenon_py_raise(&err), -1;
-    PyObject *taken = tenon_py_export(byte, framework == TENON__PY_IN_TORCH ? TENON_PY_AS_TORCH : TENON_PY_AS_CUPY);
+    PyObject *taken = owner->wrap(byte);
     tenon_tensor_release(byte);
     Py_XDECREF(taken);
     return taken ? 0 : -1;

@@ -57,9 +57,9 @@ static int fill_doc(tenon__py_function *self)
     const tenon_signature *s = self->signature;
     const char *words = self->function.doc ? self->function.doc : "";
     PyObject *parameters = text_signature(self);
-    PyObject *doc =
-        parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, parameters, words, *words ? "\n\n" : "", s->text)
-              : NULL;
+    PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, parameters, words,
+                                                      *words ? "\n\n" : "", s->text)
+                               : NULL;
     Py_ssize_t length;
     const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
     self->doc = text ? PyMem_Malloc((size_t)length + 1) : NULL;
@@ -190,8 +190,6 @@ static void function_dealloc(PyObject *object)
         Py_XDECREF(self->names[i]);
     Py_XDECREF(self->module_name);
     Py_XDECREF(self->result_type);
-    Py_XDECREF(self->requires_grad);
-    Py_XDECREF(self->current_level);
     PyMem_Free(self->doc);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
@@ -289,9 +287,6 @@ static int fill_function(tenon__py_function *self)
         if (!(self->names[i] = PyUnicode_InternFromString(name)))
             return -1;
     }
-    if (!(self->requires_grad = PyUnicode_InternFromString("requires_grad")) ||
-        !(self->current_level = PyUnicode_InternFromString("_current_level")))
-        return -1;
     if (s->named_results && !(self->result_type = named_results(s, self->module_name)))
         return -1;
     if (fill_doc(self) < 0)
@@ -326,7 +321,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->signature = signature;
     self->doc = NULL;
     self->takes_handle = self->has_foreign = false;
-    self->result_type = self->requires_grad = self->current_level = NULL;
+    self->result_type = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);
     for (Py_ssize_t i = 0; i < names; i++)

@@ -11,8 +11,7 @@ typedef struct tenon__py_library {
     _Atomic int64_t count;
     const tenon_module *module;
     void *state;
-    void (*unload)(void *state);    /* the module's own field is lost if its file is cut off meanwhile */
-    _Atomic(PyObject *) forward_ad; /* the names of torch.autograd.forward_ad, once a tensor of torch's has come */
+    void (*unload)(void *state); /* the module's own field is lost if its file is cut off meanwhile */
 } tenon__py_library;
 
 tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
@@ -27,15 +26,13 @@ typedef struct tenon__py_function {
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
-    PyObject *result_type;   /* of named results, or NULL */
-    PyObject *requires_grad; /* names, interned: they are asked for with every torch tensor */
-    PyObject *current_level;
-    bool takes_handle; /* a handle among the parameters */
-    bool has_foreign;  /* and it is a framework's */
-    bool takes_out;    /* one result, a tensor */
-    bool takes_like;   /* a tensor among the results */
-    bool is_large;     /* its calls take more room than a frame has */
-    PyObject *names[]; /* of the parameters, interned, then "out" and "like" */
+    PyObject *result_type; /* of named results, or NULL */
+    bool takes_handle;     /* a handle among the parameters */
+    bool has_foreign;      /* and it is a framework's */
+    bool takes_out;        /* one result, a tensor */
+    bool takes_like;       /* a tensor among the results */
+    bool is_large;         /* its calls take more room than a frame has */
+    PyObject *names[];     /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
 /* Whether the function checks the gradients of what it is given. */

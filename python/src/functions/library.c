@@ -21,7 +21,6 @@ void tenon__py_library_release(tenon__py_library *library)
         library->unload(library->state);
         PyErr_Restore(type, value, traceback);
     }
-    Py_XDECREF(atomic_load(&library->forward_ad));
     free(library);
 }
 
@@ -35,7 +34,6 @@ static tenon__py_library *library_new(const tenon_module *module)
     library->module = module;
     library->state = NULL;
     library->unload = module->unload;
-    atomic_init(&library->forward_ad, NULL);
     if (!module->load || tenon__py_call_load(module, &library->state) == 0)
         return library;
     free(library);

@@ -7,9 +7,10 @@
 /* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
 {
-    if (tenon__py_framework_is_deleted_jax(object))
+    const tenon__py_producer *owner;
+    if (tenon__py_is_deleted(object, &owner))
         return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                        "this JAX array was deleted or given away (donated)");
+                                        "this %s array was deleted or given away (donated)", owner->title);
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -31,29 +32,26 @@ static void dtype_advice(const tenon_parameter *param, PyObject *object, char *b
 {
     char name[64];
     buffer[0] = '\0';
-    int framework = tenon__py_framework(object);
-    if (framework < 0 || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1 ||
-        param->spec->dtypes.items[0].lanes != 1)
+    const tenon__py_producer *owner;
+    if (tenon__py_owner(object, &owner) < 0 || !owner || !owner->cast || !param->spec || param->spec->variable >= 0 ||
+        param->spec->dtypes.count != 1 || param->spec->dtypes.items[0].lanes != 1)
         return;
     tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
-    if (framework == TENON__PY_IN_TORCH)
-        snprintf(buffer, size, "; try %s.to(torch.%s)", param->name, name);
-    else if (framework == TENON__PY_IN_NUMPY || framework == TENON__PY_IN_JAX || framework == TENON__PY_IN_CUPY)
-        snprintf(buffer, size, "; try %s.astype('%s')", param->name, name);
+    int length = snprintf(buffer, size, "; try %s.", param->name);
+    if (length > 0 && (size_t)length < size)
+        snprintf(buffer + length, size - (size_t)length, "%s%s%s", owner->cast, name, owner->cast_end);
 }
 
 /* Raise that what is written is read-only, if its framework has no other arrays; false: it has. */
 static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyObject *object)
 {
-    int framework = tenon__py_framework(object);
-    const char *whose = framework == TENON__PY_IN_JAX          ? "JAX"
-                        : framework == TENON__PY_IN_TENSORFLOW ? "TensorFlow"
-                                                               : NULL;
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_forgive();
-    if (whose && !PyErr_Occurred())
+    if (kind && kind->is_immutable && kind->owner && kind->owner->title && !PyErr_Occurred())
         PyErr_Format(PyExc_ValueError,
                      "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: %s",
-                     f->function->signature->name, argument, whose, tenon__py_writable_advice(object));
+                     f->function->signature->name, argument, kind->owner->title, tenon__py_writable_advice(object));
     return PyErr_Occurred() != NULL;
 }
 

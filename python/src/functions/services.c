@@ -63,11 +63,12 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
     result->flags = 0;
 }
 
-/* Whether torch's C functions made it, on the CPU: they do not dispatch, so that no mode sees it. (In 3.9 the garbage
- * collector cannot be kept from running meanwhile.) */
+/* Whether C functions of the framework made it, so that no Python code of the user's ran. (In 3.9 the garbage collector cannot
+ * be kept from running meanwhile.) */
 static bool is_made_in_c(const tenon_py_borrowed *made)
 {
-    return PY_VERSION_HEX >= 0x030a0000 && made->way == TENON__PY_TABLE && !made->table;
+    return PY_VERSION_HEX >= 0x030a0000 && made->holds == TENON__PY_HOLDS_NOTHING && !made->table && made->object &&
+           Py_TYPE(made->object) != tenon__py_ndarray;
 }
 
 /* A function that runs on one device must not be given memory of another. */

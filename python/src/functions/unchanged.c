@@ -1,32 +1,24 @@
 /* Arguments are borrowed one after the other, and Python code that runs in between may change one that was borrowed. */
 #include "host.h"
 
-/* torch's tensors that came as a capsule: it holds the storage, but a storage can be resized. */
-static bool has_torch_data(PyObject *object, const void *data)
-{
-    PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
-    bool same = address && PyLong_AsVoidPtr(address) == data;
-    Py_XDECREF(address);
-    return same;
-}
-
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     tenon_py_borrowed now;
-    switch (borrowed->way) {
-    case TENON__PY_NUMPY:
-    case TENON__PY_TABLE: /* nothing but the object is held; looking at these again runs C code only */
+    const tenon__py_producer *owner = NULL;
+    switch (borrowed->holds) {
+    case TENON__PY_HOLDS_NOTHING: /* looking at the object again runs C code only */
         if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
             return false;
         break;
-    case TENON__PY_DLPACK:
-    case TENON__PY_DLPACK_LEGACY:
-        return borrowed->table || tenon__py_framework(object) != TENON__PY_IN_TORCH ||
-               has_torch_data(object, borrowed->view.data);
-    case TENON__PY_OURS: {
-        const tenon__py_holder *producer = tenon__py_producer(borrowed->held.tensor);
-        return !producer || !tenon__py_attached_to(producer->interp) ||
-               tenon__py_is_unchanged(producer->borrowed.object, &producer->borrowed);
+    case TENON__PY_HOLDS_MANAGED:
+    case TENON__PY_HOLDS_LEGACY:
+        if (!borrowed->table && tenon__py_owner(object, &owner) < 0)
+            return false;
+        return !owner || !owner->has_data || owner->has_data(object, borrowed->view.data);
+    case TENON__PY_HOLDS_TENSOR: {
+        const tenon__py_holder *holder = tenon__py_holder_of(borrowed->held.tensor);
+        return !holder || !tenon__py_attached_to(holder->interp) ||
+               tenon__py_is_unchanged(holder->borrowed.object, &holder->borrowed);
     }
     default:
         return true;

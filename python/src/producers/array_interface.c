@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The protocol's dtype text, "<f4". */
-static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
+static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     tenon__py_forgive(); /* a text that is no UTF-8 is no dtype either */
@@ -40,7 +40,7 @@ static int parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 }
 
 /* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
-static int read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
+static int array_interface_read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
 {
     if (!PyIndex_Check(number))
         return tenon__py_complain(PyExc_TypeError, object,
@@ -61,7 +61,7 @@ static int read_number(PyObject *object, PyObject *number, const char *what, int
 }
 
 /* Whole numbers of a tuple into `values`; their count, or -1 with an exception. */
-static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
+static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
         return tenon__py_complain(PyExc_TypeError, object,
@@ -69,13 +69,14 @@ static int read_tuple(PyObject *object, PyObject *tuple, const char *what, int64
                                   TENON_MAX_NDIM);
     int count = (int)PyTuple_Size(tuple);
     for (int i = 0; i < count; i++)
-        if (read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
+        if (array_interface_read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
             return -1;
     return count;
 }
 
 /* Strides in bytes to strides in elements. */
-static int divide_strides(PyObject *object, int ndim, const int64_t *shape, int64_t *strides, int64_t item)
+static int array_interface_divide_strides(PyObject *object, int ndim, const int64_t *shape, int64_t *strides,
+                                          int64_t item)
 {
     bool empty = false; /* then strides mean nothing */
     for (int i = 0; i < ndim; i++)
@@ -89,11 +90,11 @@ static int divide_strides(PyObject *object, int ndim, const int64_t *shape, int6
 }
 
 /* What an interface says, borrowed from its dict; NULL where it says nothing. */
-typedef struct interface_fields {
+typedef struct array_interface_fields {
     PyObject *shape, *typestr, *strides, *data, *offset, *mask, *stream;
-} interface_fields;
+} array_interface_fields;
 
-static int read_fields(PyObject *dict, interface_fields *out)
+static int array_interface_read_fields(PyObject *dict, array_interface_fields *out)
 {
     const struct {
         const char *name;
@@ -112,20 +113,21 @@ static int read_fields(PyObject *dict, interface_fields *out)
 }
 
 /* Memory that an interface points to: an address, or the bytes of an object, which `view` holds. */
-typedef struct pointed_to {
+typedef struct array_interface_memory {
     void *data;
     uint64_t flags;
     PyObject *view;
     const char *start;
     Py_ssize_t size;
-} pointed_to;
+} array_interface_memory;
 
 /* 'data' as an object with a buffer; the object itself where there is none. */
-static int read_buffer(PyObject *object, PyObject *exporter, PyObject *offset, pointed_to *out)
+static int array_interface_read_buffer(PyObject *object, PyObject *exporter, PyObject *offset,
+                                       array_interface_memory *out)
 {
     Py_buffer buffer;
     int64_t skip = 0;
-    if (offset && read_number(object, offset, "offset", &skip) < 0)
+    if (offset && array_interface_read_number(object, offset, "offset", &skip) < 0)
         return -1;
     PyObject *view = PyMemoryView_FromObject(exporter);
     if (!view || PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE) < 0) {
@@ -141,7 +143,8 @@ static int read_buffer(PyObject *object, PyObject *exporter, PyObject *offset, p
     return 0;
 }
 
-static int read_data(PyObject *object, const interface_fields *fields, bool on_host, pointed_to *out)
+static int array_interface_read_data(PyObject *object, const array_interface_fields *fields, bool on_host,
+                                     array_interface_memory *out)
 {
     PyObject *data = fields->data;
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
@@ -167,11 +170,11 @@ static int read_data(PyObject *object, const interface_fields *fields, bool on_h
             PyExc_TypeError, object,
             "the 'data' of its array interface: expected a pair of address and read-only%s, got %R",
             on_host ? ", or an object with a buffer" : "", data ? (PyObject *)Py_TYPE(data) : Py_None);
-    return read_buffer(object, exporter, fields->offset, out);
+    return array_interface_read_buffer(object, exporter, fields->offset, out);
 }
 
 /* Whether all elements are in the bytes of the buffer, where there is one. */
-static bool within(const pointed_to *memory, const tenon_view *view)
+static bool array_interface_within(const array_interface_memory *memory, const tenon_view *view)
 {
     if (!memory->view || view->numel == 0)
         return true;
@@ -180,36 +183,37 @@ static bool within(const pointed_to *memory, const tenon_view *view)
     return first >= 0 && first <= memory->size && extent.low >= -first && extent.high <= memory->size - first;
 }
 
-static int borrow_fields(PyObject *object, const interface_fields *fields, tenon_device device, tenon_py_borrowed *out)
+static int array_interface_read_dict(PyObject *object, const array_interface_fields *fields, tenon_device device,
+                                     tenon_py_borrowed *out)
 {
     int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
     tenon_dl_tensor source = {.device = device};
-    pointed_to memory = {.view = NULL};
+    array_interface_memory memory = {.view = NULL};
     if (fields->mask && fields->mask != Py_None)
         return tenon__py_complain(PyExc_ValueError, object, "its mask would be lost; pass it without");
-    source.ndim = read_tuple(object, fields->shape, "shape", shape);
-    if (source.ndim < 0 || parse_typestr(object, fields->typestr, &source.dtype) < 0)
+    source.ndim = array_interface_read_tuple(object, fields->shape, "shape", shape);
+    if (source.ndim < 0 || array_interface_parse_typestr(object, fields->typestr, &source.dtype) < 0)
         return -1;
     bool strided = fields->strides && fields->strides != Py_None;
     if (strided) {
-        int count = read_tuple(object, fields->strides, "strides", strides);
+        int count = array_interface_read_tuple(object, fields->strides, "strides", strides);
         if (count < 0)
             return -1;
         if (count != source.ndim)
             return tenon__py_complain(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
                                       count, source.ndim);
-        if (divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
+        if (array_interface_divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
             return -1;
     }
-    if (read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
+    if (array_interface_read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
         return -1;
     source.data = memory.data;
     source.shape = shape;
     source.strides = strided ? strides : NULL;
-    out->way = TENON__PY_INTERFACE;
+    out->holds = TENON__PY_HOLDS_OBJECT;
     out->held.object = memory.view;
     if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, memory.flags, object) == 0) {
-        if (within(&memory, &out->view))
+        if (array_interface_within(&memory, &out->view))
             return 0;
         tenon__py_free_dims(out);
         tenon__py_complain(PyExc_BufferError, object, "its array interface has elements outside its buffer");
@@ -220,15 +224,15 @@ static int borrow_fields(PyObject *object, const interface_fields *fields, tenon
 
 /* Whether the bytes are made anew each time they are asked for, as a compressed array's are: what is written there would be
  * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
-static int is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
+static int array_interface_is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
 {
     PyObject *interface = NULL;
-    interface_fields fields;
-    pointed_to memory = {.view = NULL};
+    array_interface_fields fields;
+    array_interface_memory memory = {.view = NULL};
     PyObject *copy =
         tenon__py_attribute(object, name, &interface) == 1 && PyDict_Check(interface) ? PyDict_Copy(interface) : NULL;
-    bool same = copy && read_fields(copy, &fields) == 0 && read_data(object, &fields, true, &memory) == 0 &&
-                memory.data == borrowed->view.data;
+    bool same = copy && array_interface_read_fields(copy, &fields) == 0 &&
+                array_interface_read_data(object, &fields, true, &memory) == 0 && memory.data == borrowed->view.data;
     Py_XDECREF(memory.view);
     Py_XDECREF(copy);
     Py_XDECREF(interface);
@@ -237,7 +241,7 @@ static int is_made_anew(PyObject *object, const char *name, const tenon_py_borro
 }
 
 /* What __array_struct__'s capsule points to. */
-typedef struct array_struct {
+typedef struct array_interface_struct {
     int two;
     int nd;
     char typekind;
@@ -247,13 +251,13 @@ typedef struct array_struct {
     Py_ssize_t *strides;
     void *data;
     PyObject *descr;
-} array_struct;
+} array_interface_struct;
 
-static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
+static int array_interface_read_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
 {
     enum { NOT_SWAPPED = 0x200, WRITEABLE_MEMORY = 0x400 };
     const char *name = PyCapsule_GetName(capsule);
-    const array_struct *array = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(capsule, name);
+    const array_interface_struct *array = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(capsule, name);
     if (!array)
         return -1;
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
@@ -266,7 +270,7 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
         return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped");
     PyObject *text = PyUnicode_FromString(typestr);
     tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
-    int parsed = text ? parse_typestr(object, text, &source.dtype) : -1;
+    int parsed = text ? array_interface_parse_typestr(object, text, &source.dtype) : -1;
     Py_XDECREF(text);
     if (parsed < 0 || tenon__py_dims(out, array->nd) < 0)
         return -1;
@@ -275,13 +279,14 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
         out->dims[array->nd + i] = array->strides ? array->strides[i] : 0;
     }
     if (array->strides && array->shape &&
-        divide_strides(object, array->nd, out->dims, out->dims + array->nd, source.dtype.bits / 8) < 0) {
+        array_interface_divide_strides(object, array->nd, out->dims, out->dims + array->nd, source.dtype.bits / 8) <
+            0) {
         tenon__py_free_dims(out);
         return -1;
     }
     source.shape = array->shape ? out->dims : NULL;
     source.strides = array->strides ? out->dims + array->nd : NULL;
-    out->way = TENON__PY_INTERFACE;
+    out->holds = TENON__PY_HOLDS_OBJECT;
     out->held.object = NULL;
     if (tenon__py_describe(out, &source, array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY, object) < 0)
         return -1;
@@ -291,12 +296,12 @@ static int borrow_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed 
 }
 
 /* The memory is ready on the interface's own stream (version 3), which must be the one the caller works on. */
-static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
+static int array_interface_check_stream(PyObject *object, PyObject *own, intptr_t stream)
 {
     if (!own || own == Py_None || stream == -1)
         return 0;
     int64_t number;
-    if (read_number(object, own, "stream", &number) < 0)
+    if (array_interface_read_number(object, own, "stream", &number) < 0)
         return -1;
     if (number == 0)
         return tenon__py_complain(PyExc_BufferError, object,
@@ -308,8 +313,12 @@ static int check_stream(PyObject *object, PyObject *own, intptr_t stream)
                               (long long)number);
 }
 
-int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borrowed *out)
+static int array_interface_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
+                                tenon_py_borrowed *out)
 {
+    (void)kind;
+    if (PyType_Check(object)) /* it has the attributes of its instances */
+        return tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
     static const char *const names[] = {"__cuda_array_interface__", "__array_struct__", "__array_interface__"};
     for (int i = 0; i < 3; i++) {
         PyObject *interface;
@@ -320,13 +329,15 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
             continue;
         int result = -1;
         if (i == 1 && PyCapsule_CheckExact(interface)) {
-            result = borrow_struct(object, interface, out);
+            result = array_interface_read_struct(object, interface, out);
         } else if (i != 1 && PyDict_Check(interface)) {
             /* A copy: code of the producer's runs while it is read, and may change the original. */
-            interface_fields fields;
+            array_interface_fields fields;
             PyObject *copy = PyDict_Copy(interface);
-            if (copy && read_fields(copy, &fields) == 0 && (i != 0 || check_stream(object, fields.stream, stream) == 0))
-                result = borrow_fields(object, &fields, tenon_device_of(i == 0 ? TENON_CUDA : TENON_CPU, 0), out);
+            if (copy && array_interface_read_fields(copy, &fields) == 0 &&
+                (i != 0 || array_interface_check_stream(object, fields.stream, request->stream) == 0))
+                result = array_interface_read_dict(object, &fields, tenon_device_of(i == 0 ? TENON_CUDA : TENON_CPU, 0),
+                                                   out);
             Py_XDECREF(copy);
         } else {
             tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
@@ -334,7 +345,7 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
         Py_DECREF(interface);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
         if (writable && i == 2 && out->held.object) {
-            int anew = is_made_anew(object, names[i], out);
+            int anew = array_interface_is_made_anew(object, names[i], out);
             if (anew < 0) {
                 tenon__py_free_dims(out);
                 tenon__py_give_back(out, object);
@@ -346,3 +357,16 @@ int tenon__py_borrow_interface(PyObject *object, intptr_t stream, tenon_py_borro
     }
     return 1;
 }
+
+/* These are attributes of objects, which are looked at one by one. */
+static int array_interface_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    (void)object;
+    (void)kind;
+    return 1;
+}
+
+const tenon__py_producer tenon__py_producer_array_interface = {
+    .recognise = array_interface_recognise,
+    .read = array_interface_read,
+};

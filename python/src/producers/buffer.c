@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a letter of the struct module's formats stands for. */
-typedef struct letter {
+/* What a buffer_letter of the struct module's formats stands for. */
+typedef struct buffer_letter {
     uint8_t code;
     uint8_t native;   /* bytes with '@' or nothing before it; 0: no number */
     uint8_t standard; /* with '=', '<', '>' or '!'; 0: not allowed there */
-} letter;
+} buffer_letter;
 
-static const letter letters[128] = {
+static const buffer_letter buffer_letters[128] = {
     ['?'] = {TENON_CODE_BOOL, sizeof(_Bool), 1},
     ['c'] = {TENON_CODE_UINT, 1, 1},
     ['b'] = {TENON_CODE_INT, 1, 1},
@@ -47,7 +47,7 @@ const char *tenon__py_format(tenon_dtype dtype)
 }
 
 /* Why a format without its first sign has no dtype. */
-static const char *why_no_dtype(const char *format)
+static const char *buffer_why_no_dtype(const char *format)
 {
     if (*format == 'T')
         return "is a structure, which has no DLPack dtype; pass one of its fields";
@@ -57,7 +57,7 @@ static const char *why_no_dtype(const char *format)
 }
 
 /* The dtype of a format; one of 0 bits, with *why, where it has none (NULL: it is not for items of this size). By value: it stays in a register. */
-static inline tenon_dtype parse_format(const char *format, Py_ssize_t item, const char **why)
+static inline tenon_dtype buffer_parse_format(const char *format, Py_ssize_t item, const char **why)
 {
     const tenon_dtype none = tenon_dtype_of(0, 0, 1);
     const int little = 1;
@@ -67,9 +67,9 @@ static inline tenon_dtype parse_format(const char *format, Py_ssize_t item, cons
         format = "B";
     bool pair = format[0] == 'Z' && (format[1] == 'f' || format[1] == 'd');
     const char *last = pair ? format + 1 : format;
-    const letter *found = &letters[*last & 0x7f];
+    const buffer_letter *found = &buffer_letters[*last & 0x7f];
     if (!found->native || (*last & 0x80) || last[1] != '\0') {
-        *why = why_no_dtype(format);
+        *why = buffer_why_no_dtype(format);
         return none;
     }
     int size = (sign == '@' ? found->native : found->standard) << pair;
@@ -85,7 +85,8 @@ static inline tenon_dtype parse_format(const char *format, Py_ssize_t item, cons
 }
 
 /* An ordinary buffer: few dimensions, in C order. The item sizes of all formats are powers of two. */
-static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64_t flags, tenon_py_borrowed *out)
+static inline bool buffer_fill_ordinary(const Py_buffer *buffer, tenon_dtype dtype, uint64_t flags,
+                                        tenon_py_borrowed *out)
 {
     return (unsigned)buffer->ndim <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape &&
            buffer->strides &&
@@ -95,11 +96,11 @@ static inline bool fill_quick(const Py_buffer *buffer, tenon_dtype dtype, uint64
                                  __builtin_ctz((unsigned)buffer->itemsize), flags, out->inline_dims);
 }
 
-static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
+static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
     const char *why = NULL;
-    source.dtype = parse_format(buffer->format, buffer->itemsize, &why);
+    source.dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
     if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
         return tenon__py_complain(PyExc_TypeError, object,
                                   "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
@@ -116,7 +117,7 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
     if (!buffer->shape && nd > 1)
         return tenon__py_complain(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
     out->dims = out->inline_dims;
-    if (fill_quick(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
+    if (buffer_fill_ordinary(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
         return 0;
     if (tenon__py_dims(out, nd) < 0)
         return -1;
@@ -140,48 +141,66 @@ static int fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *ou
     return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
 }
 
-/* After PyObject_GetBuffer said no. */
-static int no_buffer(PyObject *object, PyObject **why_not)
+bool tenon__py_fill_ordinary(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out)
+{
+    const char *why;
+    tenon_dtype dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
+    return dtype.bits && !buffer->suboffsets && buffer_fill_ordinary(buffer, dtype, flags, out);
+}
+
+int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)
 {
     if (!PyErr_Occurred())
         return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
     /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says TypeError. */
     bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
-              (why_not && PyErr_ExceptionMatches(PyExc_TypeError));
+              (!request->is_last && PyErr_ExceptionMatches(PyExc_TypeError));
     if (!no)
         return -1;
-    if (!why_not) {
+    if (request->is_last) {
         tenon__py_refused(object, NULL);
         return -1;
     }
-    *why_not = tenon__py_take_exception(); /* this object, not its type, has no buffer (a JAX array of bf16, say) */
+    /* This object, not its type, has no buffer: a JAX array of bf16, say. */
+    request->refusal = tenon__py_take_exception();
     return 1;
 }
 
-_Atomic(PyTypeObject *) tenon__py_jax_array;
-
-int tenon__py_borrow_jax_quick(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
+int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
 {
     Py_buffer *buffer = &out->held.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
-        return no_buffer(object, why_not);
-    const char *why;
-    tenon_dtype dtype = parse_format(buffer->format, buffer->itemsize, &why);
-    out->way = TENON__PY_JAX;
-    if (dtype.bits && !buffer->suboffsets && fill_quick(buffer, dtype, TENON_READ_ONLY, out))
-        return 0;
-    PyBuffer_Release(buffer);
-    return 1;
-}
-
-int tenon__py_borrow_buffer(PyObject *object, PyObject **why_not, tenon_py_borrowed *out)
-{
-    Py_buffer *buffer = &out->held.buffer;
-    if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
-        return no_buffer(object, why_not);
-    out->way = TENON__PY_BUFFER;
-    if (!PyErr_Occurred() && fill(object, buffer, out) == 0)
+        return tenon__py_buffer_refused(object, request);
+    out->holds = TENON__PY_HOLDS_BUFFER;
+    if (!PyErr_Occurred() && buffer_fill(object, buffer, out) == 0)
         return 0;
     tenon__py_give_back(out, object);
     return -1;
 }
+
+static int buffer_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
+{
+    (void)kind;
+    return tenon__py_read_buffer(object, request, out);
+}
+
+static int buffer_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    return !kind->keeps_buffer && PyObject_CheckBuffer(object);
+}
+
+static PyObject *buffer_wrap(tenon_tensor *tensor)
+{
+    PyObject *object = tenon__py_tensor_new(tensor);
+    PyObject *view = object ? PyMemoryView_FromObject(object) : NULL;
+    Py_XDECREF(object);
+    return view;
+}
+
+const tenon__py_producer tenon__py_producer_buffer = {
+    .name = "memoryview",
+    .as = TENON_PY_AS_MEMORYVIEW,
+    .recognise = buffer_recognise,
+    .read = buffer_read,
+    .wrap = buffer_wrap,
+};

@@ -9,25 +9,25 @@
  * whose lock makes them one; without such a lock two threads could both win, or one could read what the other has given
  * back. */
 #ifdef Py_GIL_DISABLED
-static PyMutex consuming;
+static PyMutex dlpack_consuming;
 #endif
 
-static void begin_consuming(void)
+static void dlpack_begin(void)
 {
 #ifdef Py_GIL_DISABLED
-    PyMutex_Lock(&consuming);
+    PyMutex_Lock(&dlpack_consuming);
 #endif
 }
 
-static void end_consuming(void)
+static void dlpack_end(void)
 {
 #ifdef Py_GIL_DISABLED
-    PyMutex_Unlock(&consuming);
+    PyMutex_Unlock(&dlpack_consuming);
 #endif
 }
 
 /* Mark the capsule as consumed, so that neither its destructor nor another consumer touches what was in it. */
-static void mark_used(PyObject *capsule, const char *name)
+static void dlpack_mark_used(PyObject *capsule, const char *name)
 {
     if (PyCapsule_SetName(capsule, name) < 0 || PyCapsule_SetDestructor(capsule, NULL) < 0)
         PyErr_Clear(); /* cannot be: the capsule was valid a moment ago */
@@ -37,7 +37,8 @@ static void mark_used(PyObject *capsule, const char *name)
 enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
 
 /* Take what is in the capsule, or only look at it: validated first, so that a struct we cannot use stays the producer's. */
-static int take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version, tenon_error *err)
+static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version,
+                       tenon_error *err)
 {
     bool versioned = PyCapsule_IsValid(capsule, TENON_DL_CAPSULE);
     if (!versioned && !PyCapsule_IsValid(capsule, TENON_DL_CAPSULE_LEGACY))
@@ -60,19 +61,19 @@ static int take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon
         return INVALID;
     }
     if (!only_look)
-        mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
-    out->way = versioned ? TENON__PY_DLPACK : TENON__PY_DLPACK_LEGACY;
+        dlpack_mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
+    out->holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
     out->held.managed = managed;
     return TAKEN;
 }
 
-static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py_borrowed *out)
+static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py_borrowed *out)
 {
     tenon_error err;
     tenon_dl_version version;
-    begin_consuming();
-    int outcome = take(capsule, only_look, out, &version, &err);
-    end_consuming();
+    dlpack_begin();
+    int outcome = dlpack_take(capsule, only_look, out, &version, &err);
+    dlpack_end();
     switch (outcome) {
     case TAKEN:
         return 0;
@@ -97,13 +98,13 @@ static int consume(PyObject *object, PyObject *capsule, bool only_look, tenon_py
 /* --------------------------------------------------------------------------------------------------------- calling */
 
 /* The keywords, in the order in which they came into the protocol, last first. */
-static const char *const keyword_names[] = {"copy", "max_version", "stream"};
+static const char *const dlpack_keywords[] = {"copy", "max_version", "stream"};
 enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
 /* Which of the `given` keywords to leave out after a TypeError with this message; -1: it does not say that a keyword was
  * rejected, so it is about something else. Any function may have raised it, since wrappers hand the keywords on. If the
  * message does not name the keyword, or names one that was not given, the newest is left out. */
-static int keyword_in(const char *message, const bool *given)
+static int dlpack_keyword_in(const char *message, const bool *given)
 {
     bool named = strstr(message, "unexpected keyword argument") || strstr(message, "invalid keyword argument") ||
                  strstr(message, "passed as keyword argument");
@@ -113,10 +114,10 @@ static int keyword_in(const char *message, const bool *given)
     int newest = -1, rejected = -1;
     const char *quote = named ? strchr(message, '\'') : NULL;
     for (int i = NKEYWORDS - 1; i >= 0; i--) {
-        size_t length = strlen(keyword_names[i]);
+        size_t length = strlen(dlpack_keywords[i]);
         if (given[i])
             newest = i;
-        if (quote && strncmp(quote + 1, keyword_names[i], length) == 0 &&
+        if (quote && strncmp(quote + 1, dlpack_keywords[i], length) == 0 &&
             (quote[1 + length] == '\'' || quote[1 + length] == ','))
             rejected = i;
     }
@@ -125,15 +126,15 @@ static int keyword_in(const char *message, const bool *given)
     return unnamed ? newest : -1;
 }
 
-/* As keyword_in, for the pending exception. */
-static int rejected_keyword(const bool *given)
+/* As dlpack_keyword_in, for the pending exception. */
+static int dlpack_rejected_keyword(const bool *given)
 {
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     PyObject *error = tenon__py_take_exception();
     PyObject *text = PyObject_Str(error);
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    int rejected = message ? keyword_in(message, given) : -1;
+    int rejected = message ? dlpack_keyword_in(message, given) : -1;
     Py_XDECREF(text);
     tenon__py_raise_again(error);
     return rejected;
@@ -142,32 +143,29 @@ static int rejected_keyword(const bool *given)
 /* What each call needs, made once for an interpreter. */
 enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES };
 
-/* One of them, borrowed, or NULL with an exception. */
-static PyObject *word(int index)
+static PyObject *dlpack_make_words(void)
 {
-    tenon__py_interp *interp = tenon__py_here();
-    PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
-    if (interp && !words) {
-        PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
-                                       PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR,
-                                       "copy", "max_version", "copy", "max_version", "stream");
-        if (made && atomic_compare_exchange_strong(&interp->words, &words, made))
-            words = made;
-        else
-            Py_XDECREF(made);
-    }
+    return Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
+                         PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR, "copy",
+                         "max_version", "copy", "max_version", "stream");
+}
+
+/* One of them, borrowed, or NULL with an exception. */
+static PyObject *dlpack_word(int index)
+{
+    PyObject *words = tenon__py_kept(TENON__PY_KEPT_DLPACK, dlpack_make_words);
     return words ? PyTuple_GetItem(words, index) : NULL;
 }
 
 /* obj.__dlpack__ with those keywords. */
-static PyObject *call_given(PyObject *method, PyObject *stream, const bool *given)
+static PyObject *dlpack_call_given(PyObject *method, PyObject *stream, const bool *given)
 {
-    PyObject *values[NKEYWORDS] = {Py_False, word(WORD_VERSION), stream};
+    PyObject *values[NKEYWORDS] = {Py_False, dlpack_word(WORD_VERSION), stream};
     PyObject *arguments = values[MAX_VERSION] ? PyTuple_New(0) : NULL;
     PyObject *keywords = arguments ? PyDict_New() : NULL;
     bool complete = keywords;
     for (int i = 0; complete && i < NKEYWORDS; i++)
-        complete = !given[i] || PyDict_SetItemString(keywords, keyword_names[i], values[i]) == 0;
+        complete = !given[i] || PyDict_SetItemString(keywords, dlpack_keywords[i], values[i]) == 0;
     PyObject *result = complete ? PyObject_Call(method, arguments, keywords) : NULL;
     Py_XDECREF(arguments);
     Py_XDECREF(keywords);
@@ -175,35 +173,36 @@ static PyObject *call_given(PyObject *method, PyObject *stream, const bool *give
 }
 
 /* obj.__dlpack__ with the keywords that the producer knows: all, then without those that it rejects. */
-static PyObject *call(PyObject *object, PyObject *stream)
+static PyObject *dlpack_call(PyObject *object, PyObject *stream)
 {
     bool given[NKEYWORDS] = {true, true, stream != NULL};
-    PyObject *name = word(WORD_DLPACK); /* where it is there, so are the others */
+    PyObject *name = dlpack_word(WORD_DLPACK); /* if it is there, so are the others */
     if (!name)
         return NULL;
-    PyObject *values[] = {object, Py_False, word(WORD_VERSION), stream};
-    PyObject *result = PyObject_VectorcallMethod(name, values, 1, word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
+    PyObject *values[] = {object, Py_False, dlpack_word(WORD_VERSION), stream};
+    PyObject *result =
+        PyObject_VectorcallMethod(name, values, 1, dlpack_word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
     if (result)
         return result;
     PyObject *error = tenon__py_take_exception();
     PyObject *method = PyObject_GetAttr(object, name);
     tenon__py_raise_again(error);
     while (method && !result) {
-        int rejected = rejected_keyword(given);
+        int rejected = dlpack_rejected_keyword(given);
         if (rejected < 0)
             break;
         given[rejected] = false;
         PyErr_Clear();
-        result = call_given(method, stream, given);
+        result = dlpack_call_given(method, stream, given);
     }
     Py_XDECREF(method);
     return result;
 }
 
 /* The device that the producer names: 1, 0 where it has no __dlpack_device__, -1 with an exception. */
-static int device_of(PyObject *object, tenon_device *out)
+static int dlpack_device(PyObject *object, tenon_device *out)
 {
-    PyObject *name = word(WORD_DEVICE);
+    PyObject *name = dlpack_word(WORD_DEVICE);
     PyObject *method = name ? PyObject_GetAttr(object, name) : NULL;
     if (!method) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -233,29 +232,37 @@ static int device_of(PyObject *object, tenon_device *out)
 }
 
 /* After one of the producer's methods raised. Returns -1. */
-static int not_given(PyObject *object, bool is_torch)
+static int dlpack_not_given(PyObject *object, const tenon__py_kind *kind)
 {
     if (tenon__py_is_refusal())
-        tenon__py_refused(object, is_torch ? tenon__py_torch_advice(object) : NULL);
+        tenon__py_refused(object, kind->owner && kind->owner->advice ? kind->owner->advice(object) : NULL);
     return -1;
 }
 
-static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+/* What is asked instead of the object: a new reference, or NULL with an exception. */
+static PyObject *dlpack_alias(PyObject *object, const tenon__py_kind *kind)
 {
-    bool is_torch = kind->ways & TENON__PY_TORCH;
+    if (kind->owner && kind->owner->alias)
+        return kind->owner->alias(object);
+    Py_INCREF(object);
+    return object;
+}
+
+static int dlpack_ask(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+{
     tenon_device device = tenon_device_of(kind->device_type, 0);
-    if (kind->device_type == TENON_CPU && device_of(object, &device) < 0)
-        return is_torch ? not_given(object, true) : -1;
+    if (kind->device_type == TENON_CPU && dlpack_device(object, &device) < 0)
+        return kind->owner && kind->owner->advice ? dlpack_not_given(object, kind) : -1;
     /* The default stream is named, never left to the producer's reading of None. */
     intptr_t number = tenon__py_stream_number(device, stream);
     PyObject *argument = number == TENON__PY_NO_STREAM ? NULL : PyLong_FromSsize_t(number);
     if (!argument && PyErr_Occurred())
         return -1;
-    PyObject *capsule = call(object, argument);
+    PyObject *capsule = dlpack_call(object, argument);
     Py_XDECREF(argument);
     if (!capsule)
-        return not_given(object, is_torch);
-    int result = consume(object, capsule, false, out);
+        return dlpack_not_given(object, kind);
+    int result = dlpack_consume(object, capsule, false, out);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF(capsule);
@@ -263,32 +270,18 @@ static int ask_capsule(PyObject *object, const tenon__py_kind *kind, intptr_t st
     return result;
 }
 
-/* The flags are checked, and the stream is ordered, before it is taken: a capsule that is refused stays good. */
-int tenon__py_borrow_capsule(PyObject *capsule, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
-    if (consume(capsule, capsule, true, out) < 0)
-        return -1;
-    int refused = tenon__py_check_flags(capsule, flags, &out->view);
-    if (!refused)
-        refused = tenon__py_order_default(out->view.device, stream);
-    tenon__py_free_dims(out);
-    return refused ? -1 : consume(capsule, capsule, false, out);
+    PyObject *alias = dlpack_alias(object, kind);
+    int result = alias ? dlpack_ask(alias, kind, stream, out) : -1;
+    Py_XDECREF(alias); /* what came out of it holds the memory */
+    return result;
 }
 
 int tenon__py_device_type(PyObject *object)
 {
     tenon_device device = tenon_device_of(TENON_CPU, 0);
-    return device_of(object, &device) < 0 ? -1 : device.device_type;
-}
-
-int tenon__py_borrow_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
-{
-    if (!(kind->ways & TENON__PY_TORCH))
-        return ask_capsule(object, kind, stream, out);
-    PyObject *alias = tenon__py_torch_alias(object);
-    int result = alias ? ask_capsule(alias, kind, stream, out) : -1;
-    Py_XDECREF(alias); /* what came out of it holds the memory */
-    return result;
+    return dlpack_device(object, &device) < 0 ? -1 : device.device_type;
 }
 
 int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
@@ -297,16 +290,67 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     if (!kind)
         return -1;
-    if (!(kind->ways & TENON__PY_DLPACK))
+    if (!kind->has_dlpack)
         return 1;
-    bool is_torch = kind->ways & TENON__PY_TORCH;
-    PyObject *alias = is_torch ? tenon__py_torch_alias(object) : NULL;
-    if (is_torch && !alias)
-        return -1;
-    PyObject *capsule = call(alias ? alias : object, stream);
+    PyObject *alias = dlpack_alias(object, kind);
+    PyObject *capsule = alias ? dlpack_call(alias, stream) : NULL;
+    bool asked = alias;
     Py_XDECREF(alias);
     if (!capsule)
-        return not_given(object, is_torch);
+        return asked ? dlpack_not_given(object, kind) : -1;
     Py_DECREF(capsule);
     return 0;
 }
+
+/* ---------------------------------------------------------------------------------------------------- the producers */
+
+/* Arrow's arrays are immutable, and a legacy capsule cannot say so. Its buffers and tensors, which have a buffer, say
+ * themselves what they are. */
+static bool dlpack_is_immutable(PyObject *object)
+{
+    char package[32];
+    return strcmp(tenon__py_package(Py_TYPE(object), package, sizeof package), "pyarrow") == 0 &&
+           !PyObject_CheckBuffer(object);
+}
+
+static int dlpack_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    PyObject *method;
+    int found = tenon__py_attribute((PyObject *)Py_TYPE(object), "__dlpack__", &method);
+    if (found < 1)
+        return found;
+    kind->has_dlpack = method != Py_None;
+    Py_DECREF(method);
+    kind->is_immutable |= dlpack_is_immutable(object);
+    return PyErr_Occurred() ? -1 : kind->has_dlpack;
+}
+
+static int dlpack_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
+{
+    return tenon__py_read_dlpack(object, kind, request->stream, out);
+}
+
+const tenon__py_producer tenon__py_producer_dlpack = {.recognise = dlpack_recognise, .read = dlpack_read};
+
+static int dlpack_recognise_capsule(PyObject *object, tenon__py_kind *kind)
+{
+    (void)kind;
+    return PyCapsule_CheckExact(object) ? TENON__PY_ALONE : 0;
+}
+
+/* The flags are checked, and the stream is ordered, before it is taken: a capsule that is refused stays good. */
+static int dlpack_read_capsule(PyObject *capsule, const tenon__py_kind *kind, tenon__py_request *request,
+                               tenon_py_borrowed *out)
+{
+    (void)kind;
+    if (dlpack_consume(capsule, capsule, true, out) < 0)
+        return -1;
+    int refused = tenon__py_check_flags(capsule, request->flags, &out->view);
+    if (!refused)
+        refused = tenon__py_order_default(out->view.device, request->stream);
+    tenon__py_free_dims(out);
+    return refused ? -1 : dlpack_consume(capsule, capsule, false, out);
+}
+
+const tenon__py_producer tenon__py_producer_capsule = {.recognise = dlpack_recognise_capsule,
+                                                       .read = dlpack_read_capsule};

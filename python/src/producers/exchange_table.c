@@ -1,22 +1,24 @@
 /* DLPack's exchange table: C functions that a framework hangs on its type. */
 #include "../internal.h"
 
+#include <string.h>
+
 /* After a function of the table said no, or yes with an exception. */
-static int table_failed(PyObject *object, const tenon__py_kind *kind)
+static int exchange_table_failed(PyObject *object, const tenon__py_kind *kind)
 {
     if (!PyErr_Occurred())
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table failed without saying why");
     if (tenon__py_is_refusal())
-        tenon__py_refused(object, kind->ways & TENON__PY_TORCH ? tenon__py_torch_advice(object) : NULL);
+        tenon__py_refused(object, kind->owner && kind->owner->advice ? kind->owner->advice(object) : NULL);
     return -1;
 }
 
-/* The table's borrow: quick, but without flags. Right for torch, which has no read-only memory. */
-static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+/* The table's borrow: fast, but without flags. Right for a framework that has no read-only memory. */
+static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.ndim = -1};
     if (kind->table->dltensor_from_py_object_no_sync(object, &source) != 0 || PyErr_Occurred())
-        return table_failed(object, kind);
+        return exchange_table_failed(object, kind);
     if (source.ndim == -1)
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
     if (tenon__py_dims(out, source.ndim) < 0)
@@ -35,23 +37,22 @@ static int borrow_plain(PyObject *object, const tenon__py_kind *kind, intptr_t s
         tenon__py_free_dims(out);
         return ready < 0 ? -1 : 1;
     }
-    out->way = TENON__PY_TABLE;
     out->table = kind->table;
     return 0;
 }
 
-static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
 {
     tenon_dl_managed *managed = NULL;
     if (!kind->table->managed_tensor_from_py_object_no_sync)
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table has no function to take a tensor");
     if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0 || (!managed && PyErr_Occurred()))
-        return table_failed(object, kind);
+        return exchange_table_failed(object, kind);
     if (!managed)
         return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
     int result = -1;
     if (PyErr_Occurred())
-        result = table_failed(object, kind);
+        result = exchange_table_failed(object, kind);
     else if (managed->version.major != TENON_DL_MAJOR)
         result =
             tenon__py_complain(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
@@ -63,7 +64,7 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
         tenon__py_free_dims(out);
         result = ready < 0 ? -1 : 1;
     }
-    out->way = TENON__PY_DLPACK;
+    out->holds = TENON__PY_HOLDS_MANAGED;
     out->table = kind->table;
     out->held.managed = managed;
     if (result != 0)
@@ -71,47 +72,116 @@ static int borrow_managed(PyObject *object, const tenon__py_kind *kind, intptr_t
     return result;
 }
 
-_Atomic(PyTypeObject *) tenon__py_torch_tensor;
-static const tenon_dl_exchange *torch_table; /* set before the type, and never again */
-
-void tenon__py_remember_torch(const tenon__py_kind *kind)
+static int exchange_table_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
+                               tenon_py_borrowed *out)
 {
-    torch_table = kind->table;
-    atomic_store_explicit(&tenon__py_torch_tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
-                          memory_order_release);
+    if (kind->owner && kind->owner->is_writable && kind->table->dltensor_from_py_object_no_sync)
+        return exchange_table_borrow(object, kind, request->stream, out);
+    return exchange_table_import(object, kind, request->stream, out);
 }
 
-const tenon_dl_exchange *tenon__py_torch_table(void)
-{
-    return atomic_load_explicit(&tenon__py_torch_tensor, memory_order_acquire) ? torch_table : NULL;
-}
+/* ------------------------------------------------------------------------------------------------------------ types */
 
-/* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg
- * view. */
-bool tenon__py_borrow_torch_quick(PyObject *object, tenon_py_borrowed *out)
+/* The table of our major version, through `prev_api` if it is not the first. */
+static const tenon_dl_exchange *exchange_table_usable(const tenon_dl_exchange_header *header)
 {
-    tenon_dl_tensor source = {.ndim = -1};
-    if (torch_table->dltensor_from_py_object_no_sync(object, &source) != 0) {
-        PyErr_Clear(); /* the longer way asks again, and says why */
-        return false;
+    for (int hops = 0; header && hops < 16; hops++) { /* a list that long is a circle */
+        if (header->version.major == TENON_DL_MAJOR)
+            return (const tenon_dl_exchange *)header;
+        header = header->prev_api;
     }
-    bool cpu = source.device.device_type == TENON_CPU && source.device.device_id == 0;
-    if ((uint32_t)source.ndim > TENON_PY_INLINE_DIMS || source.byte_offset ||
-        (!cpu && source.device.device_type != TENON_CUDA) || source.dtype.code == TENON_CODE_COMPLEX ||
-        source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
-        !tenon_view_init_quick(&out->view, source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0,
-                               out->inline_dims) ||
-        out->view.numel < 2)
-        return false;
-    out->view.device = source.device;
-    out->way = TENON__PY_TABLE;
-    out->table = torch_table;
-    return true;
+    return NULL;
 }
 
-int tenon__py_borrow_table(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out)
+int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out)
 {
-    if ((kind->ways & TENON__PY_TORCH) && kind->table->dltensor_from_py_object_no_sync)
-        return borrow_plain(object, kind, stream, out);
-    return borrow_managed(object, kind, stream, out);
+    PyObject *capsule;
+    *out = NULL;
+    int found = tenon__py_attribute((PyObject *)type, TENON_DL_EXCHANGE_ATTRIBUTE, &capsule);
+    if (found < 1)
+        return found;
+    if (PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE))
+        *out = exchange_table_usable(PyCapsule_GetPointer(capsule, TENON_DL_EXCHANGE_CAPSULE));
+    Py_DECREF(capsule);
+    return 0;
 }
+
+/* Its framework is the owner if no other producer knows better. */
+static int exchange_table_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    if (tenon__py_exchange_table(Py_TYPE(object), &kind->table) < 0)
+        return -1;
+    if (kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
+        kind->owner = &tenon__py_producer_exchange_table;
+    return kind->table != NULL;
+}
+
+/* A tensor of another framework that has torch's words for it, as Paddle has. */
+static int exchange_table_gradient(PyObject *object, bool *flat, const char **why)
+{
+    (void)flat;
+    PyObject *answer;
+    char package[32];
+    int followed = tenon__py_attribute(object, "requires_grad", &answer);
+    if (followed > 0) {
+        followed = answer == Py_True; /* in another framework it may be a method */
+        Py_DECREF(answer);
+    }
+    if (followed > 0)
+        followed = tenon__py_autograd_records(tenon__py_package(Py_TYPE(object), package, sizeof package));
+    *why = "it requires grad, and autograd does not see what this function does; pass x.detach(), or call it within "
+           "no_grad()";
+    return followed;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- making */
+
+/* What the allocator says of its failure, to be raised when it has returned. */
+static void exchange_table_keep_error(void *context, const char *kind, const char *message)
+{
+    tenon_status status = kind && strcmp(kind, "MemoryError") == 0 ? TENON_ENOMEM : TENON_EINVAL;
+    tenon_error_set(context, status, "%s", message ? message : "its exchange table did not say why");
+}
+
+/* By the exchange table of the type of `like`, on its device. */
+static PyObject *exchange_table_allocate(PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    int64_t sizes[TENON_MAX_NDIM];
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(like, &room);
+    tenon_dl_tensor prototype = {.dtype = dtype, .ndim = ndim, .shape = sizes};
+    if (!kind || tenon__py_device_of(like, &prototype.device) < 0)
+        return NULL;
+    for (int32_t i = 0; i < ndim; i++)
+        sizes[i] = shape[i];
+    tenon_error err = {.status = TENON_OK};
+    void *object = NULL;
+    tenon_dl_managed *managed = NULL;
+    int status = kind->table->managed_tensor_allocator(&prototype, &managed, &err, exchange_table_keep_error);
+    if (status == 0 && managed) /* who owns it if this fails is not specified: better lost than freed twice */
+        status = kind->table->managed_tensor_to_py_object_no_sync(managed, &object);
+    if (status == 0 && object && !PyErr_Occurred())
+        return object;
+    Py_XDECREF((PyObject *)object);
+    if (PyErr_Occurred())
+        return NULL;
+    if (err.status)
+        return tenon_py_raise(&err);
+    tenon__py_complain(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
+    return NULL;
+}
+
+static PyObject *exchange_table_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
+                                      const int64_t *shape, tenon_py_borrowed *out)
+{
+    (void)device;
+    PyObject *made = exchange_table_allocate(like, dtype, ndim, shape);
+    return tenon__py_made_or_ours(made, like, dtype, ndim, shape, out);
+}
+
+const tenon__py_producer tenon__py_producer_exchange_table = {
+    .recognise = exchange_table_recognise,
+    .read = exchange_table_read,
+    .gradient = exchange_table_gradient,
+    .empty = exchange_table_empty,
+};

@@ -1,15 +1,15 @@
 /* NumPy: reading the array struct, and making arrays by the functions of its C API table. NumPy loads in the main
  * interpreter only, once, and for the life of the process. */
-#include "ndarray.h"
+#include "numpy.h"
 
 #include <string.h>
 
 enum { OLDEST_FEATURES = 0x10 /* 1.23 */, ABI_1 = 0x01000009, ABI_2 = 0x02000000 };
 enum { API_ABI_VERSION = 0, API_NDARRAY = 2, API_DESCR_FROM_TYPE = 45, API_NEW_FROM_DESCR = 94, API_FEATURES = 211 };
 
-typedef PyObject *(*new_from_descr)(PyTypeObject *subtype, PyObject *descr, int nd, const Py_ssize_t *dims,
-                                    const Py_ssize_t *strides, void *data, int flags, PyObject *object);
-typedef PyObject *(*descr_from_type)(int type_num);
+typedef PyObject *(*numpy_new_from_descr)(PyTypeObject *subtype, PyObject *descr, int nd, const Py_ssize_t *dims,
+                                          const Py_ssize_t *strides, void *data, int flags, PyObject *object);
+typedef PyObject *(*numpy_descr_from_type)(int type_num);
 
 #define INTEGER(code, type)                                                                                            \
     {                                                                                                                  \
@@ -44,7 +44,8 @@ tenon__py_numpy tenon__py_loaded_numpy;
 _Atomic(PyTypeObject *) tenon__py_ndarray;
 static _Atomic int numpy_state; /* 0 not looked at, 1 usable, 2 one we do not know */
 
-const tenon__py_numpy *tenon__py_numpy_api(void)
+/* NULL if NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
+static const tenon__py_numpy *numpy_api(void)
 {
     int state = atomic_load_explicit(&numpy_state, memory_order_acquire);
     if (state)
@@ -74,25 +75,24 @@ const tenon__py_numpy *tenon__py_numpy_api(void)
     return state == 1 ? &tenon__py_loaded_numpy : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ dtypes
- */
+/* ---------------------------------------------------------------------------------------------------------- dtypes */
 
 /* The number types of ml_dtypes have no fixed numbers: they are known by their classes, each found out once. */
 enum { MOST_EXTRAS = 32 };
 static struct {
     _Atomic(PyTypeObject *) type;
     tenon_dtype dtype;
-} extras[MOST_EXTRAS];
-static int nextras;
-static atomic_flag adding_extra = ATOMIC_FLAG_INIT;
+} numpy_extras[MOST_EXTRAS];
+static int numpy_nextras;
+static atomic_flag numpy_adding = ATOMIC_FLAG_INIT;
 
 /* 1 and the dtype; 0: not a class of ml_dtypes; -1 with an exception. */
-static int extra_dtype(PyTypeObject *type, tenon_dtype *out)
+static int numpy_extra_dtype(PyTypeObject *type, tenon_dtype *out)
 {
     for (int i = 0; i < MOST_EXTRAS; i++) {
-        PyTypeObject *known = atomic_load_explicit(&extras[i].type, memory_order_acquire);
+        PyTypeObject *known = atomic_load_explicit(&numpy_extras[i].type, memory_order_acquire);
         if (known == type) {
-            *out = extras[i].dtype;
+            *out = numpy_extras[i].dtype;
             return 1;
         }
         if (!known)
@@ -109,19 +109,19 @@ static int extra_dtype(PyTypeObject *type, tenon_dtype *out)
     if (PyErr_Occurred())
         return -1;
     if (found) {
-        while (atomic_flag_test_and_set_explicit(&adding_extra, memory_order_acquire)) {
+        while (atomic_flag_test_and_set_explicit(&numpy_adding, memory_order_acquire)) {
         }
-        if (nextras < MOST_EXTRAS) {
-            extras[nextras].dtype = *out;
+        if (numpy_nextras < MOST_EXTRAS) {
+            numpy_extras[numpy_nextras].dtype = *out;
             Py_INCREF((PyObject *)type);
-            atomic_store_explicit(&extras[nextras++].type, type, memory_order_release);
+            atomic_store_explicit(&numpy_extras[numpy_nextras++].type, type, memory_order_release);
         }
-        atomic_flag_clear_explicit(&adding_extra, memory_order_release);
+        atomic_flag_clear_explicit(&numpy_adding, memory_order_release);
     }
     return found;
 }
 
-static const char *why_not(int type_num)
+static const char *numpy_why_not(int type_num)
 {
     switch (type_num) {
     case 13:
@@ -143,7 +143,7 @@ static const char *why_not(int type_num)
 }
 
 /* What is no number type of NumPy's own: ml_dtypes', or nobody's. */
-static TENON__PY_APART PyObject *extra_descr(tenon_dtype dtype, uint64_t flags)
+static TENON__PY_APART PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_t flags)
 {
     char name[64];
     bool subbyte = dtype.bits < 8;
@@ -179,7 +179,8 @@ static TENON__PY_APART PyObject *extra_descr(tenon_dtype dtype, uint64_t flags)
     return result;
 }
 
-PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+/* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
+static PyObject *numpy_dtype(tenon_dtype dtype, uint64_t flags)
 {
     /* By code, then by the logarithm of the bits. 64 bits are long where that has so many, as in NumPy. */
     enum { LONG64 = sizeof(long) == 8 };
@@ -192,23 +193,72 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
     if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
         int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
         if (type_num || dtype.code == TENON_CODE_BOOL)
-            return ((descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
+            return ((numpy_descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
     }
-    return extra_descr(dtype, flags);
+    return numpy_extra_descr(dtype, flags);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- in */
+/* ----------------------------------------------------------------------------------------------------------- types */
+
+static bool numpy_is_class(PyTypeObject *type, const char *module, const char *name)
+{
+    PyTypeObject *class = tenon__py_loaded_class(module, name);
+    bool found = class && PyType_IsSubtype(type, class);
+    Py_XDECREF((PyObject *)class);
+    return found;
+}
+
+/* Scalars that are dates have a buffer of eight bytes that say nothing. */
+static int numpy_refuse_dates(PyTypeObject *type, tenon__py_kind *kind)
+{
+    if (numpy_is_class(type, "numpy", "datetime64") || numpy_is_class(type, "numpy", "timedelta64"))
+        kind->reason = "dates and times have no DLPack dtype; pass x.view('int64')";
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    const tenon__py_numpy *api = numpy_api();
+    if (!api || !PyType_IsSubtype(type, api->ndarray))
+        return PyErr_Occurred() ? -1 : numpy_refuse_dates(type, kind);
+    kind->owner = &tenon__py_producer_numpy;
+    if (type == api->ndarray)
+        return TENON__PY_ALONE;
+    bool is_masked = numpy_is_class(type, "numpy.ma", "MaskedArray");
+    int overridden = PyErr_Occurred() ? -1 : tenon__py_overrides(type, api->ndarray, "__array_ufunc__");
+    if (overridden < 0)
+        return -1;
+    if (is_masked)
+        kind->reason = "its mask would be lost; pass x.filled() or x.data";
+    else if (overridden)
+        kind->reason = "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
+                       "x.view(numpy.ndarray)";
+    return TENON__PY_ALONE;
+}
+
+int tenon__py_is_numpy_bool(PyObject *object)
+{
+    PyObject *name = tenon__py_type_name(object);
+    int found = !name ? -1
+                      : PyUnicode_CompareWithASCIIString(name, "numpy.bool") == 0 ||
+                            PyUnicode_CompareWithASCIIString(name, "numpy.bool_") == 0;
+    Py_XDECREF(name);
+    return found;
+}
+
+/* --------------------------------------------------------------------------------------------------------- reading */
 
 /* A dtype that is neither NumPy's own nor ml_dtypes': NumPy may have been told what it is in DLPack, by
  * numpy.dtypes.register_dlpack_dtype. */
-static TENON__PY_APART int borrow_registered(PyObject *object, const tenon__py_descr *descr, tenon_py_borrowed *out)
+static TENON__PY_APART int numpy_read_registered(PyObject *object, const tenon__py_descr *descr, tenon_py_borrowed *out)
 {
-    tenon__py_kind kind = {.ways = TENON__PY_DLPACK, .device_type = TENON_CPU};
+    const tenon__py_kind kind = {.device_type = TENON_CPU};
     int type_num = descr->type_num;
-    if (tenon__py_borrow_dlpack(object, &kind, TENON__PY_NO_STREAM, out) == 0)
+    if (tenon__py_read_dlpack(object, &kind, TENON__PY_NO_STREAM, out) == 0)
         return 0;
     tenon__py_forgive();
-    return PyErr_Occurred() ? -1 : tenon__py_complain(PyExc_TypeError, object, "%s", why_not(type_num));
+    return PyErr_Occurred() ? -1 : tenon__py_complain(PyExc_TypeError, object, "%s", numpy_why_not(type_num));
 }
 
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
@@ -226,8 +276,10 @@ bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
     return tenon_dtype_equal(number->dtype, view->dtype);
 }
 
-int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
+static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
+    (void)kind;
+    (void)request;
     const tenon__py_array *array = tenon__py_array_of(object);
     const tenon__py_descr *descr = tenon__py_descr_of(array);
     tenon_dl_tensor source;
@@ -237,12 +289,12 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
         const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
         source.dtype = number->dtype;
         shift = number->shift;
-    } else if ((extra = extra_dtype(descr->typeobj, &source.dtype)) == 1) {
+    } else if ((extra = numpy_extra_dtype(descr->typeobj, &source.dtype)) == 1) {
         shift = source.dtype.bits > 16 ? 2 : source.dtype.bits > 8 ? 1 : 0; /* complex32 is the largest */
         if (source.dtype.bits < 8)
             flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
     } else {
-        return extra < 0 ? -1 : borrow_registered(object, descr, out);
+        return extra < 0 ? -1 : numpy_read_registered(object, descr, out);
     }
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
@@ -277,65 +329,67 @@ int tenon__py_borrow_numpy(PyObject *object, tenon_py_borrowed *out)
     source.shape = out->dims;
     source.strides = out->dims + nd;
     source.byte_offset = 0;
-    out->way = TENON__PY_NUMPY;
     return tenon__py_describe(out, &source, flags, object);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ out */
+/* ---------------------------------------------------------------------------------------------------------- making */
 
 /* NumPy's table, importing NumPy where need be. */
-static const tenon__py_numpy *wanted_numpy(void)
+static const tenon__py_numpy *numpy_wanted(void)
 {
     /* The table belongs to the interpreter that loaded NumPy, which is the main one. */
     const tenon__py_interp *interp = tenon__py_here();
     if (!interp)
         return NULL;
-    const tenon__py_numpy *api = interp->is_main ? tenon__py_numpy_api() : NULL;
+    const tenon__py_numpy *api = interp->is_main ? numpy_api() : NULL;
     if (api || PyErr_Occurred())
         return api;
     PyObject *module = PyImport_ImportModule("numpy");
     if (!module)
         return NULL;
     Py_DECREF(module);
-    api = interp->is_main ? tenon__py_numpy_api() : NULL;
+    api = interp->is_main ? numpy_api() : NULL;
     if (!api)
         PyErr_SetString(PyExc_ImportError, interp->is_main ? "tenon: this NumPy's C API is one that tenon does not know"
                                                            : "tenon: makes NumPy arrays in the main interpreter only");
     return api;
 }
 
-PyObject *tenon__py_import_numpy_dtype(tenon_dtype dtype, uint64_t flags)
+PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
 {
-    return wanted_numpy() ? tenon__py_numpy_dtype(dtype, flags) : NULL;
+    return numpy_wanted() ? numpy_dtype(dtype, flags) : NULL;
 }
 
 /* By NumPy's own table: whoever has an array of its has the table too. */
-static PyObject *new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static PyObject *numpy_new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    PyObject *descr = tenon__py_numpy_dtype(dtype, TENON_SUBBYTE_PADDED);
+    PyObject *descr = numpy_dtype(dtype, TENON_SUBBYTE_PADDED);
     if (!descr)
         return NULL;
     _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "NumPy's sizes are ours");
-    new_from_descr make = (new_from_descr)(uintptr_t)tenon__py_loaded_numpy.api[API_NEW_FROM_DESCR];
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_loaded_numpy.api[API_NEW_FROM_DESCR];
     return make(tenon__py_loaded_numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
                 NULL); /* takes descr */
 }
 
-PyObject *tenon__py_empty_numpy(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static PyObject *numpy_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                             tenon_py_borrowed *out)
 {
-    return wanted_numpy() ? new_array(dtype, ndim, shape) : NULL;
+    (void)like;
+    (void)device;
+    return tenon__py_borrow_made(numpy_wanted() ? numpy_new_array(dtype, ndim, shape) : NULL, dtype, out);
 }
 
 PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
-    PyObject *array = new_array(dtype, ndim, shape);
+    PyObject *array = numpy_new_array(dtype, ndim, shape);
     if (!array)
         return NULL;
     /* What it looks like follows from what was asked for. */
     if (ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 &&
         tenon_view_init_quick(&out->view, tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0,
                               out->inline_dims)) {
-        out->way = TENON__PY_NUMPY;
+        out->holds = TENON__PY_HOLDS_NOTHING;
         out->object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {
         Py_DECREF(array);
@@ -346,21 +400,21 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
 
 /* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. It has no
  * name: nobody is meant to open it, and names are compared at each end of an array. */
-static void base_destroy(PyObject *capsule)
+static void numpy_base_destroy(PyObject *capsule)
 {
     tenon__py_release(PyCapsule_GetPointer(capsule, NULL));
 }
 
-static PyObject *base_new(tenon_tensor *tensor)
+static PyObject *numpy_base_new(tenon_tensor *tensor)
 {
-    PyObject *capsule = PyCapsule_New(tensor, NULL, base_destroy);
+    PyObject *capsule = PyCapsule_New(tensor, NULL, numpy_base_destroy);
     if (capsule)
         tenon_tensor_retain(tensor);
     return capsule;
 }
 
 /* By numpy.from_dlpack, which may know a registered dtype. Keeps the pending exception if it does not. */
-static TENON__PY_APART PyObject *export_registered(tenon_tensor *tensor)
+static TENON__PY_APART PyObject *numpy_wrap_registered(tenon_tensor *tensor)
 {
     if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_ImportError))
         return NULL;
@@ -381,9 +435,9 @@ static TENON__PY_APART PyObject *export_registered(tenon_tensor *tensor)
     return NULL;
 }
 
-PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
+static PyObject *numpy_wrap(tenon_tensor *tensor)
 {
-    const tenon__py_numpy *api = wanted_numpy();
+    const tenon__py_numpy *api = numpy_wanted();
     if (!api)
         return NULL;
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -394,23 +448,23 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
                             "the memory is on %s, which NumPy cannot read; copy it to the CPU with its own framework",
                             name);
     }
-    PyObject *descr = tenon__py_numpy_dtype(view->dtype, view->flags);
+    PyObject *descr = numpy_dtype(view->dtype, view->flags);
     if (!descr)
-        return export_registered(tensor);
+        return numpy_wrap_registered(tensor);
     /* Where NumPy would choose the same strides, it need not look what order they are. */
     bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
     Py_ssize_t strides[TENON_MAX_NDIM];
     int64_t item = usual ? 0 : tenon_view_item_bits(view) / 8;
     for (int32_t i = 0; !usual && i < view->ndim; i++)
         strides[i] = (Py_ssize_t)((uint64_t)view->strides[i] * (uint64_t)item);
-    PyObject *base = base_new(tensor);
+    PyObject *base = numpy_base_new(tensor);
     if (!base) {
         Py_DECREF(descr);
         return NULL;
     }
     static char nothing[1];
     void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
-    new_from_descr make = (new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
     int flags = view->flags & TENON_READ_ONLY ? 0 : TENON__PY_ARRAY_WRITEABLE;
     PyObject *array = make(api->ndarray, descr, view->ndim, (const Py_ssize_t *)(const void *)view->shape,
                            usual ? NULL : strides, data, flags, NULL);
@@ -421,3 +475,15 @@ PyObject *tenon__py_export_numpy(tenon_tensor *tensor)
     tenon__py_array_of(array)->base = base; /* of ours alone: PyArray_SetBaseObject has nothing to look at */
     return array;
 }
+
+const tenon__py_producer tenon__py_producer_numpy = {
+    .name = "numpy",
+    .title = "NumPy",
+    .as = TENON_PY_AS_NUMPY,
+    .cast = "astype('",
+    .cast_end = "')",
+    .recognise = numpy_recognise,
+    .read = numpy_read,
+    .empty = numpy_empty,
+    .wrap = numpy_wrap,
+};

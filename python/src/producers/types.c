@@ -1,4 +1,4 @@
-/* What is known of a type, remembered in a fixed table. */
+/* Types: the producers are asked once which of them has to do with one, and the answer is remembered in a fixed table. */
 #include "../internal.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static size_t slot_of(const PyTypeObject *type)
     return ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) % TABLE_SIZE;
 }
 
-static const tenon__py_kind *remembered(const PyTypeObject *type)
+const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type)
 {
     for (size_t i = slot_of(type);; i = (i + 1) % TABLE_SIZE) {
         PyTypeObject *found = atomic_load_explicit(&table[i].type, memory_order_acquire);
@@ -31,15 +31,17 @@ static void remember(const tenon__py_kind *kind)
     PyTypeObject *type = atomic_load_explicit(&kind->type, memory_order_relaxed);
     while (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) {
     }
-    if (entries < MOST_ENTRIES && !remembered(type)) {
+    if (entries < MOST_ENTRIES && !tenon__py_known_kind(type)) {
         size_t i = slot_of(type);
         while (atomic_load_explicit(&table[i].type, memory_order_relaxed))
             i = (i + 1) % TABLE_SIZE;
-        table[i].ways = kind->ways;
-        table[i].framework = kind->framework;
+        table[i].owner = kind->owner;
+        table[i].readers = kind->readers;
+        table[i].is_immutable = kind->is_immutable;
+        table[i].has_dlpack = kind->has_dlpack;
         table[i].device_type = kind->device_type;
         table[i].table = kind->table;
-        table[i].reason = kind->reason;
+        table[i].peek = kind->peek;
         Py_INCREF((PyObject *)type);
         atomic_store_explicit(&table[i].type, type, memory_order_release);
         entries++;
@@ -79,8 +81,7 @@ const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size)
     return buffer;
 }
 
-/* The class of `module` if it has been imported, as a new reference. */
-static PyTypeObject *loaded_class(const char *module, const char *name)
+PyTypeObject *tenon__py_loaded_class(const char *module, const char *name)
 {
     PyObject *found = tenon__py_loaded(module);
     PyObject *type = found ? PyObject_GetAttrString(found, name) : NULL;
@@ -94,8 +95,7 @@ static PyTypeObject *loaded_class(const char *module, const char *name)
     return (PyTypeObject *)type;
 }
 
-/* Whether the type has another `name` than `base` has; -1 with an exception. */
-static int overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
+int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
 {
     PyObject *own = NULL, *theirs = NULL, *own_function = NULL, *their_function = NULL;
     int differ = tenon__py_attribute((PyObject *)type, name, &own);
@@ -116,208 +116,125 @@ static int overrides(PyTypeObject *type, PyTypeObject *base, const char *name)
     return differ;
 }
 
-static int look_for_numpy(PyTypeObject *type, tenon__py_kind *kind)
-{
-    const tenon__py_numpy *api = tenon__py_numpy_api();
-    if (!api || !PyType_IsSubtype(type, api->ndarray))
-        return PyErr_Occurred() ? -1 : 0;
-    kind->ways = TENON__PY_NUMPY;
-    if (type == api->ndarray)
-        return 0;
-    PyTypeObject *masked = loaded_class("numpy.ma", "MaskedArray");
-    bool is_masked = masked && PyType_IsSubtype(type, masked);
-    Py_XDECREF((PyObject *)masked);
-    int overridden = PyErr_Occurred() ? -1 : overrides(type, api->ndarray, "__array_ufunc__");
-    if (overridden < 0)
-        return -1;
-    if (is_masked || overridden)
-        kind->ways = TENON__PY_REFUSED;
-    kind->reason = is_masked ? "its mask would be lost; pass x.filled() or x.data"
-                             : "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
-                               "x.view(numpy.ndarray)";
-    return 0;
-}
+#define PRODUCER(name) &tenon__py_producer_##name,
+static const tenon__py_producer *const producers[] = {TENON__PY_PRODUCERS(PRODUCER)};
+enum { NPRODUCERS = sizeof producers / sizeof *producers };
 
-/* The table of our major version, through `prev_api` where it is not the first. */
-static const tenon_dl_exchange *usable_table(const tenon_dl_exchange_header *header)
-{
-    for (int hops = 0; header && hops < 16; hops++) { /* a list that long is a circle */
-        if (header->version.major == TENON_DL_MAJOR)
-            return (const tenon_dl_exchange *)header;
-        header = header->prev_api;
-    }
-    return NULL;
-}
-
-static int look_for_table(PyTypeObject *type, tenon__py_kind *kind)
-{
-    PyObject *capsule;
-    int found = tenon__py_attribute((PyObject *)type, TENON_DL_EXCHANGE_ATTRIBUTE, &capsule);
-    if (found < 1)
-        return found;
-    if (PyCapsule_IsValid(capsule, TENON_DL_EXCHANGE_CAPSULE))
-        kind->table = usable_table(PyCapsule_GetPointer(capsule, TENON_DL_EXCHANGE_CAPSULE));
-    if (kind->table)
-        kind->ways |= TENON__PY_TABLE;
-    Py_DECREF(capsule);
-    return 0;
-}
-
-/* 1: the type is torch.Tensor itself; 0; or -1 with an exception. */
-static int look_for_torch(PyTypeObject *type, tenon__py_kind *kind)
-{
-    PyTypeObject *tensor = loaded_class("torch", "Tensor");
-    if (!tensor || !PyType_IsSubtype(type, tensor)) {
-        Py_XDECREF((PyObject *)tensor);
-        return PyErr_Occurred() ? -1 : 0;
-    }
-    kind->ways |= TENON__PY_TORCH;
-    int overridden = type == tensor ? 0 : overrides(type, tensor, "__torch_dispatch__");
-    if (overridden == 1) {
-        kind->ways |= TENON__PY_REFUSED;
-        kind->reason = "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no "
-                       "memory; pass the tensor inside it";
-    }
-    PyTypeObject *later = overridden ? NULL : loaded_class("torch.nn.parameter", "UninitializedTensorMixin");
-    if (later && PyType_IsSubtype(type, later)) {
-        kind->ways |= TENON__PY_REFUSED;
-        kind->reason = "a lazy module's parameter has neither shape nor memory yet; run the module once, or call "
-                       "x.materialize(shape)";
-    }
-    Py_XDECREF((PyObject *)later);
-    Py_DECREF((PyObject *)tensor);
-    return overridden < 0 || PyErr_Occurred() ? -1 : type == tensor;
-}
-
-/* JAX's tracers, which its transformations pass instead of arrays. -1 with an exception. */
-static int look_for_tracer(PyTypeObject *type, tenon__py_kind *kind)
-{
-    PyTypeObject *tracer = loaded_class("jax.core", "Tracer");
-    if (tracer && PyType_IsSubtype(type, tracer)) {
-        kind->ways = TENON__PY_REFUSED;
-        kind->reason = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and "
-                       "jax.vmap, or through jax.pure_callback";
-    }
-    Py_XDECREF((PyObject *)tracer);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* Arrow's arrays have no buffer protocol; its buffers and tensors have, and say themselves what they are. */
-static bool is_immutable(PyTypeObject *type, uint32_t ways)
-{
-    char package[32];
-    tenon__py_package(type, package, sizeof package);
-    return strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0 || strcmp(package, "tensorflow") == 0 ||
-           (strcmp(package, "pyarrow") == 0 && !(ways & TENON__PY_BUFFER));
-}
-
-/* The framework of a type whose ways are known; -1 with an exception. */
-static int framework_of(PyTypeObject *type, const tenon__py_kind *kind)
-{
-    uint32_t ways = kind->ways;
-    if (ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TORCH))
-        return ways & TENON__PY_OURS    ? TENON__PY_IN_OURS
-               : ways & TENON__PY_NUMPY ? TENON__PY_IN_NUMPY
-                                        : TENON__PY_IN_TORCH;
-    char package[32];
-    tenon__py_package(type, package, sizeof package);
-    if (PyErr_Occurred())
-        return -1;
-    if (strcmp(package, "jaxlib") == 0 || strcmp(package, "jax") == 0)
-        return TENON__PY_IN_JAX;
-    if (strcmp(package, "tensorflow") == 0)
-        return TENON__PY_IN_TENSORFLOW;
-    if (strcmp(package, "cupy") == 0)
-        return ways & TENON__PY_DLPACK ? TENON__PY_IN_CUPY : TENON__PY_IN_NONE;
-    if (kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
-        return TENON__PY_IN_TABLE;
-    PyObject *method;
-    int found = tenon__py_attribute((PyObject *)type, "__array_namespace__", &method);
-    if (found == 1)
-        Py_DECREF(method);
-    return found < 0 ? -1 : found ? TENON__PY_IN_NAMESPACE : TENON__PY_IN_NONE;
-}
+/* The last one looks at the object's own attributes, so that it is asked for every type. */
+static const uint32_t last_reader = 1u << (NPRODUCERS - 1);
 
 static int find_out(PyObject *object, tenon__py_kind *kind)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    atomic_init(&kind->type, type);
-    kind->ways = 0;
-    kind->device_type = TENON_CPU;
-    kind->table = NULL;
-    kind->reason = NULL;
-    if (tenon__py_is_tensor(object)) {
-        kind->ways = TENON__PY_OURS;
-        return 0;
+    *kind = (tenon__py_kind){.device_type = TENON_CPU};
+    atomic_init(&kind->type, Py_TYPE(object));
+    for (int i = 0; i < NPRODUCERS; i++) {
+        int found = producers[i]->recognise(object, kind);
+        if (found < 0)
+            return -1;
+        if (kind->reason)
+            return 0;
+        kind->readers |= found ? 1u << i : 0;
+        if (found == TENON__PY_ALONE)
+            return 0;
     }
-    if (PyCapsule_CheckExact(object)) {
-        kind->ways = TENON__PY_CAPSULE;
-        return 0;
-    }
-    if (look_for_numpy(type, kind) < 0)
-        return -1;
-    if (kind->ways)
-        return 0;
-    PyTypeObject *when = loaded_class("numpy", "datetime64"), *span = loaded_class("numpy", "timedelta64");
-    if ((when && PyType_IsSubtype(type, when)) || (span && PyType_IsSubtype(type, span))) {
-        kind->ways = TENON__PY_REFUSED; /* its buffer is eight bytes that say nothing */
-        kind->reason = "dates and times have no DLPack dtype; pass x.view('int64')";
-    }
-    Py_XDECREF((PyObject *)when);
-    Py_XDECREF((PyObject *)span);
-    if (PyErr_Occurred() || kind->ways)
-        return PyErr_Occurred() ? -1 : 0;
-    int is_torch_tensor = look_for_torch(type, kind);
-    if (is_torch_tensor < 0 || (kind->ways & TENON__PY_REFUSED))
-        return is_torch_tensor < 0 ? -1 : 0;
-    if (look_for_table(type, kind) < 0)
-        return -1;
-    if (is_torch_tensor && kind->table && kind->table->dltensor_from_py_object_no_sync)
-        tenon__py_remember_torch(kind);
-    char package[32];
-    bool on_devices = strcmp(tenon__py_package(type, package, sizeof package), "cupy") == 0;
-    if (PyErr_Occurred() || (strcmp(package, "jax") == 0 && look_for_tracer(type, kind) < 0))
-        return -1;
-    if (kind->ways & TENON__PY_REFUSED)
-        return 0;
-    if (PyObject_CheckBuffer(object) && !on_devices) /* CuPy's has an exception for each array on the GPU */
-        kind->ways |= TENON__PY_BUFFER;
-    if ((kind->ways & TENON__PY_BUFFER) && strcmp(package, "jaxlib") == 0)
-        atomic_store_explicit(&tenon__py_jax_array, type, memory_order_release);
-    PyObject *method;
-    int found = tenon__py_attribute((PyObject *)type, "__dlpack__", &method);
-    if (found < 0)
-        return -1;
-    if (found && method != Py_None)
-        kind->ways |= TENON__PY_DLPACK;
-    if (found)
-        Py_DECREF(method);
-    if (on_devices && (kind->ways & TENON__PY_DLPACK) && (kind->device_type = tenon__py_device_type(object)) < 0)
-        return -1;
-    if ((kind->ways | TENON__PY_TORCH) == TENON__PY_TORCH)
-        kind->ways |= TENON__PY_INTERFACE;
-    if (is_immutable(type, kind->ways))
-        kind->ways |= TENON__PY_IMMUTABLE;
-    return PyErr_Occurred() ? -1 : 0;
+    return 0;
 }
 
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
 {
-    const tenon__py_kind *known = remembered(Py_TYPE(object));
+    const tenon__py_kind *known = tenon__py_known_kind(Py_TYPE(object));
     if (known)
         return known;
     tenon__py_interp *interp = tenon__py_here();
     if (!interp || find_out(object, room) < 0)
         return NULL;
-    room->framework = framework_of(Py_TYPE(object), room);
-    if (room->framework < 0)
-        return NULL;
-    /* Types without a quick way would only fill the table. */
-    if (interp->is_main && (room->ways & (TENON__PY_OURS | TENON__PY_NUMPY | TENON__PY_TABLE | TENON__PY_BUFFER |
-                                          TENON__PY_DLPACK | TENON__PY_CAPSULE)))
+    /* Types that nothing is known of would only fill the table. */
+    if (interp->is_main && !room->reason && (room->readers & ~last_reader))
         remember(room);
     return room;
 }
+
+int tenon__py_owner(PyObject *object, const tenon__py_producer **out)
+{
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    *out = kind ? kind->owner : NULL;
+    return kind ? 0 : -1;
+}
+
+bool tenon__py_is_deleted(PyObject *object, const tenon__py_producer **owner)
+{
+    PyObject *error = tenon__py_take_exception();
+    bool deleted =
+        tenon__py_owner(object, owner) == 0 && *owner && (*owner)->is_deleted && (*owner)->is_deleted(object);
+    if (!deleted)
+        tenon__py_raise_again(error);
+    else
+        Py_XDECREF(error);
+    return deleted;
+}
+
+int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
+{
+    int result = 1;
+    for (uint32_t left = kind->readers; left && result == 1; left &= left - 1) {
+        request->is_last = !(left & (left - 1) & ~last_reader);
+        result = producers[__builtin_ctz(left)]->read(object, kind, request, out);
+    }
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ names */
+
+const tenon__py_producer *tenon__py_producer_as(tenon_py_as as)
+{
+    for (int i = 0; i < NPRODUCERS; i++)
+        if (producers[i]->wrap && producers[i]->as == as)
+            return producers[i];
+    return NULL;
+}
+
+static bool can(const tenon__py_producer *producer, bool make_new)
+{
+    return producer->name && (make_new ? producer->empty != NULL : producer->wrap != NULL);
+}
+
+/* "'numpy', 'torch', …" */
+static PyObject *all_names(bool make_new)
+{
+    PyObject *text = NULL;
+    for (int i = 0; i < NPRODUCERS; i++) {
+        PyObject *longer = NULL;
+        if (!can(producers[i], make_new))
+            continue;
+        longer = text ? PyUnicode_FromFormat("%U, '%s'", text, producers[i]->name)
+                      : PyUnicode_FromFormat("'%s'", producers[i]->name);
+        Py_XDECREF(text);
+        if (!(text = longer))
+            return NULL;
+    }
+    return text;
+}
+
+const tenon__py_producer *tenon__py_producer_named(PyObject *name, bool make_new, const char *what)
+{
+    PyObject *module_name = PyModule_Check(name) ? PyModule_GetNameObject(name) : NULL;
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *wanted = module_name ? module_name : name;
+    const tenon__py_producer *found = NULL;
+    for (int i = 0; PyUnicode_Check(wanted) && i < NPRODUCERS; i++)
+        if (can(producers[i], make_new) && PyUnicode_CompareWithASCIIString(wanted, producers[i]->name) == 0)
+            found = producers[i];
+    PyObject *names = found ? NULL : all_names(make_new);
+    if (names)
+        PyErr_Format(PyExc_ValueError, "%s one of %U, got %R", what, names, wanted);
+    Py_XDECREF(names);
+    Py_XDECREF(module_name);
+    return found;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- advice */
 
 const char *tenon__py_writable_advice(PyObject *object)
 {
@@ -325,8 +242,7 @@ const char *tenon__py_writable_advice(PyObject *object)
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_forgive();
     /* Of bytes, say, copies are read-only too. */
-    bool needs_another = kind && ((kind->ways & TENON__PY_IMMUTABLE) ||
-                                  (kind->framework == TENON__PY_IN_NONE && (kind->ways & TENON__PY_BUFFER)));
+    bool needs_another = kind && (kind->is_immutable || (!kind->owner && PyObject_CheckBuffer(object)));
     return needs_another ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
 }
 

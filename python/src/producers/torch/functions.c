@@ -1,20 +1,20 @@
 /* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
-#include "../../internal.h"
+#include "torch.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-typedef void *tensor_handle;
+typedef void *torch_handle;
 
 enum { MOST_DTYPES = 24 };
 
 /* Filled once, and never again: torch stays loaded until the process ends. */
 typedef struct torch_functions {
     int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
-                             int32_t device_type, int32_t device_index, tensor_handle *out);
-    int32_t (*to_pyobject)(tensor_handle handle, void *type, void **out);
-    int32_t (*data_ptr)(tensor_handle handle, void **out);
-    int32_t (*delete_handle)(tensor_handle handle);
+                             int32_t device_type, int32_t device_index, torch_handle *out);
+    int32_t (*to_pyobject)(torch_handle handle, void *type, void **out);
+    int32_t (*data_ptr)(torch_handle handle, void **out);
+    int32_t (*delete_handle)(torch_handle handle);
     int32_t cpu, cuda; /* torch's numbers for devices, and for dtypes */
     struct {
         tenon_dtype ours;
@@ -23,9 +23,9 @@ typedef struct torch_functions {
     int ndtypes;
 } torch_functions;
 
-static torch_functions functions;
-static atomic_flag finding = ATOMIC_FLAG_INIT;
-static _Atomic int search; /* 0: not looked for yet; 1: there; -1: not there */
+static torch_functions torch_found;
+static atomic_flag torch_finding = ATOMIC_FLAG_INIT;
+static _Atomic int torch_search; /* 0: not looked for yet; 1: there; -1: not there */
 
 bool tenon__py_symbol(void *library, const char *name, void *place)
 {
@@ -69,14 +69,14 @@ void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dt
     }
 }
 
-static void add_dtype(void *context, tenon_dtype dtype, int32_t number)
+static void torch_add_dtype(void *context, tenon_dtype dtype, int32_t number)
 {
     torch_functions *all = context;
     all->dtypes[all->ndtypes].ours = dtype;
     all->dtypes[all->ndtypes++].number = number;
 }
 
-static bool find_all(void *library, torch_functions *all)
+static bool torch_find_all(void *library, torch_functions *all)
 {
     bool there = tenon__py_symbol(library, "aoti_torch_empty_strided", &all->empty_strided) &&
                  tenon__py_symbol(library, "torch_tensor_to_pyobject", &all->to_pyobject) &&
@@ -85,7 +85,7 @@ static bool find_all(void *library, torch_functions *all)
                  tenon__py_torch_number(library, "aoti_torch_device_type_cpu", &all->cpu) &&
                  tenon__py_torch_number(library, "aoti_torch_device_type_cuda", &all->cuda);
     if (there)
-        tenon__py_torch_dtypes(library, add_dtype, all);
+        tenon__py_torch_dtypes(library, torch_add_dtype, all);
     return there;
 }
 
@@ -112,27 +112,27 @@ void *tenon__py_torch_library(void)
     return library;
 }
 
-static const torch_functions *find_functions(void)
+static const torch_functions *torch_find(void)
 {
-    int known = atomic_load_explicit(&search, memory_order_acquire);
+    int known = atomic_load_explicit(&torch_search, memory_order_acquire);
     if (known)
-        return known > 0 ? &functions : NULL;
+        return known > 0 ? &torch_found : NULL;
     torch_functions all = {.ndtypes = 0};
     void *library = tenon__py_torch_library();
-    int there = library && find_all(library, &all) ? 1 : -1;
-    while (atomic_flag_test_and_set_explicit(&finding, memory_order_acquire)) {
+    int there = library && torch_find_all(library, &all) ? 1 : -1;
+    while (atomic_flag_test_and_set_explicit(&torch_finding, memory_order_acquire)) {
     }
-    if (!atomic_load_explicit(&search, memory_order_relaxed)) {
-        functions = all;
-        atomic_store_explicit(&search, there, memory_order_release);
+    if (!atomic_load_explicit(&torch_search, memory_order_relaxed)) {
+        torch_found = all;
+        atomic_store_explicit(&torch_search, there, memory_order_release);
     }
-    atomic_flag_clear_explicit(&finding, memory_order_release);
-    return there > 0 ? &functions : NULL;
+    atomic_flag_clear_explicit(&torch_finding, memory_order_release);
+    return there > 0 ? &torch_found : NULL;
 }
 
 /* Whether an object is one of torch's plain memory on the CPU, of which the view follows from its pointer. */
-static bool describe(const torch_functions *torch, tensor_handle handle, tenon_dtype dtype, int32_t ndim,
-                     const int64_t *shape, tenon_py_borrowed *out)
+static bool torch_describe(const torch_functions *torch, torch_handle handle, tenon_dtype dtype, int32_t ndim,
+                           const int64_t *shape, tenon_py_borrowed *out)
 {
     void *data = NULL;
     return ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
@@ -141,7 +141,7 @@ static bool describe(const torch_functions *torch, tensor_handle handle, tenon_d
 
 /* The tensor as an object. Before 3.12 the garbage collector may run while objects are made, and with it code of the
  * user's that changes the arguments of a call: not now. */
-static void *make_object(const torch_functions *torch, tensor_handle handle)
+static void *torch_make_object(const torch_functions *torch, torch_handle handle)
 {
     void *object = NULL;
 #if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
@@ -155,10 +155,10 @@ static void *make_object(const torch_functions *torch, tensor_handle handle)
     return status == 0 ? object : NULL;
 }
 
-PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                                tenon_py_borrowed *out)
+PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                     tenon_py_borrowed *out)
 {
-    const torch_functions *torch = find_functions();
+    const torch_functions *torch = torch_find();
     bool on_cpu = device.device_type == TENON_CPU;
     if (!torch || (!on_cpu && device.device_type != TENON_CUDA))
         return NULL;
@@ -168,13 +168,13 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
     int64_t strides[TENON_MAX_NDIM];
     if (i == torch->ndtypes || tenon_shape_strides(ndim, shape, 'C', strides, NULL))
         return NULL;
-    tensor_handle handle = NULL;
+    torch_handle handle = NULL;
     void *object = NULL;
     if (torch->empty_strided(ndim, shape, strides, torch->dtypes[i].number, on_cpu ? torch->cpu : torch->cuda,
                              on_cpu ? -1 : device.device_id, &handle) != 0)
         return NULL;
-    object = make_object(torch, handle);
-    bool described = object && on_cpu && describe(torch, handle, dtype, ndim, shape, out);
+    object = torch_make_object(torch, handle);
+    bool described = object && on_cpu && torch_describe(torch, handle, dtype, ndim, shape, out);
     torch->delete_handle(handle);
     PyErr_Clear(); /* whoever is asked next says what is wrong */
     if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
@@ -183,7 +183,7 @@ PyObject *tenon__py_torch_empty(tenon_device device, tenon_dtype dtype, int32_t 
         return NULL;
     }
     if (described) {
-        out->way = TENON__PY_TABLE;
+        out->holds = TENON__PY_HOLDS_NOTHING;
         out->table = NULL;
         out->flags = 0;
         out->dims = out->inline_dims;

@@ -1,10 +1,11 @@
-/* What torch's exchange table lets through, or refuses with a page of text. */
-#include "../../internal.h"
+/* torch: which tensors are plain memory. Its exchange table lets some through that are not, and refuses others with a page
+ * of text. */
+#include "torch.h"
 
 #include <string.h>
 
 /* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 with an exception. */
-static int is_true(PyObject *object, const char *name, bool call)
+static int torch_is_true(PyObject *object, const char *name, bool call)
 {
     PyObject *value;
     int found = tenon__py_attribute(object, name, &value);
@@ -20,15 +21,15 @@ static int is_true(PyObject *object, const char *name, bool call)
     return truth;
 }
 
-/* The same where another exception is being told already: nothing may come in its way. */
-static bool seems(PyObject *object, const char *name)
+/* The same while another exception is being reported: nothing may come in its way. */
+static bool torch_seems(PyObject *object, const char *name)
 {
-    int truth = PyErr_Occurred() ? 0 : is_true(object, name, false);
+    int truth = PyErr_Occurred() ? 0 : torch_is_true(object, name, false);
     tenon__py_forgive();
     return truth == 1;
 }
 
-static bool layout_is(PyObject *object, const char *word)
+static bool torch_layout_is(PyObject *object, const char *word)
 {
     PyObject *layout = PyErr_Occurred() ? NULL : PyObject_GetAttrString(object, "layout");
     PyObject *text = layout ? PyObject_Str(layout) : NULL;
@@ -41,7 +42,7 @@ static bool layout_is(PyObject *object, const char *word)
 }
 
 /* Inside torch.vmap, torch.func.grad and their like. */
-static bool is_functorch(PyObject *object)
+static bool torch_is_functorch(PyObject *object)
 {
     PyObject *module = PyErr_Occurred() ? NULL : tenon__py_loaded("torch._C._functorch");
     PyObject *answer = module ? PyObject_CallMethod(module, "is_functorch_wrapped_tensor", "O", object) : NULL;
@@ -53,10 +54,10 @@ static bool is_functorch(PyObject *object)
 }
 
 /* Before 2.10 torch has no table, and its __dlpack__ refuses what requires grad. An alias does not, and is the same
- * memory; that a write would be lost is found out afterwards, from the tensor itself. */
-PyObject *tenon__py_torch_alias(PyObject *object)
+ * memory; whether a write would be lost is found out afterwards, from the tensor itself. */
+static PyObject *torch_alias(PyObject *object)
 {
-    int recorded = is_true(object, "requires_grad", false);
+    int recorded = torch_is_true(object, "requires_grad", false);
     if (recorded > 0)
         return PyObject_CallMethod(object, "detach", NULL);
     if (recorded < 0)
@@ -69,26 +70,26 @@ const char *tenon__py_torch_advice(PyObject *object)
 {
     PyObject *error = tenon__py_take_exception();
     const char *advice = NULL;
-    if (seems(object, "is_meta"))
+    if (torch_seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
-    else if (seems(object, "is_nested"))
+    else if (torch_seems(object, "is_nested"))
         advice = "a nested tensor is no single block: pass its parts, x.unbind()";
-    else if (layout_is(object, "sparse"))
+    else if (torch_layout_is(object, "sparse"))
         advice = "a sparse tensor is no single block: pass x.to_dense()";
-    else if (layout_is(object, "mkldnn"))
+    else if (torch_layout_is(object, "mkldnn"))
         advice = "a oneDNN tensor has a layout of its own: pass x.to_dense()";
-    else if (seems(object, "is_quantized"))
+    else if (torch_seems(object, "is_quantized"))
         advice = "pass x.int_repr() or x.dequantize()";
-    else if (is_functorch(object))
+    else if (torch_is_functorch(object))
         advice = "inside torch.vmap and torch.func a tensor has no memory of its own: call it outside of them";
-    else if (!PyErr_Occurred() && is_true(object, "is_conj", true) == 1)
+    else if (!PyErr_Occurred() && torch_is_true(object, "is_conj", true) == 1)
         advice = "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()";
     tenon__py_raise_again(error);
     return advice;
 }
 
 /* A neg view is the imaginary part of a conjugate: its strides count halves of complex numbers, so all are even. */
-static bool may_be_negated(const tenon_view *view)
+bool tenon__py_torch_may_be_negated(const tenon_view *view)
 {
     if (view->numel <= 1)
         return true;
@@ -98,50 +99,22 @@ static bool may_be_negated(const tenon_view *view)
     return !odd;
 }
 
-/* Whether autograd records now: 1, 0, or -1 with an exception. */
-static int grad_mode(void)
-{
-    PyObject *torch = tenon__py_loaded("torch");
-    int on = torch ? is_true(torch, "is_grad_enabled", true) : PyErr_Occurred() ? -1 : 0;
-    Py_XDECREF(torch);
-    return on;
-}
-
-/* There is none outside of torch.autograd.forward_ad.dual_level(). */
-int tenon__py_torch_tangent(PyObject *object)
-{
-    PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
-    if (!module)
-        return PyErr_Occurred() ? -1 : 0;
-    PyObject *level = NULL, *pair = NULL, *tangent = NULL;
-    int found = tenon__py_attribute(module, "_current_level", &level);
-    bool inside = found == 1 && PyLong_Check(level) && PyLong_AsLong(level) >= 0;
-    if (inside && (pair = PyObject_CallMethod(module, "unpack_dual", "O", object)))
-        tangent = PySequence_GetItem(pair, 1);
-    found = found < 0 || (inside && !tangent) ? -1 : inside && tangent != Py_None;
-    Py_DECREF(module);
-    Py_XDECREF(level);
-    Py_XDECREF(pair);
-    Py_XDECREF(tangent);
-    return found;
-}
-
-static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
+static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     const tenon_view *view = &borrowed->view;
-    int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? is_true(object, "is_conj", true) : 0;
+    int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? torch_is_true(object, "is_conj", true) : 0;
     if (conjugated > 0)
         tenon__py_complain(PyExc_BufferError, object,
                            "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
-    int negated = !conjugated && may_be_negated(view) ? is_true(object, "is_neg", true) : 0;
+    int negated = !conjugated && tenon__py_torch_may_be_negated(view) ? torch_is_true(object, "is_neg", true) : 0;
     if (negated > 0)
         tenon__py_complain(PyExc_BufferError, object,
                            "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
     if (conjugated || negated)
         return -1;
-    int recorded = borrowed->flags & TENON_PY_WRITE ? is_true(object, "requires_grad", false) : 0;
+    int recorded = borrowed->flags & TENON_PY_WRITE ? torch_is_true(object, "requires_grad", false) : 0;
     if (recorded > 0)
-        recorded = grad_mode();
+        recorded = tenon__py_autograd_records("torch");
     if (recorded > 0)
         tenon__py_complain(PyExc_RuntimeError, object,
                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
@@ -154,17 +127,17 @@ static int ask(PyObject *object, const tenon_py_borrowed *borrowed)
     return recorded || tangent ? -1 : 0;
 }
 
-int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
+static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
 {
-    bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX && !may_be_negated(&borrowed->view) &&
-                          !(borrowed->flags & TENON_PY_WRITE);
+    bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
+                          !tenon__py_torch_may_be_negated(&borrowed->view) && !(borrowed->flags & TENON_PY_WRITE);
     if (nothing_to_ask)
         return 0;
     /* The tensor itself is asked, not what a subclass or a mode would have it say. */
     PyObject *module = tenon__py_loaded("torch._C");
     PyObject *guard = module ? PyObject_CallMethod(module, "DisableTorchFunction", NULL) : NULL;
     PyObject *entered = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
-    int result = entered ? ask(object, borrowed) : -1;
+    int result = entered ? torch_ask(object, borrowed) : -1;
     if (entered) {
         PyObject *error = result < 0 ? tenon__py_take_exception() : NULL;
         PyObject *left = PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None);
@@ -183,12 +156,78 @@ int tenon__py_torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
     return result;
 }
 
-void tenon__py_torch_written(PyObject *object)
+/* autograd counts what is written, so that it notices. */
+static void torch_after_write(PyObject *object)
 {
-    bool torch = Py_TYPE(object) != tenon__py_ndarray && tenon__py_framework(object) == TENON__PY_IN_TORCH;
-    PyObject *module = torch ? tenon__py_loaded("torch.autograd.graph") : NULL;
+    PyObject *module = tenon__py_loaded("torch.autograd.graph");
     PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(done);
     tenon__py_forgive(); /* inference tensors have no counter, nor has autograd anything to do with them */
 }
+
+/* A capsule holds the storage, but a storage can be resized. */
+static bool torch_has_data(PyObject *object, const void *data)
+{
+    PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
+    bool same = address && PyLong_AsVoidPtr(address) == data;
+    Py_XDECREF(address);
+    return same;
+}
+
+static PyObject *torch_pin(PyObject *object)
+{
+    return PyObject_CallMethod(object, "detach", NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ types */
+
+/* Why objects of a subclass are refused, or NULL; perhaps with an exception. */
+static const char *torch_refusal(PyTypeObject *type, PyTypeObject *tensor)
+{
+    int overridden = tenon__py_overrides(type, tensor, "__torch_dispatch__");
+    if (overridden)
+        return "it is a fake or wrapper tensor (its class has its own __torch_dispatch__) and may have no memory; pass "
+               "the tensor inside it";
+    PyTypeObject *later = tenon__py_loaded_class("torch.nn.parameter", "UninitializedTensorMixin");
+    bool is_lazy = later && PyType_IsSubtype(type, later);
+    Py_XDECREF((PyObject *)later);
+    return is_lazy ? "a lazy module's parameter has neither shape nor memory yet; run the module once, or call "
+                     "x.materialize(shape)"
+                   : NULL;
+}
+
+static int torch_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    PyTypeObject *type = Py_TYPE(object), *tensor = tenon__py_loaded_class("torch", "Tensor");
+    if (tensor && PyType_IsSubtype(type, tensor)) {
+        kind->owner = &tenon__py_producer_torch;
+        if (type == tensor)
+            tenon__py_torch_met(kind);
+        else
+            kind->reason = torch_refusal(type, tensor);
+    }
+    Py_XDECREF((PyObject *)tensor);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+const tenon__py_producer tenon__py_producer_torch = {
+    .name = "torch",
+    .title = "torch",
+    .as = TENON_PY_AS_TORCH,
+    .takes_device = true,
+    .waits = true,
+    .is_writable = true,
+    .cast = "to(torch.",
+    .cast_end = ")",
+    .recognise = torch_recognise,
+    .check = torch_check,
+    .advice = tenon__py_torch_advice,
+    .alias = torch_alias,
+    .pin = torch_pin,
+    .has_data = torch_has_data,
+    .gradient = tenon__py_torch_gradient,
+    .after_write = torch_after_write,
+    .empty = tenon__py_torch_empty,
+    .wrap = tenon__py_torch_wrap,
+};

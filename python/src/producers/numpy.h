@@ -1,10 +1,20 @@
 /* NumPy's arrays as they are in memory, and the view of an ordinary one, inline for those who count nanoseconds. */
-#ifndef TENON_PY_NDARRAY_H
-#define TENON_PY_NDARRAY_H
+#ifndef TENON_PY_NUMPY_H
+#define TENON_PY_NUMPY_H
 
 #include "../internal.h"
 
 #include <limits.h>
+
+/* NumPy's C API if it has been imported and is one we know. */
+typedef struct tenon__py_numpy {
+    PyTypeObject *ndarray;
+    void **api;
+    size_t head; /* where the fields of an array begin */
+} tenon__py_numpy;
+
+/* Filled when tenon__py_ndarray is set. */
+extern tenon__py_numpy tenon__py_loaded_numpy;
 
 /* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
 typedef struct tenon__py_array {
@@ -74,7 +84,7 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
     if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
         (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
         return false;
-    out->way = TENON__PY_NUMPY;
+    out->holds = TENON__PY_HOLDS_NOTHING;
     return tenon_view_init_quick(&out->view, array->data, &tenon__py_numbers[number].dtype, array->nd,
                                  (const int64_t *)(const void *)array->dimensions, NULL, 0,
                                  tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY, out->inline_dims);

@@ -1,0 +1,115 @@
+/* JAX. Its arrays are immutable, and may be deleted while they are referenced. */
+#include "../internal.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------ types */
+
+static int jax_recognise(PyObject *object, tenon__py_kind *kind)
+{
+    char package[32];
+    tenon__py_package(Py_TYPE(object), package, sizeof package);
+    if (PyErr_Occurred())
+        return -1;
+    bool is_array = strcmp(package, "jaxlib") == 0;
+    if (!is_array && strcmp(package, "jax") != 0)
+        return 0;
+    kind->owner = &tenon__py_producer_jax;
+    kind->is_immutable = true;
+    kind->keeps_buffer = is_array && PyObject_CheckBuffer(object);
+    PyTypeObject *tracer = is_array ? NULL : tenon__py_loaded_class("jax.core", "Tracer");
+    if (tracer && PyType_IsSubtype(Py_TYPE(object), tracer)) {
+        kind->is_abstract = true;
+        kind->reason = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and "
+                       "jax.vmap, or through jax.pure_callback";
+    }
+    Py_XDECREF((PyObject *)tracer);
+    return PyErr_Occurred() ? -1 : kind->keeps_buffer;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- reading */
+
+/* JAX's functions leave no exception behind and do not look at one that is pending: hence the quiet buffer. */
+static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
+{
+    if (PyObject_GetBuffer(object, &out->held.buffer, PyBUF_FULL_RO) < 0)
+        return tenon__py_buffer_refused(object, request);
+    out->holds = TENON__PY_HOLDS_QUIET_BUFFER;
+    out->dims = out->inline_dims;
+    if (tenon__py_fill_ordinary(&out->held.buffer, TENON_READ_ONLY, out))
+        return 0;
+    PyBuffer_Release(&out->held.buffer);
+    return tenon__py_read_buffer(object, request, out);
+}
+
+/* An array on a GPU has a buffer function too, which takes its time to refuse. So the array is read as the last one was;
+ * the other protocol works too. */
+static _Atomic bool jax_is_far;
+
+static int jax_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
+{
+    int result = 1;
+    if (!atomic_load_explicit(&jax_is_far, memory_order_relaxed))
+        result = jax_read_buffer(object, request, out);
+    if (result != 1)
+        return result;
+    result = tenon__py_read_dlpack(object, kind, request->stream, out);
+    if (result == 0)
+        jax_is_far = !tenon_device_on_host(out->view.device);
+    return result;
+}
+
+static bool jax_is_deleted(PyObject *object)
+{
+    PyObject *answer = PyObject_CallMethod(object, "is_deleted", NULL);
+    bool deleted = answer && PyObject_IsTrue(answer) == 1;
+    Py_XDECREF(answer);
+    return deleted;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- making */
+
+/* Without jax_enable_x64 it takes 64-bit numbers and hands out a narrowed copy: what comes back is looked at. */
+static PyObject *jax_wrap(tenon_tensor *tensor)
+{
+    PyObject *array = tenon__py_call_import("jax.dlpack", "from_dlpack", tenon__py_tensor_new(tensor), true);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_py_borrowed borrowed;
+    if (!array || tenon_py_borrow(array, TENON_PY_ANY_DEVICE, &borrowed) < 0) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    bool same_dtype = tenon_dtype_equal(borrowed.view.dtype, view->dtype);
+    bool same = same_dtype && (borrowed.view.data == view->data || view->numel == 0);
+    tenon_py_unborrow(&borrowed);
+    if (same)
+        return array;
+    Py_DECREF(array);
+    return PyErr_Format(PyExc_BufferError, same_dtype ? "JAX made a copy instead of taking the memory"
+                                                      : "JAX narrows 64-bit numbers, which takes a copy; set "
+                                                        "jax_enable_x64, use numbers of 32 bits, or ask for a NumPy "
+                                                        "array (like=\"numpy\")");
+}
+
+static PyObject *jax_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                           tenon_py_borrowed *out)
+{
+    (void)like;
+    if (!tenon_device_on_host(device))
+        return PyErr_Format(PyExc_ValueError, "memory on the GPU cannot be given to JAX from outside; use jax.ffi "
+                                              "instead of a new array");
+    return tenon__py_empty_ours(&tenon__py_producer_jax, dtype, ndim, shape, out);
+}
+
+const tenon__py_producer tenon__py_producer_jax = {
+    .name = "jax",
+    .title = "JAX",
+    .as = TENON_PY_AS_JAX,
+    .cast = "astype('",
+    .cast_end = "')",
+    .recognise = jax_recognise,
+    .read = jax_read,
+    .is_deleted = jax_is_deleted,
+    .empty = jax_empty,
+    .wrap = jax_wrap,
+};

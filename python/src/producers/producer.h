@@ -1,0 +1,140 @@
+/* A producer is a framework, or a protocol that several frameworks speak. All that the bridge knows of one is a constant
+ * struct, in the file of its name in this folder; types.c lists them. No other file asks which framework it has. */
+#ifndef TENON_PY_PRODUCER_H
+#define TENON_PY_PRODUCER_H
+
+#include <tenon/python.h>
+
+#include <stdatomic.h>
+
+/* What a borrow holds beside a reference to its object. */
+enum {
+    TENON__PY_HOLDS_NOTHING, /* only C code ran, none of the user's */
+    TENON__PY_HOLDS_BUFFER,
+    TENON__PY_HOLDS_QUIET_BUFFER, /* whose release neither raises an exception nor minds a pending one */
+    TENON__PY_HOLDS_MANAGED,
+    TENON__PY_HOLDS_LEGACY,
+    TENON__PY_HOLDS_OBJECT,
+    TENON__PY_HOLDS_TENSOR,
+};
+
+typedef struct tenon__py_producer tenon__py_producer;
+
+/* What is known of a type. */
+typedef struct tenon__py_kind {
+    _Atomic(PyTypeObject *) type;
+    const tenon__py_producer
+        *owner;         /* whose arrays these are, which makes more of them; NULL: bytes, a memoryview, … */
+    uint32_t readers;   /* bit i: producer i of the list reads them, asked in this order */
+    bool is_immutable;  /* even if what is read does not say read-only */
+    bool is_abstract;   /* refused, and not a number either */
+    bool has_dlpack;    /* the method __dlpack__ */
+    bool keeps_buffer;  /* the buffer protocol is not asked: another reader knows better */
+    int device_type;    /* where all instances are; TENON_CPU: each is asked */
+    const char *reason; /* why such objects are refused, or NULL */
+    const tenon_dl_exchange *table;
+    /* Describe an ordinary object in C order, holding nothing, while the caller holds the object; runs C code only. False:
+     * the readers find out. NULL: they always do. */
+    bool (*peek)(PyObject *object, const struct tenon__py_kind *kind, tenon_py_borrowed *out);
+} tenon__py_kind;
+
+/* How an object is to be read. */
+typedef struct tenon__py_request {
+    uint32_t flags;    /* of tenon_py_borrow */
+    intptr_t stream;   /* of tenon_py_borrow_on; TENON__PY_NO_STREAM: the producer's own */
+    bool is_last;      /* no other reader is left: a refusal is the answer */
+    PyObject *refusal; /* what an earlier reader refused with, or NULL */
+} tenon__py_request;
+
+/* A function that is NULL has nothing to do for this producer. Unless said otherwise, the functions return 0, or -1 with
+ * an exception. */
+struct tenon__py_producer {
+    const char *name;            /* for tenon.to() and like=; NULL: it cannot be asked for by name */
+    const char *title;           /* its name in messages */
+    tenon_py_as as;              /* if it has `wrap` */
+    bool takes_device;           /* `empty` is told the device, instead of looking at `like` */
+    bool waits;                  /* `wrap` makes its stream wait for the stream of the memory */
+    bool is_writable;            /* it has no read-only arrays */
+    const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
+
+    /* Whether this producer has to do with the object's type: fills what it knows into `kind`, where those before it in
+     * the list have filled theirs. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
+     * only one. */
+    int (*recognise)(PyObject *object, tenon__py_kind *kind);
+    /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
+    int (*read)(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
+
+    /* For the owner of an array. */
+
+    /* Refuse what the readers let through although it is not plain memory. */
+    int (*check)(PyObject *object, const tenon_py_borrowed *borrowed);
+    /* Why a reader could not read it and what to do, or NULL. Keeps the pending exception. */
+    const char *(*advice)(PyObject *object);
+    /* What to read by __dlpack__ instead of the array, and what to hold so that replacing its memory does not matter: a new
+     * reference, or NULL with an exception. */
+    PyObject *(*alias)(PyObject *object);
+    PyObject *(*pin)(PyObject *object);
+    /* Whether a capsule's memory still is the array's. An exception may be left. */
+    bool (*has_data)(PyObject *object, const void *data);
+    /* Whether the array is gone. Keeps the pending exception, unless it is. */
+    bool (*is_deleted)(PyObject *object);
+    /* The stream that it works on now. */
+    int (*stream)(void **stream);
+    /* Whether gradients would be lost in a function that is given the array: 1 and why. *flat: see host.h. */
+    int (*gradient)(PyObject *object, bool *flat, const char **why);
+    /* A function has written to the array. No exception is pending, and what cannot be done is not an error. */
+    void (*after_write)(PyObject *object);
+
+    /* A new array, borrowed to be written, on that device if it `takes_device`; `like` is one of its own, or NULL. */
+    PyObject *(*empty)(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                       tenon_py_borrowed *out);
+    /* A new array on the tensor's memory. */
+    PyObject *(*wrap)(tenon_tensor *tensor);
+};
+
+enum { TENON__PY_ALONE = 2 };
+
+/* All of them, in the order in which a type is shown to them and an object is read. */
+#define TENON__PY_PRODUCERS(EACH)                                                                                      \
+    EACH(tensor)  /* tenon.Tensor */                                                                                   \
+    EACH(capsule) /* a DLPack capsule by itself */                                                                     \
+    EACH(numpy)                                                                                                        \
+    EACH(exchange_table) /* and frameworks that have one: Paddle */                                                    \
+    EACH(torch)                                                                                                        \
+    EACH(jax)                                                                                                          \
+    EACH(tensorflow)                                                                                                   \
+    EACH(cupy)                                                                                                         \
+    EACH(buffer)                                                                                                       \
+    EACH(dlpack)                                                                                                       \
+    EACH(array_api) /* frameworks that have its namespace */                                                           \
+    EACH(array_interface)
+
+#define TENON__PY_DECLARE(name) extern const tenon__py_producer tenon__py_producer_##name;
+TENON__PY_PRODUCERS(TENON__PY_DECLARE)
+#undef TENON__PY_DECLARE
+
+/* What is known of the type of `object`, from memory or found out now; `room` is used if the memory is full. NULL with an
+ * exception. */
+const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
+/* The same from memory alone; NULL: it is not there. */
+const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type);
+
+/* The owner of an object's type in *out, NULL if it has none. 0, or -1 with an exception. */
+int tenon__py_owner(PyObject *object, const tenon__py_producer **out);
+
+/* The producer that makes arrays of a tenon_py_as, or NULL. */
+const tenon__py_producer *tenon__py_producer_as(tenon_py_as as);
+/* The one of that name, a str, or of that module, which can make new arrays or wrap memory; NULL with a ValueError "`what`
+ * one of 'numpy', …, got 'nampy'". */
+const tenon__py_producer *tenon__py_producer_named(PyObject *name, bool make_new, const char *what);
+
+/* Whether an array is gone; then the pending exception, which would not say so, is cleared. *owner is its owner. */
+bool tenon__py_is_deleted(PyObject *object, const tenon__py_producer **owner);
+
+/* The class of `module` if it has been imported, as a new reference. NULL without an exception if not; with one, as
+ * tenon__py_forgive. */
+PyTypeObject *tenon__py_loaded_class(const char *module, const char *name);
+/* Whether the type has another attribute `name` than `base` has; -1 with an exception. */
+int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name);
+
+#endif
