@@ -133,7 +133,7 @@ def stamp(name, python):
     files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
     if name == "tenon":
         files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "python").glob("**/*.[ch]"),
-                  *(ROOT / "torch").glob("*/**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py")]
+                  *(ROOT / "frameworks").glob("*/**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py")]
     for path in sorted(files):
         digest.update(path.read_bytes())
     digest.update(pathlib.Path(__file__).read_bytes())

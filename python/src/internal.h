@@ -2,15 +2,12 @@
 #ifndef TENON_PY_INTERNAL_H
 #define TENON_PY_INTERNAL_H
 
-#include "producers/producer.h"
+#include "exchange/process.h"
 
 /* Kept out of line, so that the usual way through its caller stays short. */
 #define TENON__PY_APART __attribute__((noinline))
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
-
-/* What producers keep for an interpreter: an object each. */
-enum { TENON__PY_KEPT_DLPACK, TENON__PY_KEPT_TORCH_NAMES, TENON__PY_KEPT_FORWARD_AD, TENON__PY_KEPT };
 
 /* What one interpreter owns. Never freed, so that a release may come at any time: about a hundred bytes for each
  * interpreter that ever used the bridge. */
@@ -26,8 +23,8 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) tensor_type; /* these are made when first wanted */
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
-    _Atomic(PyObject *) kept[TENON__PY_KEPT]; /* what some producers need with every object */
-    struct tenon__py_holder *spare;           /* the last holder that was given back, for the next import */
+    _Atomic(PyObject *) words;      /* what calls of __dlpack__ need */
+    struct tenon__py_holder *spare; /* the last holder that was given back, for the next import */
 } tenon__py_interp;
 
 /* The type in one of those places, made where it is new; borrowed. NULL with an exception. */
@@ -36,10 +33,6 @@ PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *s
 /* The record of this thread's interpreter, made where it is new; NULL with an exception. */
 tenon__py_interp *tenon__py_here(void);
 
-/* One of this interpreter's kept objects, borrowed; `make` makes it, a new reference. NULL if that gave NULL, or with an
- * exception. */
-PyObject *tenon__py_kept(int which, PyObject *(*make)(void));
-
 /* Whether this thread is attached to any interpreter. */
 bool tenon__py_is_attached(void);
 
@@ -47,15 +40,14 @@ bool tenon__py_is_attached(void);
 bool tenon__py_attached_to(const tenon__py_interp *interp);
 
 /* Leave work to the next call in that interpreter, from any thread, without waiting; the job begins by taking one off
- * tenon__py_waiting. False: the interpreter has ended, and it never runs. */
+ * tenon__py_global.waiting. False: the interpreter has ended, and it never runs. */
 bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer);
 
 /* Give back what other threads could not, where there is anything. Keeps a pending exception. */
-extern _Atomic int64_t tenon__py_waiting;
 void tenon__py_drain(void);
 static inline void tenon__py_drain_soon(void)
 {
-    if (atomic_load_explicit(&tenon__py_waiting, memory_order_relaxed))
+    if (atomic_load_explicit(&tenon__py_global.waiting, memory_order_relaxed))
         tenon__py_drain();
 }
 
@@ -97,10 +89,10 @@ PyObject *tenon__py_loaded(const char *module);
 
 /* -------------------------------------------------------------------------------------------------------- borrowing */
 
-/* The view of an ordinary array of NumPy's own type or one whose kind has a `peek`, as described there. */
-bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out);
+/* The view of an ordinary array of NumPy's own type or one whose kind has a `peek`, as described there. *kind: NULL for the first. */
+bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out);
 /* Whether objects of this type are read by C code alone: no Python code of the user's can run meanwhile. */
-bool tenon__py_is_plain_type(PyTypeObject *type);
+bool tenon__py_is_plain(PyObject *object);
 /* Read an object by the producers of its kind. */
 int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
 /* Read it by a protocol, whatever its kind says. */
@@ -163,8 +155,11 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 
 /* ---------------------------------------------------------------------------------------------------------- NumPy */
 
-/* numpy.ndarray once a borrow has met it, else NULL. */
-extern _Atomic(PyTypeObject *) tenon__py_ndarray;
+/* Whether it is an array of NumPy's own type, and not the first that is met. */
+static inline bool tenon__py_is_ndarray(PyObject *object)
+{
+    return Py_TYPE(object) == tenon__py_global.numpy.ndarray;
+}
 
 /* Whether an array that was borrowed as NumPy's still looks like that; false: it has changed, or is not so ordinary. */
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
@@ -253,8 +248,6 @@ bool tenon__py_may_replace(void);
 void tenon__py_forgive(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
-/* The pending exception, taken, as an object: a new reference. */
-PyObject *tenon__py_take_exception(void);
 /* Raise it again; takes the reference. If what ran meanwhile raised something that may not be replaced, that stays. */
 void tenon__py_raise_again(PyObject *error);
 /* Say that the pending exception came while `earlier` was being handled. */

@@ -1,5 +1,5 @@
 /* The extension module behind the package: what its Python files call. */
-#include <tenon/python.h>
+#include "../src/internal.h"
 
 #include <tenon/torch.h>
 
@@ -14,15 +14,6 @@ static PyObject *open_library(PyObject *self, PyObject *object)
     PyObject *module = tenon_py_open(PyBytes_AsString(path));
     Py_DECREF(path);
     return module;
-}
-
-/* The same memory as another kind of array. */
-static PyObject *convert(PyObject *object, tenon_py_as as)
-{
-    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
-    PyObject *array = tensor ? tenon_py_export(tensor, as) : NULL;
-    tenon_tensor_release(tensor);
-    return array;
 }
 
 /* Whether a function was given no keyword; else with a TypeError. */
@@ -44,48 +35,28 @@ static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
     PyObject *object;
     if (!no_keywords("tenon.from_dlpack", keywords) || !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
         return NULL;
-    return convert(object, TENON_PY_AS_TENSOR);
-}
-
-/* The name of a framework, or of its module; a new reference, or NULL with an exception. */
-static PyObject *framework_name(PyObject *framework)
-{
-    if (PyModule_Check(framework))
-        return PyModule_GetNameObject(framework);
-    if (!PyUnicode_Check(framework))
-        return PyErr_Format(PyExc_TypeError,
-                            "tenon.to(): argument 'framework': expected the name of a framework or its module, got %R",
-                            (PyObject *)Py_TYPE(framework));
-    Py_INCREF(framework);
-    return framework;
+    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
+    tenon_tensor_release(tensor);
+    return array;
 }
 
 static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    static const struct {
-        const char *name;
-        tenon_py_as as;
-    } frameworks[] = {
-        {"numpy", TENON_PY_AS_NUMPY}, {"torch", TENON_PY_AS_TORCH},           {"jax", TENON_PY_AS_JAX},
-        {"cupy", TENON_PY_AS_CUPY},   {"tensorflow", TENON_PY_AS_TENSORFLOW}, {"memoryview", TENON_PY_AS_MEMORYVIEW},
-        {"tenon", TENON_PY_AS_TENSOR}};
     (void)self;
     PyObject *object, *framework;
     if (!no_keywords("tenon.to", keywords) || !PyArg_ParseTuple(arguments, "OO:tenon.to", &object, &framework))
         return NULL;
-    PyObject *name = framework_name(framework);
-    if (!name)
-        return NULL;
-    size_t i = 0, count = sizeof frameworks / sizeof *frameworks;
-    while (i < count && PyUnicode_CompareWithASCIIString(name, frameworks[i].name) != 0)
-        i++;
-    if (i == count)
-        PyErr_Format(PyExc_ValueError,
-                     "tenon.to(): argument 'framework': expected one of 'numpy', 'torch', 'jax', 'cupy', 'tensorflow', "
-                     "'memoryview', 'tenon', got %R",
-                     name);
-    Py_DECREF(name);
-    return i < count ? convert(object, frameworks[i].as) : NULL;
+    if (!PyUnicode_Check(framework) && !PyModule_Check(framework))
+        return PyErr_Format(PyExc_TypeError,
+                            "tenon.to(): argument 'framework': expected the name of a framework or its module, got %R",
+                            (PyObject *)Py_TYPE(framework));
+    const tenon__py_producer *producer =
+        tenon__py_producer_named(framework, false, "tenon.to(): argument 'framework': expected");
+    tenon_tensor *tensor = producer ? tenon_py_import(object, TENON_PY_ANY_DEVICE) : NULL;
+    PyObject *array = tensor ? producer->wrap(tensor) : NULL;
+    tenon_tensor_release(tensor);
+    return array;
 }
 
 static PyObject *torch_info(PyObject *self, PyObject *unused)

@@ -1,6 +1,6 @@
 """What a signature says of tensors, for torch: dtypes, and the shapes of results without any data.
 
-A size may be one of torch's symbols. The messages are the core's (core/src/spec_match.c)."""
+A size may be one of torch's symbols. The messages are the core's (core/src/functions/spec_match.c)."""
 
 from __future__ import annotations
 

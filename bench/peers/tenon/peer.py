@@ -14,10 +14,10 @@ INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/inc
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c")) for name in ("core", "python", "torch")}
+    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c")) for name in ("core", "python", "frameworks/torch")}
     unit = folder / "python.c"
     unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
-    return [unit, *sources["core"], *sources["torch"]]
+    return [unit, *sources["core"], *sources["frameworks/torch"]]
 
 
 def build(python, folder):

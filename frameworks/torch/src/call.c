@@ -105,13 +105,11 @@ static bool is_in_mode(const tenon__torch_api *api)
 {
     if (!tenon__py_attached_to(api->interp))
         return false;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     PyObject *answer = PyObject_CallNoArgs(api->mode_enabled);
     bool found = answer != Py_False;
     Py_XDECREF(answer);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return found;
 }
 

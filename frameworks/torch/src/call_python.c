@@ -250,8 +250,7 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
                                "%s: with torch %s this call goes through Python, and this thread does not hold the "
                                "lock of the interpreter that imported torch",
                                op->full_name, api->report.version);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     PyObject *names = PyDict_New(), *none_by_place = PyTuple_New(0), *function = tenon__torch_function(op);
     bool good = names && none_by_place && function;
     const tenon__torch_param *unknown = NULL;
@@ -275,6 +274,6 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
                                  op->full_name, unknown->name);
     else if (!good)
         status = tenon__torch_take_exception(op->full_name, err);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return status;
 }

@@ -169,8 +169,7 @@ static void forget(tenon__torch_api *api)
 /* Look for it on an attached thread. `report` tells what there is; a torch that will do is published. */
 static const tenon__torch_api *look(tenon_torch_report *report)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     const tenon__torch_api *found = NULL;
     tenon__torch_api *api = calloc(1, sizeof *api);
     PyObject *torch = api ? tenon__py_loaded("torch") : NULL;
@@ -191,29 +190,14 @@ static const tenon__torch_api *look(tenon_torch_report *report)
     }
     if (api && found != api)
         forget(api);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return found;
-}
-
-/* Whether this thread is attached to any interpreter at all. */
-static bool is_attached(void)
-{
-#if defined(Py_LIMITED_API)
-    return PyThreadState_GetDict() != NULL;
-#elif PY_VERSION_HEX >= 0x030d0000
-    return PyThreadState_GetUnchecked() != NULL;
-#elif PY_VERSION_HEX >= 0x030c0000
-    return _PyThreadState_UncheckedGet() != NULL;
-#else
-    return PyGILState_Check();
-#endif
 }
 
 const tenon__torch_api *tenon__torch_get(tenon_error *err)
 {
     tenon_torch_report report;
-    if (!is_attached()) {
+    if (!tenon__py_is_attached()) {
         tenon_error_set(err, TENON_EFAILED,
                         "torch has not been looked for yet, and this thread does not hold the interpreter's lock");
         return NULL;
@@ -231,7 +215,7 @@ void tenon_torch_info(tenon_torch_report *out)
     memset(out, 0, sizeof *out);
     if (api)
         *out = api->report;
-    else if (is_attached())
+    else if (tenon__py_is_attached())
         look(out);
     else
         snprintf(out->missing, sizeof out->missing, "torch: it has not been looked for yet");

@@ -16,11 +16,6 @@ int64_t tenon_torch_leaked(void)
 _Static_assert(sizeof(tenon__torch_block) <= TENON__TORCH_BLOCK, "a block has room for its tag");
 
 /* One spare block, guarded by the lock of torch's interpreter, saves most imports the pool's. */
-#ifdef Py_GIL_DISABLED
-enum { KEEPS_SPARE = 0 };
-#else
-enum { KEEPS_SPARE = 1 };
-#endif
 static tenon__torch_block *spare;
 
 static tenon__torch_block *pool;
@@ -28,13 +23,12 @@ static atomic_flag pool_busy = ATOMIC_FLAG_INIT;
 
 static void pool_lock(void)
 {
-    while (atomic_flag_test_and_set_explicit(&pool_busy, memory_order_acquire)) {
-    }
+    tenon__py_spin_lock(&pool_busy);
 }
 
 static void pool_unlock(void)
 {
-    atomic_flag_clear_explicit(&pool_busy, memory_order_release);
+    tenon__py_spin_unlock(&pool_busy);
 }
 
 static void pool_put(tenon__torch_block *block)
@@ -68,7 +62,7 @@ static tenon__torch_block *pool_take(void)
 /* `attached`: this thread holds the lock of torch's interpreter. */
 static inline tenon__torch_block *block_new(bool attached)
 {
-    tenon__torch_block *block = KEEPS_SPARE && attached ? spare : NULL;
+    tenon__torch_block *block = TENON__PY_HAS_LOCK && attached ? spare : NULL;
     if (!block)
         return pool_take();
     spare = NULL;
@@ -77,7 +71,7 @@ static inline tenon__torch_block *block_new(bool attached)
 
 static inline void block_free(tenon__torch_block *block, bool attached)
 {
-    if (KEEPS_SPARE && attached && !spare)
+    if (TENON__PY_HAS_LOCK && attached && !spare)
         spare = block;
     else
         pool_put(block);
@@ -250,7 +244,7 @@ static void give_up(tenon__torch_block *block)
 
 static void give_up_waiting(void *pointer)
 {
-    atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
     give_up(pointer);
 }
 

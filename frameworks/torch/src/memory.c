@@ -12,16 +12,14 @@ static const char *reason_of(const tenon__torch_block *block, bool by_class_only
     const char *reason = NULL;
     tenon__py_kind room;
     if (tenon__py_attached_to(block->api->interp)) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        tenon__py_scope scope = tenon__py_enter_scope();
         PyObject *object = tenon__torch_object(block);
         const tenon__py_kind *kind = object ? tenon__py_kind_of(object, &room) : NULL;
         reason = kind ? kind->reason : NULL;
         if (object && !reason && !by_class_only)
             reason = tenon__py_torch_advice(object);
         Py_XDECREF(object);
-        PyErr_Clear();
-        PyErr_Restore(type, value, traceback);
+        tenon__py_leave_scope(scope);
     }
     return reason;
 }
@@ -62,22 +60,13 @@ static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, ten
                            (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
-/* A neg view is the imaginary part of a conjugate: its strides count halves of complex numbers, so all are even. */
-static bool may_be_negated(const tenon_view *view)
-{
-    int64_t odd = 0;
-    for (int32_t i = 0; i < view->ndim; i++)
-        odd |= view->shape[i] > 1 ? view->strides[i] & 1 : 0;
-    return view->numel <= 1 || !odd;
-}
-
 static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, tenon_error *err)
 {
     bool conjugated = false, negated = false;
     tenon_status status = TENON_OK;
     if (view->dtype.code == TENON_CODE_COMPLEX)
         status = ask(tensor, "aten::is_conj", &conjugated, err);
-    if (!status && !conjugated && may_be_negated(view))
+    if (!status && !conjugated && tenon__py_torch_may_be_negated(view))
         status = ask(tensor, "aten::is_neg", &negated, err);
     if (conjugated || negated)
         status = tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): a %s view; pass x.%s()",
@@ -252,15 +241,14 @@ static tenon_status import_blob(const tenon__torch_api *api, const tenon_view *v
     tenon_status status = tenon_tensor_from_view(view, owner, owner_release, &tensor, err);
     if (status)
         return status;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TORCH);
     tenon_tensor_release(tensor);
     if (!object || tenon_torch_import(object, out) < 0)
         status = tenon__torch_take_exception(who, err);
     Py_XDECREF(object);
     owner->abandoned = status && !owner->ran;
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return status;
 }
 

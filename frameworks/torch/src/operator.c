@@ -267,16 +267,14 @@ static void watch(tenon_torch_op *op)
 /* Whether an operator that is not fixed is still what it was, on an attached thread. */
 static bool is_current(const tenon_torch_op *op)
 {
-    PyObject *type, *value, *traceback;
     if (op->attributes && PyDict_GetItem(op->attributes, op->short_name) == op->packet)
         return true;
     bool fixed;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     PyObject *schema = ask_dispatcher(op, &fixed);
     bool same = schema && PyObject_RichCompareBool(schema, op->schema, Py_EQ) == 1;
     Py_XDECREF(schema);
-    PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return same;
 }
 
@@ -368,10 +366,9 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
                                "tenon_torch_find(): %s has not been used yet, and this thread does not hold the lock "
                                "of the interpreter that imported torch: find it before",
                                name);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     tenon_torch_op *op = make(api, name, overload, err);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     if (!op)
         return err->status;
     /* Where two threads found it at once it is there twice, and the second is never asked for again. */

@@ -134,19 +134,19 @@ static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 }
 
 /* NumPy's own type is asked for by name, which saves the most common array a look-up. */
-bool tenon__py_peek(PyObject *object, tenon_py_borrowed *out)
+bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    if (type == tenon__py_ndarray)
+    *kind = NULL;
+    if (tenon__py_is_ndarray(object))
         return tenon__py_borrow_ndarray(object, out);
-    const tenon__py_kind *kind = tenon__py_known_kind(type);
-    return kind && kind->peek && kind->peek(object, kind, out);
+    *kind = tenon__py_known_kind(Py_TYPE(object));
+    return *kind && (*kind)->peek && (*kind)->peek(object, *kind, out);
 }
 
-bool tenon__py_is_plain_type(PyTypeObject *type)
+bool tenon__py_is_plain(PyObject *object)
 {
-    const tenon__py_kind *kind = type == tenon__py_ndarray ? NULL : tenon__py_known_kind(type);
-    return type == tenon__py_ndarray || (kind && kind->peek);
+    const tenon__py_kind *kind = tenon__py_is_ndarray(object) ? NULL : tenon__py_known_kind(Py_TYPE(object));
+    return tenon__py_is_ndarray(object) || (kind && kind->peek);
 }
 
 /* An object that is not NumPy's, by its peek if that is all there is to it. */
@@ -163,7 +163,7 @@ int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     if (!object || !is_plain(flags))
         return borrow(object, flags, TENON__PY_NO_STREAM, out);
-    if (Py_TYPE(object) != tenon__py_ndarray)
+    if (!tenon__py_is_ndarray(object))
         return borrow_peeked(object, flags, out);
     if (tenon__py_borrow_ndarray(object, out))
         return hold(object, flags, out);
@@ -202,10 +202,9 @@ static void release_held(tenon_py_borrowed *borrowed)
 void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
 {
     if (PyErr_Occurred()) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        tenon__py_scope scope = tenon__py_enter_scope();
         tenon__py_give_back(borrowed, object);
-        PyErr_Restore(type, value, traceback);
+        tenon__py_leave_scope(scope);
         return;
     }
     release_held(borrowed);

@@ -202,7 +202,14 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                                   const int64_t *shape, tenon_py_borrowed *out)
 {
-    const tenon__py_producer *owner = NULL;
+    const tenon__py_kind *kind = like ? tenon__py_known_kind(Py_TYPE(like)) : NULL;
+    const tenon__py_producer *owner = kind && kind->peek ? kind->owner : NULL;
+    PyObject *array = owner && owner->empty_in_c && tenon_device_on_host(device)
+                          ? owner->empty_in_c(device, dtype, ndim, shape, out)
+                          : NULL;
+    if (array)
+        return array;
+    owner = NULL;
     if (check_shape("", dtype, ndim, shape) < 0)
         return NULL;
     if (like && !PyUnicode_Check(like) && !PyModule_Check(like)) {
@@ -232,7 +239,7 @@ static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device d
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && Py_TYPE(like) == tenon__py_ndarray) {
+    if (like && tenon__py_is_ndarray(like)) {
         PyObject *array = tenon__py_empty_ndarray(dtype, ndim, shape, out);
         if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
             check_shape("", dtype, ndim, shape); /* in our words */

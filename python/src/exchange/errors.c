@@ -35,18 +35,6 @@ void tenon__py_forgive(void)
         PyErr_Clear();
 }
 
-PyObject *tenon__py_take_exception(void)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (value && traceback)
-        PyException_SetTraceback(value, traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-}
-
 void tenon__py_raise_again(PyObject *error)
 {
     tenon__py_forgive();
@@ -54,23 +42,19 @@ void tenon__py_raise_again(PyObject *error)
         Py_XDECREF(error);
         return;
     }
-    PyObject *type = (PyObject *)Py_TYPE(error);
-    Py_INCREF(type);
-    PyErr_Restore(type, error, PyException_GetTraceback(error));
+    tenon__py_set_exception(error);
 }
 
 void tenon__py_add_context(PyObject *earlier)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *value = tenon__py_take_exception();
     PyObject *context = value ? PyException_GetContext(value) : NULL;
     if (value && !context && value != earlier) {
         Py_INCREF(earlier);
         PyException_SetContext(value, earlier); /* takes the reference */
     }
     Py_XDECREF(context);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_raise_again(value);
 }
 
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out)
@@ -177,16 +161,14 @@ static void replace(PyObject *object, const char *before, const char *advice)
     else
         PyErr_Format(PyExc_BufferError, "%s did not take the tensor: %s", before, first);
     Py_XDECREF(text);
-    PyObject *new_type, *value, *new_traceback;
-    PyErr_Fetch(&new_type, &value, &new_traceback);
-    PyErr_NormalizeException(&new_type, &value, &new_traceback);
+    PyObject *value = tenon__py_take_exception();
     if (value && cause) {
         Py_INCREF(cause);
         PyException_SetContext(value, cause);
         PyException_SetCause(value, cause); /* takes the reference; SetContext took the other */
         cause = NULL;
     }
-    PyErr_Restore(new_type, value, new_traceback);
+    tenon__py_raise_again(value);
     Py_XDECREF(cause);
 }
 

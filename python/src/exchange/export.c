@@ -33,13 +33,14 @@ static PyObject *export_same(tenon_tensor *tensor)
     if (!holder || holder->is_alias || !tenon__py_attached_to(holder->interp))
         return tenon__py_tensor_new(tensor);
     tenon_py_borrowed now;
+    const tenon__py_kind *kind;
     const tenon_view *view = tenon_tensor_view(tensor);
     PyObject *object = holder->borrowed.object;
     bool same = false;
     int fixed = 0;
-    if (Py_TYPE(object) == tenon__py_ndarray && tenon__py_numpy_still_is(object, view)) {
+    if (tenon__py_is_ndarray(object) && tenon__py_numpy_still_is(object, view)) {
         same = true;
-    } else if (tenon__py_peek(object, &now)) {
+    } else if (tenon__py_peek(object, &kind, &now)) {
         same = tenon__py_same_view(&now.view, view);
     } else if ((fixed = never_changes(object)) != 0) {
         if (fixed < 0)
@@ -84,19 +85,14 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     tenon__py_drain_soon();
     if (!tensor)
         return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'tensor' is NULL");
-    switch (as) {
-    case TENON_PY_AS_SAME:
-        return export_same(tensor);
-    case TENON_PY_AS_CAPSULE:
-    case TENON_PY_AS_CAPSULE_LEGACY:
-        if (tenon__py_order(tensor, TENON__PY_NO_STREAM) < 0)
-            return NULL;
-        return tenon__py_capsule(tensor, as == TENON_PY_AS_CAPSULE_LEGACY);
-    default:
-        break;
-    }
     const tenon__py_producer *producer = tenon__py_producer_as(as);
-    if (!producer)
+    if (producer)
+        return producer->wrap(tensor);
+    if (as == TENON_PY_AS_SAME)
+        return export_same(tensor);
+    if (as != TENON_PY_AS_CAPSULE && as != TENON_PY_AS_CAPSULE_LEGACY)
         return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is none of tenon_py_as", (int)as);
-    return producer->wrap(tensor);
+    if (tenon__py_order(tensor, TENON__PY_NO_STREAM) < 0)
+        return NULL;
+    return tenon__py_capsule(tensor, as == TENON_PY_AS_CAPSULE_LEGACY);
 }

@@ -6,62 +6,33 @@
 
 #define CAPSULE_NAME "tenon.interpreter"
 
-_Atomic int64_t tenon__py_waiting;
-static _Atomic int64_t leaked;
-static _Atomic(tenon__py_interp *) records;     /* all there ever were */
-static _Atomic(tenon__py_interp *) main_record; /* saves the main interpreter a look-up; its own dict is the truth */
+tenon__py_process tenon__py_global = {.lock = ATOMIC_FLAG_INIT};
 
 int64_t tenon_py_leaked(void)
 {
-    return atomic_load_explicit(&leaked, memory_order_relaxed);
-}
-
-/* The interpreter that this thread is attached to, or NULL. */
-static PyInterpreterState *attached_state(void)
-{
-#if defined(Py_LIMITED_API)
-    return PyThreadState_GetDict() ? PyInterpreterState_Get() : NULL;
-#else
-#if PY_VERSION_HEX >= 0x030d0000
-    const PyThreadState *thread = PyThreadState_GetUnchecked();
-#else
-    const PyThreadState *thread = _PyThreadState_UncheckedGet();
-#endif
-#if PY_VERSION_HEX < 0x030c0000
-    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
-    if (thread != PyGILState_GetThisThreadState())
-        return NULL;
-#endif
-    return thread ? thread->interp : NULL;
-#endif
+    return atomic_load_explicit(&tenon__py_global.leaked, memory_order_relaxed);
 }
 
 bool tenon__py_is_attached(void)
 {
-    return attached_state() != NULL;
+    return tenon__py_attached_state() != NULL;
 }
 
 bool tenon__py_attached_to(const tenon__py_interp *interp)
 {
-    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && attached_state() == interp->state;
+    return !atomic_load_explicit(&interp->gone, memory_order_acquire) && tenon__py_attached_state() == interp->state;
 }
 
 /* ------------------------------------------------------------------------------------------------------- releasing */
 
 /* One spare holder saves most imports an allocation. The interpreter's lock guards it; where there is none it would
  * take another. */
-#ifdef Py_GIL_DISABLED
-enum { KEEPS_SPARE = 0 };
-#else
-enum { KEEPS_SPARE = 1 };
-#endif
-
 tenon__py_holder *tenon__py_holder_new(void)
 {
     tenon__py_interp *interp = tenon__py_here();
     if (!interp)
         return NULL;
-    tenon__py_holder *holder = KEEPS_SPARE ? interp->spare : NULL;
+    tenon__py_holder *holder = TENON__PY_HAS_LOCK ? interp->spare : NULL;
     if (holder)
         interp->spare = NULL;
     else
@@ -75,7 +46,7 @@ tenon__py_holder *tenon__py_holder_new(void)
 void tenon__py_holder_free(tenon__py_holder *holder)
 {
     tenon__py_interp *interp = holder->interp;
-    if (!KEEPS_SPARE || interp->spare || atomic_load_explicit(&interp->dead, memory_order_relaxed))
+    if (!TENON__PY_HAS_LOCK || interp->spare || atomic_load_explicit(&interp->dead, memory_order_relaxed))
         PyMem_Free(holder);
     else
         interp->spare = holder;
@@ -90,7 +61,7 @@ static void give_up(void *pointer)
 
 static void give_up_waiting(void *pointer)
 {
-    atomic_fetch_sub_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
     give_up(pointer);
 }
 
@@ -107,7 +78,7 @@ bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (
     atomic_fetch_add(&interp->pushing, 1);
     bool alive = !atomic_load(&interp->dead);
     if (alive) {
-        atomic_fetch_add_explicit(&tenon__py_waiting, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
         bool first = tenon_deferred_push(&interp->pending, node, job, pointer);
         /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
         if (first && interp->is_main)
@@ -126,7 +97,7 @@ void tenon__py_holder_release(void *pointer)
         return;
     }
     if (!tenon__py_defer(interp, &holder->node, give_up_waiting, holder))
-        atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
 }
 
 void tenon__py_release(tenon_tensor *tensor)
@@ -135,22 +106,18 @@ void tenon__py_release(tenon_tensor *tensor)
         tenon_tensor_release(tensor);
         return;
     }
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     tenon_tensor_release(tensor);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
 }
 
 void tenon__py_drain(void)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     tenon__py_interp *interp = tenon__py_here();
     if (interp)
         tenon_deferred_drain(&interp->pending);
-    else
-        PyErr_Clear();
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
 }
 
 /* --------------------------------------------------------------------------------------------------------- records */
@@ -173,14 +140,13 @@ static void capsule_free(PyObject *capsule)
     tenon__py_interp *interp = PyCapsule_GetPointer(capsule, CAPSULE_NAME);
     if (interp) {
         tenon__py_interp *expected = interp;
-        atomic_compare_exchange_strong(&main_record, &expected, NULL);
+        atomic_compare_exchange_strong(&tenon__py_global.main, &expected, NULL);
         close_record(interp);
         atomic_store_explicit(&interp->gone, true, memory_order_release);
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
-        for (int i = 0; i < TENON__PY_KEPT; i++)
-            Py_XDECREF(atomic_load(&interp->kept[i]));
+        Py_XDECREF(atomic_load(&interp->words));
     }
 }
 
@@ -225,18 +191,10 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
         free(interp);
         return NULL;
     }
-    interp->next = atomic_load(&records);
-    while (!atomic_compare_exchange_weak(&records, &interp->next, interp)) {
+    interp->next = atomic_load(&tenon__py_global.interpreters);
+    while (!atomic_compare_exchange_weak(&tenon__py_global.interpreters, &interp->next, interp)) {
     }
-#ifdef Py_LIMITED_API
-    /* There the lock of the interpreter is held, but making the capsule may have run a collection, and that this
-     * function. */
-    found = PyDict_GetItemWithError(dict, key);
-    if (!found && !PyErr_Occurred() && PyDict_SetItem(dict, key, capsule) == 0)
-        found = capsule;
-#else
-    found = PyDict_SetDefault(dict, key, capsule);
-#endif
+    found = tenon__py_set_default(dict, key, capsule);
     Py_DECREF(capsule);
     return found;
 }
@@ -244,7 +202,7 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
 tenon__py_interp *tenon__py_here(void)
 {
     PyInterpreterState *state = PyInterpreterState_Get();
-    tenon__py_interp *interp = atomic_load_explicit(&main_record, memory_order_acquire);
+    tenon__py_interp *interp = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
     if (interp && interp->state == state && !atomic_load_explicit(&interp->dead, memory_order_relaxed))
         return interp;
     PyObject *dict = PyInterpreterState_GetDict(state);
@@ -253,7 +211,7 @@ tenon__py_interp *tenon__py_here(void)
         return NULL;
     }
     /* Several copies of the bridge may be in one process: the key is an address of this one's. */
-    PyObject *key = PyLong_FromVoidPtr(&main_record);
+    PyObject *key = PyLong_FromVoidPtr(&tenon__py_global.main);
     PyObject *capsule = key ? find_record(dict, key) : NULL;
     Py_XDECREF(key);
     interp = capsule ? PyCapsule_GetPointer(capsule, CAPSULE_NAME) : NULL;
@@ -264,7 +222,7 @@ tenon__py_interp *tenon__py_here(void)
             return NULL;
         atomic_store(&interp->hooked, true);
         if (interp->is_main)
-            atomic_store_explicit(&main_record, interp, memory_order_release);
+            atomic_store_explicit(&tenon__py_global.main, interp, memory_order_release);
     }
     return interp;
 }
@@ -279,17 +237,4 @@ PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *s
     else if (type)
         made = (PyTypeObject *)type;
     return made;
-}
-
-PyObject *tenon__py_kept(int which, PyObject *(*make)(void))
-{
-    tenon__py_interp *interp = tenon__py_here();
-    PyObject *kept = interp ? atomic_load_explicit(&interp->kept[which], memory_order_acquire) : NULL;
-    PyObject *made = interp && !kept ? make() : NULL;
-    /* Another thread may have been faster. */
-    if (made && !atomic_compare_exchange_strong(&interp->kept[which], &kept, made))
-        Py_DECREF(made);
-    else if (made)
-        kept = made;
-    return kept;
 }

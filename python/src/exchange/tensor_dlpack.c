@@ -8,8 +8,7 @@
 /* Nobody consumed it: what it holds goes with it. */
 static void capsule_destroy(PyObject *capsule)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     if (PyCapsule_IsValid(capsule, TENON_DL_CAPSULE)) {
         tenon_dl_managed *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE);
         managed->deleter(managed);
@@ -17,7 +16,7 @@ static void capsule_destroy(PyObject *capsule)
         tenon_dl_managed_legacy *managed = PyCapsule_GetPointer(capsule, TENON_DL_CAPSULE_LEGACY);
         managed->deleter(managed);
     }
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
 }
 
 PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)

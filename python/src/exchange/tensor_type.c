@@ -37,9 +37,7 @@ static PyObject *tensor_refuse_new(PyTypeObject *type, PyObject *arguments, PyOb
  * know. */
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
-#if PY_VERSION_HEX >= 0x03090000
     Py_VISIT(Py_TYPE(self));
-#endif
     tenon_tensor *tensor = inside(self);
     const tenon__py_holder *holder = tenon__py_holder_of(tensor);
     if (holder && tenon_tensor_refcount(tensor) == 1 && tenon_tensor_refcount(tenon_tensor_root(tensor)) == 1) {
@@ -183,29 +181,27 @@ static PyMemberDef tensor_members[] = {
 };
 
 /* CPython keeps functions in void pointers, which ISO C knows nothing of. */
-#define SLOT(function) __extension__((void *)(function))
-
 static PyType_Slot tensor_slots[] = {
-    {Py_tp_new, SLOT(tensor_refuse_new)},
-    {Py_tp_dealloc, SLOT(tensor_dealloc)},
-    {Py_tp_traverse, SLOT(tensor_traverse)},
-    {Py_tp_clear, SLOT(tensor_clear)},
-    {Py_tp_repr, SLOT(tensor_repr)},
+    {Py_tp_new, TENON__PY_SLOT(tensor_refuse_new)},
+    {Py_tp_dealloc, TENON__PY_SLOT(tensor_dealloc)},
+    {Py_tp_traverse, TENON__PY_SLOT(tensor_traverse)},
+    {Py_tp_clear, TENON__PY_SLOT(tensor_clear)},
+    {Py_tp_repr, TENON__PY_SLOT(tensor_repr)},
     {Py_tp_methods, tensor_methods},
     {Py_tp_members, tensor_members},
     {Py_tp_getset, tenon__py_tensor_attributes},
-    {Py_tp_iter, SLOT(tenon__py_tensor_iter)},
-    {Py_mp_length, SLOT(tenon__py_tensor_length)},
-    {Py_mp_subscript, SLOT(tenon__py_tensor_subscript)},
-    {Py_sq_length, SLOT(tenon__py_tensor_length)},
-    {Py_sq_item, SLOT(tenon__py_tensor_item)},
-    {Py_sq_contains, SLOT(tenon__py_tensor_contains)},
-    {Py_nb_bool, SLOT(tenon__py_tensor_bool)},
-    {Py_nb_int, SLOT(tenon__py_tensor_int)},
-    {Py_nb_float, SLOT(tenon__py_tensor_float)},
-    {Py_nb_index, SLOT(tenon__py_tensor_index_value)},
-    {Py_bf_getbuffer, SLOT(tensor_getbuffer)},
-    {Py_bf_releasebuffer, SLOT(tensor_releasebuffer)},
+    {Py_tp_iter, TENON__PY_SLOT(tenon__py_tensor_iter)},
+    {Py_mp_length, TENON__PY_SLOT(tenon__py_tensor_length)},
+    {Py_mp_subscript, TENON__PY_SLOT(tenon__py_tensor_subscript)},
+    {Py_sq_length, TENON__PY_SLOT(tenon__py_tensor_length)},
+    {Py_sq_item, TENON__PY_SLOT(tenon__py_tensor_item)},
+    {Py_sq_contains, TENON__PY_SLOT(tenon__py_tensor_contains)},
+    {Py_nb_bool, TENON__PY_SLOT(tenon__py_tensor_bool)},
+    {Py_nb_int, TENON__PY_SLOT(tenon__py_tensor_int)},
+    {Py_nb_float, TENON__PY_SLOT(tenon__py_tensor_float)},
+    {Py_nb_index, TENON__PY_SLOT(tenon__py_tensor_index_value)},
+    {Py_bf_getbuffer, TENON__PY_SLOT(tensor_getbuffer)},
+    {Py_bf_releasebuffer, TENON__PY_SLOT(tensor_releasebuffer)},
     {Py_tp_doc,
      "A tensor on memory that it keeps alive. Frameworks read it without a copy; tensor[...] is a view.\n\n"
      "It does no arithmetic: give it to a framework, such as by numpy.asarray(tensor) or torch.from_dlpack(tensor)."},
@@ -321,7 +317,6 @@ static PyObject *tensor_empty(PyObject *like, tenon_device device, tenon_dtype d
 const tenon__py_producer tenon__py_producer_tensor = {
     .name = "tenon",
     .title = "tenon",
-    .as = TENON_PY_AS_TENSOR,
     .recognise = tensor_recognise,
     .read = tensor_read,
     .empty = tensor_empty,

@@ -9,7 +9,7 @@
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
 static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
 {
-    f->disturbed |= !tenon__py_is_plain_type(Py_TYPE(object));
+    f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon_device_on_host(f->device)
@@ -87,11 +87,13 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         if (!s->params[i].spec)
             continue;
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-        bool peeked = object && tenon__py_peek(object, borrowed);
+        const tenon__py_kind *kind = NULL;
+        bool peeked = object && tenon__py_peek(object, &kind, borrowed);
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
             borrowed->object = NULL; /* nothing to hold: the caller does */
             take_view(f, s, i, borrowed);
-            if (Py_TYPE(object) != tenon__py_ndarray && tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
+            if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
+                tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->flat) < 0)
                 return tenon__py_first_mistake(f, i);
             if (!f->like)
                 f->like = object;
@@ -323,7 +325,7 @@ static int run(tenon__py_frame *f)
 static void after_write(PyObject *object)
 {
     const tenon__py_producer *owner = NULL;
-    if (Py_TYPE(object) == tenon__py_ndarray)
+    if (tenon__py_is_ndarray(object))
         return;
     if (tenon__py_owner(object, &owner) < 0)
         tenon__py_forgive();
@@ -380,9 +382,9 @@ static PyObject *call_in(tenon__py_frame *f)
 /* What most calls have none of: handles of a framework's, scratch memory on a device, and after a failure the results. */
 static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
 {
-    PyObject *type = NULL, *value = NULL, *traceback = NULL;
-    if (failed) /* what is given up now must not meet the exception */
-        PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope;
+    if (failed)
+        scope = tenon__py_enter_scope();
     if (f->function->has_foreign)
         tenon__py_foreign_release(f);
     for (int32_t i = 0; i < f->function->signature->nresults; i++)
@@ -390,7 +392,7 @@ static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
     Py_XDECREF(f->exception);
     Py_XDECREF(f->kept);
     if (failed)
-        PyErr_Restore(type, value, traceback);
+        tenon__py_leave_scope(scope);
 }
 
 /* Point the frame's arrays to the heap. */

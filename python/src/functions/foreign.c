@@ -3,31 +3,27 @@
 
 #include <string.h>
 
-/* Filled from the start, each place once: threads of several interpreters may add at the same time. */
-enum { MOST_FOREIGN = 8 };
-static _Atomic(const tenon_py_foreign *) foreign_kinds[MOST_FOREIGN];
-
 int tenon_py_add_foreign(const tenon_py_foreign *foreign)
 {
     if (!foreign || !foreign->type || !foreign->extension || !foreign->take || !foreign->give || !foreign->release) {
         PyErr_SetString(PyExc_ValueError, "tenon_py_add_foreign(): argument 'foreign': a field is NULL");
         return -1;
     }
-    for (int i = 0; i < MOST_FOREIGN; i++) {
+    for (int i = 0; i < TENON__PY_FOREIGN; i++) {
         const tenon_py_foreign *there = NULL;
-        if (atomic_compare_exchange_strong(&foreign_kinds[i], &there, foreign) ||
+        if (atomic_compare_exchange_strong(&tenon__py_global.foreign[i], &there, foreign) ||
             strcmp(there->type, foreign->type) == 0)
             return 0;
     }
     PyErr_Format(PyExc_RuntimeError, "tenon_py_add_foreign(): '%s' is one too many; there is room for %d types",
-                 foreign->type, (int)MOST_FOREIGN);
+                 foreign->type, (int)TENON__PY_FOREIGN);
     return -1;
 }
 
 /* The entry at a place; NULL: there are no more. */
 static const tenon_py_foreign *foreign_at(int i)
 {
-    return i < MOST_FOREIGN ? atomic_load_explicit(&foreign_kinds[i], memory_order_acquire) : NULL;
+    return i < TENON__PY_FOREIGN ? atomic_load_explicit(&tenon__py_global.foreign[i], memory_order_acquire) : NULL;
 }
 
 const tenon_py_foreign *tenon__py_foreign(const char *type)

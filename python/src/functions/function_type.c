@@ -212,12 +212,10 @@ static PyObject *function_refuse_new(PyTypeObject *type, PyObject *args, PyObjec
     return NULL;
 }
 
-#define FUNCTION_SLOT(function) __extension__((void *)(function))
-
 static PyType_Slot function_slots[] = {
-    {Py_tp_new, FUNCTION_SLOT(function_refuse_new)},
-    {Py_tp_dealloc, FUNCTION_SLOT(function_dealloc)},
-    {Py_tp_repr, FUNCTION_SLOT(function_repr)},
+    {Py_tp_new, TENON__PY_SLOT(function_refuse_new)},
+    {Py_tp_dealloc, TENON__PY_SLOT(function_dealloc)},
+    {Py_tp_repr, TENON__PY_SLOT(function_repr)},
     {Py_tp_getset, function_attributes},
     {Py_tp_doc, "What is known of a function: the __self__ of what is called."},
     {0, NULL},

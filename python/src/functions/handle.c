@@ -14,12 +14,11 @@ static void handle_dealloc(PyObject *self)
 {
     handle_object *handle = (handle_object *)self;
     PyTypeObject *type = Py_TYPE(self);
-    PyObject *error_type, *value, *traceback;
-    PyErr_Fetch(&error_type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     if (handle->object && handle->destroy)
         handle->destroy(handle->object);
     tenon__py_library_release(handle->library);
-    PyErr_Restore(error_type, value, traceback);
+    tenon__py_leave_scope(scope);
     PyObject_Free(self);
     Py_DECREF((PyObject *)type);
 }
@@ -39,12 +38,10 @@ static PyObject *handle_refuse_new(PyTypeObject *type, PyObject *args, PyObject 
     return NULL;
 }
 
-#define HANDLE_SLOT(function) __extension__((void *)(function))
-
 static PyType_Slot handle_slots[] = {
-    {Py_tp_new, HANDLE_SLOT(handle_refuse_new)},
-    {Py_tp_dealloc, HANDLE_SLOT(handle_dealloc)},
-    {Py_tp_repr, HANDLE_SLOT(handle_repr)},
+    {Py_tp_new, TENON__PY_SLOT(handle_refuse_new)},
+    {Py_tp_dealloc, TENON__PY_SLOT(handle_dealloc)},
+    {Py_tp_repr, TENON__PY_SLOT(handle_repr)},
     {Py_tp_doc, "An object of a library's, for its functions. Destroyed with the last reference."},
     {0, NULL},
 };

@@ -35,12 +35,6 @@ typedef struct tenon__py_function {
     PyObject *names[];     /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
-/* Whether the function checks the gradients of what it is given. */
-static inline bool tenon__py_checks_gradients(const tenon__py_function *function)
-{
-    return !(function->function.flags & TENON_NO_GRAD_CHECK);
-}
-
 /* A builtin function object of a module's entry. */
 PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
 
@@ -75,6 +69,18 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
 /* Refuse a tensor whose gradients would end here. *flat: it is known that no forward-mode differentiation goes on, which
  * is asked once in a call. 0, or -1 with an exception. */
 int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat);
+/* Raise it. Returns -1. */
+int tenon__py_raise_lost(const tenon__py_function *function, const char *argument, const char *why);
+/* The same if the owner of the object is known. */
+static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, const tenon__py_function *function,
+                                              const char *argument, PyObject *object, bool *flat)
+{
+    const char *why;
+    if (!owner || !owner->gradient || (function->function.flags & TENON_NO_GRAD_CHECK))
+        return 0;
+    int lost = owner->gradient(object, flat, &why);
+    return lost > 0 ? tenon__py_raise_lost(function, argument, why) : lost;
+}
 
 /* ------------------------------------------------------------------------------------------------------- the frame */
 
@@ -118,14 +124,19 @@ typedef struct tenon__py_frame {
     tenon_py_borrowed inline_borrowed[TENON__PY_INLINE_BORROWS];
 } tenon__py_frame;
 
+/* Whether a tensor of that dtype can have a gradient. */
+static inline bool tenon__py_has_gradient(tenon_dtype dtype)
+{
+    return dtype.code != TENON_CODE_INT && dtype.code != TENON_CODE_UINT && dtype.code != TENON_CODE_BOOL;
+}
+
 /* Refuse argument `i`, a tensor, if its gradients would end here. 0, or -1 with an exception. */
 static inline int tenon__py_check_argument_gradient(tenon__py_frame *f, int32_t i, PyObject *object,
                                                     const tenon_py_borrowed *borrowed)
 {
-    uint8_t code = borrowed->view.dtype.code;
-    if (code == TENON_CODE_INT || code == TENON_CODE_UINT || code == TENON_CODE_BOOL)
-        return 0;
-    return tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
+    return !tenon__py_has_gradient(borrowed->view.dtype)
+               ? 0
+               : tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
 }
 
 /* Report what is wrong with a call's arguments. Each raises an exception and returns -1. */

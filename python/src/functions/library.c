@@ -16,10 +16,9 @@ void tenon__py_library_release(tenon__py_library *library)
     if (atomic_fetch_sub_explicit(&library->count, 1, memory_order_acq_rel) != 1)
         return;
     if (library->unload) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        tenon__py_scope scope = tenon__py_enter_scope();
         library->unload(library->state);
-        PyErr_Restore(type, value, traceback);
+        tenon__py_leave_scope(scope);
     }
     free(library);
 }
@@ -122,9 +121,7 @@ static void name_file(const char *path, PyObject *file)
 {
     if (!PyErr_ExceptionMatches(PyExc_ImportError))
         return;
-    PyObject *type, *error, *traceback;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *name = module_name(path), *message = PyUnicode_FromFormat("%U: %S", file, error);
     PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
     if (name && args && PyObject_SetAttrString(error, "args", args) == 0 &&
@@ -133,7 +130,7 @@ static void name_file(const char *path, PyObject *file)
     Py_XDECREF(name);
     Py_XDECREF(message);
     Py_XDECREF(args);
-    PyErr_Restore(type, error, traceback); /* also instead of an error that came in between */
+    tenon__py_raise_again(error);
 }
 
 /* OSError, of the class that belongs to the number. */

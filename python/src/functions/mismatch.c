@@ -12,16 +12,13 @@ int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter
         return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
                                         "this %s array was deleted or given away (donated)", owner->title);
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        PyObject *error = tenon__py_take_exception();
         int arraylike = tenon__py_is_arraylike(object);
         if (arraylike < 1) {
-            Py_XDECREF(type);
-            Py_XDECREF(value);
-            Py_XDECREF(traceback);
+            Py_DECREF(error);
             return arraylike < 0 ? -1 : tenon__py_wrong_type(f->function, param, object);
         }
-        PyErr_Restore(type, value, traceback);
+        tenon__py_raise_again(error);
     }
     tenon__py_name_argument(f->function, param->name, object);
     return -1;

@@ -67,8 +67,8 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
  * be kept from running meanwhile.) */
 static bool is_made_in_c(const tenon_py_borrowed *made)
 {
-    return PY_VERSION_HEX >= 0x030a0000 && made->holds == TENON__PY_HOLDS_NOTHING && !made->table && made->object &&
-           Py_TYPE(made->object) != tenon__py_ndarray;
+    return TENON__PY_CAN_PAUSE_GC && made->holds == TENON__PY_HOLDS_NOTHING && !made->table && made->object &&
+           !tenon__py_is_ndarray(made->object);
 }
 
 /* A function that runs on one device must not be given memory of another. */
@@ -101,7 +101,7 @@ static TENON__PY_APART int result_not_made(tenon__py_frame *f, int32_t index)
 static TENON__PY_APART PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
                                             const int64_t *shape, tenon_py_borrowed *borrowed)
 {
-    bool plain = !f->like || tenon__py_is_plain_type(Py_TYPE(f->like));
+    bool plain = !f->like || tenon__py_is_plain(f->like);
     if (!plain && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
         return NULL;
     PyObject *object = tenon__py_empty_like(f->like, f->device, dtype, ndim, shape, borrowed);
@@ -116,7 +116,7 @@ static TENON__PY_APART PyObject *make_array(tenon__py_frame *f, int32_t index, t
         Py_DECREF(object);
         return NULL;
     }
-    f->disturbed |= f->like && Py_TYPE(f->like) != tenon__py_ndarray && !is_made_in_c(borrowed);
+    f->disturbed |= f->like && !tenon__py_is_ndarray(f->like) && !is_made_in_c(borrowed);
     return object;
 }
 
@@ -124,7 +124,7 @@ int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, 
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     PyObject *object = NULL;
-    if (f->like && Py_TYPE(f->like) == tenon__py_ndarray && !f->stream_from) {
+    if (f->like && tenon__py_is_ndarray(f->like) && !f->stream_from) {
         object = tenon__py_empty_ndarray(dtype, ndim, shape, borrowed);
         if (!object && !PyErr_ExceptionMatches(PyExc_ValueError))
             return result_not_made(f, index);
@@ -276,17 +276,16 @@ void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status 
 /* Raise an ImportError with the message of the pending exception, and hide that one as `raise … from None` does. */
 static void raise_import_error(void)
 {
-    PyObject *cause = tenon__py_take_exception(), *type, *error, *traceback;
+    PyObject *cause = tenon__py_take_exception();
     PyErr_Format(PyExc_ImportError, "%S", cause);
     tenon__py_add_context(cause);
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *context = error ? PyException_GetContext(error) : NULL;
     if (context && context == cause)
         PyException_SetCause(error, NULL);
     Py_XDECREF(context);
     Py_XDECREF(cause);
-    PyErr_Restore(type, error, traceback);
+    tenon__py_raise_again(error);
 }
 
 int tenon__py_call_load(const tenon_module *module, void **state)

@@ -199,7 +199,6 @@ static PyObject *buffer_wrap(tenon_tensor *tensor)
 
 const tenon__py_producer tenon__py_producer_buffer = {
     .name = "memoryview",
-    .as = TENON_PY_AS_MEMORYVIEW,
     .recognise = buffer_recognise,
     .read = buffer_read,
     .wrap = buffer_wrap,

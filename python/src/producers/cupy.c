@@ -75,7 +75,6 @@ static PyObject *cupy_wrap(tenon_tensor *tensor)
 const tenon__py_producer tenon__py_producer_cupy = {
     .name = "cupy",
     .title = "CuPy",
-    .as = TENON_PY_AS_CUPY,
     .takes_device = true,
     .waits = true,
     .cast = "astype('",

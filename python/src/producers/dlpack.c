@@ -8,24 +8,6 @@
 /* Looking at a capsule, reading what is in it and renaming it are several steps. A capsule belongs to one interpreter,
  * whose lock makes them one; without such a lock two threads could both win, or one could read what the other has given
  * back. */
-#ifdef Py_GIL_DISABLED
-static PyMutex dlpack_consuming;
-#endif
-
-static void dlpack_begin(void)
-{
-#ifdef Py_GIL_DISABLED
-    PyMutex_Lock(&dlpack_consuming);
-#endif
-}
-
-static void dlpack_end(void)
-{
-#ifdef Py_GIL_DISABLED
-    PyMutex_Unlock(&dlpack_consuming);
-#endif
-}
-
 /* Mark the capsule as consumed, so that neither its destructor nor another consumer touches what was in it. */
 static void dlpack_mark_used(PyObject *capsule, const char *name)
 {
@@ -71,9 +53,9 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
 {
     tenon_error err;
     tenon_dl_version version;
-    dlpack_begin();
+    tenon__py_mutex_lock(&tenon__py_global.capsule);
     int outcome = dlpack_take(capsule, only_look, out, &version, &err);
-    dlpack_end();
+    tenon__py_mutex_unlock(&tenon__py_global.capsule);
     switch (outcome) {
     case TAKEN:
         return 0;
@@ -143,17 +125,20 @@ static int dlpack_rejected_keyword(const bool *given)
 /* What each call needs, made once for an interpreter. */
 enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES };
 
-static PyObject *dlpack_make_words(void)
-{
-    return Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
-                         PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR, "copy",
-                         "max_version", "copy", "max_version", "stream");
-}
-
 /* One of them, borrowed, or NULL with an exception. */
 static PyObject *dlpack_word(int index)
 {
-    PyObject *words = tenon__py_kept(TENON__PY_KEPT_DLPACK, dlpack_make_words);
+    tenon__py_interp *interp = tenon__py_here();
+    PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
+    if (interp && !words) {
+        PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
+                                       PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR,
+                                       "copy", "max_version", "copy", "max_version", "stream");
+        if (made && atomic_compare_exchange_strong(&interp->words, &words, made))
+            words = made;
+        else
+            Py_XDECREF(made);
+    }
     return words ? PyTuple_GetItem(words, index) : NULL;
 }
 
@@ -263,10 +248,9 @@ static int dlpack_ask(PyObject *object, const tenon__py_kind *kind, intptr_t str
     if (!capsule)
         return dlpack_not_given(object, kind);
     int result = dlpack_consume(object, capsule, false, out);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    tenon__py_scope scope = tenon__py_enter_scope();
     Py_DECREF(capsule);
-    PyErr_Restore(type, value, traceback);
+    tenon__py_leave_scope(scope);
     return result;
 }
 

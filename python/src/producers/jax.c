@@ -44,18 +44,16 @@ static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_p
 
 /* An array on a GPU has a buffer function too, which takes its time to refuse. So the array is read as the last one was;
  * the other protocol works too. */
-static _Atomic bool jax_is_far;
-
 static int jax_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
     int result = 1;
-    if (!atomic_load_explicit(&jax_is_far, memory_order_relaxed))
+    if (!atomic_load_explicit(&tenon__py_global.jax.is_far, memory_order_relaxed))
         result = jax_read_buffer(object, request, out);
     if (result != 1)
         return result;
     result = tenon__py_read_dlpack(object, kind, request->stream, out);
     if (result == 0)
-        jax_is_far = !tenon_device_on_host(out->view.device);
+        tenon__py_global.jax.is_far = !tenon_device_on_host(out->view.device);
     return result;
 }
 
@@ -104,7 +102,6 @@ static PyObject *jax_empty(PyObject *like, tenon_device device, tenon_dtype dtyp
 const tenon__py_producer tenon__py_producer_jax = {
     .name = "jax",
     .title = "JAX",
-    .as = TENON_PY_AS_JAX,
     .cast = "astype('",
     .cast_end = "')",
     .recognise = jax_recognise,

@@ -40,16 +40,12 @@ const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS] = {
     [23] = {{TENON_CODE_FLOAT, 16, 1}, 1, '='},
 };
 
-tenon__py_numpy tenon__py_loaded_numpy;
-_Atomic(PyTypeObject *) tenon__py_ndarray;
-static _Atomic int numpy_state; /* 0 not looked at, 1 usable, 2 one we do not know */
-
-/* NULL if NumPy is not loaded, or is one we do not know; an exception only as tenon__py_forgive leaves it. */
-static const tenon__py_numpy *numpy_api(void)
+/* Whether NumPy is loaded and one that is known; an exception only as tenon__py_forgive leaves it. */
+static bool numpy_find(void)
 {
-    int state = atomic_load_explicit(&numpy_state, memory_order_acquire);
-    if (state)
-        return state == 1 ? &tenon__py_loaded_numpy : NULL;
+    int found = atomic_load_explicit(&tenon__py_global.numpy.found, memory_order_acquire);
+    if (found)
+        return found == 1;
     PyObject *module = tenon__py_loaded("numpy._core._multiarray_umath");
     if (!module && !PyErr_Occurred())
         module = tenon__py_loaded("numpy.core._multiarray_umath");
@@ -61,38 +57,29 @@ static const tenon__py_numpy *numpy_api(void)
         unsigned abi = ((unsigned (*)(void))(uintptr_t)api[API_ABI_VERSION])();
         unsigned features = ((unsigned (*)(void))(uintptr_t)api[API_FEATURES])();
         bool known = (abi == ABI_1 && features >= OLDEST_FEATURES) || abi == ABI_2;
-        tenon__py_loaded_numpy.api = api;
-        tenon__py_loaded_numpy.ndarray = api[API_NDARRAY];
-        tenon__py_loaded_numpy.head = (size_t)head_size;
-        tenon__py_ndarray = known ? tenon__py_loaded_numpy.ndarray : NULL;
-        atomic_store_explicit(&numpy_state, known ? 1 : 2, memory_order_release);
-        state = known ? 1 : 2;
+        found = known ? 1 : 2;
+        tenon__py_global.numpy.api = api;
+        tenon__py_global.numpy.head = (size_t)head_size;
+        tenon__py_global.numpy.ndarray = known ? api[API_NDARRAY] : NULL;
+        atomic_store_explicit(&tenon__py_global.numpy.found, found, memory_order_release);
     }
     Py_XDECREF(module);
     Py_XDECREF(capsule);
     Py_XDECREF(head);
     tenon__py_forgive();
-    return state == 1 ? &tenon__py_loaded_numpy : NULL;
+    return found == 1;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- dtypes */
 
-/* The number types of ml_dtypes have no fixed numbers: they are known by their classes, each found out once. */
-enum { MOST_EXTRAS = 32 };
-static struct {
-    _Atomic(PyTypeObject *) type;
-    tenon_dtype dtype;
-} numpy_extras[MOST_EXTRAS];
-static int numpy_nextras;
-static atomic_flag numpy_adding = ATOMIC_FLAG_INIT;
-
-/* 1 and the dtype; 0: not a class of ml_dtypes; -1 with an exception. */
+/* The number types of ml_dtypes have no fixed numbers: they are known by their classes, each found out once. 1 and the dtype;
+ * 0: it is not one of them; -1 with an exception. */
 static int numpy_extra_dtype(PyTypeObject *type, tenon_dtype *out)
 {
-    for (int i = 0; i < MOST_EXTRAS; i++) {
-        PyTypeObject *known = atomic_load_explicit(&numpy_extras[i].type, memory_order_acquire);
+    for (int i = 0; i < TENON__PY_NUMPY_EXTRAS; i++) {
+        PyTypeObject *known = atomic_load_explicit(&tenon__py_global.numpy.extras[i].type, memory_order_acquire);
         if (known == type) {
-            *out = numpy_extras[i].dtype;
+            *out = tenon__py_global.numpy.extras[i].dtype;
             return 1;
         }
         if (!known)
@@ -109,14 +96,14 @@ static int numpy_extra_dtype(PyTypeObject *type, tenon_dtype *out)
     if (PyErr_Occurred())
         return -1;
     if (found) {
-        while (atomic_flag_test_and_set_explicit(&numpy_adding, memory_order_acquire)) {
-        }
-        if (numpy_nextras < MOST_EXTRAS) {
-            numpy_extras[numpy_nextras].dtype = *out;
+        tenon__py_spin_lock(&tenon__py_global.lock);
+        if (tenon__py_global.numpy.nextras < TENON__PY_NUMPY_EXTRAS) {
+            tenon__py_global.numpy.extras[tenon__py_global.numpy.nextras].dtype = *out;
             Py_INCREF((PyObject *)type);
-            atomic_store_explicit(&numpy_extras[numpy_nextras++].type, type, memory_order_release);
+            atomic_store_explicit(&tenon__py_global.numpy.extras[tenon__py_global.numpy.nextras++].type, type,
+                                  memory_order_release);
         }
-        atomic_flag_clear_explicit(&numpy_adding, memory_order_release);
+        tenon__py_spin_unlock(&tenon__py_global.lock);
     }
     return found;
 }
@@ -193,7 +180,7 @@ static PyObject *numpy_dtype(tenon_dtype dtype, uint64_t flags)
     if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
         int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
         if (type_num || dtype.code == TENON_CODE_BOOL)
-            return ((numpy_descr_from_type)(uintptr_t)tenon__py_loaded_numpy.api[API_DESCR_FROM_TYPE])(type_num);
+            return ((numpy_descr_from_type)(uintptr_t)tenon__py_global.numpy.api[API_DESCR_FROM_TYPE])(type_num);
     }
     return numpy_extra_descr(dtype, flags);
 }
@@ -219,14 +206,14 @@ static int numpy_refuse_dates(PyTypeObject *type, tenon__py_kind *kind)
 static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyTypeObject *type = Py_TYPE(object);
-    const tenon__py_numpy *api = numpy_api();
-    if (!api || !PyType_IsSubtype(type, api->ndarray))
+    PyTypeObject *ndarray = numpy_find() ? tenon__py_global.numpy.ndarray : NULL;
+    if (!ndarray || !PyType_IsSubtype(type, ndarray))
         return PyErr_Occurred() ? -1 : numpy_refuse_dates(type, kind);
     kind->owner = &tenon__py_producer_numpy;
-    if (type == api->ndarray)
+    if (type == ndarray)
         return TENON__PY_ALONE;
     bool is_masked = numpy_is_class(type, "numpy.ma", "MaskedArray");
-    int overridden = PyErr_Occurred() ? -1 : tenon__py_overrides(type, api->ndarray, "__array_ufunc__");
+    int overridden = PyErr_Occurred() ? -1 : tenon__py_overrides(type, ndarray, "__array_ufunc__");
     if (overridden < 0)
         return -1;
     if (is_masked)
@@ -334,30 +321,30 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
 
 /* ---------------------------------------------------------------------------------------------------------- making */
 
-/* NumPy's table, importing NumPy where need be. */
-static const tenon__py_numpy *numpy_wanted(void)
+/* The same, importing NumPy if need be; false with an exception. */
+static bool numpy_import(void)
 {
-    /* The table belongs to the interpreter that loaded NumPy, which is the main one. */
+    /* NumPy's table belongs to the interpreter that loaded NumPy, which is the main one. */
     const tenon__py_interp *interp = tenon__py_here();
     if (!interp)
-        return NULL;
-    const tenon__py_numpy *api = interp->is_main ? numpy_api() : NULL;
-    if (api || PyErr_Occurred())
-        return api;
+        return false;
+    bool found = interp->is_main && numpy_find();
+    if (found || PyErr_Occurred())
+        return found;
     PyObject *module = PyImport_ImportModule("numpy");
     if (!module)
-        return NULL;
+        return false;
     Py_DECREF(module);
-    api = interp->is_main ? numpy_api() : NULL;
-    if (!api)
+    found = interp->is_main && numpy_find();
+    if (!found)
         PyErr_SetString(PyExc_ImportError, interp->is_main ? "tenon: this NumPy's C API is one that tenon does not know"
                                                            : "tenon: makes NumPy arrays in the main interpreter only");
-    return api;
+    return found;
 }
 
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
 {
-    return numpy_wanted() ? numpy_dtype(dtype, flags) : NULL;
+    return numpy_import() ? numpy_dtype(dtype, flags) : NULL;
 }
 
 /* By NumPy's own table: whoever has an array of its has the table too. */
@@ -367,8 +354,8 @@ static PyObject *numpy_new_array(tenon_dtype dtype, int32_t ndim, const int64_t 
     if (!descr)
         return NULL;
     _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "NumPy's sizes are ours");
-    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_loaded_numpy.api[API_NEW_FROM_DESCR];
-    return make(tenon__py_loaded_numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_global.numpy.api[API_NEW_FROM_DESCR];
+    return make(tenon__py_global.numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
                 NULL); /* takes descr */
 }
 
@@ -377,7 +364,7 @@ static PyObject *numpy_empty(PyObject *like, tenon_device device, tenon_dtype dt
 {
     (void)like;
     (void)device;
-    return tenon__py_borrow_made(numpy_wanted() ? numpy_new_array(dtype, ndim, shape) : NULL, dtype, out);
+    return tenon__py_borrow_made(numpy_import() ? numpy_new_array(dtype, ndim, shape) : NULL, dtype, out);
 }
 
 PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
@@ -418,27 +405,21 @@ static TENON__PY_APART PyObject *numpy_wrap_registered(tenon_tensor *tensor)
 {
     if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_ImportError))
         return NULL;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *error = tenon__py_take_exception();
     PyObject *module = PyImport_ImportModule("numpy"), *object = module ? tenon__py_tensor_new(tensor) : NULL;
     PyObject *array = object ? PyObject_CallMethod(module, "from_dlpack", "O", object) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(object);
-    tenon__py_forgive();
-    if (array || PyErr_Occurred()) {
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        return array;
-    }
-    PyErr_Restore(type, value, traceback);
-    return NULL;
+    if (array)
+        Py_DECREF(error);
+    else
+        tenon__py_raise_again(error);
+    return array;
 }
 
 static PyObject *numpy_wrap(tenon_tensor *tensor)
 {
-    const tenon__py_numpy *api = numpy_wanted();
-    if (!api)
+    if (!numpy_import())
         return NULL;
     const tenon_view *view = tenon_tensor_view(tensor);
     if (!tenon_device_on_host(view->device)) {
@@ -464,10 +445,10 @@ static PyObject *numpy_wrap(tenon_tensor *tensor)
     }
     static char nothing[1];
     void *data = view->data ? view->data : nothing; /* NULL would make NumPy allocate */
-    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)api->api[API_NEW_FROM_DESCR];
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_global.numpy.api[API_NEW_FROM_DESCR];
     int flags = view->flags & TENON_READ_ONLY ? 0 : TENON__PY_ARRAY_WRITEABLE;
-    PyObject *array = make(api->ndarray, descr, view->ndim, (const Py_ssize_t *)(const void *)view->shape,
-                           usual ? NULL : strides, data, flags, NULL);
+    PyObject *array = make(tenon__py_global.numpy.ndarray, descr, view->ndim,
+                           (const Py_ssize_t *)(const void *)view->shape, usual ? NULL : strides, data, flags, NULL);
     if (!array) {
         Py_DECREF(base);
         return NULL;
@@ -479,7 +460,6 @@ static PyObject *numpy_wrap(tenon_tensor *tensor)
 const tenon__py_producer tenon__py_producer_numpy = {
     .name = "numpy",
     .title = "NumPy",
-    .as = TENON_PY_AS_NUMPY,
     .cast = "astype('",
     .cast_end = "')",
     .recognise = numpy_recognise,

@@ -6,16 +6,6 @@
 
 #include <limits.h>
 
-/* NumPy's C API if it has been imported and is one we know. */
-typedef struct tenon__py_numpy {
-    PyTypeObject *ndarray;
-    void **api;
-    size_t head; /* where the fields of an array begin */
-} tenon__py_numpy;
-
-/* Filled when tenon__py_ndarray is set. */
-extern tenon__py_numpy tenon__py_loaded_numpy;
-
 /* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
 typedef struct tenon__py_array {
     char *data;
@@ -53,7 +43,7 @@ extern const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS];
 static inline void *tenon__py_behind_head(PyObject *object)
 {
 #ifdef Py_LIMITED_API
-    return (char *)object + tenon__py_loaded_numpy.head; /* one binary for interpreters with several */
+    return (char *)object + tenon__py_global.numpy.head; /* one binary for interpreters with several */
 #else
     return (char *)object + sizeof(PyObject);
 #endif

@@ -51,7 +51,6 @@ typedef struct tenon__py_request {
 struct tenon__py_producer {
     const char *name;            /* for tenon.to() and like=; NULL: it cannot be asked for by name */
     const char *title;           /* its name in messages */
-    tenon_py_as as;              /* if it has `wrap` */
     bool takes_device;           /* `empty` is told the device, instead of looking at `like` */
     bool waits;                  /* `wrap` makes its stream wait for the stream of the memory */
     bool is_writable;            /* it has no read-only arrays */
@@ -85,6 +84,10 @@ struct tenon__py_producer {
     /* A function has written to the array. No exception is pending, and what cannot be done is not an error. */
     void (*after_write)(PyObject *object);
 
+    /* A new array on the CPU or a CUDA device by C functions of the framework alone, borrowed; it can be written, unless the
+     * borrow says read-only. NULL without an exception: `empty` knows more. */
+    PyObject *(*empty_in_c)(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                            tenon_py_borrowed *out);
     /* A new array, borrowed to be written, on that device if it `takes_device`; `like` is one of its own, or NULL. */
     PyObject *(*empty)(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                        tenon_py_borrowed *out);
@@ -122,7 +125,7 @@ const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type);
 /* The owner of an object's type in *out, NULL if it has none. 0, or -1 with an exception. */
 int tenon__py_owner(PyObject *object, const tenon__py_producer **out);
 
-/* The producer that makes arrays of a tenon_py_as, or NULL. */
+/* The producer that makes objects of a tenon_py_as, or NULL. */
 const tenon__py_producer *tenon__py_producer_as(tenon_py_as as);
 /* The one of that name, a str, or of that module, which can make new arrays or wrap memory; NULL with a ValueError "`what`
  * one of 'numpy', …, got 'nampy'". */

@@ -54,7 +54,6 @@ static PyObject *tensorflow_empty(PyObject *like, tenon_device device, tenon_dty
 const tenon__py_producer tenon__py_producer_tensorflow = {
     .name = "tensorflow",
     .title = "TensorFlow",
-    .as = TENON_PY_AS_TENSORFLOW,
     .recognise = tensorflow_recognise,
     .gradient = tensorflow_gradient,
     .empty = tensorflow_empty,

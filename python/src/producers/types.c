@@ -3,21 +3,20 @@
 
 #include <string.h>
 
-/* Written under `writing`, read without a lock: an entry's type is stored last. Entries hold their types for ever, so
- * that no address can come to mean another type, and come from the main interpreter only, whose types live as long. */
-enum { TABLE_SIZE = 64, MOST_ENTRIES = 48 };
-static tenon__py_kind table[TABLE_SIZE];
-static int entries;
-static atomic_flag writing = ATOMIC_FLAG_INIT;
+/* The table is written under the lock, and read without it: an entry's type is stored last. Entries hold their types until the
+ * process ends, so that no address can come to mean another type, and come from the main interpreter only, whose types live
+ * as long. */
+enum { MOST_KINDS = 48 };
+static tenon__py_kind *const table = tenon__py_global.kinds;
 
 static size_t slot_of(const PyTypeObject *type)
 {
-    return ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) % TABLE_SIZE;
+    return ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) % TENON__PY_KINDS;
 }
 
 const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type)
 {
-    for (size_t i = slot_of(type);; i = (i + 1) % TABLE_SIZE) {
+    for (size_t i = slot_of(type);; i = (i + 1) % TENON__PY_KINDS) {
         PyTypeObject *found = atomic_load_explicit(&table[i].type, memory_order_acquire);
         if (found == type)
             return &table[i];
@@ -29,12 +28,11 @@ const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type)
 static void remember(const tenon__py_kind *kind)
 {
     PyTypeObject *type = atomic_load_explicit(&kind->type, memory_order_relaxed);
-    while (atomic_flag_test_and_set_explicit(&writing, memory_order_acquire)) {
-    }
-    if (entries < MOST_ENTRIES && !tenon__py_known_kind(type)) {
+    tenon__py_spin_lock(&tenon__py_global.lock);
+    if (tenon__py_global.nkinds < MOST_KINDS && !tenon__py_known_kind(type)) {
         size_t i = slot_of(type);
         while (atomic_load_explicit(&table[i].type, memory_order_relaxed))
-            i = (i + 1) % TABLE_SIZE;
+            i = (i + 1) % TENON__PY_KINDS;
         table[i].owner = kind->owner;
         table[i].readers = kind->readers;
         table[i].is_immutable = kind->is_immutable;
@@ -44,9 +42,9 @@ static void remember(const tenon__py_kind *kind)
         table[i].peek = kind->peek;
         Py_INCREF((PyObject *)type);
         atomic_store_explicit(&table[i].type, type, memory_order_release);
-        entries++;
+        tenon__py_global.nkinds++;
     }
-    atomic_flag_clear_explicit(&writing, memory_order_release);
+    tenon__py_spin_unlock(&tenon__py_global.lock);
 }
 
 /* --------------------------------------------------------------------------------------------------- finding out */
@@ -188,10 +186,16 @@ int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_reque
 
 const tenon__py_producer *tenon__py_producer_as(tenon_py_as as)
 {
-    for (int i = 0; i < NPRODUCERS; i++)
-        if (producers[i]->wrap && producers[i]->as == as)
-            return producers[i];
-    return NULL;
+    static const tenon__py_producer *const by_number[] = {
+        [TENON_PY_AS_TENSOR] = &tenon__py_producer_tensor,
+        [TENON_PY_AS_NUMPY] = &tenon__py_producer_numpy,
+        [TENON_PY_AS_TORCH] = &tenon__py_producer_torch,
+        [TENON_PY_AS_JAX] = &tenon__py_producer_jax,
+        [TENON_PY_AS_CUPY] = &tenon__py_producer_cupy,
+        [TENON_PY_AS_TENSORFLOW] = &tenon__py_producer_tensorflow,
+        [TENON_PY_AS_MEMORYVIEW] = &tenon__py_producer_buffer,
+    };
+    return (size_t)as < sizeof by_number / sizeof *by_number ? by_number[as] : NULL;
 }
 
 static bool can(const tenon__py_producer *producer, bool make_new)

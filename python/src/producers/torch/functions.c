@@ -2,13 +2,14 @@
 #include "torch.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef void *torch_handle;
 
 enum { MOST_DTYPES = 24 };
 
-/* Filled once, and never again: torch stays loaded until the process ends. */
+/* Found once, and never freed: torch stays loaded until the process ends. */
 typedef struct torch_functions {
     int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
                              int32_t device_type, int32_t device_index, torch_handle *out);
@@ -22,10 +23,6 @@ typedef struct torch_functions {
     } dtypes[MOST_DTYPES];
     int ndtypes;
 } torch_functions;
-
-static torch_functions torch_found;
-static atomic_flag torch_finding = ATOMIC_FLAG_INIT;
-static _Atomic int torch_search; /* 0: not looked for yet; 1: there; -1: not there */
 
 bool tenon__py_symbol(void *library, const char *name, void *place)
 {
@@ -114,20 +111,17 @@ void *tenon__py_torch_library(void)
 
 static const torch_functions *torch_find(void)
 {
-    int known = atomic_load_explicit(&torch_search, memory_order_acquire);
-    if (known)
-        return known > 0 ? &torch_found : NULL;
-    torch_functions all = {.ndtypes = 0};
-    void *library = tenon__py_torch_library();
-    int there = library && torch_find_all(library, &all) ? 1 : -1;
-    while (atomic_flag_test_and_set_explicit(&torch_finding, memory_order_acquire)) {
-    }
-    if (!atomic_load_explicit(&torch_search, memory_order_relaxed)) {
-        torch_found = all;
-        atomic_store_explicit(&torch_search, there, memory_order_release);
-    }
-    atomic_flag_clear_explicit(&torch_finding, memory_order_release);
-    return there > 0 ? &torch_found : NULL;
+    const torch_functions *found = atomic_load_explicit(&tenon__py_global.torch.functions, memory_order_acquire);
+    if (found || atomic_load_explicit(&tenon__py_global.torch.searched, memory_order_relaxed))
+        return found;
+    torch_functions *all = calloc(1, sizeof *all);
+    void *library = all ? tenon__py_torch_library() : NULL;
+    bool complete = library && torch_find_all(library, all);
+    tenon__py_global.torch.searched = all != NULL;
+    if (complete && atomic_compare_exchange_strong(&tenon__py_global.torch.functions, &found, all))
+        return all;
+    free(all); /* another thread was faster, or there are none */
+    return found;
 }
 
 /* Whether an object is one of torch's plain memory on the CPU, of which the view follows from its pointer. */
@@ -139,19 +133,13 @@ static bool torch_describe(const torch_functions *torch, torch_handle handle, te
            tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->inline_dims);
 }
 
-/* The tensor as an object. Before 3.12 the garbage collector may run while objects are made, and with it code of the
- * user's that changes the arguments of a call: not now. */
+/* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */
 static void *torch_make_object(const torch_functions *torch, torch_handle handle)
 {
     void *object = NULL;
-#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
-    int enabled = PyGC_Disable();
-#endif
+    int enabled = tenon__py_pause_gc();
     int status = torch->to_pyobject(handle, NULL, &object);
-#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
-    if (enabled)
-        PyGC_Enable();
-#endif
+    tenon__py_resume_gc(enabled);
     return status == 0 ? object : NULL;
 }
 

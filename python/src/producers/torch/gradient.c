@@ -13,62 +13,51 @@ int tenon__py_autograd_records(const char *framework)
     return truth;
 }
 
-/* Names, interned, since they are asked for with every tensor. */
-enum { TORCH_REQUIRES_GRAD, TORCH_CURRENT_LEVEL };
-
-static PyObject *torch_make_names(void)
+/* What the checks need is found once and kept: looking a module or an attribute up takes longer than the rest. Takes the
+ * reference; what is kept there, borrowed. */
+static PyObject *torch_keep(_Atomic(PyObject *) *place, PyObject *made)
 {
-    return Py_BuildValue("(NN)", PyUnicode_InternFromString("requires_grad"),
-                         PyUnicode_InternFromString("_current_level"));
+    PyObject *there = NULL;
+    if (!made || atomic_compare_exchange_strong(place, &there, made))
+        return made;
+    Py_DECREF(made);
+    return there;
 }
 
-/* One of them, borrowed, or NULL with an exception. */
-static PyObject *torch_name(int index)
+static PyObject *torch_keep_name(_Atomic(PyObject *) *place, const char *name)
 {
-    PyObject *names = tenon__py_kept(TENON__PY_KEPT_TORCH_NAMES, torch_make_names);
-    return names ? PyTuple_GetItem(names, index) : NULL;
+    PyObject *there = atomic_load_explicit(place, memory_order_acquire);
+    return there ? there : torch_keep(place, PyUnicode_InternFromString(name));
 }
 
 /* --------------------------------------------------------------------------------------------------- requires_grad */
 
-/* What stands behind torch.Tensor's attribute, found once: looking an attribute up takes longer than its answer. The
- * type, which it belongs to, lives as long as the process. */
-static _Atomic(PyObject *) torch_question;
-
 static PyObject *torch_ask_tensor(PyObject *object)
 {
-    PyObject *question = atomic_load_explicit(&torch_question, memory_order_acquire);
+    PyObject *question = atomic_load_explicit(&tenon__py_global.torch.question, memory_order_acquire);
     if (!question) {
-        PyObject *name = torch_name(TORCH_REQUIRES_GRAD);
-        question = name ? PyObject_GetAttr((PyObject *)Py_TYPE(object), name) : NULL;
+        question = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "requires_grad");
         if (!question || Py_TYPE(question) != &PyGetSetDescr_Type) {
             Py_XDECREF(question);
             tenon__py_forgive();
-            return PyErr_Occurred() ? NULL : PyObject_GetAttr(object, name);
+            return PyErr_Occurred() ? NULL : PyObject_GetAttrString(object, "requires_grad");
         }
-        PyObject *expected = NULL;
-        if (!atomic_compare_exchange_strong(&torch_question, &expected, question))
-            Py_DECREF(question); /* the type holds it too */
+        question = torch_keep(&tenon__py_global.torch.question, question);
     }
-#ifdef Py_LIMITED_API
-    descrgetfunc answer = (descrgetfunc)(uintptr_t)PyType_GetSlot(&PyGetSetDescr_Type, Py_tp_descr_get);
-    return answer(question, object, (PyObject *)Py_TYPE(object));
-#else
-    const PyGetSetDef *answer = ((PyGetSetDescrObject *)question)->d_getset; /* of this very type: nothing to check */
-    return answer->get(object, answer->closure);
-#endif
+    return tenon__py_get_by(question, object);
 }
 
 static PyObject *torch_ask_other(PyObject *object)
 {
-    PyObject *name = torch_name(TORCH_REQUIRES_GRAD);
+    PyObject *name = torch_keep_name(&tenon__py_global.torch.grad_name, "requires_grad");
     return name ? PyObject_GetAttr(object, name) : NULL;
 }
 
 /* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
 static int torch_requires_grad(PyObject *object)
 {
-    PyObject *answer = Py_TYPE(object) == tenon__py_torch_type() ? torch_ask_tensor(object) : torch_ask_other(object);
+    PyObject *answer =
+        Py_TYPE(object) == tenon__py_global.torch.tensor ? torch_ask_tensor(object) : torch_ask_other(object);
     int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
     Py_XDECREF(answer);
     return truth;
@@ -76,24 +65,27 @@ static int torch_requires_grad(PyObject *object)
 
 /* ---------------------------------------------------------------------------------------------------- forward mode */
 
-/* The names of the module, kept since finding a module costs more than the rest of the check. NULL without an exception if
- * it has not been imported. */
-static PyObject *torch_make_forward_ad(void)
+/* NULL without an exception if the module has not been imported. */
+static TENON__PY_APART PyObject *torch_find_forward_ad(void)
 {
     PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
-    PyObject *names = module ? PyModule_GetDict(module) : NULL;
+    PyObject *names = module && torch_keep_name(&tenon__py_global.torch.level_name, "_current_level")
+                          ? PyModule_GetDict(module)
+                          : NULL;
     Py_XINCREF(names);
     Py_XDECREF(module);
-    return names;
+    return torch_keep(&tenon__py_global.torch.forward_ad, names);
 }
 
 /* Whether forward-mode differentiation goes on anywhere: 1, 0, or -1 with an exception. There are no tangents outside of
  * torch.autograd.forward_ad.dual_level(). */
 static int torch_in_dual_level(void)
 {
-    PyObject *names = tenon__py_kept(TENON__PY_KEPT_FORWARD_AD, torch_make_forward_ad);
-    PyObject *name = names ? torch_name(TORCH_CURRENT_LEVEL) : NULL;
-    PyObject *level = name ? PyDict_GetItemWithError(names, name) : NULL;
+    PyObject *names = atomic_load_explicit(&tenon__py_global.torch.forward_ad, memory_order_acquire);
+    if (!names && !(names = torch_find_forward_ad()))
+        return PyErr_Occurred() ? -1 : 0;
+    PyObject *name = atomic_load_explicit(&tenon__py_global.torch.level_name, memory_order_relaxed);
+    PyObject *level = PyDict_GetItemWithError(names, name);
     return level && PyLong_Check(level) ? PyLong_AsLong(level) >= 0 : PyErr_Occurred() ? -1 : 0;
 }
 
@@ -112,18 +104,28 @@ int tenon__py_torch_tangent(PyObject *object)
     return found;
 }
 
+static TENON__PY_APART int torch_followed(const char **why)
+{
+    *why = "it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
+           "or register a backward with tenon.torch_ops()";
+    return tenon__py_autograd_records("torch");
+}
+
+static TENON__PY_APART int torch_has_tangent(PyObject *object, const char **why)
+{
+    *why = "it carries a tangent (torch.autograd.forward_ad), which this function does not see; pass "
+           "unpack_dual(x).primal";
+    return tenon__py_torch_tangent(object);
+}
+
 int tenon__py_torch_gradient(PyObject *object, bool *flat, const char **why)
 {
     int followed = torch_requires_grad(object);
     if (followed > 0)
-        followed = tenon__py_autograd_records("torch");
-    *why = "it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
-           "or register a backward with tenon.torch_ops()";
+        followed = torch_followed(why);
     if (followed || *flat)
         return followed;
-    *why = "it carries a tangent (torch.autograd.forward_ad), which this function does not see; pass "
-           "unpack_dual(x).primal";
-    int tangent = torch_in_dual_level();
-    *flat = tangent == 0;
-    return tangent > 0 ? tenon__py_torch_tangent(object) : tangent;
+    int inside = torch_in_dual_level();
+    *flat = inside == 0;
+    return inside > 0 ? torch_has_tangent(object, why) : inside;
 }

@@ -1,19 +1,11 @@
 /* torch's tensors by its exchange table, and new ones. */
 #include "torch.h"
 
-/* torch loads in the main interpreter only, once: set when an object of it is met, or when one is wanted. The type is set
- * last. */
-static _Atomic(const tenon_dl_exchange *) torch_known_table;
-static _Atomic(PyTypeObject *) torch_tensor;
-
-PyTypeObject *tenon__py_torch_type(void)
-{
-    return atomic_load_explicit(&torch_tensor, memory_order_acquire);
-}
-
 const tenon_dl_exchange *tenon__py_torch_table(void)
 {
-    return tenon__py_torch_type() ? atomic_load_explicit(&torch_known_table, memory_order_relaxed) : NULL;
+    return atomic_load_explicit(&tenon__py_global.torch.tensor, memory_order_acquire)
+               ? atomic_load_explicit(&tenon__py_global.torch.table, memory_order_relaxed)
+               : NULL;
 }
 
 /* --------------------------------------------------------------------------------------------------------- reading */
@@ -46,8 +38,9 @@ void tenon__py_torch_met(tenon__py_kind *kind)
     if (!kind->table || !kind->table->dltensor_from_py_object_no_sync)
         return;
     kind->peek = torch_peek;
-    atomic_store_explicit(&torch_known_table, kind->table, memory_order_relaxed);
-    atomic_store_explicit(&torch_tensor, atomic_load_explicit(&kind->type, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(&tenon__py_global.torch.table, kind->table, memory_order_relaxed);
+    atomic_store_explicit(&tenon__py_global.torch.tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
+                          memory_order_release);
 }
 
 /* -------------------------------------------------------------------------------------------------------- wrapping */
@@ -87,12 +80,12 @@ static int torch_wanted(const tenon_dl_exchange **out)
     const tenon__py_interp *interp = tenon__py_here();
     if (!interp)
         return -1;
-    *out = interp->is_main ? atomic_load_explicit(&torch_known_table, memory_order_acquire) : NULL;
+    *out = interp->is_main ? atomic_load_explicit(&tenon__py_global.torch.table, memory_order_acquire) : NULL;
     PyObject *torch = *out ? NULL : PyImport_ImportModule("torch");
     PyObject *type = torch ? PyObject_GetAttrString(torch, "Tensor") : NULL;
     if (type && PyType_Check(type) && tenon__py_exchange_table((PyTypeObject *)type, out) == 0 && *out &&
         interp->is_main)
-        atomic_store_explicit(&torch_known_table, *out, memory_order_release);
+        atomic_store_explicit(&tenon__py_global.torch.table, *out, memory_order_release);
     bool missing = !*out && !torch;
     Py_XDECREF(torch);
     Py_XDECREF(type);

@@ -214,7 +214,6 @@ static int torch_recognise(PyObject *object, tenon__py_kind *kind)
 const tenon__py_producer tenon__py_producer_torch = {
     .name = "torch",
     .title = "torch",
-    .as = TENON_PY_AS_TORCH,
     .takes_device = true,
     .waits = true,
     .is_writable = true,
@@ -228,6 +227,7 @@ const tenon__py_producer tenon__py_producer_torch = {
     .has_data = torch_has_data,
     .gradient = tenon__py_torch_gradient,
     .after_write = torch_after_write,
+    .empty_in_c = tenon__py_torch_empty_in_c,
     .empty = tenon__py_torch_empty,
     .wrap = tenon__py_torch_wrap,
 };

@@ -4,8 +4,6 @@
 
 #include "../../internal.h"
 
-/* torch.Tensor once an object of it has been met and torch has an exchange table, else NULL. */
-PyTypeObject *tenon__py_torch_type(void);
 /* An object of torch.Tensor itself is met for the first time. */
 void tenon__py_torch_met(tenon__py_kind *kind);
 
