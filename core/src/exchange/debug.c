@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
-
 enum { UNKNOWN, OFF, ON };
 
 /* Released blocks are kept while they are few and small. */
@@ -101,10 +97,8 @@ void tenon__debug_add(tenon_tensor *tensor)
     relinquish();
     if (first) {
         atexit(report);
-#ifndef _WIN32
         /* Or the child of a fork could find the lock held by a thread that it does not have. */
-        pthread_atfork(acquire, relinquish, relinquish);
-#endif
+        tenon__at_fork(acquire, relinquish);
     }
 }
 
