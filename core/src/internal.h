@@ -192,6 +192,18 @@ static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
 void *tenon__alloc(size_t size, bool zeroed);
 void tenon__free(void *memory, size_t size);
 
+/* For a few instructions at a time: a thread that waits spins. A lock starts as ATOMIC_FLAG_INIT. */
+static inline void tenon__spin_lock(atomic_flag *lock)
+{
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
+    }
+}
+
+static inline void tenon__spin_unlock(atomic_flag *lock)
+{
+    atomic_flag_clear_explicit(lock, memory_order_release);
+}
+
 /* ------------------------------------------------------------------------------------------------------- libraries */
 
 enum { TENON__LIBRARY_HEADER = 64, TENON__LIBRARY_SEGMENT = 56 };

@@ -12,7 +12,7 @@ enum { UNKNOWN, OFF, ON };
 enum { MAX_KEPT = 256, MAX_KEPT_BYTES = 64 << 20 };
 
 static _Atomic int mode;
-static atomic_flag lock = ATOMIC_FLAG_INIT;
+static atomic_flag list_lock = ATOMIC_FLAG_INIT;
 static tenon_tensor *alive;
 static tenon_tensor *kept[MAX_KEPT]; /* a ring */
 static size_t kept_first, kept_count, kept_bytes;
@@ -22,13 +22,12 @@ static _Thread_local const char *next_origin;
 
 static void acquire(void)
 {
-    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire)) {
-    }
+    tenon__spin_lock(&list_lock);
 }
 
 static void relinquish(void)
 {
-    atomic_flag_clear_explicit(&lock, memory_order_release);
+    tenon__spin_unlock(&list_lock);
 }
 
 bool tenon__debug(void)
