@@ -320,6 +320,23 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     return extent;
 }
 
+bool tenon_view_equal(const tenon_view *a, const tenon_view *b)
+{
+    if (!a || !b || a->data != b->data || a->byte_offset != b->byte_offset || a->ndim != b->ndim ||
+        !tenon_dtype_equal(a->dtype, b->dtype) ||
+        tenon__item_bits(a->dtype, a->flags) != tenon__item_bits(b->dtype, b->flags))
+        return false;
+    bool on_host = tenon_device_on_host(a->device) && tenon_device_on_host(b->device);
+    if (!on_host && !tenon_device_equal(a->device, b->device))
+        return false;
+    for (int32_t i = 0; i < a->ndim; i++) {
+        bool addressed = a->shape[i] > 1 && a->numel > 0;
+        if (a->shape[i] != b->shape[i] || (addressed && a->strides[i] != b->strides[i]))
+            return false;
+    }
+    return true;
+}
+
 uint64_t tenon__position(const tenon_view *view)
 {
     bool handle = tenon__device_in(view->device, TENON__HANDLE_DEVICES);

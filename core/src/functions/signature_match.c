@@ -159,20 +159,11 @@ static tenon_status bind_and_check(const tenon_signature *s, int32_t count, cons
 
 /* --------------------------------------------------------------------------------------------------------- overlap */
 
-static bool same_view(const tenon_view *a, const tenon_view *b)
-{
-    bool same = a->data == b->data && a->byte_offset == b->byte_offset && tenon_dtype_equal(a->dtype, b->dtype) &&
-                a->ndim == b->ndim;
-    for (int32_t i = 0; same && i < a->ndim; i++) /* the stride of a dimension of size 1 means nothing */
-        same = a->shape[i] == b->shape[i] && (a->shape[i] == 1 || a->strides[i] == b->strides[i]);
-    return same;
-}
-
 /* Whether what is written under `spec` may share memory with the argument `name`. */
 static bool may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
 {
     return (spec->flags & TENON_SPEC_ALIAS) ||
-           ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && same_view(view, other));
+           ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && tenon_view_equal(view, other));
 }
 
 static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
