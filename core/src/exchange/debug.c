@@ -14,7 +14,7 @@ enum { MAX_KEPT = 256, MAX_KEPT_BYTES = 64 << 20 };
 static _Atomic int mode;
 static atomic_flag list_lock = ATOMIC_FLAG_INIT;
 static tenon_tensor *alive;
-static tenon_tensor *kept[MAX_KEPT]; /* a ring */
+static tenon_tensor *kept_ring[MAX_KEPT];
 static size_t kept_first, kept_count, kept_bytes;
 static bool reporting;
 
@@ -110,7 +110,7 @@ static void free_kept(tenon_tensor *block)
 /* Take the oldest kept block out. The caller holds the lock. */
 static tenon_tensor *evict(void)
 {
-    tenon_tensor *oldest = kept[kept_first];
+    tenon_tensor *oldest = kept_ring[kept_first];
     kept_first = (kept_first + 1) % MAX_KEPT;
     kept_count--;
     kept_bytes -= oldest->block_size;
@@ -133,7 +133,7 @@ void tenon__debug_retire(tenon_tensor *tensor)
         oldest->next = evicted;
         evicted = oldest;
     }
-    kept[(kept_first + kept_count) % MAX_KEPT] = tensor;
+    kept_ring[(kept_first + kept_count) % MAX_KEPT] = tensor;
     kept_count++;
     kept_bytes += tensor->block_size;
     relinquish();
