@@ -394,6 +394,8 @@ static void test_equal_views(void **state)
     assert_true(equal(&a, (of(&b, TENON_F32, 2, DIMS(2, 3), DIMS(3, 1)), &b)));
     view_on(&b, TENON_CPU, a.view.data, TENON_F32, 2, DIMS(2, 3), NULL, TENON_READ_ONLY);
     assert_true(equal(&a, &b)); /* the flags are not compared */
+    view_on(&b, TENON_CPU, a.view.data, TENON_F32, 2, DIMS(2, 3), NULL, TENON_SUBBYTE_PADDED);
+    assert_true(equal(&a, &b)); /* says nothing about f32 */
     assert_false(equal(&a, (of(&b, TENON_F32, 2, DIMS(2, 3), DIMS(1, 2)), &b)));
     assert_false(equal(&a, (of(&b, TENON_F32, 2, DIMS(3, 2), NULL), &b)));
     assert_false(equal(&a, (of(&b, TENON_F32, 1, DIMS(6), NULL), &b)));
