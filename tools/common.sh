@@ -36,3 +36,16 @@ configure_and_build() {
     shift
     quietly cmake -S . -B "$folder" -DTENON_DEVELOPER=ON "$@" && quietly cmake --build "$folder" -j "$jobs"
 }
+
+# The C library, as far as the core uses it everywhere, and what compilers make of it. Files, clocks, threads and processes are
+# the operating system, even if C has a function for them.
+c_library='mem[a-z]+|str[a-z]+|bcmp|is[a-z]+|malloc|calloc|realloc|free|qsort|getenv|atexit|abort|localeconv'
+c_library+='|stderr|v?fprintf|v?snprintf|fputs|fputc|fwrite|__ctype_b_loc|__errno_location'
+c_library+='|__[a-z0-9_]+_chk|__stack_chk_fail|__tls_get_addr|_GLOBAL_OFFSET_TABLE_'
+windows_c_library='___chkstk_ms|_tls_index|__acrt_iob_func' # stack, thread-local variables, stderr
+c_library="(__imp_|__mingw_)?($c_library|$windows_c_library)"
+
+# What objects need that is neither Tenon's nor the C library's: "FILE: SYMBOL" lines.
+system_symbols() { # OBJECT...
+    nm -A -u "$@" | awk '{ print $1, $NF }' | { grep -vE " (tenon_[a-z0-9_]+|$c_library)$" || true; }
+}

@@ -11,6 +11,31 @@
 
 _Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is for 64-bit machines");
 
+/* --------------------------------------------------------------------------------------------------------- system */
+
+/* Only the files of system/ call the operating system: the loader, files, clocks, threads and processes. The others use C's
+ * own library alone: memory, strings, sorting, the environment, and stderr and atexit for the report of TENON_DEBUG.
+ * TENON_NO_SYSTEM leaves the folder out. */
+#ifndef TENON_NO_SYSTEM
+#ifdef _WIN32
+#define TENON__WINDOWS
+#else
+#define TENON__POSIX
+#endif
+#endif
+
+/* From now on call `before` before each fork, and `after` after it in both processes. Does nothing if there are no forks,
+ * or no system/. */
+#ifdef TENON__POSIX
+void tenon__at_fork(void (*before)(void), void (*after)(void));
+#else
+static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
+{
+    (void)before;
+    (void)after;
+}
+#endif
+
 /* -------------------------------------------------------------------------------------------------------- numbers */
 
 #define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
@@ -166,6 +191,18 @@ static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
 
 void *tenon__alloc(size_t size, bool zeroed);
 void tenon__free(void *memory, size_t size);
+
+/* For a few instructions at a time: a thread that waits spins. A lock starts as ATOMIC_FLAG_INIT. */
+static inline void tenon__spin_lock(atomic_flag *lock)
+{
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
+    }
+}
+
+static inline void tenon__spin_unlock(atomic_flag *lock)
+{
+    atomic_flag_clear_explicit(lock, memory_order_release);
+}
 
 /* ------------------------------------------------------------------------------------------------------- libraries */
 

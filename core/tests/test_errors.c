@@ -479,6 +479,9 @@ static void test_null_is_no_tensor_and_no_view(void **state)
     assert_false(tenon_view_overlaps(&room.view, NULL));
     assert_false(tenon_view_overlaps(NULL, NULL));
     assert_false(tenon_view_self_overlaps(NULL));
+    assert_false(tenon_view_equal(NULL, &room.view));
+    assert_false(tenon_view_equal(&room.view, NULL));
+    assert_false(tenon_view_equal(NULL, NULL));
 }
 
 /* A caller adds a word of its own to the message that is there. */

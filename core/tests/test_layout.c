@@ -376,6 +376,79 @@ static void test_alignment(void **state)
     assert_int_equal(tenon_view_alignment(&room.view), 4096);
 }
 
+/* --------------------------------------------------------------------------------------------------------- equality */
+
+static bool equal(const roomy_view *a, const roomy_view *b)
+{
+    bool answer = tenon_view_equal(&a->view, &b->view);
+    assert_int_equal(tenon_view_equal(&b->view, &a->view), answer);
+    assert_true(tenon_view_equal(&a->view, &a->view) && tenon_view_equal(&b->view, &b->view));
+    return answer;
+}
+
+static void test_equal_views(void **state)
+{
+    (void)state;
+    roomy_view a, b;
+    of(&a, TENON_F32, 2, DIMS(2, 3), NULL);
+    assert_true(equal(&a, (of(&b, TENON_F32, 2, DIMS(2, 3), DIMS(3, 1)), &b)));
+    view_on(&b, TENON_CPU, a.view.data, TENON_F32, 2, DIMS(2, 3), NULL, TENON_READ_ONLY);
+    assert_true(equal(&a, &b)); /* the flags are not compared */
+    view_on(&b, TENON_CPU, a.view.data, TENON_F32, 2, DIMS(2, 3), NULL, TENON_SUBBYTE_PADDED);
+    assert_true(equal(&a, &b)); /* says nothing about f32 */
+    assert_false(equal(&a, (of(&b, TENON_F32, 2, DIMS(2, 3), DIMS(1, 2)), &b)));
+    assert_false(equal(&a, (of(&b, TENON_F32, 2, DIMS(3, 2), NULL), &b)));
+    assert_false(equal(&a, (of(&b, TENON_F32, 1, DIMS(6), NULL), &b)));
+    assert_false(equal(&a, (of(&b, TENON_F32, 3, DIMS(2, 3, 1), NULL), &b)));
+    assert_false(equal(&a, (of(&b, TENON_I32, 2, DIMS(2, 3), NULL), &b)));
+    view_of(&b, (char *)a.view.data + 4, TENON_F32, 2, DIMS(2, 3), NULL);
+    assert_false(equal(&a, &b));
+
+    of(&a, TENON_F32, 0, NULL, NULL);
+    assert_true(equal(&a, (of(&b, TENON_F32, 0, NULL, NULL), &b)));
+    const tenon_dtype u4 = tenon_dtype_of(TENON_CODE_UINT, 4, 1);
+    of(&a, u4, 1, DIMS(5), NULL);
+    assert_true(equal(&a, (of(&b, u4, 1, DIMS(5), NULL), &b)));
+    view_on(&b, TENON_CPU, a.view.data, u4, 1, DIMS(5), NULL, TENON_SUBBYTE_PADDED);
+    assert_false(equal(&a, &b));
+}
+
+static void test_equal_views_ignore_strides_that_address_nothing(void **state)
+{
+    (void)state;
+    roomy_view a, b;
+    of(&a, TENON_F32, 3, DIMS(2, 1, 3), DIMS(3, 7, 1));
+    assert_true(equal(&a, (of(&b, TENON_F32, 3, DIMS(2, 1, 3), DIMS(3, -9, 1)), &b)));
+    of(&a, TENON_F32, 2, DIMS(0, 3), DIMS(3, 1));
+    assert_true(equal(&a, (of(&b, TENON_F32, 2, DIMS(0, 3), DIMS(8, 8)), &b)));
+    assert_false(equal(&a, (of(&b, TENON_F32, 2, DIMS(0, 2), DIMS(3, 1)), &b)));
+}
+
+static void test_equal_views_are_in_the_same_memory(void **state)
+{
+    (void)state;
+    roomy_view a, b;
+    of(&a, TENON_F32, 1, DIMS(4), NULL);
+    view_on(&b, TENON_CUDA_HOST, a.view.data, TENON_F32, 1, DIMS(4), NULL, 0);
+    assert_true(equal(&a, &b)); /* the CPU reads both */
+    view_on(&b, TENON_CUDA, a.view.data, TENON_F32, 1, DIMS(4), NULL, 0);
+    assert_false(equal(&a, &b));
+    tenon_dl_tensor source = source_of(memory, TENON_F32, 1, DIMS(4), NULL);
+    source.device = tenon_device_of(TENON_CUDA, 1);
+    OK(tenon_view_init(&a.view, &source, 0, a.dims, &err));
+    view_on(&b, TENON_CUDA, memory, TENON_F32, 1, DIMS(4), NULL, 0);
+    assert_false(equal(&a, &b));
+
+    source.device = tenon_device_of(TENON_METAL, 0);
+    source.byte_offset = 16;
+    OK(tenon_view_init(&a.view, &source, 0, a.dims, &err));
+    OK(tenon_view_init(&b.view, &source, 0, b.dims, &err));
+    assert_true(equal(&a, &b));
+    source.byte_offset = 32;
+    OK(tenon_view_init(&b.view, &source, 0, b.dims, &err));
+    assert_false(equal(&a, &b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +469,9 @@ int main(void)
         cmocka_unit_test(test_padded_sub_byte_values),
         cmocka_unit_test(test_the_largest_views),
         cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_equal_views),
+        cmocka_unit_test(test_equal_views_ignore_strides_that_address_nothing),
+        cmocka_unit_test(test_equal_views_are_in_the_same_memory),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

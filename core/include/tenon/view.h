@@ -92,6 +92,14 @@ TENON_API tenon_extent tenon_view_extent(const tenon_view *view);
 /* The largest power of two, at most 4096, that divides the address (or handle offset) of the first element. */
 TENON_API size_t tenon_view_alignment(const tenon_view *view);
 
+/* Whether both views are the same elements of the same memory: equal data, byte_offset, dtype (packed and padded sub-byte
+ * values differ), shape and strides, on the same device or both in memory that the CPU can read. Strides that address
+ * nothing are not compared: those of dimensions of size 1, and of empty views. Neither are the flags, so one of them may be
+ * read-only. NULL is equal to nothing.
+ *
+ * Threads: any. */
+TENON_API bool tenon_view_equal(const tenon_view *a, const tenon_view *b);
+
 /* Whether some byte (some bit of packed sub-byte dtypes) belongs to both. Exact but for views whose strides interleave
  * in so many ways that counting them out would take long: there the answer is yes. Memory that the CPU can read is
  * compared with any other by address; on two different devices that it cannot read nothing overlaps. */

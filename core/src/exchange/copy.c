@@ -22,18 +22,6 @@ static bool copy_same_shape(const tenon_view *a, const tenon_view *b)
     return true;
 }
 
-/* Of two views with the same shape. */
-static bool copy_same_memory(const tenon_view *a, const tenon_view *b)
-{
-    if (a->data != b->data)
-        return false;
-    for (int32_t i = 0; i < a->ndim; i++) {
-        if (a->shape[i] > 1 && a->strides[i] != b->strides[i])
-            return false;
-    }
-    return true;
-}
-
 static tenon__phrase copy_type(const tenon_view *view)
 {
     return tenon__type_phrase(view->dtype, view->ndim, view->shape);
@@ -176,7 +164,7 @@ tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_erro
                                "tenon_copy(): argument 'dst': expected memory to write, got read-only %s: copy into "
                                "memory of your own",
                                copy_type(dst).text);
-    if (dst->numel == 0 || copy_same_memory(dst, src))
+    if (dst->numel == 0 || tenon_view_equal(dst, src))
         return TENON_OK;
     if ((status = copy_check_overlap(dst, src, err)))
         return status;

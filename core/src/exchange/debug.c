@@ -6,19 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
-
 enum { UNKNOWN, OFF, ON };
 
 /* Released blocks are kept while they are few and small. */
 enum { MAX_KEPT = 256, MAX_KEPT_BYTES = 64 << 20 };
 
 static _Atomic int mode;
-static atomic_flag lock = ATOMIC_FLAG_INIT;
+static atomic_flag list_lock = ATOMIC_FLAG_INIT;
 static tenon_tensor *alive;
-static tenon_tensor *kept[MAX_KEPT]; /* a ring */
+static tenon_tensor *kept_ring[MAX_KEPT];
 static size_t kept_first, kept_count, kept_bytes;
 static bool reporting;
 
@@ -26,13 +22,12 @@ static _Thread_local const char *next_origin;
 
 static void acquire(void)
 {
-    while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire)) {
-    }
+    tenon__spin_lock(&list_lock);
 }
 
 static void relinquish(void)
 {
-    atomic_flag_clear_explicit(&lock, memory_order_release);
+    tenon__spin_unlock(&list_lock);
 }
 
 bool tenon__debug(void)
@@ -101,10 +96,8 @@ void tenon__debug_add(tenon_tensor *tensor)
     relinquish();
     if (first) {
         atexit(report);
-#ifndef _WIN32
         /* Or the child of a fork could find the lock held by a thread that it does not have. */
-        pthread_atfork(acquire, relinquish, relinquish);
-#endif
+        tenon__at_fork(acquire, relinquish);
     }
 }
 
@@ -117,7 +110,7 @@ static void free_kept(tenon_tensor *block)
 /* Take the oldest kept block out. The caller holds the lock. */
 static tenon_tensor *evict(void)
 {
-    tenon_tensor *oldest = kept[kept_first];
+    tenon_tensor *oldest = kept_ring[kept_first];
     kept_first = (kept_first + 1) % MAX_KEPT;
     kept_count--;
     kept_bytes -= oldest->block_size;
@@ -140,7 +133,7 @@ void tenon__debug_retire(tenon_tensor *tensor)
         oldest->next = evicted;
         evicted = oldest;
     }
-    kept[(kept_first + kept_count) % MAX_KEPT] = tensor;
+    kept_ring[(kept_first + kept_count) % MAX_KEPT] = tensor;
     kept_count++;
     kept_bytes += tensor->block_size;
     relinquish();

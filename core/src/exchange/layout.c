@@ -320,6 +320,25 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     return extent;
 }
 
+bool tenon_view_equal(const tenon_view *a, const tenon_view *b)
+{
+    if (!a || !b || a->data != b->data || a->byte_offset != b->byte_offset || a->ndim != b->ndim ||
+        !tenon_dtype_equal(a->dtype, b->dtype))
+        return false;
+    if (a->dtype.bits < 8 && ((a->flags ^ b->flags) & TENON_SUBBYTE_PADDED))
+        return false;
+    if (!tenon_device_equal(a->device, b->device) &&
+        !(tenon__device_in(a->device, TENON__HOST_DEVICES) && tenon__device_in(b->device, TENON__HOST_DEVICES)))
+        return false;
+    for (int32_t i = 0; i < a->ndim; i++) {
+        if (a->shape[i] != b->shape[i])
+            return false;
+        if (a->strides[i] != b->strides[i] && a->shape[i] > 1 && a->numel > 0)
+            return false;
+    }
+    return true;
+}
+
 uint64_t tenon__position(const tenon_view *view)
 {
     bool handle = tenon__device_in(view->device, TENON__HANDLE_DEVICES);

@@ -54,3 +54,16 @@ void tenon_module_function(const tenon_module *module, int64_t index, tenon_func
     memset(out, 0, sizeof *out);
     memcpy(out, (const char *)module->functions + index * (int64_t)module->function_size, size);
 }
+
+tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err)
+{
+    if (!get)
+        return tenon_error_set(err, TENON_EINVAL,
+                               "it has no " TENON_MODULE_SYMBOL
+                               "(): it is not a library of Tenon functions, which TENON_MODULE makes");
+    const tenon_module *module = get();
+    tenon_status status = tenon_module_check(module, err);
+    if (!status)
+        *out = module;
+    return status;
+}

@@ -1,49 +1,16 @@
 /* The compiler of signatures: text to one block that holds no pointer outside itself. */
-#include "spec.h"
+#include "signature.h"
 
 #include <string.h>
 
-/* The block of a signature, filled from the front. What the parts can need at most follows from the text's characters:
- * a tensor has a "[", a parameter or result a "," or parenthesis before or behind it, a string has two quotes. */
-typedef struct signature_room {
-    tenon_signature *signature;
-    tenon_parameter *params;
-    tenon_parameter *results;
-    tenon_spec *specs;
-    const char **strings;
-    double *numbers; /* lists of doubles or of int64_t */
-    tenon__quick *quick;
-    char *text; /* pieces of the text, each ended by 0 */
-} signature_room;
-
-typedef struct compiler {
-    tenon__parser p;
-    signature_room room;                                     /* what is left of it */
-    tenon_signature *out;                                    /* being filled */
-    tenon_parameter *item;                                   /* the parameter or result at hand */
-    const tenon_names *prior;                                /* the names of the first reading, or NULL */
-    size_t starts[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* where each type begins in the text */
-    bool keyword_only;
-} compiler;
-
-/* ---------------------------------------------------------------------------------------------------------- pieces */
-
-/* A copy of part of the text. */
-static const char *keep(compiler *c, size_t from, size_t to)
-{
-    char *copy = c->room.text;
-    memcpy(copy, c->p.text + from, to - from);
-    copy[to - from] = '\0';
-    c->room.text += to - from + 1;
-    return copy;
-}
+/* ------------------------------------------------------------------------------------------ parameters and results */
 
 static bool starts_name(char letter)
 {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out)
+static tenon_status take_name(tenon__compiler *c, const char *of_what, tenon__word *out)
 {
     tenon__word w = tenon__take_word(&c->p);
     if (w.length == 0 || !starts_name(*w.start))
@@ -58,218 +25,7 @@ static tenon_status take_name(compiler *c, const char *of_what, tenon__word *out
     return TENON_OK;
 }
 
-/* 'text' or "text"; without escapes, so that what is written is what it is. */
-static tenon_status take_string(compiler *c, const char **out)
-{
-    tenon__parser *p = &c->p;
-    tenon__skip_spaces(p);
-    size_t at = p->at;
-    char quote = p->text[at];
-    if (quote != '\'' && quote != '"')
-        return tenon__parse_fail(p, at, "expected a string in quotes");
-    size_t end = at + 1;
-    while (p->text[end] && p->text[end] != quote && p->text[end] != '\\' && (unsigned char)p->text[end] >= ' ')
-        end++;
-    if (p->text[end] == '\\')
-        return tenon__parse_fail(p, end, "a string has no escapes");
-    if (p->text[end] != quote)
-        return tenon__parse_fail(p, at, "a string without an end");
-    p->at = end + 1;
-    *out = keep(c, at + 1, end);
-    return TENON_OK;
-}
-
-/* -------------------------------------------------------------------------------------------------------- literals */
-
-static tenon_status take_list(compiler *c, bool integers, tenon_value *value)
-{
-    tenon__parser *p = &c->p;
-    tenon__skip_spaces(p);
-    size_t at = p->at;
-    char close = p->text[at] == '(' ? ')' : ']';
-    if (!tenon__take(p, '(') && !tenon__take(p, '['))
-        return tenon__parse_fail(p, at, "expected a list such as (1, 2)");
-    double *list = c->room.numbers;
-    int64_t length = 0;
-    while (!tenon__take(p, close)) {
-        int64_t whole = 0;
-        double number = 0;
-        tenon_status status = tenon__take_literal(p, integers, &whole, &number);
-        if (!status && !tenon__take(p, ',')) {
-            tenon__skip_spaces(p);
-            if (p->text[p->at] != close)
-                status = tenon__expect(p, close, "after a list");
-            else if (close == ')' && length == 0) /* in Python (1) is a number */
-                status = tenon__parse_fail(p, p->at, "a list of one is written (1,) or [1]");
-        }
-        if (status)
-            return status;
-        if (integers)
-            memcpy(&list[length++], &whole, sizeof whole);
-        else
-            list[length++] = number;
-    }
-    if (c->item->count >= 0 && length != c->item->count)
-        return tenon__parse_fail(p, at, "expected %d numbers", c->item->count);
-    c->room.numbers += length;
-    value->as.list.data = list;
-    value->as.list.length = length;
-    return TENON_OK;
-}
-
-static tenon_status take_choice(compiler *c, tenon_value *value)
-{
-    const char *text = NULL;
-    size_t at = (tenon__skip_spaces(&c->p), c->p.at);
-    tenon_status status = take_string(c, &text);
-    for (int32_t i = 0; !status && i < c->item->count; i++) {
-        if (strcmp(c->item->choices[i], text) == 0) {
-            value->as.integer = i;
-            return TENON_OK;
-        }
-    }
-    return status ? status : tenon__parse_fail(&c->p, at, "'%s' is not one of %s", text, c->item->type);
-}
-
-/* What stands behind the "=" of a parameter. */
-static tenon_status take_default(compiler *c)
-{
-    tenon__parser *p = &c->p;
-    tenon_parameter *item = c->item;
-    tenon_value *value = &item->value;
-    tenon__word w = tenon__peek_word(p);
-    tenon_status status = TENON_OK;
-    value->kind = item->kind;
-    if (tenon__word_is(w, "None")) {
-        tenon__take_word(p);
-        value->kind = TENON_KIND_NONE;
-        if (!(item->flags & TENON_PARAMETER_OPTIONAL))
-            return tenon__parse_fail(p, w.at, "None is allowed where the type has a '?'");
-    } else if (item->kind == TENON_KIND_INT) {
-        double ignored;
-        status = tenon__take_literal(p, true, &value->as.integer, &ignored);
-    } else if (item->kind == TENON_KIND_FLOAT) {
-        int64_t ignored;
-        status = tenon__take_literal(p, false, &ignored, &value->as.number);
-    } else if (item->kind == TENON_KIND_BOOL) {
-        tenon__take_word(p);
-        value->as.integer = tenon__word_is(w, "True");
-        if (!value->as.integer && !tenon__word_is(w, "False"))
-            return tenon__parse_fail(p, w.at, "expected True or False");
-    } else if (item->kind == TENON_KIND_STR) {
-        const char *text = NULL;
-        status = take_string(c, &text);
-        value->as.list.data = text;
-        value->as.list.length = text ? (int64_t)strlen(text) : 0;
-    } else if (item->kind == TENON_KIND_ENUM) {
-        status = take_choice(c, value);
-    } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
-        status = take_list(c, item->kind == TENON_KIND_INTS, value);
-    } else {
-        return tenon__parse_fail(p, w.at, "the only default of %s is None",
-                                 item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
-    }
-    if (status)
-        return status;
-    item->literal = keep(c, w.at, tenon__end_of_text(p));
-    item->flags |= TENON_PARAMETER_DEFAULT;
-    return TENON_OK;
-}
-
-/* ----------------------------------------------------------------------------------------------------------- types */
-
-static tenon_status take_enum(compiler *c)
-{
-    tenon_parameter *item = c->item;
-    item->kind = TENON_KIND_ENUM;
-    item->choices = c->room.strings;
-    item->count = 0;
-    do {
-        tenon_status status = take_string(c, c->room.strings);
-        if (status)
-            return status;
-        for (int32_t i = 0; i < item->count; i++)
-            if (strcmp(item->choices[i], *c->room.strings) == 0)
-                return tenon__parse_fail(&c->p, c->p.at - 1, "'%s' stands here twice", item->choices[i]);
-        item->count++;
-        c->room.strings++;
-    } while (tenon__take(&c->p, '|'));
-    return TENON_OK;
-}
-
-static tenon_status take_handle(compiler *c)
-{
-    c->item->kind = TENON_KIND_HANDLE;
-    tenon_status status = tenon__expect(&c->p, '(', "after 'handle'");
-    if (!status)
-        status = take_string(c, &c->item->handle);
-    if (!status && !*c->item->handle)
-        return tenon__parse_fail(&c->p, c->p.at - 1, "a handle has a name");
-    return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
-}
-
-static tenon_status take_tensor(compiler *c)
-{
-    tenon_parameter *item = c->item;
-    tenon_spec *spec = c->room.specs;
-    item->kind = TENON_KIND_TENSOR;
-    item->spec = spec;
-    tenon_status status = tenon__parse_tensor(&c->p, spec);
-    if (status)
-        return status;
-    c->room.specs++;
-    if (spec->flags & TENON_SPEC_OPTIONAL)
-        item->flags |= TENON_PARAMETER_OPTIONAL;
-    return TENON_OK;
-}
-
-static tenon_status take_type(compiler *c)
-{
-    static const struct {
-        const char *name;
-        uint32_t kind;
-    } scalars[] = {{"int", TENON_KIND_INT},      {"float", TENON_KIND_FLOAT}, {"bool", TENON_KIND_BOOL},
-                   {"str", TENON_KIND_STR},      {"ints", TENON_KIND_INTS},   {"floats", TENON_KIND_FLOATS},
-                   {"handle", TENON_KIND_HANDLE}};
-    tenon__parser *p = &c->p;
-    tenon_parameter *item = c->item;
-    tenon_status status = TENON_OK;
-    tenon__word w = tenon__peek_word(p);
-    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
-    item->kind = TENON_KIND_NONE;
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
-        if (tenon__word_is(w, scalars[i].name))
-            item->kind = scalars[i].kind;
-    /* bool[n] and bool|u8[n] are tensors. */
-    bool listed = item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS;
-    if (!listed && (p->text[after] == '[' || (p->text[after] == '|' && item->kind != TENON_KIND_NONE)))
-        item->kind = TENON_KIND_NONE;
-    if (item->kind != TENON_KIND_NONE)
-        tenon__take_word(p);
-    if (item->kind == TENON_KIND_HANDLE) {
-        status = take_handle(c);
-    } else if (listed && tenon__take(p, '[')) {
-        int64_t count = 0;
-        status = tenon__take_number(p, &count);
-        if (!status && (count < 1 || count > 1024))
-            return tenon__parse_fail(p, p->at - 1, "expected a number from 1 to 1024");
-        item->count = (int32_t)count;
-        status = status ? status : tenon__expect(p, ']', "after the number");
-    } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
-        status = take_enum(c);
-    } else if (item->kind == TENON_KIND_NONE) {
-        status = take_tensor(c);
-    }
-    if (!status && item->kind != TENON_KIND_TENSOR && tenon__take(p, '?'))
-        item->flags |= TENON_PARAMETER_OPTIONAL;
-    if (!status)
-        item->type = keep(c, w.at, tenon__end_of_text(p));
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------ parameters and results */
-
-static tenon_status check_new_name(compiler *c, tenon__word w, const tenon_parameter *items, int32_t count)
+static tenon_status check_new_name(tenon__compiler *c, tenon__word w, const tenon_parameter *items, int32_t count)
 {
     for (int32_t i = 0; i < count; i++)
         if (items[i].name && tenon__word_is(w, items[i].name))
@@ -277,7 +33,7 @@ static tenon_status check_new_name(compiler *c, tenon__word w, const tenon_param
     return TENON_OK;
 }
 
-static tenon_status take_parameter(compiler *c)
+static tenon_status take_parameter(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_signature *out = c->out;
@@ -292,7 +48,7 @@ static tenon_status take_parameter(compiler *c)
     if (status)
         return status;
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
-    *item = (tenon_parameter){.name = keep(c, w.at, w.at + w.length), .dim = -1, .count = -1};
+    *item = (tenon_parameter){.name = tenon__keep_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
     /* An int that is used as a dimension appears here for the first time, if it has not before. */
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
@@ -301,9 +57,9 @@ static tenon_status take_parameter(compiler *c)
     tenon__skip_spaces(p);
     c->starts[out->nparams] = p->at;
     if (!status)
-        status = take_type(c);
+        status = tenon__take_type(c);
     if (!status && tenon__take(p, '='))
-        status = take_default(c);
+        status = tenon__take_default(c);
     if (status)
         return status;
     if (item->flags & TENON_PARAMETER_OPTIONAL)
@@ -323,7 +79,7 @@ static tenon_status take_parameter(compiler *c)
     return TENON_OK;
 }
 
-static tenon_status take_parameters(compiler *c)
+static tenon_status take_parameters(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_status status = tenon__expect(p, '(', "after the name of a function");
@@ -345,7 +101,7 @@ static tenon_status take_parameters(compiler *c)
 }
 
 /* What a result cannot be. */
-static tenon_status check_result(compiler *c, size_t at)
+static tenon_status check_result(tenon__compiler *c, size_t at)
 {
     const tenon_parameter *item = c->item;
     const tenon_spec *spec = item->spec;
@@ -366,7 +122,7 @@ static tenon_status check_result(compiler *c, size_t at)
     return TENON_OK;
 }
 
-static tenon_status take_result(compiler *c)
+static tenon_status take_result(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_signature *out = c->out;
@@ -390,12 +146,12 @@ static tenon_status take_result(compiler *c)
             status = check_new_name(c, w, out->results, out->nresults);
         if (!status)
             status = tenon__expect(p, ':', "after the name of a result");
-        item->name = status ? NULL : keep(c, w.at, w.at + w.length);
+        item->name = status ? NULL : tenon__keep_text(c, w.at, w.at + w.length);
     }
     tenon__skip_spaces(p);
     size_t at = c->starts[TENON_MAX_PARAMETERS + out->nresults] = p->at;
     if (!status)
-        status = take_type(c);
+        status = tenon__take_type(c);
     if (!status)
         status = check_result(c, at);
     if (status)
@@ -415,7 +171,7 @@ static tenon_status take_result(compiler *c)
     return TENON_OK;
 }
 
-static tenon_status take_results(compiler *c)
+static tenon_status take_results(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon__skip_spaces(p);
@@ -457,7 +213,7 @@ static bound_names names_bound(const tenon_signature *s)
     return bound;
 }
 
-static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_t at, bound_names bound)
+static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item, size_t at, bound_names bound)
 {
     const tenon_spec *spec = item->spec;
     const tenon_names *names = &c->out->names;
@@ -491,7 +247,7 @@ static tenon_status check_tensor(compiler *c, const tenon_parameter *item, size_
     return tenon__parse_fail(&c->p, at, "inplace(%s) names no other tensor argument", spec->inplace);
 }
 
-static tenon_status check_whole(compiler *c)
+static tenon_status check_whole(tenon__compiler *c)
 {
     const tenon_signature *s = c->out;
     bound_names bound = names_bound(s);
@@ -507,10 +263,10 @@ static tenon_status check_whole(compiler *c)
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-static tenon_status read_all(const char *text, signature_room room, const tenon_names *prior, tenon_error *err)
+static tenon_status read_all(const char *text, tenon__signature_room room, const tenon_names *prior, tenon_error *err)
 {
     tenon_signature *out = room.signature;
-    compiler c = {.room = room, .out = out, .prior = prior};
+    tenon__compiler c = {.room = room, .out = out, .prior = prior};
     c.p = (tenon__parser){.function = "tenon_signature_alloc", .text = text, .names = &out->names, .err = err};
     memset(out, 0, sizeof *out);
     out->params = room.params;
@@ -529,8 +285,8 @@ static tenon_status read_all(const char *text, signature_room room, const tenon_
             tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s", out->nresults ? "" : " or '->'");
     if (status)
         return status;
-    out->name = keep(&c, w.at, w.at + w.length);
-    out->text = keep(&c, w.at, tenon__end_of_text(&c.p));
+    out->name = tenon__keep_text(&c, w.at, w.at + w.length);
+    out->text = tenon__keep_text(&c, w.at, tenon__end_of_text(&c.p));
     /* An int parameter counts as a dimension only where it is used as one: after the first reading that is known. */
     return prior ? check_whole(&c) : TENON_OK;
 }
@@ -564,14 +320,14 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     char *memory = tenon__alloc(size, false);
     if (!memory)
         return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
-    signature_room room = {.signature = (void *)memory,
-                           .params = (void *)(memory + params),
-                           .results = (void *)(memory + results),
-                           .specs = (void *)(memory + specs),
-                           .strings = (void *)(memory + strings),
-                           .numbers = (void *)(memory + numbers),
-                           .quick = (void *)(memory + quick),
-                           .text = memory + pieces};
+    tenon__signature_room room = {.signature = (void *)memory,
+                                  .params = (void *)(memory + params),
+                                  .results = (void *)(memory + results),
+                                  .specs = (void *)(memory + specs),
+                                  .strings = (void *)(memory + strings),
+                                  .numbers = (void *)(memory + numbers),
+                                  .quick = (void *)(memory + quick),
+                                  .text = memory + pieces};
     tenon_status status = read_all(text, room, NULL, err);
     if (!status) {
         tenon_names names = room.signature->names;

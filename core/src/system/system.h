@@ -1,17 +1,10 @@
-/* What the files of this folder share. No other part of the core calls the operating system; TENON_NO_SYSTEM leaves the
- * folder out. */
+/* What the files of this folder share. */
 #ifndef TENON_SYSTEM_H
 #define TENON_SYSTEM_H
 
 #include "../internal.h"
 
 #ifndef TENON_NO_SYSTEM
-
-#ifdef _WIN32
-#define TENON__WINDOWS
-#else
-#define TENON__POSIX
-#endif
 
 /* A hash of some content: 128 bits and the length. It finds equal files; it does not resist people who want two files to
  * look equal. Start with zeros, add pieces (all but the last a multiple of 16 bytes), and end. */

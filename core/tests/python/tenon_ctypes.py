@@ -176,6 +176,7 @@ OTHERS = {
     "tenon_view_nbytes": (I64, [VIEWP]),
     "tenon_view_extent": (Extent, [VIEWP]),
     "tenon_view_alignment": (SIZE, [VIEWP]),
+    "tenon_view_equal": (C.c_bool, [VIEWP, VIEWP]),
     "tenon_view_overlaps": (C.c_bool, [VIEWP, VIEWP]),
     "tenon_view_self_overlaps": (C.c_bool, [VIEWP]),
     "tenon_view_format": (SIZE, [VIEWP, C.c_char_p, SIZE]),

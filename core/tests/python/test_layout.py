@@ -94,6 +94,8 @@ def interleaved_case(rng):
         bits.append(model.bit_sets(8 * data, shape, strides, item_bits))
     expected = not model.union(bits[0]).isdisjoint(model.union(bits[1]))
     assert T.lib.tenon_view_overlaps(*views) == expected, [(v.data, v.dims(), name) for v in views]
+    same = views[0].dims()[0] == views[1].dims()[0] and bits[0] == bits[1]
+    assert T.lib.tenon_view_equal(*views) == same, [(v.data, v.dims(), name) for v in views]
 
 
 def big_number(rng):

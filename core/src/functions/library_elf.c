@@ -146,16 +146,3 @@ tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *e
     tenon_status status = tenon__library_header(memory, length, size, &at, &count, err);
     return status ? status : tenon__library_segments((const char *)memory + at, count, size, err);
 }
-
-tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err)
-{
-    if (!get)
-        return tenon_error_set(err, TENON_EINVAL,
-                               "it has no " TENON_MODULE_SYMBOL
-                               "(): it is not a library of Tenon functions, which TENON_MODULE makes");
-    const tenon_module *module = get();
-    tenon_status status = tenon_module_check(module, err);
-    if (!status)
-        *out = module;
-    return status;
-}

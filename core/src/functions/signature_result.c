@@ -1,0 +1,137 @@
+/* The dtype and shape of results, worked out from what a call's arguments bind. */
+#include "spec.h"
+
+#include <inttypes.h>
+
+/* "saxpy(): result 0: ", or with its name. */
+static void begin_result(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
+{
+    tenon__message_begin(m, b);
+    if (s->results[index].name)
+        tenon__text_add(&m->text, "result '%s': ", s->results[index].name);
+    else
+        tenon__text_add(&m->text, "result %d: ", index);
+}
+
+/* The size of dimension `at` of the result. */
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon_spec_dim *dim, int32_t at,
+                                const tenon_bindings *b, int64_t *size, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    const char *unbound = NULL;
+    bool known = tenon__spec_value(spec, dim, b, size, &unbound);
+    if (known && *size >= 0)
+        return TENON_OK;
+    tenon__message m;
+    begin_result(&m, s, index, b);
+    tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
+    if (unbound) {
+        tenon__text_add(&m.text, "has no value: no argument that was given says what %s is", unbound);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    if (known)
+        tenon__text_add(&m.text, "is %" PRId64, *size);
+    else
+        tenon__text_add(&m.text, "has no value in 64 bits");
+    tenon__message_add_values(&m, spec, dim, b);
+    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+}
+
+/* The dimensions that "*name" stands for. */
+static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
+                                int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    int32_t more = b->stars_bound >> slot & 1 ? b->star_ndims[slot] : -1;
+    if (more >= 0 && *ndim + more <= TENON_MAX_NDIM) {
+        for (int32_t i = 0; i < more; i++)
+            shape[(*ndim)++] = b->stars[slot][i];
+        return TENON_OK;
+    }
+    tenon__message m;
+    begin_result(&m, s, index, b);
+    tenon__text_add(&m.text,
+                    more < 0 ? "no argument that was given says what *%s is" : "with *%s more than 64 dimensions",
+                    b->names->stars[slot]);
+    return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
+}
+
+/* Any result, by its spec. */
+static tenon_status work_out(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
+                             int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
+        tenon__message m;
+        begin_result(&m, s, index, b);
+        tenon__text_add(&m.text, "no argument that was given says what %s is", b->names->types[spec->variable]);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
+    *ndim = 0;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon_spec_dim *dim = &spec->dims[i];
+        tenon_status status = TENON_OK;
+        if (dim->kind == TENON__DIM_STAR)
+            status = result_star(s, index, dim->slot, b, ndim, shape, err);
+        else if (*ndim == TENON_MAX_NDIM)
+            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", s->name, index);
+        else if (dim->kind == TENON__DIM_UNKNOWN)
+            shape[(*ndim)++] = -1;
+        else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
+            (*ndim)++;
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    const char *function = "tenon_signature_result";
+    if (!signature || !bindings || !dtype || !ndim || !shape)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): an argument is NULL", function);
+    if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
+        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
+                               signature->name, index);
+    const tenon__quick *quick = &signature->quick[signature->nparams + index];
+    bool known = quick->ndim >= 0;
+    for (int32_t i = 0; i < quick->ndim; i++) {
+        int slot = quick->slots[i];
+        shape[i] = bindings->dims[slot];
+        known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
+    }
+    if (!known)
+        return work_out(signature, index, bindings, dtype, ndim, shape, err);
+    *dtype = quick->dtype;
+    *ndim = quick->ndim;
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_open_result(const tenon_signature *signature, int32_t index,
+                                         const tenon_bindings *bindings, int32_t ndim, const int64_t *shape,
+                                         tenon_dtype *dtype, tenon_error *err)
+{
+    int32_t wanted_ndim;
+    int64_t wanted[TENON_MAX_NDIM];
+    tenon_status status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
+    if (status)
+        return status;
+    if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
+        return tenon_error_set(err, TENON_EINVAL, "%s(): result %d has a known size and is made already",
+                               signature->name, index);
+    bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
+    for (int32_t i = 0; fits && i < ndim; i++)
+        fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
+    if (fits)
+        return TENON_OK;
+    tenon__message m;
+    begin_result(&m, signature, index, bindings);
+    tenon__text_add(&m.text, "expected %.*s, and the function makes it ", signature->results[index].spec->type_length,
+                    signature->results[index].spec->text);
+    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape))
+        tenon__text_add_list(&m.text, ndim, shape);
+    else
+        tenon__text_add(&m.text, "with %d dimensions", ndim);
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
