@@ -29,8 +29,8 @@ def build_package(folder):
     """The package as it is in this tree, for an interpreter that has none installed."""
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
     sources = [ROOT / "python/tenon/_native.c"]
-    for part in ("core", "python", "torch"):
-        sources += (ROOT / part / "src").glob("*.c")
+    for part in ("core", "python", "frameworks/torch"):
+        sources += (ROOT / part / "src").rglob("*.c")
     folders = ["core/include", "python/include", "frameworks/torch/include"]
     includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
     options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]

@@ -203,16 +203,16 @@ static bool can(const tenon__py_producer *producer, bool make_new)
     return producer->name && (make_new ? producer->empty != NULL : producer->wrap != NULL);
 }
 
-/* "'numpy', 'torch', …" */
+/* "'numpy', 'torch', …, 'tenon'": ours, the first, comes last. */
 static PyObject *all_names(bool make_new)
 {
     PyObject *text = NULL;
-    for (int i = 0; i < NPRODUCERS; i++) {
-        PyObject *longer = NULL;
-        if (!can(producers[i], make_new))
+    for (int i = 1; i <= NPRODUCERS; i++) {
+        const tenon__py_producer *producer = producers[i % NPRODUCERS];
+        if (!can(producer, make_new))
             continue;
-        longer = text ? PyUnicode_FromFormat("%U, '%s'", text, producers[i]->name)
-                      : PyUnicode_FromFormat("'%s'", producers[i]->name);
+        PyObject *longer = text ? PyUnicode_FromFormat("%U, '%s'", text, producer->name)
+                                : PyUnicode_FromFormat("'%s'", producer->name);
         Py_XDECREF(text);
         if (!(text = longer))
             return NULL;
