@@ -1,6 +1,6 @@
 # The front door: each target sets up what it needs.
 #
-#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python}.{h,c}
+#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python,_torch}.{h,c}
 #   make test-core   the core's            make demo                   one library, every framework that is here
 #   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
 #   make test-elixir the BEAM bridge's     make bench-check            what falls short of the targets

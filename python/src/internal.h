@@ -45,7 +45,7 @@ bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (
 
 /* Give back what other threads could not, where there is anything. Keeps a pending exception. */
 void tenon__py_drain(void);
-static inline void tenon__py_drain_soon(void)
+TENON__PY_INLINE void tenon__py_drain_soon(void)
 {
     if (atomic_load_explicit(&tenon__py_global.waiting, memory_order_relaxed))
         tenon__py_drain();
@@ -107,9 +107,6 @@ int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out);
 /* What the object's __dlpack_device__ says, TENON_CPU if it has none; -1 with an exception. */
 int tenon__py_device_type(PyObject *object);
 
-/* Whether two views show the same elements in the same way. */
-bool tenon__py_same_view(const tenon_view *a, const tenon_view *b);
-
 /* Whether the object still has the memory that was borrowed. Python code that ran since may have replaced or resized it
  * under a borrow that holds the object but not its memory. */
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
@@ -156,7 +153,7 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 /* ---------------------------------------------------------------------------------------------------------- NumPy */
 
 /* Whether it is an array of NumPy's own type, and not the first that is met. */
-static inline bool tenon__py_is_ndarray(PyObject *object)
+TENON__PY_INLINE bool tenon__py_is_ndarray(PyObject *object)
 {
     return Py_TYPE(object) == tenon__py_global.numpy.ndarray;
 }

@@ -152,14 +152,14 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
 static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs, const tenon_torch_value *args,
                          size_t nresults, tenon_torch_value *results, tenon_error *err)
 {
-    enum { MOST = 64, MOST_RESULTS = 16 };
-    tenon_torch_value all[MOST], got[MOST_RESULTS];
+    enum { MOST_ARGUMENTS = 64, MOST_RESULTS = 16 };
+    tenon_torch_value all[MOST_ARGUMENTS], got[MOST_RESULTS];
     bool stable;
     if (!op || (nresults && !results))
         return tenon_error_set(err, TENON_EINVAL, "tenon_torch_call(): argument '%s' is NULL", op ? "results" : "op");
-    if (op->nparams > MOST || op->nresults > MOST_RESULTS)
-        return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->full_name, MOST,
-                               MOST_RESULTS);
+    if (op->nparams > MOST_ARGUMENTS || op->nresults > MOST_RESULTS)
+        return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->full_name,
+                               MOST_ARGUMENTS, MOST_RESULTS);
     if (nresults > op->nresults)
         return tenon_error_set(err, TENON_EINVAL, "%s returns %zu results, and %zu are wanted", op->full_name,
                                op->nresults, nresults);

@@ -171,7 +171,7 @@ static bool take_device(const tenon__torch_api *api, PyObject *object, tenon_tor
     return !PyErr_Occurred();
 }
 
-static bool take_list(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+static bool take_object_list(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
 {
     if (type->base == TENON__TORCH_TENSOR)
         return take_tensors(object, out);
@@ -206,8 +206,8 @@ static bool take_plain(const tenon__torch_type *type, PyObject *object, tenon_to
 }
 
 /* `may_lack`: a tensor may be one that is not defined. False with an exception; `out` may be released either way. */
-static bool take(const tenon__torch_api *api, const tenon__torch_type *type, bool may_lack, PyObject *object,
-                 tenon_torch_value *out)
+static bool take_object(const tenon__torch_api *api, const tenon__torch_type *type, bool may_lack, PyObject *object,
+                        tenon_torch_value *out)
 {
     bool is_tensor = type->base == TENON__TORCH_TENSOR && !type->list;
     *out = tenon_torch_value_of(TENON_TORCH_NONE);
@@ -218,7 +218,7 @@ static bool take(const tenon__torch_api *api, const tenon__torch_type *type, boo
         return tenon_torch_import(object, &out->as.tensor) == 0;
     }
     if (type->list)
-        return take_list(type, object, out);
+        return take_object_list(type, object, out);
     if (type->base == TENON__TORCH_DTYPE)
         return take_dtype(api, object, out);
     if (type->base == TENON__TORCH_DEVICE)
@@ -232,8 +232,8 @@ static bool take_all(const tenon_torch_op *op, PyObject *answer, tenon_torch_val
     for (size_t i = 0; i < op->nresults; i++) {
         results[i] = tenon_torch_value_of(TENON_TORCH_DEFAULT);
         PyObject *item = good && several ? PySequence_GetItem(answer, (Py_ssize_t)i) : NULL;
-        good =
-            good && (!several || item) && take(op->api, &op->results[i], several, several ? item : answer, &results[i]);
+        good = good && (!several || item) &&
+               take_object(op->api, &op->results[i], several, several ? item : answer, &results[i]);
         Py_XDECREF(item);
     }
     for (size_t i = 0; !good && i < op->nresults; i++)

@@ -144,7 +144,7 @@ static bool take_tensor(const tenon__torch_api *api, tenon__torch_stable value, 
     return known && (*out || !defined);
 }
 
-static bool take_list(const tenon__torch_api *api, tenon__torch_stable value, tenon_torch_value *out)
+static bool take_stable_list(const tenon__torch_api *api, tenon__torch_stable value, tenon_torch_value *out)
 {
     size_t size = 0;
     tenon__torch_list list = to_pointer(value);
@@ -164,11 +164,11 @@ static bool take_list(const tenon__torch_api *api, tenon__torch_stable value, te
     return good && items;
 }
 
-static bool take(const tenon__torch_api *api, const tenon__torch_type *type, tenon__torch_stable value,
-                 tenon_torch_value *out)
+static bool take_stable(const tenon__torch_api *api, const tenon__torch_type *type, tenon__torch_stable value,
+                        tenon_torch_value *out)
 {
     if (type->list)
-        return take_list(api, value, out);
+        return take_stable_list(api, value, out);
     switch (type->base) {
     case TENON__TORCH_TENSOR:
         *out = tenon_torch_tensor(NULL);
@@ -192,9 +192,9 @@ static bool take(const tenon__torch_api *api, const tenon__torch_type *type, ten
 tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torch_value *args,
                                       tenon_torch_value *results, tenon_error *err)
 {
-    enum { MOST = 64 };
+    enum { MOST_STACKED = 64 };
     const tenon__torch_api *api = op->api;
-    tenon__torch_stable stack[MOST];
+    tenon__torch_stable stack[MOST_STACKED];
     for (size_t i = 0; i < op->nparams; i++) {
         /* What is packed already is lost where this fails: there was no memory for a word. */
         if (!pack(api, &op->params[i].type, &args[i], &stack[i]))
@@ -206,7 +206,7 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
         return tenon__torch_failed(api, op->full_name, err);
     bool good = true;
     for (size_t i = 0; i < op->nresults; i++)
-        good &= take(api, &op->results[i], stack[i], &results[i]);
+        good &= take_stable(api, &op->results[i], stack[i], &results[i]);
     for (size_t i = 0; !good && i < op->nresults; i++)
         tenon_torch_value_release(&results[i]);
     if (good && op->nresults == 1 && results[0].kind == TENON_TORCH_NONE)

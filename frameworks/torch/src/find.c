@@ -154,7 +154,7 @@ static void examine(PyObject *torch, tenon__torch_api *api)
              api->from_blob ? "" : ", torch_from_blob (2.11)");
 }
 
-static void forget(tenon__torch_api *api)
+static void free_api(tenon__torch_api *api)
 {
     Py_XDECREF((PyObject *)api->tensor_type);
     Py_XDECREF(api->module);
@@ -189,7 +189,7 @@ static const tenon__torch_api *look(tenon_torch_report *report)
             found = api;
     }
     if (api && found != api)
-        forget(api);
+        free_api(api);
     tenon__py_leave_scope(scope);
     return found;
 }

@@ -1,7 +1,7 @@
 /* handle("torch.Tensor") in functions that Python hosts. */
 #include "torch_bridge.h"
 
-static int take(PyObject *object, void **out)
+static int take_handle(PyObject *object, void **out)
 {
     tenon_torch *tensor;
     if (tenon_torch_import(object, &tensor) < 0)
@@ -25,7 +25,7 @@ int tenon_torch_register(void)
     static const tenon_py_foreign foreign = {.type = "torch.Tensor",
                                              .extension = TENON_TORCH_EXTENSION,
                                              .services = &tenon_torch_services,
-                                             .take = take,
+                                             .take = take_handle,
                                              .give = give,
                                              .release = release};
     return tenon_py_add_foreign(&foreign);

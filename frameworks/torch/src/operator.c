@@ -176,7 +176,7 @@ static bool read_schema(PyObject *schema, tenon_torch_op *op)
 
 /* ------------------------------------------------------------------------------------------------------ looking it up */
 
-static void forget(tenon_torch_op *op)
+static void free_op(tenon_torch_op *op)
 {
     for (size_t i = 0; op->params && i < op->nparams; i++) {
         free(op->params[i].name);
@@ -326,7 +326,7 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
     Py_XDECREF(schema);
     Py_XDECREF(functions);
     if (op && !good)
-        forget(op);
+        free_op(op);
     return good ? op : NULL;
 }
 

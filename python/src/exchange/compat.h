@@ -6,6 +6,9 @@
 
 #include <stdbool.h>
 
+/* Each source uses some of these functions. */
+#define TENON__PY_INLINE static inline __attribute__((unused))
+
 #ifdef Py_GIL_DISABLED
 enum { TENON__PY_HAS_LOCK = 0 };
 #else
@@ -21,24 +24,24 @@ typedef struct tenon__py_scope {
     PyObject *error;
 } tenon__py_scope;
 
-static inline tenon__py_scope tenon__py_enter_scope(void)
+TENON__PY_INLINE tenon__py_scope tenon__py_enter_scope(void)
 {
     return (tenon__py_scope){PyErr_GetRaisedException()};
 }
 
-static inline void tenon__py_leave_scope(tenon__py_scope scope)
+TENON__PY_INLINE void tenon__py_leave_scope(tenon__py_scope scope)
 {
     PyErr_SetRaisedException(scope.error);
 }
 
 /* The pending exception, taken, as an object: a new reference. */
-static inline PyObject *tenon__py_take_exception(void)
+TENON__PY_INLINE PyObject *tenon__py_take_exception(void)
 {
     return PyErr_GetRaisedException();
 }
 
 /* Make it the pending one again; takes the reference. */
-static inline void tenon__py_set_exception(PyObject *error)
+TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 {
     PyErr_SetRaisedException(error);
 }
@@ -47,20 +50,20 @@ typedef struct tenon__py_scope {
     PyObject *type, *value, *traceback;
 } tenon__py_scope;
 
-static inline tenon__py_scope tenon__py_enter_scope(void)
+TENON__PY_INLINE tenon__py_scope tenon__py_enter_scope(void)
 {
     tenon__py_scope scope;
     PyErr_Fetch(&scope.type, &scope.value, &scope.traceback);
     return scope;
 }
 
-static inline void tenon__py_leave_scope(tenon__py_scope scope)
+TENON__PY_INLINE void tenon__py_leave_scope(tenon__py_scope scope)
 {
     PyErr_Restore(scope.type, scope.value, scope.traceback);
 }
 
 /* The pending exception, taken, as an object: a new reference. */
-static inline PyObject *tenon__py_take_exception(void)
+TENON__PY_INLINE PyObject *tenon__py_take_exception(void)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -73,7 +76,7 @@ static inline PyObject *tenon__py_take_exception(void)
 }
 
 /* Make it the pending one again; takes the reference. */
-static inline void tenon__py_set_exception(PyObject *error)
+TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 {
     PyObject *type = (PyObject *)Py_TYPE(error);
     Py_INCREF(type);
@@ -84,7 +87,7 @@ static inline void tenon__py_set_exception(PyObject *error)
 /* ------------------------------------------------------------------------------------------------------ interpreters */
 
 /* The interpreter that this thread is attached to, or NULL. */
-static inline PyInterpreterState *tenon__py_attached_state(void)
+TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)
 {
 #if defined(Py_LIMITED_API)
     return PyThreadState_GetDict() ? PyInterpreterState_Get() : NULL;
@@ -104,7 +107,7 @@ static inline PyInterpreterState *tenon__py_attached_state(void)
 }
 
 /* dict.setdefault(key, value): what is in the dict, borrowed, or NULL with an exception. */
-static inline PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, PyObject *value)
+TENON__PY_INLINE PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, PyObject *value)
 {
 #ifdef Py_LIMITED_API
     /* Here the lock of the interpreter is held, but making `value` may have run a collection, and that this function. */
@@ -132,7 +135,7 @@ typedef char tenon__py_mutex;
  * 3.9 that cannot be helped. */
 enum { TENON__PY_CAN_PAUSE_GC = PY_VERSION_HEX >= 0x030a0000 };
 
-static inline int tenon__py_pause_gc(void)
+TENON__PY_INLINE int tenon__py_pause_gc(void)
 {
 #if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
     return PyGC_Disable();
@@ -141,7 +144,7 @@ static inline int tenon__py_pause_gc(void)
 #endif
 }
 
-static inline void tenon__py_resume_gc(int enabled)
+TENON__PY_INLINE void tenon__py_resume_gc(int enabled)
 {
 #if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030c0000
     if (enabled)
@@ -152,7 +155,7 @@ static inline void tenon__py_resume_gc(int enabled)
 }
 
 /* What a descriptor of the kind "getset" answers for an object of the type that it belongs to: a new reference. */
-static inline PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *object)
+TENON__PY_INLINE PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *object)
 {
 #ifdef Py_LIMITED_API
     descrgetfunc answer = (descrgetfunc)(uintptr_t)PyType_GetSlot(&PyGetSetDescr_Type, Py_tp_descr_get);

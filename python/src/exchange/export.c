@@ -3,15 +3,6 @@
 
 /* ------------------------------------------------------------------------------------------------------------- same */
 
-bool tenon__py_same_view(const tenon_view *a, const tenon_view *b)
-{
-    bool same = a->data == b->data && a->ndim == b->ndim && tenon_dtype_equal(a->dtype, b->dtype) &&
-                tenon_device_equal(a->device, b->device) && a->byte_offset == b->byte_offset;
-    for (int32_t i = 0; same && i < a->ndim; i++)
-        same = a->shape[i] == b->shape[i] && a->strides[i] == b->strides[i];
-    return same;
-}
-
 /* Whether the object is immutable, so that no second look is needed: 1, 0, or -1 with an exception. It may be deleted all
  * the same. */
 static int never_changes(PyObject *object)
@@ -41,13 +32,13 @@ static PyObject *export_same(tenon_tensor *tensor)
     if (tenon__py_is_ndarray(object) && tenon__py_numpy_still_is(object, view)) {
         same = true;
     } else if (tenon__py_peek(object, &kind, &now)) {
-        same = tenon__py_same_view(&now.view, view);
+        same = tenon_view_equal(&now.view, view);
     } else if ((fixed = never_changes(object)) != 0) {
         if (fixed < 0)
             return NULL;
-        same = tenon__py_same_view(&holder->borrowed.view, view);
+        same = tenon_view_equal(&holder->borrowed.view, view);
     } else if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) == 0) {
-        same = tenon__py_same_view(&now.view, view);
+        same = tenon_view_equal(&now.view, view);
         tenon_py_unborrow(&now);
     } else {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */

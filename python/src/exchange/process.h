@@ -8,13 +8,13 @@
 /* ----------------------------------------------------------------------------------------------------- the spin lock */
 
 /* For a few stores that no code of Python's comes between. */
-static inline void tenon__py_spin_lock(atomic_flag *lock)
+TENON__PY_INLINE void tenon__py_spin_lock(atomic_flag *lock)
 {
     while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
     }
 }
 
-static inline void tenon__py_spin_unlock(atomic_flag *lock)
+TENON__PY_INLINE void tenon__py_spin_unlock(atomic_flag *lock)
 {
     atomic_flag_clear_explicit(lock, memory_order_release);
 }

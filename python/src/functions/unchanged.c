@@ -24,7 +24,7 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
         return true;
     }
     bool same =
-        tenon__py_same_view(&now.view, &borrowed->view) && !((now.view.flags ^ borrowed->view.flags) & TENON_READ_ONLY);
+        tenon_view_equal(&now.view, &borrowed->view) && !((now.view.flags ^ borrowed->view.flags) & TENON_READ_ONLY);
     tenon_py_unborrow(&now);
     return same;
 }

@@ -7,7 +7,6 @@
  * process ends, so that no address can come to mean another type, and come from the main interpreter only, whose types live
  * as long. */
 enum { MOST_KINDS = 48 };
-static tenon__py_kind *const table = tenon__py_global.kinds;
 
 static size_t slot_of(const PyTypeObject *type)
 {
@@ -17,9 +16,9 @@ static size_t slot_of(const PyTypeObject *type)
 const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type)
 {
     for (size_t i = slot_of(type);; i = (i + 1) % TENON__PY_KINDS) {
-        PyTypeObject *found = atomic_load_explicit(&table[i].type, memory_order_acquire);
+        PyTypeObject *found = atomic_load_explicit(&tenon__py_global.kinds[i].type, memory_order_acquire);
         if (found == type)
-            return &table[i];
+            return &tenon__py_global.kinds[i];
         if (!found) /* the table is never full */
             return NULL;
     }
@@ -31,17 +30,18 @@ static void remember(const tenon__py_kind *kind)
     tenon__py_spin_lock(&tenon__py_global.lock);
     if (tenon__py_global.nkinds < MOST_KINDS && !tenon__py_known_kind(type)) {
         size_t i = slot_of(type);
-        while (atomic_load_explicit(&table[i].type, memory_order_relaxed))
+        while (atomic_load_explicit(&tenon__py_global.kinds[i].type, memory_order_relaxed))
             i = (i + 1) % TENON__PY_KINDS;
-        table[i].owner = kind->owner;
-        table[i].readers = kind->readers;
-        table[i].is_immutable = kind->is_immutable;
-        table[i].has_dlpack = kind->has_dlpack;
-        table[i].device_type = kind->device_type;
-        table[i].table = kind->table;
-        table[i].peek = kind->peek;
+        tenon__py_kind *entry = &tenon__py_global.kinds[i];
+        entry->owner = kind->owner;
+        entry->readers = kind->readers;
+        entry->is_immutable = kind->is_immutable;
+        entry->has_dlpack = kind->has_dlpack;
+        entry->device_type = kind->device_type;
+        entry->table = kind->table;
+        entry->peek = kind->peek;
         Py_INCREF((PyObject *)type);
-        atomic_store_explicit(&table[i].type, type, memory_order_release);
+        atomic_store_explicit(&entry->type, type, memory_order_release);
         tenon__py_global.nkinds++;
     }
     tenon__py_spin_unlock(&tenon__py_global.lock);
