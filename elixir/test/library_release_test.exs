@@ -49,11 +49,18 @@ defmodule Tenon.LibraryReleaseTest do
 
   @priv "_build/prod/lib/sample/priv"
 
-  setup do
+  setup_all do
     folder = Path.join(System.tmp_dir!(), "tenon-sample-#{System.pid()}")
     on_exit(fn -> File.rm_rf!(folder) end)
-    for {name, text} <- @files, do: write!(folder, name, text)
     {:ok, folder: folder}
+  end
+
+  # A project that was never compiled. Tenon itself, on which it depends, is compiled once.
+  setup %{folder: folder} do
+    for built <- ["_build/prod/lib/sample", "_build/prod/rel"], do: File.rm_rf!(Path.join(folder, built))
+    for own <- Path.wildcard(Path.join(folder, "*")), Path.basename(own) != "_build", do: File.rm_rf!(own)
+    for {name, text} <- @files, do: write!(folder, name, text)
+    :ok
   end
 
   defp write!(folder, name, text) do
