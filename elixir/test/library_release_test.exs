@@ -104,7 +104,7 @@ defmodule Tenon.LibraryReleaseTest do
     assert mix!(folder, ["compile"]) =~ "kernels.c"
     write!(folder, "c_src/answer.h", "#define ANSWER forty\n")
     assert {output, 1} = mix(folder, ["compile"])
-    assert output =~ "forty" and output =~ "priv/kernels.so was not built: cc ended with 1"
+    assert output =~ "forty" and output =~ "priv/kernels.so was not built: "
     assert File.ls!(priv) == ["kernels.so"]
     write!(folder, "c_src/answer.h", "#define ANSWER 44\n")
 
