@@ -43,7 +43,7 @@ defmodule Tenon.LibraryNamesTest do
       """)
 
     {:module, module, code, _} = create(path, rename: [fn: :c_fn, when: :c_when])
-    {:ok, module: module, code: code, path: path}
+    {:ok, kernels: module, code: code, path: path}
   end
 
   defp create(path, options) do
@@ -55,7 +55,7 @@ defmodule Tenon.LibraryNamesTest do
   # As a user writes it.
   defp eval(module, call), do: "#{inspect(module)}.#{call}" |> Code.eval_string() |> elem(0)
 
-  test "of parameters, by position", %{module: module} do
+  test "of parameters, by position", %{kernels: module} do
     assert module.by_position(1, 2, 3, 4, 5, 6, 7, 8, 9, 0) == {:ok, 1_234_567_890}
     assert module.by_position!(1, 2, 3, 4, 5, 6, 7, 8, 9, 0) == 1_234_567_890
     assert {:error, error} = module.by_position(1, "2", 3, 4, 5, 6, 7, 8, 9, 0)
@@ -63,7 +63,7 @@ defmodule Tenon.LibraryNamesTest do
     assert error.message == "by_position(): argument 'end': expected int, got a binary"
   end
 
-  test "of options: as the signature writes them", %{module: module} do
+  test "of options: as the signature writes them", %{kernels: module} do
     options = "fn: 1, end: 2, do: 3, when: 4, nil: 5, true: 6, false: 7, catch: 8, rescue: 9, after: 0"
     assert eval(module, "by_name(5, #{options})") == {:ok, 51_234_567_890}
     assert eval(module, "by_name!(5, [#{options}])") == 51_234_567_890
@@ -73,14 +73,14 @@ defmodule Tenon.LibraryNamesTest do
     assert_raise ArgumentError, "by_name(): unknown option :end_", fn -> module.by_name(5, end_: 2) end
   end
 
-  test "of what is left out", %{module: module} do
+  test "of what is left out", %{kernels: module} do
     assert module.left_out() == {:ok, 789}
     assert module.left_out(1) == {:ok, 189}
     assert module.left_out(1, fn: 2) == {:ok, 129}
     assert module.left_out(1, do: 3) == {:ok, 183}
   end
 
-  test "with and without the underscore in one function", %{module: module} do
+  test "with and without the underscore in one function", %{kernels: module} do
     assert module.both(1, 2, 3, 4) == {:ok, 1234}
     assert module.crossed(1, 2, 3, fn: 4, fn_: 5) == {:ok, 12_345}
     assert module.crossed(1, 2, 3, fn_: 4, fn: 5) == {:ok, 12_354}
@@ -88,11 +88,11 @@ defmodule Tenon.LibraryNamesTest do
     assert {:error, %{reason: {:badarg, :end}}} = module.both(:x, 2, 3, 4)
   end
 
-  test "of results", %{module: module} do
+  test "of results", %{kernels: module} do
     assert module.result(3) == {:ok, 3}
   end
 
-  test "of functions, after the dot", %{module: module, path: path} do
+  test "of functions, after the dot", %{kernels: module, path: path} do
     for word <- @words -- @renamed do
       assert eval(module, "#{word}(1)") == {:ok, 12}
       assert eval(module, "#{word}(1, 3)") == {:ok, 13}
@@ -107,7 +107,7 @@ defmodule Tenon.LibraryNamesTest do
     end
   end
 
-  test "in documentation and specs", %{module: module, code: code} do
+  test "in documentation and specs", %{kernels: module, code: code} do
     {:ok, {^module, [{'Docs', docs}]}} = :beam_lib.chunks(code, ['Docs'])
     {:docs_v1, _, :elixir, _, _, _, functions} = :erlang.binary_to_term(docs)
     heads = for {{:function, name, _}, _, [head], _, _} <- functions, into: %{}, do: {name, head}
@@ -129,7 +129,7 @@ defmodule Tenon.LibraryNamesTest do
     for word <- @words -- @renamed, do: assert(Map.has_key?(specs, {String.to_atom(word), 2}))
   end
 
-  test "in a file of signatures", %{module: module, path: path} do
+  test "in a file of signatures", %{kernels: module, path: path} do
     {:ok, {_, functions}} = Tenon.Nif.library_describe(path)
     file = path <> ".tenon"
     File.write!(file, Enum.map_join(functions, "\n", &elem(&1, 0)))
