@@ -23,16 +23,15 @@ defmodule Mix.Tasks.Compile.TenonNif do
 
   defp make(app) do
     erts = Path.join([:code.root_dir(), "erts-#{:erlang.system_info(:version)}", "include"])
-    env = [{"MIX_APP_PATH", app}, {"ERTS_INCLUDE", erts}]
+    make!(["-j2"], [{"MIX_APP_PATH", app}, {"ERTS_INCLUDE", erts}])
+    Mix.Project.build_structure()
+    {:ok, []}
+  end
 
-    case System.cmd(System.get_env("MAKE", "make"), ["-s", "-j2"], env: env, into: IO.stream(), stderr_to_stdout: true) do
-      {_, 0} ->
-        Mix.Project.build_structure()
-        {:ok, []}
-
-      {_, status} ->
-        Mix.raise("the NIF did not build: make ended with #{status}")
-    end
+  def make!(arguments, env) do
+    options = [env: env, into: IO.stream(), stderr_to_stdout: true]
+    {_, status} = System.cmd(System.get_env("MAKE", "make"), ["-s" | arguments], options)
+    if status != 0, do: Mix.raise("Tenon's NIF was not built: make ended with #{status}")
   end
 
   @impl true
@@ -55,6 +54,7 @@ defmodule Tenon.MixProject do
       elixirc_paths: elixirc_paths(Mix.env()),
       start_permanent: false,
       package: package(),
+      aliases: aliases(),
       deps: []
     ]
   end
@@ -64,11 +64,18 @@ defmodule Tenon.MixProject do
   defp elixirc_paths(:test), do: ["lib", "test/support"]
   defp elixirc_paths(_env), do: ["lib"]
 
+  # The core is part of the package, as the two files that `make bundle` writes.
   defp package do
     [
       licenses: ["MIT"],
       links: %{},
-      files: ~w(c_src include lib Makefile mix.exs README.md tour.livemd .formatter.exs)
+      files:
+        ~w(c_src/*.c c_src/*.h c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/function.h include lib) ++
+          ~w(docs/signatures.md tour.livemd LICENSE Makefile README.md mix.exs .formatter.exs)
     ]
   end
+
+  defp aliases, do: for(task <- ["hex.build", "hex.publish"], do: {String.to_atom(task), [&bundle/1, task]})
+
+  defp bundle(_args), do: Mix.Tasks.Compile.TenonNif.make!(["bundle"], [])
 end

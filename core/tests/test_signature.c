@@ -318,6 +318,25 @@ static void test_where(void **state)
     tenon_signature_release(s);
 }
 
+/* Words that only other languages reserve: their hosts rename them. */
+static void test_words_that_are_not_reserved(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"after",  "case", "catch", "do",   "end",  "false", "fn",   "match", "nil",
+                                        "rescue", "true", "type",  "when", "self", "int",   "auto", "struct"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *word = words[i];
+        char text[128];
+        snprintf(text, sizeof text, "%s(%s: int, *, %s_: f32[%s]) -> %s: int, %s_: f32[%s]", word, word, word, word,
+                 word, word, word);
+        tenon_signature *s = compiled(text);
+        assert_string_equal(s->name, word);
+        assert_string_equal(s->params[0].name, word);
+        assert_string_equal(s->results[0].name, word);
+        tenon_signature_release(s);
+    }
+}
+
 static void test_results(void **state)
 {
     (void)state;
@@ -542,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_names_in_the_order_of_their_appearance),
         cmocka_unit_test(test_ints_that_bind),
         cmocka_unit_test(test_where),
+        cmocka_unit_test(test_words_that_are_not_reserved),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_named_results),
         cmocka_unit_test(test_as_many_as_there_may_be),

@@ -58,8 +58,11 @@ static void test_names(void **state)
 static void test_reserved_words(void **state)
 {
     (void)state;
-    static const char *const words[] = {"out", "like", "None", "True", "False", "def",  "class", "return", "yield",
-                                        "for", "in",   "end",  "fn",   "do",    "when", "true",  "nil",    "rescue"};
+    static const char *const words[] = {
+        "out",   "like",   "False",    "None",   "True",  "and",  "as",     "assert",   "async",   "await",
+        "break", "class",  "continue", "def",    "del",   "elif", "else",   "except",   "finally", "for",
+        "from",  "global", "if",       "import", "in",    "is",   "lambda", "nonlocal", "not",     "or",
+        "pass",  "raise",  "return",   "try",    "while", "with", "yield"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char text[64], what[64];
         snprintf(what, sizeof what, "'%s' is a reserved word", words[i]);

@@ -172,7 +172,7 @@ TENON_NIF(from_resource)
     }
     const tenon_view *view = tenon_tensor_view(tensor);
     ERL_NIF_TERM result;
-    if (view->dtype.lanes != 1 || view->dtype.bits % 8) {
+    if (!tenon_nif_has_type(view->dtype)) {
         result = bad_type(env, view->dtype);
     } else if (view->numel && tenon_device_has_addresses(view->device) &&
                (uintptr_t)view->data % tenon_dtype_alignment(view->dtype)) {

@@ -70,10 +70,9 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     f->library = library;
     tenon_module_function(library->opened->module, index, &f->function);
     if (tenon_signature_alloc(f->function.signature, &f->signature, &t->error)) {
-        const char *what = strstr(t->error.message, "(): ");
         tenon_error err = t->error;
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index,
-                    what ? err.message + (what - t->error.message) + strlen("(): ") : err.message);
+                    tenon_nif_core_message(&err));
     }
     const tenon_signature *s = f->signature;
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);

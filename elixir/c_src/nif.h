@@ -136,6 +136,9 @@ ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status);
 /* The reason that stands for a status of the core. */
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
 
+/* A message of the core without the name of the core's own function, which comes first. */
+const char *tenon_nif_core_message(const tenon_error *err);
+
 /* {:error, …} for a failure of the core, with its message. */
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument);
 
@@ -147,7 +150,9 @@ ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term);
 /* Called at load and at each upgrade. */
 void tenon_nif_terms_init(ErlNifEnv *env);
 
-/* {:f, 32}, :f32, :float32, :double … to a dtype. Only whole bytes and one lane. */
+/* Whether the bridge has tensors of this type: whole bytes and one lane. */
+bool tenon_nif_has_type(tenon_dtype dtype);
+/* {:f, 32}, :f32, :float32, :double … to a dtype that the bridge has. */
 bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
 /* The Nx name where there is one ({:s, 64}, {:bf, 16}), else {:bool, 8}, {:f8_e4m3fn, 8}. */
 ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);

@@ -22,8 +22,7 @@ bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype,
     }
     if (tenon_nif_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
         f->made[index] = NULL;
-        const char *what = strstr(err.message, "(): ");
-        tenon_fail(&f->call, err.status, "%s", what ? what + strlen("(): ") : err.message);
+        tenon_fail(&f->call, err.status, "%s", tenon_nif_core_message(&err));
         return false;
     }
     f->views[index] = *tenon_tensor_view(f->made[index]);

@@ -5,8 +5,7 @@
 
 /* ----------------------------------------------------------------------------------------------------------- types */
 
-/* What terms can say and the bridge serves: one lane of whole bytes. */
-static bool served(tenon_dtype dtype)
+bool tenon_nif_has_type(tenon_dtype dtype)
 {
     return tenon_dtype_known(dtype) && dtype.lanes == 1 && dtype.bits % 8 == 0;
 }
@@ -50,7 +49,7 @@ static bool get_named(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
             return true;
         }
     }
-    return get_name(env, term, name) && tenon_dtype_parse(name, out, NULL) == TENON_OK && served(*out);
+    return get_name(env, term, name) && tenon_dtype_parse(name, out, NULL) == TENON_OK && tenon_nif_has_type(*out);
 }
 
 bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
@@ -72,7 +71,7 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
         *out = tenon_dtype_of(code_of[i], (int)bits, 1);
         if (out->code == TENON_CODE_FLOAT && bits == 8) /* Nx's only float of 8 bits */
             out->code = TENON_CODE_F8_E5M2;
-        return served(*out);
+        return tenon_nif_has_type(*out);
     }
     return get_named(env, pair[0], out) && out->bits == bits &&
            (out->code >= TENON_CODE_BOOL || out->code == TENON_CODE_OPAQUE);

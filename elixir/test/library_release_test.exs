@@ -47,11 +47,20 @@ defmodule Tenon.LibraryReleaseTest do
     """
   }
 
-  setup do
+  @priv "_build/prod/lib/sample/priv"
+
+  setup_all do
     folder = Path.join(System.tmp_dir!(), "tenon-sample-#{System.pid()}")
     on_exit(fn -> File.rm_rf!(folder) end)
-    for {name, text} <- @files, do: write!(folder, name, text)
     {:ok, folder: folder}
+  end
+
+  # A project that was never compiled. Tenon itself, on which it depends, is compiled once.
+  setup %{folder: folder} do
+    for built <- ["_build/prod/lib/sample", "_build/prod/rel"], do: File.rm_rf!(Path.join(folder, built))
+    for own <- Path.wildcard(Path.join(folder, "*")), Path.basename(own) != "_build", do: File.rm_rf!(own)
+    for {name, text} <- @files, do: write!(folder, name, text)
+    :ok
   end
 
   defp write!(folder, name, text) do
@@ -78,24 +87,25 @@ defmodule Tenon.LibraryReleaseTest do
 
   @tag timeout: 600_000
   test "from C files to a release that is moved", %{folder: folder} do
-    assert mix!(folder, ["compile"]) =~ "cc c_src/kernels.c -o priv/kernels.so"
+    priv = Path.join(folder, @priv)
+    assert mix!(folder, ["compile"]) =~ "cc c_src/kernels.c -o _build/prod/lib/sample/priv/kernels.so"
     refute mix!(folder, ["compile"]) =~ "kernels.c"
 
     # What goes leaves nothing.
     write!(folder, "c_src/more.c", @files["c_src/kernels.c"])
     mix!(folder, ["compile"])
-    assert Enum.sort(File.ls!(Path.join(folder, "priv"))) == ["kernels.so", "more.so"]
+    assert Enum.sort(File.ls!(priv)) == ["kernels.so", "more.so"]
     File.rm!(Path.join(folder, "c_src/more.c"))
     mix!(folder, ["compile"])
-    assert File.ls!(Path.join(folder, "priv")) == ["kernels.so"]
+    assert File.ls!(priv) == ["kernels.so"]
 
     # What has changed is built again; a mistake leaves what there was.
     write!(folder, "c_src/answer.h", "#define ANSWER 43\n")
     assert mix!(folder, ["compile"]) =~ "kernels.c"
     write!(folder, "c_src/answer.h", "#define ANSWER forty\n")
     assert {output, 1} = mix(folder, ["compile"])
-    assert output =~ "forty" and output =~ "priv/kernels.so did not build"
-    assert File.ls!(Path.join(folder, "priv")) == ["kernels.so"]
+    assert output =~ "forty" and output =~ "priv/kernels.so was not built: "
+    assert File.ls!(priv) == ["kernels.so"]
     write!(folder, "c_src/answer.h", "#define ANSWER 44\n")
 
     mix!(folder, ["release"])
@@ -108,7 +118,35 @@ defmodule Tenon.LibraryReleaseTest do
     File.rm!(library)
     assert started(release) =~ "#{library}: No such file or directory"
     mix!(folder, ["clean"])
-    assert File.ls!(Path.join(folder, "priv")) == []
+    refute File.exists?(Path.join(priv, "kernels.so"))
+  end
+
+  @tag timeout: 600_000
+  test "beside files that the project has in priv", %{folder: folder} do
+    write!(folder, "priv/data/table.txt", "one")
+    mix!(folder, ["compile"])
+    assert File.read!(Path.join(folder, "#{@priv}/data/table.txt")) == "one"
+    assert File.regular?(Path.join(folder, "#{@priv}/kernels.so"))
+    write!(folder, "priv/data/table.txt", "another")
+    refute mix!(folder, ["compile"]) =~ "kernels.c"
+    assert File.read!(Path.join(folder, "#{@priv}/data/table.txt")) == "another"
+
+    # A link, as Mix makes it without this compiler.
+    File.rm_rf!(Path.join(folder, @priv))
+    File.ln_s!("../../../../priv", Path.join(folder, @priv))
+    assert mix!(folder, ["compile"]) =~ "kernels.c"
+    assert Path.wildcard(Path.join(folder, "priv/**/*")) |> Enum.map(&Path.basename/1) == ["data", "table.txt"]
+
+    mix!(folder, ["release"])
+    release = Path.join(folder, "_build/prod/rel/sample")
+    assert File.read!(Path.join(release, "lib/sample-1.0.0/priv/data/table.txt")) == "another"
+    assert started(release) == "{:embedded, {:ok, 42}}\n"
+
+    # A library of the same name there would take its place.
+    write!(folder, "priv/kernels.so", "prebuilt")
+    assert {output, 1} = mix(folder, ["compile"])
+    assert output =~ "priv/kernels.so would replace #{@priv}/kernels.so, which is built here; remove or rename it"
+    assert File.read!(Path.join(folder, "priv/kernels.so")) == "prebuilt"
   end
 
   @tag timeout: 600_000
@@ -131,10 +169,10 @@ defmodule Tenon.LibraryReleaseTest do
     assert mix!(folder, ["compile"]) =~ "priv/n.so"
 
     # Of this name, but not what was built.
-    write!(folder, "priv/m.so", "prebuilt")
+    write!(folder, "#{@priv}/m.so", "other")
     configure.(~s(libraries: [n: ["native/n.c"]]))
     mix!(folder, ["compile"])
-    assert File.read!(Path.join(folder, "priv/m.so")) == "prebuilt"
+    assert File.read!(Path.join(folder, "#{@priv}/m.so")) == "other"
 
     libraries = [~s(libraries: [n: "a.c"]), ~s(libraries: ["../evil": ["a.c"]])]
 

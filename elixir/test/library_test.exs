@@ -189,7 +189,7 @@ defmodule Tenon.LibraryTest do
       {_, _, [head], _, %{defaults: 6}} = List.keyfind(functions, {:function, :defaults, 6}, 0)
       assert head == ~S|defaults(i \\ -3, x \\ -2500.0, b \\ true, s \\ "text", e \\ :b, l \\ [7, -8])|
       {_, _, [head], _, _} = List.keyfind(functions, {:function, :odd_names, 6}, 0)
-      assert head == "odd_names(n, n_, x, after_, options, options_ \\\\ [])"
+      assert head == "odd_names(n_, n, x, after_, options, options_ \\\\ [])"
       {:ok, specs} = Code.Typespec.fetch_specs(code)
       {_, [spec]} = List.keyfind(specs, {:echo_int, 1}, 0)
       quoted = Code.Typespec.spec_to_quoted(:echo_int, spec)

@@ -1,25 +1,83 @@
 defmodule Tenon.PackageTest do
   use ExUnit.Case
 
-  # The folder, copied to where Tenon's repository is not, builds by itself, also into a release that is moved.
+  alias Tenon.Test.Kernels, as: Build
+
+  # The files of the Hex package, copied to where Tenon's repository is not, build by themselves. The project of the README
+  # uses them, and becomes a release that is moved.
 
   @moduletag timeout: :infinity
   @root Path.expand("..", __DIR__)
 
   setup_all do
     work = Path.join(System.tmp_dir!(), "tenon_package_#{System.pid()}")
-    copy = Path.join(work, "a copy")
-    File.mkdir_p!(copy)
+    File.mkdir_p!(work)
     on_exit(fn -> File.rm_rf!(work) end)
+    files = package_files(work)
 
-    for name <- ~w(c_src include lib Makefile mix.exs .formatter.exs) do
-      File.cp_r!(Path.join(@root, name), Path.join(copy, name))
-    end
+    # As the README says it: the package is in ../tenon/elixir.
+    folder = Path.join(work, "a copy")
+    for file <- files, do: write!(Path.join([folder, "tenon/elixir", file]), File.read!(Path.join(@root, file)))
+    example = Path.join(folder, "example")
+    outputs = follow(File.read!(Path.join(@root, "README.md")), example)
 
-    run!(copy, "mix", ["release", "--quiet", "--path", Path.join(work, "release")])
+    run!(example, "mix", ["release", "--quiet", "--path", Path.join(work, "release")])
     File.rename!(Path.join(work, "release"), Path.join(work, "moved"))
-    File.rename!(copy, copy <> "_gone")
-    {:ok, release: Path.join(work, "moved")}
+    File.rename!(folder, folder <> "_gone")
+    {:ok, release: Path.join(work, "moved"), files: files, outputs: outputs, gone: folder <> "_gone"}
+  end
+
+  # Hex itself may not be installed. This finds files as its task does.
+  @hex_build """
+  defmodule Mix.Tasks.Hex.Build do
+    use Mix.Task
+
+    def run(_) do
+      for pattern <- Mix.Project.config()[:package][:files] do
+        found = Path.wildcard(pattern)
+        if found == [], do: Mix.raise("Missing files: " <> pattern)
+        inside = Enum.flat_map(found, &if(File.dir?(&1), do: Path.wildcard(&1 <> "/**"), else: [&1]))
+        for file <- inside, File.regular?(file), do: IO.puts("file: " <> file)
+      end
+    end
+  end
+  """
+
+  defp package_files(work) do
+    {task, make, calls} = {Path.join(work, "hex.exs"), Path.join(work, "make"), Path.join(work, "calls")}
+    File.write!(task, @hex_build)
+    # The real one, and a note that it was called.
+    File.write!(make, ~s(#!/bin/sh\necho "$@" >>'#{calls}'\nexec make "$@"\n))
+    File.chmod!(make, 0o755)
+    arguments = ["-r", task, "-S", "mix", "hex.build"]
+    {text, status} = System.cmd("elixir", arguments, cd: @root, env: [{"MAKE", make}], stderr_to_stdout: true)
+    assert status == 0, text
+    assert File.read!(calls) == "-s bundle\n"
+    for [_, file] <- Regex.scan(~r/^file: (.*)$/m, text), do: file
+  end
+
+  # Does what a document says: writes the blocks that name a file, and runs those of sh. The result is what each of them
+  # printed, beside the block of text that follows it.
+  defp follow(text, folder) do
+    blocks = Regex.scan(~r/^```(\w+)\n(.*?)^```/ms, text, capture: :all_but_first)
+
+    Enum.flat_map(Enum.zip(blocks, tl(blocks) ++ [["", ""]]), fn
+      {["sh", command], [_, expected]} ->
+        [{run!(folder, "sh", ["-euc", command]), expected}]
+
+      {["text", _], _} ->
+        []
+
+      {[_, block], _} ->
+        [_, file] = Regex.run(~r{^(?:# |/\* )(\S+)}, block)
+        write!(Path.join(folder, file), block)
+        []
+    end)
+  end
+
+  defp write!(file, text) do
+    File.mkdir_p!(Path.dirname(file))
+    File.write!(file, text)
   end
 
   defp run!(folder, command, arguments) do
@@ -31,30 +89,124 @@ defmodule Tenon.PackageTest do
     text
   end
 
-  test "a moved release loads the NIF and has the headers", %{release: release} do
+  test "the package has what it needs, and nothing that was built", %{files: files} do
+    for file <-
+          ~w(LICENSE README.md tour.livemd docs/signatures.md Makefile mix.exs include/tenon/nif.h lib/tenon.ex) ++
+            ~w(lib/mix/tasks/compile/tenon.ex c_src/nif.c c_src/nif.h) ++
+            ~w(c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/function.h) do
+      assert file in files
+    end
+
+    assert length(files) == length(Enum.uniq(files))
+    text = ~w(.c .ex .exs .h .livemd .md)
+    assert Enum.reject(files, &(Path.extname(&1) in text)) |> Enum.sort() == ["LICENSE", "Makefile"]
+
+    if repository = Build.repository("LICENSE") do
+      assert File.read!(Path.join(@root, "LICENSE")) == File.read!(repository)
+      assert File.read!(Path.join(@root, "docs/signatures.md")) == File.read!(Build.repository("docs/signatures.md"))
+    end
+  end
+
+  test "the README opens with the dependency, and its example prints what it says", %{outputs: outputs} do
+    text = File.read!(Path.join(@root, "README.md"))
+    [first] = Regex.run(~r/^```.*?^```/ms, text)
+    assert first =~ "```elixir\n# mix.exs\n" and first =~ ~s(deps: [{:tenon, path: "../tenon/elixir"}])
+    assert [{printed, expected}] = outputs
+    assert String.ends_with?(printed, expected), printed
+  end
+
+  test "what was built there is in the build", %{gone: gone} do
+    built = Path.wildcard(Path.join(gone, "**/*.{so,o}"))
+
+    assert Enum.map(built, &Path.basename/1) |> Enum.filter(&(&1 =~ ".so")) |> Enum.sort() == [
+             "kernels.so",
+             "tenon_nif.so"
+           ]
+
+    for file <- built, do: assert(file =~ "/example/_build/prod/")
+  end
+
+  test "a moved release loads the NIF and its library, and has the headers", %{release: release} do
     code = "IO.inspect({Tenon.to_list!(Tenon.zeros!({2})), File.ls!(Path.join(Tenon.include_dir(), ~s(tenon)))})"
-    text = run!(release, Path.join(release, "bin/tenon"), ["eval", code])
+    text = run!(release, Path.join(release, "bin/example"), ["eval", code])
     assert text =~ ~s({[0.0, 0.0], [)
     assert text =~ "function.h"
     assert text =~ "nif.h"
+    code = "x = Tenon.from_list!([1, 2], type: {:f, 32}); IO.inspect(Tenon.to_list!(Kernels.saxpy!(2, x, x)))"
+    assert run!(release, Path.join(release, "bin/example"), ["eval", code]) =~ "[3.0, 6.0]"
   end
 
-  test "a file in any folder of the core is part of the bundle" do
-    core = Path.expand("../core", @root)
+  if Build.repository("core/src") && System.find_executable("python3") do
+    # A copy of what the NIF is built from.
+    defp copy_core! do
+      copy = Path.join(System.tmp_dir!(), "tenon_core_#{System.pid()}")
+      on_exit(fn -> File.rm_rf!(copy) end)
 
-    makes_bundle? = fn file ->
-      {text, 0} = System.cmd("make", ["-n", "bundle", "-W", file], cd: @root, stderr_to_stdout: true)
-      text =~ "tools/bundle"
-    end
-
-    if File.dir?(core) do
-      {_, 0} = System.cmd("make", ["-s", "bundle"], cd: @root)
-
-      for file <- ["src/exchange/tensor.c", "src/system/hash.c", "src/system/system.h", "include/tenon/host.h"] do
-        assert makes_bundle?.(Path.join("../core", file)), file
+      for part <-
+            ~w(LICENSE tools/bundle core/include core/src python/include python/src frameworks docs/signatures.md) ++
+              ~w(elixir/Makefile elixir/c_src elixir/include),
+          source = Build.repository(part) do
+        File.mkdir_p!(Path.dirname(Path.join(copy, part)))
+        File.cp_r!(source, Path.join(copy, part))
       end
 
-      refute makes_bundle?.("mix.exs")
+      copy
+    end
+
+    # A compiler that only says what it is called with.
+    @compiler """
+    #!/bin/sh
+    echo "$@"
+    while [ $# -gt 1 ]; do
+        [ "$1" != -o ] || : >"$2"
+        shift
+    done
+    """
+
+    test "a file in any folder of the core is part of the NIF" do
+      copy = copy_core!()
+      compiler = Path.join(copy, "cc")
+      File.write!(compiler, @compiler)
+      File.chmod!(compiler, 0o755)
+
+      build = fn ->
+        # The times of files are those of the kernel's clock, which ticks.
+        Process.sleep(20)
+        env = [{"CC", compiler}, {"MIX_APP_PATH", Path.join(copy, "app")}, {"ERTS_INCLUDE", "/no/where"}]
+        {text, status} = System.cmd("make", ["-s"], cd: Path.join(copy, "elixir"), env: env, stderr_to_stdout: true)
+        assert status == 0, text
+        text
+      end
+
+      links? = &(&1 =~ "-c c_src/vendor/tenon.c" and &1 =~ ~r(-o \S*/priv/tenon_nif.so))
+      vendored = fn -> File.read!(Path.join(copy, "elixir/c_src/vendor/tenon.c")) end
+      assert links?.(build.())
+      assert build.() == ""
+      refute vendored.() =~ "tenon__deep"
+
+      for file <- ["src/exchange/tensor.c", "src/system/hash.c", "src/system/system.h", "include/tenon/host.h"] do
+        {_, 0} = System.cmd("touch", [Path.join([copy, "core", file])])
+        assert links?.(build.()), file
+      end
+
+      # Two folders deep: a new one, a changed one, one that is moved with its old time, and one that is gone.
+      deep = Path.join(copy, "core/src/exchange/one/two/deep.c")
+      File.mkdir_p!(Path.dirname(deep))
+
+      for line <- ["int tenon__deep(void) { return 1; }", "int tenon__deep(void) { return 2; }"] do
+        File.write!(deep, "int tenon__deep(void);\n#{line}\n")
+        assert links?.(build.())
+        assert vendored.() =~ line
+      end
+
+      File.rename!(deep, Path.join(copy, "core/src/exchange/one/two/moved.c"))
+      assert links?.(build.())
+      assert vendored.() =~ "moved.c"
+      File.rm!(Path.join(copy, "core/src/exchange/one/two/moved.c"))
+      assert links?.(build.())
+      refute vendored.() =~ "tenon__deep"
+      assert build.() == ""
+      assert Enum.sort(File.ls!(Path.join(copy, "elixir/c_src/vendor"))) == ~w(function.h sources tenon.c tenon.h)
     end
   end
 

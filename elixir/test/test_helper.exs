@@ -9,4 +9,17 @@ case System.get_env("NX_PATH") do
     {:ok, _} = Application.ensure_all_started(:nx)
 end
 
+# What is compiled goes to the build or to a temporary folder, and never beside the sources.
+ExUnit.after_suite(fn _ ->
+  root = Path.expand("..", __DIR__)
+
+  found =
+    for file <- Path.wildcard(Path.join(root, "**/*.{so,o,a,dylib}"), match_dot: true), do: Path.relative_to(file, root)
+
+  case Enum.reject(found, &String.starts_with?(&1, "_build/")) do
+    [] -> :ok
+    files -> raise "the tests built into the source tree: #{Enum.join(files, ", ")}"
+  end
+end)
+
 ExUnit.start()

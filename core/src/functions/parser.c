@@ -121,12 +121,13 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
 
 bool tenon__is_reserved(tenon__word w)
 {
-    static const char *const words[] = {
-        "False",  "None",    "True",     "and",      "as",    "assert", "async", "await",  "break", "case",
-        "catch",  "class",   "continue", "def",      "del",   "do",     "elif",  "else",   "end",   "except",
-        "false",  "finally", "fn",       "for",      "from",  "global", "if",    "import", "in",    "is",
-        "lambda", "like",    "nil",      "nonlocal", "not",   "or",     "out",   "pass",   "raise", "rescue",
-        "return", "true",    "try",      "when",     "while", "with",   "yield"};
+    /* The keywords of Python, whose syntax signatures follow, and the names of the host's own arguments. A host for a
+     * language that reserves other words renames them itself. */
+    static const char *const words[] = {"False",   "None",  "True",     "and",    "as",   "assert", "async", "await",
+                                        "break",   "class", "continue", "def",    "del",  "elif",   "else",  "except",
+                                        "finally", "for",   "from",     "global", "if",   "import", "in",    "is",
+                                        "lambda",  "like",  "nonlocal", "not",    "or",   "out",    "pass",  "raise",
+                                        "return",  "try",   "while",    "with",   "yield"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (tenon__word_is(w, words[i]))
             return true;

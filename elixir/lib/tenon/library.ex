@@ -40,6 +40,16 @@ defmodule Tenon.Library do
   or missing option raises `ArgumentError` in both. Messages write what is wanted as the signature does, and what was
   given as Nx does: the signature's `i64` is Nx's `s64`.
 
+  ## Names
+  Functions, options and errors have the names that the signature has, even those that are reserved words of Elixir:
+
+      # cut(x: f32[n], *, end: int, fn: str = 'mean') -> f32[?]
+      Kernels.cut(x, end: 3)
+
+  Only a variable cannot be called `end`. A parameter whose name is a reserved word has an underscore appended in the
+  function's head and documentation: `end_`, or `end__` if another parameter is called `end_`. After a dot a reserved
+  word is a function's name like any other: `Kernels.end(x)`. Only functions called `fn` and `when` need `:rename`.
+
   ## Stacks
   Dirty schedulers have small stacks: 40 kilowords (320 KiB) unless the VM is started with another size, where a normal
   scheduler has 128 kilowords (1 MiB). Since calls move to a dirty scheduler by the size of their arguments, a function
@@ -374,7 +384,8 @@ defmodule Tenon.Library do
     end
   end
 
-  @impossible ~w(module_info unquote unquote_splicing _)
+  # Elixir reads a head and a spec of `when` as guards, and its formatter cannot write a spec of `fn`.
+  @impossible ~w(module_info unquote unquote_splicing fn when _)
 
   defp elixir_name(name, names, rename, env) do
     renamed = to_string(Keyword.get(rename, String.to_atom(name), name))
@@ -403,7 +414,8 @@ defmodule Tenon.Library do
 
   defp definition(signature, name, key) do
     {keywords, positional} = Enum.split_with(signature.params, & &1.keyword_only)
-    vars = positional |> Enum.map(& &1.name) |> variables()
+    variables = positional |> Enum.map(& &1.name) |> variables()
+    vars = Enum.map(variables, &var/1)
     head = Enum.zip_with(vars, positional, fn var, param -> with_default(var, param.default) end)
     types = Enum.map(positional, &argument_type/1)
     required = Enum.count(positional, &(&1.default == nil))
@@ -412,7 +424,7 @@ defmodule Tenon.Library do
       if keywords == [] do
         {vars, head, types, required}
       else
-        options = free("options", Enum.map(vars, &elem(&1, 0)))
+        options = var(variable("options", variables))
         needed? = Enum.any?(keywords, &(&1.default == nil))
         # Behind a parameter that may be left out none is required.
         omitted? = not needed? or required < length(positional)
@@ -432,14 +444,14 @@ defmodule Tenon.Library do
 
     %{
       name: name,
-      bang: :"#{name}!",
+      bang: :"#{Atom.to_string(name)}!",
       key: key,
       vars: vars,
       head: head,
       specs: for(types <- arguments, do: {types, result}),
       bang_specs: for(types <- arguments, do: {types, value}),
       doc: Enum.join([signature.doc || "", "", "    #{signature.text}", options_doc(keywords)], "\n"),
-      bang_doc: "As `#{name}/#{length(types)}`, but gives the result itself, or raises `Tenon.Error`."
+      bang_doc: "As `#{Atom.to_string(name)}/#{length(types)}`, but gives the result itself, or raises `Tenon.Error`."
     }
   end
 
@@ -449,25 +461,28 @@ defmodule Tenon.Library do
   defp with_default(var, nil), do: var
   defp with_default(var, {:ok, value}), do: {:\\, [], [var, Macro.escape(value)]}
 
-  # Names that Elixir can have for variables: no reserved words, no capitals, no underscore in front.
   @reserved ~w(true false nil when and or not in fn do end catch rescue after else)
 
+  # The variables of parameters with these names. A name that can be a variable stays as it is.
   defp variables(names) do
-    names
-    |> Enum.reduce([], fn name, taken -> [free(name, Enum.map(taken, &elem(&1, 0))) | taken] end)
-    |> Enum.reverse()
+    {variables, _taken} =
+      Enum.map_reduce(names, names, fn name, taken ->
+        variable = variable(name, taken -- [name])
+        {variable, [variable | taken]}
+      end)
+
+    variables
   end
 
-  defp free(name, taken) do
+  # A variable is not a reserved word, and begins with a small letter.
+  defp variable(name, taken) do
     plain = name |> String.trim_leading("_") |> Macro.underscore()
-    plain = if plain =~ ~r/^[a-z]/, do: plain, else: "arg" <> plain
-    Macro.var(unused(plain, taken), nil)
+    unused(if(plain =~ ~r/^[a-z]/, do: plain, else: "arg" <> plain), taken)
   end
 
-  defp unused(name, taken) do
-    atom = String.to_atom(name)
-    if name in @reserved or atom in taken, do: unused(name <> "_", taken), else: atom
-  end
+  defp unused(name, taken), do: if(name in @reserved or name in taken, do: unused(name <> "_", taken), else: name)
+
+  defp var(name), do: Macro.var(String.to_atom(name), nil)
 
   defp keyword_type(keywords) do
     options = for param <- keywords, do: {String.to_atom(param.name), argument_type(param)}

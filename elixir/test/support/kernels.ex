@@ -1,6 +1,6 @@
 defmodule Tenon.Test.Kernels do
   @moduledoc false
-  # Builds libraries of C functions for the tests, outside of the project.
+  # Builds libraries of C functions for the tests, in a temporary folder that goes with this process.
 
   @doc "Compiles a file to a library of this name, and gives its path."
   def build!(name, source), do: compile!(name, [source])
@@ -14,7 +14,7 @@ defmodule Tenon.Test.Kernels do
 
   def path(name) do
     folder = Path.join(System.tmp_dir!(), "tenon-test-#{System.pid()}")
-    File.mkdir_p!(folder)
+    if File.mkdir(folder) == :ok, do: System.at_exit(fn _ -> File.rm_rf!(folder) end)
     Path.join(folder, name <> ".so")
   end
 

@@ -1,7 +1,7 @@
 defmodule Mix.Tasks.Compile.Tenon do
   @shortdoc "Builds libraries of Tenon functions"
   @moduledoc """
-  Builds each `c_src/NAME.c` of a project into `priv/NAME.so`, for `Tenon.Library`.
+  Builds each `c_src/NAME.c` of a project into `priv/NAME.so` of its build, for `Tenon.Library`.
 
       def project do
         [
@@ -18,9 +18,12 @@ defmodule Mix.Tasks.Compile.Tenon do
     * `:ldflags` — behind the sources, such as `["-lm"]`.
     * `:libraries` — `[kernels: ["c_src/a.c", "c_src/b.c"]]`, instead of one library for each file.
 
-  The compiler is `$CC`, or `cc`. A library is built again where its sources, the headers in their folders, in `c_src`
-  and in the folders below, `tenon/function.h` or the options have changed, and removed where its sources are gone,
-  unless it is not what this compiler wrote.
+  The compiler is `$CC`, or `cc`. A library is built again if its sources, the headers in their folders, in `c_src` and in
+  the folders below, `tenon/function.h` or the options have changed. It is removed if its sources are gone, unless another
+  program has written it since.
+
+  Nothing is written into the project itself. If it has a folder `priv`, Mix usually makes the build's `priv` a link to it;
+  with this compiler the build has a folder instead, into which Mix copies what is new whenever it compiles.
   """
   use Mix.Task.Compiler
 
@@ -30,6 +33,8 @@ defmodule Mix.Tasks.Compile.Tenon do
   def run(args) do
     options = options()
     libraries = libraries(options)
+    if libraries != [], do: own_priv!()
+    Enum.each(libraries, &refuse_source!/1)
     before = read_manifest()
     built = if "--force" in args, do: %{}, else: before
     stale = for {target, sources} <- libraries, built[target] != state(target, sources, options), do: {target, sources}
@@ -39,12 +44,24 @@ defmodule Mix.Tasks.Compile.Tenon do
     if stale == [] and gone == %{} do
       {:noop, []}
     else
-      File.mkdir_p!("priv")
       Enum.each(stale, &build(&1, options))
       write_manifest(for {target, sources} <- libraries, do: {target, state(target, sources, options)})
-      # Modules that are compiled next look for them under _build, where priv may not be linked yet.
-      Mix.Project.build_structure()
       {:ok, []}
+    end
+  end
+
+  # A link would lead into the project. Where there is a folder, Mix copies into it.
+  defp own_priv! do
+    if match?({:ok, _}, File.read_link(priv())), do: File.rm!(priv())
+    File.mkdir_p!(priv())
+    Mix.Project.build_structure()
+  end
+
+  defp refuse_source!({target, _sources}) do
+    source = Path.join("priv", Path.basename(target))
+
+    if File.exists?(source) do
+      Mix.raise("#{source} would replace #{Path.relative_to_cwd(target)}, which is built here; remove or rename it")
     end
   end
 
@@ -59,6 +76,8 @@ defmodule Mix.Tasks.Compile.Tenon do
     :ok
   end
 
+  defp priv, do: Path.join(Mix.Project.app_path(), "priv")
+
   defp manifest, do: Path.join(Mix.Project.manifest_path(), "compile.tenon")
 
   defp read_manifest do
@@ -70,7 +89,7 @@ defmodule Mix.Tasks.Compile.Tenon do
     File.write!(manifest(), :erlang.term_to_binary(states))
   end
 
-  # By content: the times of files are whole seconds here, and priv is shared by the environments.
+  # By content: the times of files are whole seconds here.
   defp state(target, sources, options) do
     folders = Enum.uniq(["c_src" | Enum.map(sources, &Path.dirname/1)])
     headers = Enum.flat_map(folders, &Path.wildcard(Path.join(&1, "**/*.h")))
@@ -111,7 +130,7 @@ defmodule Mix.Tasks.Compile.Tenon do
     end
   end
 
-  defp target(name), do: Path.join("priv", "#{name}.so")
+  defp target(name), do: Path.join(priv(), "#{name}.so")
 
   defp build({target, sources}, options) do
     cc = System.get_env("CC") || "cc"
@@ -120,7 +139,8 @@ defmodule Mix.Tasks.Compile.Tenon do
     fixed = ["-shared", "-fPIC", "-fvisibility=hidden", "-I", Tenon.include_dir(), "-I", "c_src"]
     arguments = Keyword.get(options, :cflags, ["-O3"]) ++ fixed ++ sources ++ ["-o", new]
     arguments = arguments ++ Keyword.get(options, :ldflags, [])
-    Mix.shell().info("#{cc} #{Enum.join(sources, " ")} -o #{target}")
+    name = Path.relative_to_cwd(target)
+    Mix.shell().info("#{cc} #{Enum.join(sources, " ")} -o #{name}")
 
     case System.cmd(cc, arguments, into: IO.stream(), stderr_to_stdout: true) do
       {_, 0} ->
@@ -128,7 +148,7 @@ defmodule Mix.Tasks.Compile.Tenon do
 
       {_, status} ->
         File.rm(new)
-        Mix.raise("#{target} did not build: #{cc} ended with #{status}")
+        Mix.raise("#{name} was not built: #{cc} ended with #{status}")
     end
   end
 end
