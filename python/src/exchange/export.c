@@ -76,11 +76,11 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     tenon__py_drain_soon();
     if (!tensor)
         return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'tensor' is NULL");
+    if (as == TENON_PY_AS_SAME)
+        return export_same(tensor);
     const tenon__py_producer *producer = tenon__py_producer_as(as);
     if (producer)
         return producer->wrap(tensor);
-    if (as == TENON_PY_AS_SAME)
-        return export_same(tensor);
     if (as != TENON_PY_AS_CAPSULE && as != TENON_PY_AS_CAPSULE_LEGACY)
         return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is none of tenon_py_as", (int)as);
     if (tenon__py_order(tensor, TENON__PY_NO_STREAM) < 0)
