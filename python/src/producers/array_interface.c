@@ -363,7 +363,7 @@ static int array_interface_recognise(PyObject *object, tenon__py_kind *kind)
 {
     (void)object;
     (void)kind;
-    return 1;
+    return TENON__PY_PERHAPS;
 }
 
 const tenon__py_producer tenon__py_producer_array_interface = {

@@ -26,6 +26,7 @@ typedef struct tenon__py_kind {
     const tenon__py_producer
         *owner;         /* whose arrays these are, which makes more of them; NULL: bytes, a memoryview, … */
     uint32_t readers;   /* bit i: producer i of the list reads them, asked in this order */
+    uint32_t guesses;   /* those of them that look at each object, since its type says nothing */
     bool is_immutable;  /* even if what is read does not say read-only */
     bool is_abstract;   /* refused, and not a number either */
     bool has_dlpack;    /* the method __dlpack__ */
@@ -58,7 +59,7 @@ struct tenon__py_producer {
 
     /* Whether this producer has to do with the object's type: fills what it knows into `kind`, where those before it in
      * the list have filled theirs. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
-     * only one. */
+     * only one; TENON__PY_PERHAPS: it depends on the object. */
     int (*recognise)(PyObject *object, tenon__py_kind *kind);
     /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
     int (*read)(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
@@ -95,7 +96,7 @@ struct tenon__py_producer {
     PyObject *(*wrap)(tenon_tensor *tensor);
 };
 
-enum { TENON__PY_ALONE = 2 };
+enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
 
 /* All of them, in the order in which a type is shown to them and an object is read. */
 #define TENON__PY_PRODUCERS(EACH)                                                                                      \

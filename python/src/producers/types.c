@@ -35,6 +35,7 @@ static void remember(const tenon__py_kind *kind)
         tenon__py_kind *entry = &tenon__py_global.kinds[i];
         entry->owner = kind->owner;
         entry->readers = kind->readers;
+        entry->guesses = kind->guesses;
         entry->is_immutable = kind->is_immutable;
         entry->has_dlpack = kind->has_dlpack;
         entry->device_type = kind->device_type;
@@ -118,9 +119,6 @@ int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name
 static const tenon__py_producer *const producers[] = {TENON__PY_PRODUCERS(PRODUCER)};
 enum { NPRODUCERS = sizeof producers / sizeof *producers };
 
-/* The last one looks at the object's own attributes, so that it is asked for every type. */
-static const uint32_t last_reader = 1u << (NPRODUCERS - 1);
-
 static int find_out(PyObject *object, tenon__py_kind *kind)
 {
     *kind = (tenon__py_kind){.device_type = TENON_CPU};
@@ -132,6 +130,7 @@ static int find_out(PyObject *object, tenon__py_kind *kind)
         if (kind->reason)
             return 0;
         kind->readers |= found ? 1u << i : 0;
+        kind->guesses |= found == TENON__PY_PERHAPS ? 1u << i : 0;
         if (found == TENON__PY_ALONE)
             return 0;
     }
@@ -147,7 +146,7 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     if (!interp || find_out(object, room) < 0)
         return NULL;
     /* Types that nothing is known of would only fill the table. */
-    if (interp->is_main && !room->reason && (room->readers & ~last_reader))
+    if (interp->is_main && !room->reason && (room->readers & ~room->guesses))
         remember(room);
     return room;
 }
@@ -176,7 +175,7 @@ int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_reque
 {
     int result = 1;
     for (uint32_t left = kind->readers; left && result == 1; left &= left - 1) {
-        request->is_last = !(left & (left - 1) & ~last_reader);
+        request->is_last = !(left & (left - 1) & ~kind->guesses);
         result = producers[__builtin_ctz(left)]->read(object, kind, request, out);
     }
     return result;
