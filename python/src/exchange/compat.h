@@ -154,6 +154,18 @@ TENON__PY_INLINE void tenon__py_resume_gc(int enabled)
 #endif
 }
 
+/* How many bytes an object has before the fields of its own type. With the stable ABI one binary serves interpreters that
+ * differ in it, and the caller says what was measured. */
+TENON__PY_INLINE size_t tenon__py_object_head(size_t measured)
+{
+#ifdef Py_LIMITED_API
+    return measured;
+#else
+    (void)measured;
+    return sizeof(PyObject);
+#endif
+}
+
 /* What a descriptor of the kind "getset" answers for an object of the type that it belongs to: a new reference. */
 TENON__PY_INLINE PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *object)
 {

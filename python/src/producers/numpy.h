@@ -42,11 +42,7 @@ extern const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS];
 
 static inline void *tenon__py_behind_head(PyObject *object)
 {
-#ifdef Py_LIMITED_API
-    return (char *)object + tenon__py_global.numpy.head; /* one binary for interpreters with several */
-#else
-    return (char *)object + sizeof(PyObject);
-#endif
+    return (char *)object + tenon__py_object_head(tenon__py_global.numpy.head);
 }
 
 static inline tenon__py_array *tenon__py_array_of(PyObject *object)
