@@ -14,7 +14,7 @@ import sys
 import warnings
 
 import pytest
-from operators import ROOT, compiled_library, tenon, torch
+from operators import HERE, ROOT, compiled_library, tenon, torch
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -36,7 +36,7 @@ LEFT_OUT = {
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), ROOT / "python/tests/torch_ops.c"))
+    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), HERE / "torch_ops.c"))
 
 
 def weighted_backward(ctx, grad):
