@@ -2,6 +2,7 @@
 
 The package is an installed `tenon`, or the one in the folder that TENON_PACKAGE names."""
 
+import importlib.util
 import inspect
 import os
 import pathlib
@@ -297,35 +298,33 @@ def test_fortran(load, double):
 # --------------------------------------------------------------------------------------------------------- the demo
 
 
-def demo(*arguments, **environment):
+@pytest.fixture
+def demo_of_a_package(monkeypatch):
     if not (PACKAGE / "include").is_dir():
         pytest.skip("this package was not made by pip install: it has no headers")
     need(os.environ.get("CC", "cc"))
-    without = os.environ.get("TENON_WITHOUT", "").split()
-    code = f"import runpy, sys; sys.modules.update(dict.fromkeys({without})); del sys.argv[0]; "
-    code += "runpy.run_path(sys.argv[0], run_name='__main__')"
     paths = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, "-c", code, str(EXAMPLES / "demo.py"), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-    )
+    monkeypatch.setenv("PYTHONPATH", paths)
+    return EXAMPLES / "demo.py"
 
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="counts are deferred there")
-def test_demo(tmp_path):
-    done = demo(tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\033" not in done.stdout
-    assert re.search(r"^  numpy\.ndarray +numpy\.ndarray +the same memory +(\d+) -> \1 ", done.stdout, re.M)
-    assert re.search(r"^  memoryview +numpy\.ndarray +the same memory +(\d+) -> \1 ", done.stdout, re.M)
-    assert "  TypeError: saxpy(): argument 'x': expected f32[n], got f64[6] (numpy.ndarray)\n" in done.stdout
-    assert "  ValueError: matmul(): argument 'b': dimension 0 is 4, but k = 3 from argument 'a'\n" in done.stdout
+def test_demo(demo_of_a_package, tmp_path, monkeypatch, capfd):
+    """In this process, which has imported the frameworks already, and with 100 MB, of which a copy would be seen too."""
+    demo = importlib.util.module_from_spec(importlib.util.spec_from_file_location("demo", demo_of_a_package))
+    demo.__spec__.loader.exec_module(demo)
+    monkeypatch.setattr(demo, "LARGE", 25_000_000)
+    demo.main(tmp_path)
+    shown, complaints = capfd.readouterr()
+    assert complaints == "" and "\033" not in shown
+    assert re.search(r"^  numpy\.ndarray +numpy\.ndarray +the same memory +(\d+) -> \1 ", shown, re.M)
+    assert re.search(r"^  memoryview +numpy\.ndarray +the same memory +(\d+) -> \1 ", shown, re.M)
+    assert "  TypeError: saxpy(): argument 'x': expected f32[n], got f64[6] (numpy.ndarray)\n" in shown
+    assert "  ValueError: matmul(): argument 'b': dimension 0 is 4, but k = 3 from argument 'a'\n" in shown
 
 
-def test_demo_says_what_is_wrong(tmp_path):
-    done = demo(tmp_path, CC="no-such-compiler")
+def test_demo_says_what_is_wrong(demo_of_a_package, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    done = subprocess.run([sys.executable, str(demo_of_a_package), str(tmp_path)], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert "no-such-compiler" in done.stderr and "Traceback" not in done.stderr

@@ -1,26 +1,10 @@
-import harness
-import pytest
-import tenon_ctypes as T
+"""The core's tests, by ctypes. suites.py says what they need."""
 
+import suites
 
-def pytest_report_header():
-    return f"tenon: {T.lib._name}, TENON_SEED={harness.SEED}"
+if suites.needs("core/tests/python", "TENON_LIBRARY"):
+    from core_suite import nothing_left, pytest_report_header, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401
+else:
+    from suites import pytest_terminal_summary  # noqa: F401
 
-
-@pytest.fixture(autouse=True)
-def nothing_left():
-    """Every test gives back what it made."""
-    baseline = T.stats()
-    yield
-    assert T.stats() == baseline
-
-
-def pytest_terminal_summary(terminalreporter):
-    cases = ", ".join(f"{name} {count}" for name, count in sorted(harness.done.items()))
-    terminalreporter.write_line(f"random cases: {sum(harness.done.values())} ({cases}), TENON_SEED={harness.SEED}")
-
-
-def pytest_sessionfinish(session):
-    if any(T.stats()) and session.exitstatus == 0:
-        print(f"\ntenon_stats is not zero at the end: {T.stats()}")
-        session.exitstatus = 1
+    collect_ignore_glob = ["*"]

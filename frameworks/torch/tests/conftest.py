@@ -1,20 +1,26 @@
-"""TENON_TORCH_PROBE names the folder with the built tenon_torch_probe. torch is the one of this interpreter."""
+"""torch's tests, by what they use. core/tests/python/suites.py says which variable names what was built:
 
+exchange/    tensors in and out of the bridge, by tenon_probe
+functions/   functions that know torch, by the package
+operators/   tenon.torch_ops, by the package
+object/      tenon/torch.h: the same tensor object, and torch's operators from C, by tenon_torch_probe
+
+torch is the one of this interpreter. Tests that compare several frameworks are in python/tests."""
+
+import importlib.util
 import os
-import sys
 
-import pytest
+from suites import left_out, needs, pytest_terminal_summary  # noqa: F401
 
-if os.environ.get("TENON_TORCH_PROBE"):
-    sys.path.insert(0, os.environ["TENON_TORCH_PROBE"])
+NEEDS = {
+    "exchange": "TENON_PROBE",
+    "functions": "TENON_PROBE",
+    "operators": "TENON_PROBE",
+    "object": "TENON_TORCH_PROBE",
+}
 
-import tenon_torch_probe  # noqa: E402
-
-pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def nothing_leaked():
-    before = tenon_torch_probe.leaked()
-    yield
-    assert tenon_torch_probe.leaked() == before
+if "torch" in os.environ.get("TENON_WITHOUT", "").split() or not importlib.util.find_spec("torch"):
+    collect_ignore_glob = ["*"]
+    left_out.append("left out: frameworks/torch/tests, since there is no torch in this run")
+else:
+    collect_ignore = [name for name in NEEDS if not needs(f"frameworks/torch/tests/{name}", NEEDS[name])]

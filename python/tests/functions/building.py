@@ -76,6 +76,17 @@ def same_counts(*objects):
     assert [sys.getrefcount(obj) for obj in objects] == before
 
 
+def refused(function, exception, message, *args, **kwargs):
+    """The call fails with exactly this message and keeps nothing; an Echo is not reached."""
+    with same_counts(*args):
+        with pytest.raises(exception) as caught:
+            function(*args, **kwargs)
+        assert type(caught.value) is exception
+        assert str(caught.value) == message
+        assert getattr(function, "seen", None) is None
+        del caught
+
+
 # CPython's own words on its free-threaded 3.13: modules, their dictionaries and functions are never deallocated there.
 needs_mortal_modules = pytest.mark.skipif(
     sys.version_info < (3, 14) and not getattr(sys, "_is_gil_enabled", lambda: True)(),

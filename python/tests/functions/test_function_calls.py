@@ -1,5 +1,6 @@
 """Which argument is which: as a Python function with the same parameters has it, errors included."""
 
+import functools
 import inspect
 
 import pytest
@@ -11,11 +12,20 @@ from hypothesis import given, settings, strategies as st  # noqa: E402
 NAMES = ["a", "b", "c", "alpha", "out_", "x1", "self"]
 STRANGERS = ["z", "A", "out", "like", "caf\u00e9", ""]
 
+# Hypothesis takes longer to make a strategy than to draw from it: each is made once.
+LISTS_OF_NAMES = st.lists(st.sampled_from(NAMES), unique=True, max_size=6)
+LISTS_OF_VALUES = st.lists(st.integers(0, 99), max_size=7)
+
+
+@functools.lru_cache(maxsize=None)
+def lists_of_keywords(known):
+    return st.lists(st.sampled_from(known + tuple(STRANGERS)), unique=True, max_size=6)
+
 
 @st.composite
 def parameters(draw):
     """(name, keyword-only?, default or required or None for optional), as Python orders them."""
-    names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=6))
+    names = draw(LISTS_OF_NAMES)
     npositional = draw(st.integers(0, len(names)))
     ndefaults = draw(st.integers(0, npositional))
     made = []
@@ -57,9 +67,9 @@ def test_as_python_does(params, data):
     assert inspect.signature(echo.function) == inspect.signature(model)
     bind = inspect.signature(echo.function).bind
     for _ in range(8):
-        args = data.draw(st.lists(st.integers(0, 99), max_size=7))
-        known = [name for name, _, _ in params]
-        names = data.draw(st.lists(st.sampled_from(known + STRANGERS), unique=True, max_size=6))
+        args = data.draw(LISTS_OF_VALUES)
+        known = tuple(name for name, _, _ in params)
+        names = data.draw(lists_of_keywords(known))
         kwargs = {name: 100 + i for i, name in enumerate(names)}
         expected = outcome(model, args, kwargs)
         got = outcome(echo, args, kwargs)

@@ -1,6 +1,7 @@
 """Signatures made by chance, called with arrays that fit and arrays that do not, against a model of the rules: bind
 all, check all in their order, make the results."""
 
+import functools
 import math
 
 import pytest
@@ -117,45 +118,66 @@ def results_of(results, dims, stars, types):
 # -------------------------------------------------------------------------------------------------- what is generated
 
 
-@st.composite
-def expressions(draw, names):
-    atoms = st.sampled_from(names) | st.integers(0, 4).map(str)
-    return draw(
-        st.recursive(
-            atoms,
-            lambda inner: (
-                st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
-                | st.tuples(inner, st.integers(1, 3)).map(lambda t: f"({t[0]} - 3) // {t[1]}")
-                | st.tuples(inner, st.sampled_from(names)).map(lambda t: f"({t[0]}) // {t[1]}")
-            ),
-            max_leaves=3,
-        )
+# Hypothesis takes longer to make a strategy than to draw from it: each is made once.
+
+
+@functools.lru_cache(maxsize=None)
+def expressions(names):
+    return st.recursive(
+        st.sampled_from(names) | st.integers(0, 4).map(str),
+        lambda inner: (
+            st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+            | st.tuples(inner, st.integers(1, 3)).map(lambda t: f"({t[0]} - 3) // {t[1]}")
+            | st.tuples(inner, st.sampled_from(names)).map(lambda t: f"({t[0]}) // {t[1]}")
+        ),
+        max_leaves=3,
     )
+
+
+@functools.lru_cache(maxsize=None)
+def lists_of_dims(names, kind):
+    """Dimensions: "alone" binds the names, "checked" has everything but a star, "result" is what can be computed."""
+    if kind == "alone":
+        return st.lists(st.sampled_from(names) if names else st.just("_"), max_size=2)
+    if kind == "checked":
+        numbers = st.just("_") | st.integers(0, 3).map(str)
+        return st.lists(st.sampled_from(names) | numbers | expressions(names), max_size=2)
+    return st.lists(st.sampled_from(names) | expressions(names), max_size=3)
+
+
+@functools.lru_cache(maxsize=None)
+def dtypes(variables):
+    return st.sampled_from(variables) | DTYPE_LISTS if variables else DTYPE_LISTS
+
+
+DTYPE_LISTS = st.sampled_from(TYPES) | st.lists(
+    st.sampled_from(TYPES + sorted(KINDS)), unique=True, min_size=1, max_size=3
+).map("|".join)
+SUBSETS = {
+    "names": st.lists(st.sampled_from(NAMES), unique=True, min_size=1).map(tuple),
+    "stars": st.lists(st.sampled_from(STARS), unique=True, max_size=1),
+    "variables": st.lists(st.sampled_from(VARIABLES), unique=True),
+}
+STAR_SIZES = st.lists(st.integers(0, 3), max_size=2)
 
 
 @st.composite
 def signatures(draw):
     """(parameters, results, where clause); every name stands alone in some argument."""
-    names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1))
-    stars = draw(st.lists(st.sampled_from(STARS), unique=True, max_size=1))
-    where = {name: draw(dtype_lists()) for name in draw(st.lists(st.sampled_from(VARIABLES), unique=True))}
+    names, stars = draw(SUBSETS["names"]), draw(SUBSETS["stars"])
+    where = {name: draw(DTYPE_LISTS) for name in draw(SUBSETS["variables"])}
     ints = draw(st.lists(st.sampled_from(names), unique=True, max_size=1))
-    alone = [name for name in names if name not in ints]
+    alone = tuple(name for name in names if name not in ints)
     params = [(name, "int", None) for name in ints]
     count = draw(st.integers(1, 3))
     for i in range(count):
-        dims = draw(st.lists(st.sampled_from(alone) if alone else st.just("_"), max_size=2))
-        dims += draw(
-            st.lists(
-                st.sampled_from(names) | st.just("_") | st.integers(0, 3).map(str) | expressions(names), max_size=2
-            )
-        )
+        dims = draw(lists_of_dims(alone, "alone")) + draw(lists_of_dims(names, "checked"))
         if i == 0:  # binds whatever nothing else does
             dims += [name for name in alone if name not in dims]
         dims = draw(st.permutations(dims))
         if stars and (i == 0 or draw(st.booleans())):
             dims.insert(draw(st.integers(0, len(dims))), f"*{stars[0]}")
-        dtype = draw((st.sampled_from(sorted(where)) if where else st.nothing()) | dtype_lists())
+        dtype = draw(dtypes(tuple(sorted(where))))
         params.append((f"x{i}", draw(st.sampled_from(["tensor", "tensor", "optional"])), (dtype, dims)))
     for variable in where:
         if not any(spec and spec[0] == variable for _, _, spec in params):
@@ -163,16 +185,11 @@ def signatures(draw):
     params = draw(st.permutations(params))
     results = []
     for _ in range(draw(st.integers(0, 2))):
-        dims = draw(st.lists(st.sampled_from(names) | expressions(names), max_size=3))
+        dims = draw(lists_of_dims(names, "result"))
         if stars and draw(st.booleans()):
             dims.insert(draw(st.integers(0, len(dims))), f"*{stars[0]}")
         results.append((draw(st.sampled_from(TYPES + sorted(where))), dims))
     return params, results, where
-
-
-def dtype_lists():
-    one = st.sampled_from(TYPES)
-    return one | st.lists(st.sampled_from(TYPES + sorted(KINDS)), unique=True, min_size=1, max_size=3).map("|".join)
 
 
 def text_of(params, results, where):
@@ -194,7 +211,7 @@ def text_of(params, results, where):
 def arguments(draw, params, where):
     """Ones that fit, as a rule; then some of them are spoilt."""
     dims = {name: draw(st.integers(0, 4)) for name in NAMES}
-    stars = {f"*{name}": draw(st.lists(st.integers(0, 3), max_size=2)) for name in STARS}
+    stars = {f"*{name}": draw(STAR_SIZES) for name in STARS}
     types = {name: draw(st.sampled_from(sorted(choices(words)))) for name, words in where.items()}
     args = []
     for name, kind, spec in params:

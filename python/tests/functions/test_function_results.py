@@ -3,8 +3,6 @@
 import array
 import gc
 import importlib
-import importlib.util
-import os
 import sys
 
 import pytest
@@ -250,42 +248,6 @@ def test_subclasses(kernels):
     torch = pytest.importorskip("torch")
     parameter = torch.nn.Parameter(torch.tensor(FLOATS), requires_grad=False)
     assert type(kernels.saxpy(2, parameter, parameter)) is torch.Tensor
-
-
-TENSORFLOW = """
-import sys, os
-import numpy, tensorflow as tf, tenon
-kernels = tenon.load(sys.argv[1])
-x = tf.constant([1.0, 2.0, 3.0])
-z = kernels.saxpy(2, x, x)
-assert isinstance(z, tf.Tensor) and z.numpy().tolist() == [3, 6, 9]
-assert isinstance(kernels.count_up(3, like="tensorflow"), tf.Tensor)
-assert isinstance(kernels.count_up(3, like=tf), tf.Tensor) and isinstance(kernels.count_up(3, like=x), tf.Tensor)
-for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-             "complex64", "complex128"):
-    x = tf.cast(tf.constant([0, 1, 1]), name)
-    y = kernels.copy(x)
-    assert isinstance(y, tf.Tensor) and y.dtype == x.dtype and bool(tf.reduce_all(y == x)), name
-assert kernels.copy(tf.zeros((2, 0, 3))).shape == (2, 0, 3) and kernels.copy(tf.constant(2.5)).numpy() == 2.5
-try:
-    kernels.add_to(tf.constant([1.0, 2.0]), 1)
-except ValueError as error:
-    print(error)
-try:
-    kernels.count_up(3, out=tf.zeros(3))
-except ValueError as error:
-    print("read-only" in str(error))
-"""
-
-
-def test_tensorflow():
-    if "tensorflow" in os.environ.get("TENON_WITHOUT", "").split() or not importlib.util.find_spec("tensorflow"):
-        pytest.skip("TensorFlow is not here")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    assert run_python(TENSORFLOW, build("kernels.c")) == (
-        "add_to(): argument 'x' is read-only (a TensorFlow array is immutable); it is written to: "
-        "pass a NumPy copy, numpy.array(x)\nTrue\n"
-    )
 
 
 # --------------------------------------------------------------------------------------------------------------- like=

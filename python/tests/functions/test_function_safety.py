@@ -4,7 +4,7 @@ import array
 import sys
 
 import pytest
-from building import same_counts
+from building import refused, same_counts
 from dlpack import contents
 from handmade import Echo
 
@@ -13,15 +13,6 @@ numpy = pytest.importorskip("numpy")
 
 def floats(count=6):
     return numpy.arange(count, dtype="float32")
-
-
-def refused(function, exception, message, *args):
-    with same_counts(*args):
-        with pytest.raises(exception) as caught:
-            function(*args)
-        assert type(caught.value) is exception
-        assert str(caught.value) == message
-        del caught
 
 
 # ------------------------------------------------------------------------------------------------------------- overlap
@@ -294,95 +285,7 @@ def test_memory_that_both_can_read(kernels):
     assert numpy.asarray(kernels.saxpy(2, OnDevice(3, 0), floats(3))).tolist() == [0, 3, 6]  # pinned by CUDA
 
 
-# --------------------------------------------------------------------------------------------------------------- torch
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-GRAD = (
-    "{}(): argument 'x': it requires grad, and autograd does not see what this function does; pass x.detach(), "
-    "use torch.no_grad(), or register a backward with tenon.torch_ops()"
-)
-
-
-def test_gradients_are_not_lost(kernels, torch):
-    x = torch.ones(3, requires_grad=True)
-    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x)
-    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x * 2)  # no leaf
-    refused(kernels.add_to, RuntimeError, GRAD.format("add_to"), x, 1.0)
-    refused(kernels.copy, RuntimeError, GRAD.format("copy"), torch.nn.Parameter(torch.ones(2)))
-    refused(kernels.copy, RuntimeError, GRAD.format("copy"), torch.ones(2, dtype=torch.complex64, requires_grad=True))
-    with pytest.raises(RuntimeError, match="argument 'y': it requires grad"):
-        kernels.saxpy(2, numpy.zeros(3, "float32"), x)
-
-
-def test_gradients_that_are_given_up(kernels, torch):
-    x = torch.ones(3, requires_grad=True)
-    assert kernels.copy(x.detach()).tolist() == [1, 1, 1]
-    for mode in (torch.no_grad, torch.inference_mode):
-        with mode():
-            assert kernels.copy(x).tolist() == [1, 1, 1]
-            with torch.enable_grad():
-                if mode is torch.no_grad:
-                    refused(kernels.copy, RuntimeError, GRAD.format("copy"), x)
-    assert kernels.copy_no_grad(x).tolist() == [1, 1, 1]
-    assert not kernels.copy_no_grad(x).requires_grad
-    assert kernels.copy(torch.nn.Parameter(torch.ones(2), requires_grad=False)).tolist() == [1, 1]
-    assert kernels.copy(torch.arange(3)).tolist() == [0, 1, 2]
-
-
-def test_inference_tensors(kernels, torch):
-    with torch.inference_mode():
-        x = torch.ones(3)
-    assert kernels.copy(x).tolist() == [1, 1, 1]
-
-
-def test_lazy_views(kernels, torch):
-    """conj and neg are promises that the memory does not keep."""
-    x = torch.tensor([1 + 2j, 3 - 1j])
-    for view in (x.conj(), x.conj().imag):
-        with pytest.raises((ValueError, BufferError), match=r"^copy\(\): argument 'x': torch\.Tensor: "):
-            kernels.copy(view)
-    assert kernels.copy(x.conj().resolve_conj()).tolist() == [1 - 2j, 3 + 1j]
-    assert Echo("f(x: c64[n]) -> c64[n]")(x).shape == (2,)
-
-
-def test_special_tensors(kernels, torch):
-    x = torch.ones(3)
-    for special in (x.to_sparse(), torch.ones(3, device="meta")):
-        with same_counts(special):
-            with pytest.raises((ValueError, BufferError, TypeError), match=r"argument 'x'"):
-                kernels.copy(special)
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        fake = torch.ones(3)
-    with pytest.raises((ValueError, BufferError, TypeError), match=r"argument 'x'"):
-        kernels.copy(fake)
-
-
-def test_torch_layouts(kernels, torch):
-    grid = torch.arange(6, dtype=torch.float32).reshape(2, 3)
-    with pytest.raises(ValueError, match="in C order without gaps"):
-        kernels.copy(grid.t())
-    echo = Echo("f(x: f32[n, m])")
-    echo(grid.t())
-    view = echo.seen["args"][0]["value"]
-    assert (view["shape"], view["strides"], view["data"]) == ([3, 2], [1, 3], grid.data_ptr())
-    with pytest.raises(ValueError, match="overlaps itself"):
-        Echo("f(x: f32[n, m] rw)")(torch.ones(3, 1).expand(3, 4))
-
-
-def test_torch_advice(kernels, torch):
-    message = (
-        "saxpy(): argument 'x': expected f32[n], got f64[2] (torch.Tensor)\n"
-        "  dtype is f64, not f32; try x.to(torch.float32)"
-    )
-    x = torch.zeros(2, dtype=torch.float64)
-    refused(kernels.saxpy, TypeError, message, 2, x, x)
+# --------------------------------------------------------------------------------------------------------------- advice
 
 
 def test_jax_advice(kernels):
@@ -390,13 +293,6 @@ def test_jax_advice(kernels):
     x = jax.numpy.zeros(2, "int32")
     with pytest.raises(TypeError, match=r"dtype is i32, not f32; try x\.astype\('float32'\)$"):
         kernels.saxpy(2, x, x)
-
-
-def test_torch_on_another_device(kernels, torch):
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
-    with pytest.raises(ValueError, match="the memory is on cuda:0, which the CPU cannot read"):
-        kernels.copy(torch.ones(3, device="cuda"))
 
 
 def test_read_only_buffers_say_what_helps():

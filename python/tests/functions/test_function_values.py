@@ -8,7 +8,7 @@ import sys
 import warnings
 
 import pytest
-from building import same_counts
+from building import refused, same_counts
 from handmade import KINDS, Echo
 
 BIGGEST, SMALLEST = 2**63 - 1, -(2**63)
@@ -52,17 +52,6 @@ class Text(str):
 
 class Color(str, enum.Enum):
     MEAN = "mean"
-
-
-def refused(echo, exception, message, *args, **kwargs):
-    """The call fails with exactly this message, before the function is reached, and keeps nothing."""
-    with same_counts(*args):
-        with pytest.raises(exception) as caught:
-            echo(*args, **kwargs)
-        assert type(caught.value) is exception
-        assert str(caught.value) == message
-        assert echo.seen is None
-        del caught
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers
@@ -353,19 +342,6 @@ def test_no_more_is_read_than_there_may_be(kind):
     assert echo.value(range(2)) == [0, 1]
 
 
-def test_lists_in_a_tensor_of_torch():
-    torch = pytest.importorskip("torch")
-    assert Echo("f(a: ints)").value(torch.arange(4)) == [0, 1, 2, 3]
-    assert Echo("f(a: floats)").value(torch.arange(4) / 2) == [0, 0.5, 1, 1.5]
-    assert Echo("f(a: ints[3])").value(torch.tensor([3, 2, 1], dtype=torch.uint8)) == [3, 2, 1]
-    refused(Echo("f(a: ints[3])"), ValueError, "f(): argument 'a': expected ints[3], got 9 numbers", torch.arange(9))
-    for wrong in (torch.ones(2), torch.arange(4).reshape(2, 2), torch.tensor(3)):
-        with pytest.raises(TypeError):
-            Echo("f(a: ints)")(wrong)
-    with pytest.raises(RuntimeError, match=r"^f\(\): argument 'a': it requires grad"):
-        Echo("f(a: floats)")(torch.ones(2, requires_grad=True))
-
-
 def test_int_of_a_bool_of_numpy():
     numpy = pytest.importorskip("numpy")
     echo = Echo("f(a: int)")
@@ -464,7 +440,7 @@ def test_given_value_is_not_marked_as_default():
     assert echo.seen["args"][0]["flags"] == 0
 
 
-# -------------------------------------------------------------------------------------------------- NumPy's and torch's
+# ---------------------------------------------------------------------------------------------------- NumPy's and JAX's
 
 
 def test_numpy_scalars():
@@ -510,30 +486,6 @@ def test_float_loses_no_imaginary_part():
             warnings.simplefilter("error")
             with pytest.raises((TypeError, Warning)):
                 Echo("f(a: float)")(number)
-
-
-def test_torch_numbers():
-    torch = pytest.importorskip("torch")
-    assert Echo("f(a: int)").value(torch.tensor(7)) == 7
-    assert Echo("f(a: float)").value(torch.tensor(0.5)) == 0.5
-    assert Echo("f(a: float)").value(torch.tensor(2, dtype=torch.int8)) == 2.0
-    assert Echo("f(a: ints)").value(torch.Size([2, 3])) == [2, 3]
-    meta = torch.zeros((), device="meta")
-    for signature in ("f(a: float)", "f(a: int)"):
-        with pytest.raises((TypeError, RuntimeError, ValueError), match="meta"):
-            Echo(signature)(meta)
-
-
-def test_torch_number_that_requires_grad():
-    torch = pytest.importorskip("torch")
-    number = torch.tensor(0.5, requires_grad=True)
-    for signature, value in (("f(a: float)", number), ("f(a: floats)", [number])):
-        with pytest.raises(RuntimeError, match=r"f\(\): argument 'a': it requires grad"):
-            Echo(signature)(value)
-        with torch.no_grad():
-            Echo(signature)(value)
-        Echo(signature, flags=4)(value)
-    assert Echo("f(a: float)").value(number.detach()) == 0.5
 
 
 def test_jax_numbers():

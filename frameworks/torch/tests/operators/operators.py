@@ -20,7 +20,8 @@ COMPILER = shlex.split(os.environ.get("CC", "cc"))
 if not runs(COMPILER[0]):
     pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[3]
 
 
 def compiled_library(folder, source, *options):

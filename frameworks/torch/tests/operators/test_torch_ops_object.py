@@ -5,13 +5,13 @@ import pickle
 import warnings
 
 import pytest
-from operators import ROOT, compiled_library, tenon, torch
+from operators import HERE, compiled_library, tenon, torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), ROOT / "python/tests/torch_ops.c"))
+    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), HERE / "torch_ops.c"))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,61 @@
+"""What every suite of the bridge begins with: the built extensions are found, the packages that this run does without are
+missing, and every test leaves the counts where it found them.
+
+TENON_PROBE names the folder with the built tenon_probe, TENON_WITHOUT the packages that this run does without, as if they
+were not installed."""
+
+import gc
+import os
+import sys
+
+import pytest
+
+if os.environ.get("TENON_PROBE"):
+    sys.path.insert(0, os.environ["TENON_PROBE"])
+for name in os.environ.get("TENON_WITHOUT", "").split():
+    sys.modules[name] = None
+
+import tenon_probe  # noqa: E402
+
+try:
+    import hypothesis
+
+    # No deadlines: a test never asserts a time. `make test` repeats itself, `make test-all` takes its chances.
+    by_chance = bool(os.environ.get("TENON_CHANCE"))
+    hypothesis.settings.register_profile("tenon", deadline=None, derandomize=not by_chance)
+    hypothesis.settings.load_profile("tenon")
+except ImportError:
+    pass
+
+
+def settle():
+    """Give back what is only waiting: garbage, and releases of other threads (a bridge call drains those)."""
+    gc.collect()
+    tenon_probe.borrow(b"")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """tensors, exports, bytes, deferred and leaked as before the test."""
+    gc.freeze()  # a framework makes hundreds of thousands of objects, which no collection has to look at
+    baseline = tenon_probe.stats()
+    yield
+    if tenon_probe.stats() != baseline:
+        settle()
+    assert tenon_probe.stats() == baseline
+
+
+@pytest.fixture
+def released():
+    """A function: how often the release function of probe.new's memory has run in this test."""
+    before = tenon_probe.released()
+
+    def since():
+        settle()
+        return tenon_probe.released() - before
+
+    return since
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()  # the interpreter's last collection looks at everything
