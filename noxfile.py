@@ -21,6 +21,7 @@ BUILD = pathlib.Path(os.environ.get("TENON_BUILD", "build"))
 WITHOUT_HEAVY = {"TENON_WITHOUT": "torch jax tensorflow"}
 LIMITED = "-DPy_LIMITED_API=0x030c0000"
 SUBINTERPRETERS = "python/tests/test_subinterpreters.py"
+WHEEL_ONLY = "python/tests/installed"
 
 
 def output(*command):
@@ -147,7 +148,7 @@ def free_threaded(session):
     """The bridge's suite without an interpreter lock."""
     session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
     env = {**build_probes(session, "free-threaded"), **WITHOUT_HEAVY}
-    pytest(session, f"--ignore={SUBINTERPRETERS}", "python/tests", **env)
+    pytest(session, f"--ignore={SUBINTERPRETERS}", f"--ignore={WHEEL_ONLY}", "python/tests", **env)
     pytest_apart(session, SUBINTERPRETERS, **env)
 
 
@@ -202,7 +203,7 @@ def torch(session, torch):
         session.skip("there is no Python 3.12")
     session.install(f"torch=={torch}", "pytest", "setuptools", "numpy<2" if torch == "2.4.1" else "numpy")
     env = build_probes(session, "torch-abi3", "abi3", "python3.12")
-    pytest(session, "frameworks/torch/tests", **env)
+    pytest(session, "frameworks/torch/tests", TENON_TORCH_PROBE=env["TENON_TORCH_PROBE"], PYTHONDONTWRITEBYTECODE="1")
 
 
 @nox.session(python=OWN)
@@ -210,5 +211,5 @@ def torch(session, torch):
 def jax(session, jax):
     """The bridge's tests of JAX with older ones."""
     session.install(f"jax=={jax}", "pytest")
-    env = build_probes(session, f"jax-{jax}")
+    env = build_probes(session, "jax", python=sys.executable)
     pytest(session, "python/tests/test_jax.py", **env)

@@ -1,6 +1,5 @@
 """Every test leaves the counts where it found them. TENON_PROBE names the folder with the built tenon_probe,
-TENON_WITHOUT the packages that this run does without, as if they were not installed. TENON_PACKAGE names the folder of a
-package that was built without a wheel; then the tests of what only a wheel has are left out."""
+TENON_WITHOUT the packages that this run does without, as if they were not installed."""
 
 import gc
 import os
@@ -14,9 +13,6 @@ for name in os.environ.get("TENON_WITHOUT", "").split():
     sys.modules[name] = None
 
 import tenon_probe  # noqa: E402
-
-if os.environ.get("TENON_PACKAGE"):
-    collect_ignore = ["test_package.py", "test_package_commands.py", "test_new.py", "test_stubs.py", "test_describe.py"]
 
 try:
     import hypothesis
