@@ -153,7 +153,7 @@ def free_threaded(session):
 
 
 if len(PYTHONS) > len(WITH_LOCK):
-    nox.session(python=PYTHONS[-1])(free_threaded)
+    nox.session(python=next(filter(is_free_threaded, PYTHONS)))(free_threaded)
 else:
     nox.session(python=False, name="free_threaded")(
         skipped("no free-threaded Python is installed; tools/python-free-threaded builds one, and make test-all does so"))
