@@ -33,14 +33,11 @@ test:
 test-core test-python test-elixir test-lite test-all test-torch-versions: test-%:
 	@tools/test "$(python)" $*
 
-check:
-	@tools/test "$(python)" check
+check fuzz:
+	@tools/test "$(python)" $@
 
 setup:
 	@tools/setup "$(python)"
-
-fuzz:
-	@tools/test "$(python)" setup fuzz
 
 bundle:
 	@"$(python)" tools/bundle --prefix "$(PREFIX)" --output $(BUILD)/bundle

@@ -1,9 +1,12 @@
+# shellcheck shell=bash disable=SC2034
 # Shared by the scripts of this folder, which source it after going to the root of the repository.
 # A check ends with 0, with 77 where it could not run at all (it says why), and with anything else where it failed.
 build=${TENON_BUILD:-build}
 jobs=$(nproc 2>/dev/null || echo 2)
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 venv_python=.venv/bin/python
+# Tools that this system does not have may have come from PyPI.
+PATH=$PATH:$PWD/.venv/bin:$PWD/.venv-lite/bin
 
 # Whether a tool runs. A version manager's shim can be on the PATH and refuse, so each is asked for its version.
 has() {
@@ -30,11 +33,23 @@ quietly() {
     rm -f "$log"
 }
 
-# configure_and_build FOLDER OPTION...
-configure_and_build() {
-    local folder=$1
-    shift
-    quietly cmake -S . -B "$folder" -DTENON_DEVELOPER=ON "$@" && quietly cmake --build "$folder" -j "$jobs"
+# Whether a program made with this sanitizer runs here at all.
+sanitizer_runs() { # COMPILER SANITIZERS
+    local work status
+    work=$(mktemp -d)
+    echo 'int main(void) { return 0; }' >"$work/main.c"
+    "$1" -fsanitize="$2" "$work/main.c" -o "$work/main" >/dev/null 2>&1 && "$work/main" >/dev/null 2>&1
+    status=$?
+    rm -r "$work"
+    return $status
+}
+
+# uv does not read pip's settings; who has set pip up means both.
+uv_settings() {
+    [ -z "${PIP_FIND_LINKS:-}" ] || export UV_FIND_LINKS=${UV_FIND_LINKS:-$PIP_FIND_LINKS}
+    [ -z "${PIP_INDEX_URL:-}" ] || export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}
+    [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE=${SSL_CERT_FILE:-$PIP_CERT}
+    export UV_PYTHON_DOWNLOADS=never UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-120}
 }
 
 # The C library, as far as the core uses it everywhere, and what compilers make of it. Files, clocks, threads and processes are

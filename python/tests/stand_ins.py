@@ -108,7 +108,7 @@ def driver(tmp_path_factory):
 
 def run(driver, code):
     """In a process of its own, where nothing else has loaded torch or a driver."""
-    paths = [os.environ.get("TENON_PROBE", ""), os.path.dirname(__file__)]
+    paths = [os.environ.get("TENON_PROBE", ""), os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     program = STAND_INS + textwrap.dedent(code)
     done = subprocess.run(

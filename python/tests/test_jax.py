@@ -27,7 +27,9 @@ NAMES = {
     "float8_e5m2fnuz": "f8_e5m2fnuz",
     "float8_e8m0fnu": "f8_e8m0fnu",
 }
-PRESENT = [name for name in NAMES if hasattr(jnp, name)]
+# An older JAX refuses to export these.
+EXPORTED = COMMON if jax.__version_info__ < (0, 6) else NAMES
+PRESENT = [name for name in EXPORTED if hasattr(jnp, name)]
 PACKED = [name for name in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn") if hasattr(jnp, name)]
 
 

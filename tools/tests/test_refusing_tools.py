@@ -138,6 +138,6 @@ def test_nothing_only_looks_a_tool_up():
     """`command -v` and shutil.which find a shim that refuses. What asks a tool afterwards is named here."""
     asks = {"tools/common.sh", "tools/setup", "examples/torch_ops/run.py", str(pathlib.Path(__file__).relative_to(ROOT))}
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
-    looks = {name for name in files if (ROOT / name).is_file() and name.startswith(("tools", "bench", "python", "frameworks", "examples"))
+    looks = {name for name in files if (ROOT / name).is_file() and name.startswith(("tools", "bench", "python", "frameworks", "examples", "noxfile"))
              and re.search(rb"command -v|shutil\.which|\bwhich\(", (ROOT / name).read_bytes())}
     assert looks <= asks

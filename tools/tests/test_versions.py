@@ -18,7 +18,8 @@ def test_the_demo_is_built_again_if_any_source_changes():
     """The stamp of tools/demo is made from all that the package is built from: what CMake reads."""
     named = re.search(r'^sources="(.*?)"', (ROOT / "tools/demo").read_text(), re.M | re.S)[1].split()
     assert all((ROOT / name).exists() for name in named)
-    folders = re.findall(r"add_subdirectory\(([\w/]+)\)", (ROOT / "CMakeLists.txt").read_text())
-    assert set(folders) == {"core", "python", "frameworks/torch"}
+    listed = re.findall(r"add_subdirectory\(([\w/]+)\)", (ROOT / "CMakeLists.txt").read_text())
+    folders = [folder for folder in listed if (ROOT / folder / "src").exists()]
+    assert folders == ["core", "python", "frameworks/torch"]
     wanted = {f"{folder}/{part}" for folder in folders for part in ("CMakeLists.txt", "include", "src")}
     assert wanted | {"CMakeLists.txt", "pyproject.toml", "tools/bundle", "python/tenon"} <= set(named)

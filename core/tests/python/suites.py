@@ -2,9 +2,9 @@
 is not set is left out of the run, and the end of the run says so.
 
 TENON_LIBRARY       core/tests/python: the file libtenon.so, which CMake builds
-TENON_PROBE         python/tests and frameworks/torch/tests/{exchange,functions,operators}: the folder that tools/build-probe makes
+TENON_PROBE         python/tests and frameworks/torch/tests/{exchange,functions,operators}: the folder of the probes, which CMake builds
 TENON_PACKAGE       with it: the folder with the package `tenon`, if that is not the installed one
-TENON_TORCH_PROBE   frameworks/torch/tests/object: the folder that frameworks/torch/tests/build makes"""
+TENON_TORCH_PROBE   frameworks/torch/tests/object: the folder of tenon_torch_probe, which CMake builds"""
 
 import os
 

@@ -5,33 +5,22 @@
 import importlib.util
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
-import sysconfig
 import tempfile
 import traceback
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from programs import runs  # noqa: E402
+from compiling import build_cuda, build_package  # noqa: E402
 
 SLEEP = 500_000_000  # cycles
 
 
 def build():
     folder = pathlib.Path(tempfile.mkdtemp())
-    shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [ROOT / "python/tenon/_native.c", *(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c"),
-               *(ROOT / "frameworks/torch/src").glob("*.c")]
-    subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
-                    f"-I{ROOT}/python/include", f"-I{ROOT}/core/include", f"-I{ROOT}/frameworks/torch/include", f"-I{sysconfig.get_path('include')}",
-                    *map(str, sources), "-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")], check=True)
-    nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
-    subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
-                    str(HERE / "kernels.cu"), "-o", str(folder / "kernels.so")], check=True)
+    build_package(folder)
+    build_cuda(folder / "kernels.so", HERE / "kernels.cu")
     sys.path.insert(0, str(folder))
     return folder / "kernels.so"
 

@@ -8,25 +8,22 @@ import gc
 import importlib.util
 import os
 import pathlib
-import subprocess
 import sys
-import sysconfig
 import tempfile
 import traceback
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from compiling import build_probe  # noqa: E402
+
 CUDA, CUDA_MANAGED, CPU = 2, 13, 1
 SLEEP = 2_000_000_000  # cycles: about a second
 
 
 def build():
-    folder = tempfile.mkdtemp()
-    sources = [ROOT / "python/tests/extension/probe.c", *(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c")]
-    subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{ROOT}/python/include",
-                    f"-I{ROOT}/core/include", f"-I{sysconfig.get_path('include')}", *map(str, sources), "-lpthread", "-o",
-                    f"{folder}/tenon_probe.so"], check=True)
-    sys.path.insert(0, folder)
+    folder = pathlib.Path(tempfile.mkdtemp())
+    build_probe(folder)
+    sys.path.insert(0, str(folder))
 
 
 def optional(name):

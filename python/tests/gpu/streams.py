@@ -12,19 +12,15 @@ import contextlib
 import importlib.util
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import traceback
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from programs import runs  # noqa: E402
+from compiling import build_cuda, build_package, build_probe  # noqa: E402
 
 SLEEP = 200_000_000  # cycles: about a tenth of a second
 READINGS = 8
@@ -34,23 +30,11 @@ SIZE = 1 << 16
 def build():
     """tenon and tenon_probe by cc, the library of functions by nvcc; its path."""
     folder = pathlib.Path(tempfile.mkdtemp())
-    shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    shared = [*(ROOT / "python/src").rglob("*.c"), *(ROOT / "core/src").rglob("*.c")]
-    folders = ["python/include", "core/include", "frameworks/torch/include"]
-    flags = ["cc", "-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
-             *(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
-    package = [ROOT / "python/tenon/_native.c", *(ROOT / "frameworks/torch/src").glob("*.c"), *shared]
-    probe = [ROOT / "python/tests/extension/probe.c", *shared]
-    nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
-    commands = [
-        [*flags, *map(str, package), "-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")],
-        [*flags, *map(str, probe), "-lpthread", "-ldl", "-o", str(folder / "tenon_probe.so")],
-        [nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
-         str(HERE / "kernels.cu"), "-o", str(folder / "kernels.so")],
-    ]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        for done in [pool.submit(subprocess.run, command, check=True) for command in commands]:
-            done.result()
+        jobs = [pool.submit(build_package, folder), pool.submit(build_probe, folder),
+                pool.submit(build_cuda, folder / "kernels.so", HERE / "kernels.cu")]
+        for job in jobs:
+            job.result()
     sys.path.insert(0, str(folder))
     return folder / "kernels.so"
 

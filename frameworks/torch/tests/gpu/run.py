@@ -4,11 +4,11 @@
 """
 import gc
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[4] / "python/tests"))
+from compiling import build_torch_probe  # noqa: E402
 
 
 def test_the_same_object():
@@ -78,9 +78,9 @@ def main():
     if not torch.cuda.is_available():
         print("skipped: no GPU that torch can use")
         return 0
-    folder = tempfile.mkdtemp()
-    subprocess.run([str(ROOT / "frameworks/torch/tests/build"), sys.executable, folder], check=True)
-    sys.path.insert(0, folder)
+    folder = pathlib.Path(tempfile.mkdtemp())
+    build_torch_probe(folder)
+    sys.path.insert(0, str(folder))
     import tenon_torch_probe as probe
     print("torch", torch.__version__, "on", torch.cuda.get_device_name(), "tier", probe.info())
     for name, test in list(globals().items()):

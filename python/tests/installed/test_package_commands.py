@@ -16,7 +16,7 @@ from libraries import COMPILER, WIDE, build, command_line, counting, run, tenon
 def test_headers():
     (include,) = command_line("include")
     assert command_line("cflags") == [f"-I{include}"]
-    root = pathlib.Path(__file__).parents[2]
+    root = pathlib.Path(__file__).parents[3]
     wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h"),
               *root.glob("frameworks/torch/include/tenon/*.h")]
     assert {header.name for header in pathlib.Path(include, "tenon").iterdir()} == {header.name for header in wanted}

@@ -12,7 +12,7 @@ import types
 import pytest
 from libraries import build, counting, tenon
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -1,0 +1,215 @@
+"""The tests with other Pythons and other versions of the frameworks, each in an environment of its own.
+
+    tools/nox SESSION, or nox --list; TENON_BUILD names the folder for what is built
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.envdir = ".venv-nox"
+nox.options.reuse_venv = "yes"
+
+ROOT = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", "build"))
+# Not made for the free-threaded Python: there are few wheels, or none.
+WITHOUT_HEAVY = {"TENON_WITHOUT": "torch jax tensorflow"}
+LIMITED = "-DPy_LIMITED_API=0x030c0000"
+SUBINTERPRETERS = "python/tests/test_subinterpreters.py"
+WHEEL_ONLY = "python/tests/installed"
+
+
+def output(*command):
+    """What the command prints; nothing if it does not run."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, encoding="utf-8")
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def version_of(python):
+    return output(python, "-c", "import sys, sysconfig; print('3.%d' % sys.version_info[1] + "
+                                "'t' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))")
+
+
+def find_pythons():
+    """The versions that are here, oldest first, each of which nox finds on the PATH as pythonVERSION."""
+    free_threaded = [*os.environ.get("TENON_FREE_THREADED", "").split(), "python3.14t", "python3.13t",
+                     os.path.expanduser("~/.cache/tenon/python3.13t/bin/python3.13t")]
+    runs = "import sys; sys._is_gil_enabled() and sys.exit(1); print(sys.executable)"
+    found = [*output("tools/pythons").splitlines(), *filter(None, (output(name, "-c", runs) for name in free_threaded))]
+    folder = (ROOT / BUILD / "pythons").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = []
+    for python in found:
+        version = version_of(python)
+        if version not in versions:
+            versions.append(version)
+            link = folder / f"python{version}.{os.getpid()}"
+            link.symlink_to(python)
+            link.replace(folder / f"python{version}")  # another nox may do the same now
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return versions
+
+
+def minor(version):
+    return int(version.split(".")[1].rstrip("t"))
+
+
+def is_free_threaded(version):
+    return version.endswith("t")
+
+
+PYTHONS = find_pythons()
+WITH_LOCK = [version for version in PYTHONS if not is_free_threaded(version)]
+STABLE = [version for version in WITH_LOCK if minor(version) >= 12]
+OWN = version_of(sys.executable)
+
+
+def python_of(session):
+    return os.path.join(session.bin, "python")
+
+
+def include_of(session):
+    return output(python_of(session), "-c", "import sysconfig; print(sysconfig.get_path('include'))")
+
+
+def build_probes(session, folder, preset="dev", python=None):
+    """What the tests import, for the session's Python; their environment."""
+    folder = ROOT / BUILD / folder
+    session.run("cmake", "--preset", preset, "-B", str(folder), "-DTENON_TESTS=OFF",
+                f"-DPython_EXECUTABLE={python or python_of(session)}", external=True, silent=True)
+    session.run("cmake", "--build", str(folder), "--target", "tenon_probes", "-j", str(os.cpu_count() or 2), external=True,
+                silent=True)
+    probe, package = str(folder / "probe"), str(folder / "package")
+    return {"TENON_PROBE": probe, "TENON_TORCH_PROBE": probe, "TENON_PACKAGE": package, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def pytest(session, *arguments, **env):
+    session.run("python", "-m", "pytest", "-q", *arguments, env=env)
+
+
+def pytest_apart(session, *arguments, **env):
+    """A run that leaves itself out is fine."""
+    session.run("python", "-m", "pytest", "-q", *arguments, env=env, success_codes=[0, 5])
+
+
+def check_with_clang(session, *options):
+    """The other compiler sees each version's headers too."""
+    if not output("clang", "--version"):
+        return
+    print("the sources with clang and the headers of this Python", *options)
+    sources = [*(ROOT / "python/src").rglob("*.c"), ROOT / "python/tests/extension/probe.c"]
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+    session.run("clang", "-std=c11", *warnings, "-fsyntax-only", "-Ipython/include", "-Icore/include", "-isystem",
+                include_of(session), *options, *map(str, sources), external=True, log=False)
+
+
+def skipped(reason):
+    """A session that only says why there is none."""
+    return lambda session: session.skip(reason)
+
+
+# ------------------------------------------------------------------------------------------------------------ Pythons
+
+# The oldest NumPy that we know, the last of its first major version, and the newest.
+NUMPY = {"3.9": "numpy==1.23.*", "3.10": "numpy<2"}
+
+
+@nox.session(python=WITH_LOCK)
+def python(session):
+    """A tour through the bridge with every Python, and NumPy 1.23 to the newest."""
+    session.install(NUMPY.get(session.python, "numpy"), "pytest")
+    if not os.path.exists(os.path.join(include_of(session), "Python.h")):
+        print(f"left out: Python {session.python}, which has no Python.h; install its development files")
+        return
+    own = build_probes(session, f"python-{session.python}")
+    session.run("python", "python/tests/smoke.py", env=own)
+    pytest(session, "python/tests/functions/test_function_recursion.py", **own)
+    check_with_clang(session)
+    if session.python not in STABLE:
+        print(f"left out: abi3 and sub-interpreters with their own lock, since this is Python {session.python}")
+        return
+    # One build with the stable ABI serves all.
+    stable = build_probes(session, "python-abi3", "abi3", f"python{STABLE[0]}")
+    check_with_clang(session, LIMITED)
+    session.run("python", "python/tests/smoke.py", env=stable)
+    pytest(session, SUBINTERPRETERS, **own)
+
+
+def free_threaded(session):
+    """The bridge's suite without an interpreter lock."""
+    session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
+    env = {**build_probes(session, "free-threaded"), **WITHOUT_HEAVY}
+    pytest(session, f"--ignore={SUBINTERPRETERS}", f"--ignore={WHEEL_ONLY}", "python/tests", **env)
+    pytest_apart(session, SUBINTERPRETERS, **env)
+
+
+if len(PYTHONS) > len(WITH_LOCK):
+    nox.session(python=next(filter(is_free_threaded, PYTHONS)))(free_threaded)
+else:
+    nox.session(python=False, name="free_threaded")(
+        skipped("no free-threaded Python is installed; tools/python-free-threaded builds one, and make test-all does so"))
+
+
+# --------------------------------------------------------------------------------------------------------------- abi3
+
+BUILDERS = sorted({*STABLE[:1], *STABLE[-1:]}, key=minor)
+
+
+@nox.session(python=BUILDERS or False)
+def abi3_wheel(session):
+    """The wheel for the stable ABI, built with the oldest and with the newest Python that it is for."""
+    session.install("scikit-build-core", "abi3audit")
+    folder = BUILD / "abi3" / str(session.python)
+    session.run("tools/build-wheel", python_of(session), str(folder), external=True)
+    wheels = list(folder.glob("libtenon-*-cp312-abi3-*.whl"))
+    if not wheels:
+        session.error(f"not a wheel for the stable ABI: {os.listdir(folder)}")
+    session.run("python", "-m", "abi3audit", "--strict", "--report", str(wheels[0]), silent=True)
+
+
+@nox.session(python=STABLE or False, requires=[f"abi3_wheel-{version}" for version in BUILDERS])
+def abi3(session):
+    """Each of these wheels serves every Python from 3.12 on."""
+    if not STABLE:
+        session.skip("no Python here is 3.12 or newer")
+    session.install("numpy")
+    kernels = (BUILD / "abi3" / f"kernels-{session.python}.so").resolve()
+    session.run("cc", "-O2", "-shared", "-fPIC", "-Icore/include", "examples/functions/kernels.c", "-o", str(kernels),
+                external=True)
+    for builder in BUILDERS:
+        (wheel,) = (BUILD / "abi3" / builder).glob("libtenon-*-abi3-*.whl")
+        session.install("--no-deps", "--reinstall", str(wheel))
+        with session.chdir(BUILD / "abi3"):
+            session.run("python", "-B", str(ROOT / "python/tests/smoke_package.py"), str(kernels))
+
+
+# --------------------------------------------------------------------------------------------------------- frameworks
+
+
+@nox.session(python="3.12" if "3.12" in PYTHONS else False)
+@nox.parametrize("torch", ["2.13.0", "2.10.0", "2.6.0", "2.4.1"])
+def torch(session, torch):
+    """The torch bridge with each torch; one binary for all of them."""
+    if not session.python:
+        session.skip("there is no Python 3.12")
+    session.install(f"torch=={torch}", "pytest", "setuptools", "numpy<2" if torch == "2.4.1" else "numpy")
+    env = build_probes(session, "torch-abi3", "abi3", "python3.12")
+    pytest(session, "frameworks/torch/tests", TENON_TORCH_PROBE=env["TENON_TORCH_PROBE"], PYTHONDONTWRITEBYTECODE="1")
+
+
+@nox.session(python=OWN)
+@nox.parametrize("jax", ["0.4.38", "0.6.2"])
+def jax(session, jax):
+    """The bridge's tests of JAX with older ones."""
+    session.install(f"jax=={jax}", "pytest")
+    env = build_probes(session, "jax", python=sys.executable)
+    pytest(session, "python/tests/test_jax.py", **env)

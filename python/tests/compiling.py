@@ -1,0 +1,42 @@
+"""Builds what the tests import with cc and nvcc alone, for a machine with a GPU, where nothing can be installed. Everywhere
+else CMake does it: the target tenon_probes."""
+
+import pathlib
+import shutil
+import subprocess
+import sysconfig
+
+from programs import runs
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BRIDGE = ["core", "python"]
+TORCH = [*BRIDGE, "frameworks/torch"]
+
+
+def build_extension(file, source, parts=BRIDGE):
+    """The module of a source file, with the sources of these parts of the tree."""
+    sources = [ROOT / source, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
+    includes = [*(ROOT / part / "include" for part in TORCH), sysconfig.get_path("include")]
+    subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
+                    *(f"-I{include}" for include in includes), *map(str, sources), "-lpthread", "-ldl", "-o", str(file)],
+                   check=True)
+
+
+def build_probe(folder):
+    build_extension(folder / "tenon_probe.so", "python/tests/extension/probe.c")
+
+
+def build_torch_probe(folder):
+    build_extension(folder / "tenon_torch_probe.so", "frameworks/torch/tests/extension/torch_probe.c", TORCH)
+
+
+def build_package(folder):
+    shutil.copytree(ROOT / "python/tenon", folder / "tenon")
+    build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", TORCH)
+
+
+def build_cuda(file, source):
+    """A library of functions, by nvcc."""
+    nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
+    subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
+                    str(source), "-o", str(file)], check=True)
