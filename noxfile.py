@@ -17,6 +17,7 @@ nox.options.reuse_venv = "yes"
 
 ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", "build"))
+LINKS = (ROOT / BUILD / "pythons").resolve()
 # Not made for the free-threaded Python: there are few wheels, or none.
 WITHOUT_HEAVY = {"TENON_WITHOUT": "torch jax tensorflow"}
 LIMITED = "-DPy_LIMITED_API=0x030c0000"
@@ -45,17 +46,16 @@ def find_pythons():
                      os.path.expanduser("~/.cache/tenon/python3.13t/bin/python3.13t")]
     runs = "import sys; sys._is_gil_enabled() and sys.exit(1); print(sys.executable)"
     found = [*output("tools/pythons").splitlines(), *filter(None, (output(name, "-c", runs) for name in free_threaded))]
-    folder = (ROOT / BUILD / "pythons").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    LINKS.mkdir(parents=True, exist_ok=True)
     versions = []
     for python in found:
         version = version_of(python)
         if version not in versions:
             versions.append(version)
-            link = folder / f"python{version}.{os.getpid()}"
+            link = LINKS / f"python{version}.{os.getpid()}"
             link.symlink_to(python)
-            link.replace(folder / f"python{version}")  # another nox may do the same now
-    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+            link.replace(LINKS / f"python{version}")  # another nox may do the same now
+    os.environ["PATH"] = f"{LINKS}{os.pathsep}{os.environ['PATH']}"
     return versions
 
 
@@ -153,7 +153,8 @@ def free_threaded(session):
 
 
 if len(PYTHONS) > len(WITH_LOCK):
-    nox.session(python=next(filter(is_free_threaded, PYTHONS)))(free_threaded)
+    # By its path: nox looks for the name python3.13t elsewhere.
+    nox.session(python=str(LINKS / f"python{next(filter(is_free_threaded, PYTHONS))}"))(free_threaded)
 else:
     nox.session(python=False, name="free_threaded")(
         skipped("no free-threaded Python is installed; tools/python-free-threaded builds one, and make test-all does so"))
