@@ -124,6 +124,11 @@ static bool same_file(file_state a, file_state b)
     return a.device == b.device && a.inode == b.inode;
 }
 
+static bool same_hash(tenon__hash x, tenon__hash y)
+{
+    return x.a == y.a && x.b == y.b && x.length == y.length;
+}
+
 static bool same_state(file_state a, file_state b)
 {
     return same_file(a, b) && a.size == b.size && a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
@@ -191,7 +196,7 @@ static const open_library *find_open(candidate *c)
             continue;
         if (unchanged && !has_content)
             return o;
-        if (hash_content(c) ? tenon__hash_equal(o->hash, c->hash) : unchanged)
+        if (hash_content(c) ? same_hash(o->hash, c->hash) : unchanged)
             return o;
         if (unchanged && !o->copied)
             o->rewritten = c->rewritten = true;

@@ -15,11 +15,6 @@ typedef struct tenon__hash {
 void tenon__hash_add(tenon__hash *hash, const void *bytes, size_t size);
 void tenon__hash_end(tenon__hash *hash);
 
-static inline bool tenon__hash_equal(tenon__hash x, tenon__hash y)
-{
-    return x.a == y.a && x.b == y.b && x.length == y.length;
-}
-
 #ifdef TENON__POSIX
 
 /* The failure of a system call: TENON_EFAILED with errno, or TENON_ENOMEM. `reason` NULL: what the system says. */
