@@ -46,7 +46,8 @@ typedef struct tenon_py_borrowed {
 } tenon_py_borrowed;
 
 /* Borrow any array-like object: tenon.Tensor, NumPy, DLPack's exchange table, the buffer protocol, __dlpack__,
- * __cuda_array_interface__, __array_interface__ or __array_struct__, in this order; or a DLPack capsule by itself. A
+ * __cuda_array_interface__, __array_interface__, __array_struct__, __arrow_c_array__ or __arrow_c_stream__, in this order;
+ * or a DLPack capsule by itself. A
  * borrow that succeeds uses the capsule up, even if what the caller does next fails: its memory goes with
  * tenon_py_unborrow, and a second borrow is refused. 0, or -1 with an exception: TypeError (no array, or a dtype
  * without a DLPack name), ValueError (layout, device, read-only), BufferError (the producer refused, or gave what cannot

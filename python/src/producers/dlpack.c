@@ -288,15 +288,6 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
 
 /* ---------------------------------------------------------------------------------------------------- the producers */
 
-/* Arrow's arrays are immutable, and a legacy capsule cannot say so. Its buffers and tensors, which have a buffer, say
- * themselves what they are. */
-static bool dlpack_is_immutable(PyObject *object)
-{
-    char package[32];
-    return strcmp(tenon__py_package(Py_TYPE(object), package, sizeof package), "pyarrow") == 0 &&
-           !PyObject_CheckBuffer(object);
-}
-
 static int dlpack_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyObject *method;
@@ -305,8 +296,7 @@ static int dlpack_recognise(PyObject *object, tenon__py_kind *kind)
         return found;
     kind->has_dlpack = method != Py_None;
     Py_DECREF(method);
-    kind->is_immutable |= dlpack_is_immutable(object);
-    return PyErr_Occurred() ? -1 : kind->has_dlpack;
+    return kind->has_dlpack;
 }
 
 static int dlpack_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)

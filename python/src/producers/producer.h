@@ -111,7 +111,8 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
     EACH(buffer)                                                                                                       \
     EACH(dlpack)                                                                                                       \
     EACH(array_api) /* frameworks that have its namespace */                                                           \
-    EACH(array_interface)
+    EACH(array_interface)                                                                                              \
+    EACH(arrow)
 
 #define TENON__PY_DECLARE(name) extern const tenon__py_producer tenon__py_producer_##name;
 TENON__PY_PRODUCERS(TENON__PY_DECLARE)
