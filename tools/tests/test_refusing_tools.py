@@ -102,6 +102,13 @@ def test_environment_is_made_without_uv(shims, tmp_path):
     done = bash('tools/setup "$PWD/python" venv made requirements.txt', cwd=tmp_path)
     assert done.returncode == 0 and "in made" in done.stdout, done.stdout
     assert (tmp_path / ".venv-boot/bin/uv").exists()
+    # An environment that has a uv of its own, which is on the PATH, is made again by another one.
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/uv").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / ".venv/bin/uv").chmod(0o755)
+    (shims / "uv").unlink()
+    done = bash('tools/setup "$PWD/python" venv .venv requirements.txt', cwd=tmp_path)
+    assert done.returncode == 0 and "in .venv" in done.stdout, done.stdout
 
 
 BENCH = """
