@@ -199,12 +199,12 @@ def abi3(session):
 @nox.session(python="3.12" if "3.12" in PYTHONS else False)
 @nox.parametrize("torch", ["2.13.0", "2.10.0", "2.6.0", "2.4.1"])
 def torch(session, torch):
-    """The torch bridge with each torch; one binary for all of them."""
+    """All of torch's tests with each torch; one binary for all of them."""
     if not session.python:
         session.skip("there is no Python 3.12")
     session.install(f"torch=={torch}", "pytest", "setuptools", "numpy<2" if torch == "2.4.1" else "numpy")
     env = build_probes(session, "torch-abi3", "abi3", "python3.12")
-    pytest(session, "frameworks/torch/tests", TENON_TORCH_PROBE=env["TENON_TORCH_PROBE"], PYTHONDONTWRITEBYTECODE="1")
+    pytest(session, "frameworks/torch/tests", **env)
 
 
 @nox.session(python=OWN)

@@ -1,7 +1,8 @@
 """What every suite of the bridge begins with: the built extensions are found, the packages that this run does without are
 missing, and every test leaves the counts where it found them.
 
-TENON_PROBE names the folder with the built tenon_probe, TENON_WITHOUT the packages that this run does without, as if they
+TENON_PROBE names the folder with the built tenon_probe, TENON_PACKAGE the one with `tenon` if that is not the installed
+one, TENON_WITHOUT the packages that this run does without, as if they
 were not installed."""
 
 import gc
@@ -10,8 +11,9 @@ import sys
 
 import pytest
 
-if os.environ.get("TENON_PROBE"):
-    sys.path.insert(0, os.environ["TENON_PROBE"])
+for variable in ("TENON_PROBE", "TENON_PACKAGE"):
+    if os.environ.get(variable):
+        sys.path.insert(0, os.environ[variable])
 for name in os.environ.get("TENON_WITHOUT", "").split():
     sys.modules[name] = None
 

@@ -14,9 +14,6 @@ import sys
 import pytest
 from programs import runs
 
-if os.environ.get("TENON_PACKAGE"):
-    sys.path.insert(0, os.environ["TENON_PACKAGE"])
-
 numpy = pytest.importorskip("numpy")
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 

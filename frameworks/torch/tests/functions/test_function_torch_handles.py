@@ -76,8 +76,9 @@ def test_autograd_goes_on(handles):
 
 def test_what_this_torch_has():
     info = tenon.torch_info()
-    assert info["version"] == torch.__version__ and info["missing"] == ""
-    assert info["tier"] == ("stable" if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else "private")
+    stable = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+    assert info["version"] == torch.__version__ and info["tier"] == ("stable" if stable else "private")
+    assert (info["missing"] == "") == stable
 
 
 def test_without_torch():

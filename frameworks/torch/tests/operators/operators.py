@@ -6,13 +6,9 @@ import os
 import pathlib
 import shlex
 import subprocess
-import sys
 
 import pytest
 from programs import runs
-
-if os.environ.get("TENON_PACKAGE"):
-    sys.path.insert(0, os.environ["TENON_PACKAGE"])
 
 torch = pytest.importorskip("torch")
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
