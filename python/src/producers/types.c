@@ -117,7 +117,8 @@ int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name
 
 #define PRODUCER(name) &tenon__py_producer_##name,
 static const tenon__py_producer *const producers[] = {TENON__PY_PRODUCERS(PRODUCER)};
-enum { NPRODUCERS = sizeof producers / sizeof *producers };
+#define COUNT(name) +1
+enum { NPRODUCERS = 0 TENON__PY_PRODUCERS(COUNT) };
 
 static int find_out(PyObject *object, tenon__py_kind *kind)
 {
@@ -185,7 +186,7 @@ int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_reque
 
 const tenon__py_producer *tenon__py_producer_as(tenon_py_as as)
 {
-    static const tenon__py_producer *const by_number[] = {
+    static const tenon__py_producer *const by_number[TENON_PY_AS_MEMORYVIEW + 1] = {
         [TENON_PY_AS_TENSOR] = &tenon__py_producer_tensor,
         [TENON_PY_AS_NUMPY] = &tenon__py_producer_numpy,
         [TENON_PY_AS_TORCH] = &tenon__py_producer_torch,
@@ -194,7 +195,7 @@ const tenon__py_producer *tenon__py_producer_as(tenon_py_as as)
         [TENON_PY_AS_TENSORFLOW] = &tenon__py_producer_tensorflow,
         [TENON_PY_AS_MEMORYVIEW] = &tenon__py_producer_buffer,
     };
-    return (size_t)as < sizeof by_number / sizeof *by_number ? by_number[as] : NULL;
+    return (unsigned)as <= TENON_PY_AS_MEMORYVIEW ? by_number[as] : NULL;
 }
 
 static bool can(const tenon__py_producer *producer, bool make_new)

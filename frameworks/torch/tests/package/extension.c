@@ -31,8 +31,7 @@ static PyObject *tier(PyObject *self, PyObject *unused)
     return PyLong_FromLong((long)report.tier);
 }
 
-static PyMethodDef methods[] = {
-    {"same", same, METH_O, NULL}, {"tier", tier, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"same", same, METH_O, NULL}, {"tier", tier, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "same_tensor", NULL, 0, methods, NULL, NULL, NULL, NULL};
 
