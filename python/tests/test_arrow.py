@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import tenon_probe as probe
+from arrow_structs import GivesArray, GivesStream, array, released, schema
 
 pa = pytest.importorskip("pyarrow")
 
@@ -169,15 +170,142 @@ def test_exceptions_are_the_producers(error, raised):
             probe.borrow(x)
 
 
-def test_a_stream_that_fails_says_why():
-    def batches():
-        raise OSError("the disk is gone")
-        yield
-    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
-    with pytest.raises(BufferError, match="stream failed.*the disk is gone"):
-        probe.borrow(Stream(reader.__arrow_c_stream__))
-
-
 def test_the_same_object_comes_back():
     x = pa.chunked_array([[1, 2]])
     assert probe.through(x, probe.SAME) is x
+
+
+# --------------------------------------------------------------------------------------------- what no library would give
+
+
+def both(type_, *arrays, **fields):
+    """The same array by each method."""
+    return [GivesArray(type_, *arrays), GivesStream(type_, *arrays, **fields)]
+
+
+def lists(size=2, length=3, items=6, **child):
+    return schema(b"+w:%d" % size, child=schema()), array(length, child=array(items, **child))
+
+
+def test_arrays_by_hand_are_right():
+    for x in both(schema(), array(4, offset=2)):
+        assert seen(x).tolist() == [2, 3, 4, 5]
+    for x in both(*lists(offset=1)):
+        assert seen(x).tolist() == [[1, 2], [3, 4], [5, 6]]
+    for x in both(schema(b"+w:0", child=schema()), array(3, child=array(0))):
+        assert seen(x).shape == (3, 0)
+
+
+@pytest.mark.parametrize("change", [{"n_children": 1, "children": None}, {"n_children": 0}, {"n_children": 2}])
+def test_lists_without_their_child(change):
+    type_, given = lists()
+    for x in both(schema(b"+w:2", child=schema(), **change), given) + both(type_, array(3, child=array(6), **change)):
+        with pytest.raises(BufferError, match="not valid"):
+            probe.borrow(x)
+
+
+def test_children_that_are_null():
+    from arrow_structs import pointers
+    type_, given = lists()
+    type_.children = pointers(None)
+    for x in both(type_, given):
+        with pytest.raises(BufferError, match="not valid"):
+            probe.borrow(x)
+    type_, given = lists()
+    given.children = pointers(None)
+    for x in both(type_, given):
+        with pytest.raises(BufferError, match="not valid"):
+            probe.borrow(x)
+
+
+@pytest.mark.parametrize("given", [lists(items=5), lists(length=-1), lists(offset=-1), lists(items=2**62, length=2**61)])
+def test_lists_that_are_longer_than_their_child(given):
+    for x in both(*given):
+        with pytest.raises(BufferError, match="not valid"):
+            probe.borrow(x)
+    type_, outer = lists()
+    outer.offset = 1
+    with pytest.raises(BufferError, match="not valid"):
+        probe.borrow(GivesArray(type_, outer))
+
+
+@pytest.mark.parametrize("fields", [{"null_count": 2}, {"null_count": -2}, {"n_buffers": 1}, {"n_buffers": 3}, {"buffers": None},
+                                    {"length": 2**62}])
+def test_arrays_that_are_not_valid(fields):
+    for x in both(schema(), array(**fields)):
+        with pytest.raises(BufferError, match="not valid|data is NULL"):
+            probe.borrow(x)
+
+
+def test_only_the_nulls_of_a_slice_count():
+    for rows in ([[1, 2], [1, None]], [[1, 2], None]):
+        x = pa.chunked_array([pa.array(rows, pa.list_(pa.int32(), 2))[:1]])
+        assert seen(x).tolist() == [[1, 2]]
+
+
+def test_extension_types_are_refused():
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12).reshape(2, 3, 2))
+    with pytest.raises(TypeError, match="extension type.*storage"):
+        probe.borrow(pa.chunked_array([tensors]))
+    assert seen(pa.chunked_array([tensors.storage])).shape == (2, 6)
+
+
+def test_lists_of_pyarrow_are_taken_though_its_dlpack_refuses():
+    assert seen(pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))).tolist() == [[1, 2], [3, 4]]
+
+
+def test_streams_without_an_array_have_a_type():
+    assert seen(pa.chunked_array([], pa.list_(pa.int32(), 2))).shape == (0, 2)
+    assert seen(GivesStream(schema())).shape == (0,)
+    assert seen(GivesStream(schema(), array(release=None))).shape == (0,)  # it was released: the end of the stream
+
+
+@pytest.mark.parametrize("name", ["get_schema", "get_next"])
+def test_streams_without_a_function(name):
+    with pytest.raises(BufferError, match="not valid"):
+        probe.borrow(GivesStream(schema(), array(), **{name: None}))
+
+
+@pytest.mark.parametrize("where", ["schema_error", "next_error"])
+@pytest.mark.parametrize("fields, words", [({}, "the disk is gone"), ({"get_last_error": None}, "no reason given")])
+def test_streams_that_fail(where, fields, words):
+    released.clear()
+    with pytest.raises(BufferError, match=f"stream failed: {words}"):
+        probe.borrow(GivesStream(schema(), array(), **{where: 5}, **fields))
+    assert released == ([] if where == "schema_error" else ["Schema"])  # a function that failed gave nothing
+
+
+def test_releases_are_counted():
+    released.clear()
+    assert seen(GivesStream(schema(), array())).tolist() == [0, 1, 2, 3]
+    gc.collect()
+    assert sorted(released) == ["Array"] * 2 + ["Schema"] * 2  # it was asked twice, to see that it gives no copy
+    released.clear()
+    with pytest.raises(TypeError, match="format 'zz'"):  # the release runs Python code, and does not meet the exception
+        probe.borrow(GivesStream(schema(b"zz"), array()))
+    assert released == ["Schema"]
+
+
+def test_what_is_refused_for_its_type_is_not_read():
+    x = GivesStream(schema(b"zz"), array())
+    with pytest.raises(TypeError):
+        probe.borrow(x)
+    assert x.nexts == 0
+
+
+def test_copies_are_refused():
+    pandas = pytest.importorskip("pandas")
+    for x in (pandas.Series(np.arange(6.0))[::2], pandas.Series([1, 2], dtype=object)):
+        with pytest.raises(BufferError, match=r"a copy.*x\.to_numpy\(\)"):
+            probe.borrow(x)
+
+
+def test_methods_that_are_none():
+    class Neither:
+        __arrow_c_array__ = None
+    class Second(Stream):
+        __arrow_c_array__ = None
+        __array_interface__ = None
+    with pytest.raises(TypeError, match="expected an array"):
+        probe.borrow(Neither())
+    assert seen(Second(pa.chunked_array([[1, 2]]).__arrow_c_stream__)).tolist() == [1, 2]

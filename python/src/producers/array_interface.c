@@ -325,7 +325,9 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         int found = tenon__py_attribute(object, names[i], &interface);
         if (found < 0)
             return -1;
-        if (!found)
+        if (found && interface == Py_None)
+            Py_DECREF(interface);
+        if (!found || interface == Py_None)
             continue;
         int result = -1;
         if (i == 1 && PyCapsule_CheckExact(interface)) {
@@ -342,7 +344,9 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         } else {
             tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
         }
+        tenon__py_scope scope = tenon__py_enter_scope();
         Py_DECREF(interface);
+        tenon__py_leave_scope(scope);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
         if (writable && i == 2 && out->held.object) {
             int anew = array_interface_is_made_anew(object, names[i], out);

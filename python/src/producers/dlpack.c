@@ -301,7 +301,13 @@ static int dlpack_recognise(PyObject *object, tenon__py_kind *kind)
 
 static int dlpack_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
-    return tenon__py_read_dlpack(object, kind, request->stream, out);
+    int result = tenon__py_read_dlpack(object, kind, request->stream, out);
+    if (result == 0 || request->is_last || !PyErr_ExceptionMatches(PyExc_BufferError))
+        return result;
+    /* pyarrow's array of lists, say, which Arrow's own interface has. */
+    Py_XDECREF(request->refusal);
+    request->refusal = tenon__py_take_exception();
+    return 1;
 }
 
 const tenon__py_producer tenon__py_producer_dlpack = {.recognise = dlpack_recognise, .read = dlpack_read};
