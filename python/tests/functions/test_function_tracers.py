@@ -35,13 +35,10 @@ def test_tracers(kernels):
 def test_arrow(kernels):
     pyarrow = pytest.importorskip("pyarrow")
     echo = Echo("f(x: i64[n])")
-    if not hasattr(pyarrow.Array, "__dlpack__"):
-        pytest.skip("this pyarrow's arrays have no __dlpack__")
-    for array, words in (
-        (pyarrow.array([1, None, 3]), "pyarrow.lib.Int64Array: the producer refused: Can only use DLPack on arrays"),
-        (pyarrow.array(["a"]), "pyarrow.lib.StringArray: the producer refused: "),
+    for array, error, words in (
+        (pyarrow.array([1, None, 3]), ValueError, "pyarrow.lib.Int64Array: it has nulls, which no tensor can hold"),
+        (pyarrow.array(["a"]), TypeError, "pyarrow.lib.StringArray: its Arrow format 'u' has no DLPack dtype"),
     ):
-        with pytest.raises(BufferError) as caught:
+        with pytest.raises(error) as caught:
             echo(array)
         assert str(caught.value).startswith(f"f(): argument 'x': {words}")
-        assert isinstance(caught.value.__cause__, pyarrow.lib.ArrowException)
