@@ -286,7 +286,7 @@ def test_several_at_once():
 def in_a_process(code):
     """The code in a process of its own, since it leaves something behind."""
     environment = dict(os.environ, TENON_PROBE=os.path.dirname(probe.__file__))
-    script = "import conftest, gc\nfrom test_subinterpreters import *\n" + textwrap.dedent(code)
+    script = "import bridge_suite, gc\nfrom test_subinterpreters import *\n" + textwrap.dedent(code)
     result = subprocess.run([sys.executable, "-c", script], cwd=os.path.dirname(__file__), env=environment,
                             capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
