@@ -146,10 +146,9 @@ defmodule Tenon.MemoryTest do
   end
 
   test "memory of Tenon's is a binary" do
-    # So large that what other processes give back meanwhile does not matter.
-    before = :erlang.memory(:binary)
-    large = Tenon.zeros!({16 * @elements})
-    assert :erlang.memory(:binary) >= before + 32 * @elements
+    # So large that what other processes have, or give back meanwhile, does not matter.
+    large = Tenon.zeros!({32 * @elements})
+    assert :erlang.memory(:binary) >= 128 * @elements
     :ok = Tenon.release(large)
     tensor = Tenon.zeros!({@elements})
     # What shows it is a part of that one, and is charged to whoever has it.

@@ -168,7 +168,7 @@ int tenon__py_check_unchanged(tenon__py_frame *f);
 
 /* Count a call from which Python code may call this function again: 0, or -1 with a RecursionError. A call takes as much
  * stack as several of CPython's own functions, which count once each. */
-enum { TENON__PY_RECURSION = 5 };
+enum { TENON__PY_RECURSION = 6 };
 
 static inline void tenon__py_leave_recursion(void)
 {
