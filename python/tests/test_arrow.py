@@ -309,3 +309,24 @@ def test_methods_that_are_none():
     with pytest.raises(TypeError, match="expected an array"):
         probe.borrow(Neither())
     assert seen(Second(pa.chunked_array([[1, 2]]).__arrow_c_stream__)).tolist() == [1, 2]
+
+
+def test_what_is_wrong_with_an_argument_is_said():
+    functions = pytest.importorskip("handmade")
+    echo = functions.Echo("f(x: i64[n])")
+    with pytest.raises(TypeError, match=r"f\(\): argument 'x': .*format 'zz' has no DLPack dtype"):
+        echo(GivesArray(schema(b"zz"), array()))
+
+
+def test_the_first_refusal_is_the_context():
+    class Refuses:
+        def __dlpack__(self, **options):
+            raise BufferError("no DLPack")
+        def __dlpack_device__(self):
+            return (1, 0)
+        @property
+        def __arrow_c_array__(self):
+            raise AttributeError
+    with pytest.raises(TypeError, match="expected an array") as caught:
+        probe.borrow(Refuses())
+    assert "no DLPack" in str(caught.value.__context__)

@@ -74,12 +74,14 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
                         tenon_py_borrowed *out)
 {
     int result = tenon__py_read(object, kind, request, out);
+    if (result == 1)
+        result = no_array(object);
     if (result < 0 && request->refusal)
         tenon__py_add_context(request->refusal);
     Py_XDECREF(request->refusal);
     if (result == 0 && kind->is_immutable)
         out->view.flags |= TENON_READ_ONLY;
-    return result == 1 ? no_array(object) : result;
+    return result;
 }
 
 static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)

@@ -251,9 +251,11 @@ static PyObject *arrow_next(PyObject *object, arrow_stream *stream, arrow_array 
         free(*out);
         return NULL;
     }
-    if (stream->get_next(stream, *out) == 0 && !PyErr_Occurred())
+    int status = stream->get_next(stream, *out);
+    if (status == 0 && !PyErr_Occurred())
         return capsule;
-    (*out)->release = NULL; /* a function that failed gives nothing */
+    if (status != 0)
+        (*out)->release = NULL; /* a function that failed gives nothing */
     arrow_failed(object, stream);
     Py_DECREF(capsule);
     return NULL;
@@ -303,11 +305,11 @@ static int arrow_read_stream(PyObject *object, PyObject *source, tenon_py_borrow
         return tenon__py_complain(PyExc_BufferError, object, "its Arrow stream was consumed before");
     if (!stream->get_schema || !stream->get_next)
         return arrow_invalid(object);
-    if (stream->get_schema(stream, &schema) != 0 || PyErr_Occurred())
+    if (stream->get_schema(stream, &schema) != 0)
         return arrow_failed(object, stream);
     if (!schema.release)
-        return arrow_invalid(object);
-    int result = arrow_read_type(object, &schema, &type);
+        return PyErr_Occurred() ? -1 : arrow_invalid(object);
+    int result = PyErr_Occurred() ? -1 : arrow_read_type(object, &schema, &type);
     if (result == 0)
         result = arrow_read_only_one(object, stream, &schema, out);
     tenon__py_scope scope = tenon__py_enter_scope();

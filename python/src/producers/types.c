@@ -254,7 +254,13 @@ int tenon__py_is_arraylike(PyObject *object)
 {
     static const char *const attributes[] = {"__dlpack__", "__cuda_array_interface__", "__array_interface__",
                                              "__array_struct__", "__array__"};
-    int found = PyObject_CheckBuffer(object);
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    tenon__py_forgive();
+    if (PyErr_Occurred())
+        return -1;
+    /* A capsule is one only if DLPack's name is on it. */
+    int found = kind && (kind->readers & ~kind->guesses) && !PyCapsule_CheckExact(object);
     for (size_t i = 0; found == 0 && i < sizeof attributes / sizeof *attributes; i++) {
         PyObject *attribute = PyObject_GetAttrString(object, attributes[i]);
         Py_XDECREF(attribute);

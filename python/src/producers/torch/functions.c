@@ -117,9 +117,9 @@ static const torch_functions *torch_find(void)
     torch_functions *all = calloc(1, sizeof *all);
     void *library = all ? tenon__py_torch_library() : NULL;
     bool complete = library && torch_find_all(library, all);
-    tenon__py_global.torch.searched = all != NULL;
     if (complete && atomic_compare_exchange_strong(&tenon__py_global.torch.functions, &found, all))
         return all;
+    tenon__py_global.torch.searched = all != NULL;
     free(all); /* another thread was faster, or there are none */
     return found;
 }
