@@ -5,7 +5,7 @@
 #include "exchange/process.h"
 
 /* Kept out of line, so that the usual way through its caller stays short. */
-#define TENON__PY_APART __attribute__((noinline))
+#define TENON__PY_NOINLINE __attribute__((noinline))
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
 
@@ -31,7 +31,7 @@ typedef struct tenon__py_interp {
 PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec);
 
 /* The record of this thread's interpreter, made where it is new; NULL with an exception. */
-tenon__py_interp *tenon__py_here(void);
+tenon__py_interp *tenon__py_interp_state(void);
 
 /* Whether this thread is attached to any interpreter. */
 bool tenon__py_is_attached(void);
@@ -84,7 +84,7 @@ const char *tenon__py_writable_advice(PyObject *object);
 const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size);
 
 /* A module if it has been imported: a new reference. NULL without an exception where not; with one, as
- * tenon__py_forgive. */
+ * tenon__py_clear_ignorable_error. */
 PyObject *tenon__py_loaded(const char *module);
 
 /* -------------------------------------------------------------------------------------------------------- borrowing */
@@ -200,8 +200,8 @@ PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype d
  * back. */
 PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out);
 /* The same of a framework that nothing is known of: an array of ours if it made none, or if its own cannot be written. */
-PyObject *tenon__py_made_or_ours(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                                 tenon_py_borrowed *out);
+PyObject *tenon__py_result_or_own(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                  tenon_py_borrowed *out);
 /* An array of that producer on memory of ours, borrowed to be written: what is immutable there can be filled only so. */
 PyObject *tenon__py_empty_ours(const tenon__py_producer *producer, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out);
@@ -242,7 +242,7 @@ PyObject *tenon__py_exception_for(tenon_status status);
  * Exception, such as KeyboardInterrupt. */
 bool tenon__py_may_replace(void);
 /* Clear the pending exception if it may be. The caller looks at PyErr_Occurred afterwards. */
-void tenon__py_forgive(void);
+void tenon__py_clear_ignorable_error(void);
 /* An attribute: 1 and a new reference; 0 where there is none; -1 with an exception. */
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* Raise it again; takes the reference. If what ran meanwhile raised something that may not be replaced, that stays. */
@@ -250,7 +250,7 @@ void tenon__py_raise_again(PyObject *error);
 /* Say that the pending exception came while `earlier` was being handled. */
 void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */
-int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...);
+int tenon__py_set_error(PyObject *exception, PyObject *object, const char *format, ...);
 /* What the core says, without the name of its function, which a user of Python does not know. */
 const char *tenon__py_message(const tenon_error *err);
 /* Raise for `object` what the core's validation said. */
@@ -260,6 +260,6 @@ bool tenon__py_is_refusal(void);
 /* Put BufferError in the place of the pending exception, whose first line it keeps and which becomes its cause. */
 void tenon__py_refused(PyObject *object, const char *advice);
 /* The same for a framework that could not take a tensor. */
-void tenon__py_not_taken(const char *framework);
+void tenon__py_raise_not_exported(const char *framework);
 
 #endif

@@ -176,7 +176,7 @@ static const tenon__torch_api *look(tenon_torch_report *report)
     memset(report, 0, sizeof *report);
     if (torch) {
         api->module = torch;
-        api->interp = tenon__py_here();
+        api->interp = tenon__py_interp_state();
         if (api->interp)
             examine(torch, api);
         *report = api->report;

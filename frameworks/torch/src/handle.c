@@ -156,7 +156,7 @@ static int not_here(PyObject *object)
 
 int tenon_torch_import(PyObject *object, tenon_torch **out)
 {
-    const tenon__torch_api *api = tenon__torch_here(NULL);
+    const tenon__torch_api *api = tenon__torch_interp_state(NULL);
     if (!api)
         return not_here(object);
     tenon__py_drain_soon();

@@ -159,7 +159,7 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     tenon__torch_handle handle = NULL;
     if (!out)
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", who);
-    const tenon__torch_api *api = tenon__torch_here(err);
+    const tenon__torch_api *api = tenon__torch_interp_state(err);
     if (!api)
         return TENON_EFAILED;
     tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
@@ -260,7 +260,7 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     int32_t numbers[3];
     if (!blob || !out)
         return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", who, blob ? "out" : "blob");
-    const tenon__torch_api *api = tenon__torch_here(err);
+    const tenon__torch_api *api = tenon__torch_interp_state(err);
     if (!api)
         return TENON_EFAILED;
     tenon_status status = blob_view(blob, &view, dims, err);

@@ -358,7 +358,7 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
         return TENON_OK;
     tenon_error here = {.status = TENON_EFAILED};
     err = err ? err : &here;
-    const tenon__torch_api *api = tenon__torch_here(err);
+    const tenon__torch_api *api = tenon__torch_interp_state(err);
     if (!api)
         return TENON_EFAILED;
     if (!tenon__py_attached_to(api->interp))

@@ -78,7 +78,7 @@ const tenon__torch_api *tenon__torch_get(tenon_error *err);
 
 /* As tenon__torch_get, on the way where it was found already. */
 extern _Atomic(const tenon__torch_api *) tenon__torch_found;
-static inline const tenon__torch_api *tenon__torch_here(tenon_error *err)
+static inline const tenon__torch_api *tenon__torch_interp_state(tenon_error *err)
 {
     const tenon__torch_api *api = atomic_load_explicit(&tenon__torch_found, memory_order_acquire);
     return api ? api : tenon__torch_get(err);

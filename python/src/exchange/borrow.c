@@ -41,21 +41,21 @@ int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *vi
     if ((flags & TENON_PY_WRITE) && (view->flags & TENON_READ_ONLY)) {
         const char *advice = tenon__py_writable_advice(object);
         return PyErr_Occurred() ? -1
-                                : tenon__py_complain(PyExc_ValueError, object,
-                                                     "the memory is read-only, and it is to be written; %s", advice);
+                                : tenon__py_set_error(PyExc_ValueError, object,
+                                                      "the memory is read-only, and it is to be written; %s", advice);
     }
     if ((flags & TENON_PY_C_CONTIGUOUS) && !(view->flags & TENON_VIEW_C))
-        return tenon__py_complain(PyExc_ValueError, object,
-                                  "the elements are not in C order without gaps; pass a contiguous copy");
+        return tenon__py_set_error(PyExc_ValueError, object,
+                                   "the elements are not in C order without gaps; pass a contiguous copy");
     if ((flags & TENON_PY_F_CONTIGUOUS) && !(view->flags & TENON_VIEW_F))
-        return tenon__py_complain(PyExc_ValueError, object,
-                                  "the elements are not in Fortran order without gaps; pass such a copy");
+        return tenon__py_set_error(PyExc_ValueError, object,
+                                   "the elements are not in Fortran order without gaps; pass such a copy");
     if (!(flags & TENON_PY_ANY_DEVICE) && view->device.device_type != TENON_CPU &&
         !tenon_device_on_host(view->device)) {
         char name[64];
         tenon_device_format(view->device, name, sizeof name);
-        return tenon__py_complain(PyExc_ValueError, object,
-                                  "the memory is on %s, which the CPU cannot read; pass a copy on the CPU", name);
+        return tenon__py_set_error(PyExc_ValueError, object,
+                                   "the memory is on %s, which the CPU cannot read; pass a copy on the CPU", name);
     }
     return 0;
 }
@@ -64,9 +64,9 @@ int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *vi
 
 static int no_array(PyObject *object)
 {
-    return tenon__py_complain(PyExc_TypeError, object,
-                              "expected an array: NumPy, PyTorch, JAX, CuPy, anything with __dlpack__ or the buffer "
-                              "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
+    return tenon__py_set_error(PyExc_TypeError, object,
+                               "expected an array: NumPy, PyTorch, JAX, CuPy, anything with __dlpack__ or the buffer "
+                               "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
 }
 
 /* Ask one producer after the other. */
@@ -84,7 +84,7 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
     return result;
 }
 
-static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
     enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
     out->object = NULL;
@@ -101,7 +101,7 @@ static TENON__PY_APART int borrow(PyObject *object, uint32_t flags, intptr_t str
     if (!kind)
         return -1;
     if (kind->reason)
-        return tenon__py_complain(PyExc_TypeError, object, "%s", kind->reason);
+        return tenon__py_set_error(PyExc_TypeError, object, "%s", kind->reason);
     tenon__py_request request = {.flags = flags, .stream = stream};
     out->flags = flags;
     out->table = NULL;
@@ -152,7 +152,7 @@ bool tenon__py_is_plain(PyObject *object)
 }
 
 /* An object that is not NumPy's, by its peek if that is all there is to it. */
-static TENON__PY_APART int borrow_peeked(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+static TENON__PY_NOINLINE int borrow_peeked(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     const tenon__py_kind *kind = tenon__py_known_kind(Py_TYPE(object));
     if (kind && kind->peek && kind->peek(object, kind, out) &&
@@ -214,7 +214,7 @@ void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
         PyErr_WriteUnraisable(object);
 }
 
-static TENON__PY_APART void unborrow_other(tenon_py_borrowed *borrowed, PyObject *object)
+static TENON__PY_NOINLINE void unborrow_other(tenon_py_borrowed *borrowed, PyObject *object)
 {
     if (borrowed->holds == TENON__PY_HOLDS_QUIET_BUFFER)
         PyBuffer_Release(&borrowed->held.buffer);
@@ -251,11 +251,11 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
     for (size_t i = 0; disturbed && i < count; i++) {
         if (tenon__py_is_unchanged(objects[i], &out[i]))
             continue;
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
         if (!PyErr_Occurred())
-            tenon__py_complain(PyExc_RuntimeError, objects[i],
-                               "it was changed while the other arrays were borrowed; its memory, shape, dtype or "
-                               "flags are others: pass a copy");
+            tenon__py_set_error(PyExc_RuntimeError, objects[i],
+                                "it was changed while the other arrays were borrowed; its memory, shape, dtype or "
+                                "flags are others: pass a copy");
         tenon_py_unborrow_many(count, out);
         return -1;
     }

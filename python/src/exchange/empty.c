@@ -67,9 +67,10 @@ int tenon__py_device_of(PyObject *like, tenon_device *out)
     if (!like)
         return 0;
     if (PyCapsule_CheckExact(like)) /* looking into it would use it up */
-        return tenon__py_complain(PyExc_ValueError, like,
-                                  "a DLPack capsule does not say which framework makes new arrays; pass out=, or like= "
-                                  "with an array");
+        return tenon__py_set_error(
+            PyExc_ValueError, like,
+            "a DLPack capsule does not say which framework makes new arrays; pass out=, or like= "
+            "with an array");
     if (tenon_py_borrow(like, TENON_PY_ANY_DEVICE, &borrowed) < 0)
         return -1;
     *out = borrowed.view.device;
@@ -102,7 +103,7 @@ PyObject *tenon__py_empty_beside(PyObject *like, tenon_dtype dtype, int32_t ndim
     if (tenon__py_device_of(like, &device) < 0)
         return NULL;
     if (!tenon_device_on_host(device)) {
-        tenon__py_complain(
+        tenon__py_set_error(
             PyExc_ValueError, like,
             "Tenon cannot allocate memory on its device; pass out=, or like= with an array of a framework "
             "that can");
@@ -122,7 +123,7 @@ PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_bor
         tenon_dtype_format(dtype, asked, sizeof asked);
         tenon_dtype_format(out->view.dtype, got, sizeof got);
         tenon_py_unborrow(out);
-        tenon__py_complain(PyExc_ValueError, array, "its framework has no memory of dtype %s; it made %s", asked, got);
+        tenon__py_set_error(PyExc_ValueError, array, "its framework has no memory of dtype %s; it made %s", asked, got);
         Py_DECREF(array);
         return NULL;
     }
@@ -140,8 +141,8 @@ static bool is_kept(PyObject *array, const tenon_py_borrowed *first)
     return kept;
 }
 
-PyObject *tenon__py_made_or_ours(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
-                                 tenon_py_borrowed *out)
+PyObject *tenon__py_result_or_own(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                                  tenon_py_borrowed *out)
 {
     PyObject *array = tenon__py_borrow_made(made, dtype, out);
     if (array && is_kept(array, out))
@@ -150,7 +151,7 @@ PyObject *tenon__py_made_or_ours(PyObject *made, PyObject *like, tenon_dtype dty
         tenon_py_unborrow(out);
         Py_DECREF(array);
     }
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return PyErr_Occurred() ? NULL : tenon__py_empty_beside(like, dtype, ndim, shape, out);
 }
 
@@ -199,8 +200,8 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 /* ------------------------------------------------------------------------------------------- results of functions */
 
-static TENON__PY_APART PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
-                                                  const int64_t *shape, tenon_py_borrowed *out)
+static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype,
+                                                     int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
     const tenon__py_kind *kind = like ? tenon__py_known_kind(Py_TYPE(like)) : NULL;
     const tenon__py_producer *owner = kind && kind->peek ? kind->owner : NULL;

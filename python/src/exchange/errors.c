@@ -6,9 +6,9 @@ PyObject *tenon__py_type_name(PyObject *object)
 {
     PyObject *type = (PyObject *)Py_TYPE(object);
     PyObject *module = PyObject_GetAttrString(type, "__module__"); /* a metaclass may run code here */
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     PyObject *name = PyErr_Occurred() ? NULL : PyObject_GetAttrString(type, "__qualname__");
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     PyObject *result;
     if (PyErr_Occurred())
         result = NULL;
@@ -29,7 +29,7 @@ bool tenon__py_may_replace(void)
            !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
-void tenon__py_forgive(void)
+void tenon__py_clear_ignorable_error(void)
 {
     if (PyErr_Occurred() && tenon__py_may_replace())
         PyErr_Clear();
@@ -37,7 +37,7 @@ void tenon__py_forgive(void)
 
 void tenon__py_raise_again(PyObject *error)
 {
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (!error || PyErr_Occurred()) {
         Py_XDECREF(error);
         return;
@@ -68,7 +68,7 @@ int tenon__py_attribute(PyObject *object, const char *name, PyObject **out)
     return 0;
 }
 
-int tenon__py_complain(PyObject *exception, PyObject *object, const char *format, ...)
+int tenon__py_set_error(PyObject *exception, PyObject *object, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -121,7 +121,7 @@ void tenon__py_raise_for(PyObject *object, const tenon_error *err)
     /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
     if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
         exception = PyExc_BufferError;
-    tenon__py_complain(exception, object, "%s", tenon__py_message(err));
+    tenon__py_set_error(exception, object, "%s", tenon__py_message(err));
 }
 
 bool tenon__py_is_refusal(void)
@@ -149,15 +149,15 @@ static void replace(PyObject *object, const char *before, const char *advice)
         memcpy(first, line, length);
         first[length] = '\0';
     }
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred()) { /* the exception's own __str__ was interrupted */
         Py_XDECREF(text);
         Py_XDECREF(cause);
         return;
     }
     if (object)
-        tenon__py_complain(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
-                           advice ? advice : "");
+        tenon__py_set_error(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
+                            advice ? advice : "");
     else
         PyErr_Format(PyExc_BufferError, "%s did not take the tensor: %s", before, first);
     Py_XDECREF(text);
@@ -178,7 +178,7 @@ void tenon__py_refused(PyObject *object, const char *advice)
         replace(object, "the producer refused", advice);
 }
 
-void tenon__py_not_taken(const char *framework)
+void tenon__py_raise_not_exported(const char *framework)
 {
     if (tenon__py_may_replace() && !PyErr_ExceptionMatches(PyExc_BufferError))
         replace(NULL, framework, NULL);

@@ -10,7 +10,7 @@ static int never_changes(PyObject *object)
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     if (!kind) {
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
         return PyErr_Occurred() ? -1 : 0;
     }
     const tenon__py_producer *owner;
@@ -62,7 +62,7 @@ PyObject *tenon__py_call_import(const char *module, const char *function, PyObje
     bool ready = arguments && (keywords || !no_copy);
     PyObject *result = ready ? PyObject_Call(callable, arguments, keywords) : NULL;
     if (ready && !result)
-        tenon__py_not_taken(module);
+        tenon__py_raise_not_exported(module);
     Py_XDECREF(found);
     Py_XDECREF(callable);
     Py_XDECREF(arguments);

@@ -29,7 +29,7 @@ bool tenon__py_attached_to(const tenon__py_interp *interp)
  * take another. */
 tenon__py_holder *tenon__py_holder_new(void)
 {
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp)
         return NULL;
     tenon__py_holder *holder = TENON__PY_HAS_LOCK ? interp->spare : NULL;
@@ -114,7 +114,7 @@ void tenon__py_release(tenon_tensor *tensor)
 void tenon__py_drain(void)
 {
     tenon__py_scope scope = tenon__py_enter_scope();
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     if (interp)
         tenon_deferred_drain(&interp->pending);
     tenon__py_leave_scope(scope);
@@ -199,7 +199,7 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
     return found;
 }
 
-tenon__py_interp *tenon__py_here(void)
+tenon__py_interp *tenon__py_interp_state(void)
 {
     PyInterpreterState *state = PyInterpreterState_Get();
     tenon__py_interp *interp = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);

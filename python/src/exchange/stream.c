@@ -47,7 +47,7 @@ int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
     if (status == 0 && !raised)
         return 0;
     if (!raised)
-        tenon__py_complain(PyExc_RuntimeError, borrowed->object, "its framework did not tell its current stream");
+        tenon__py_set_error(PyExc_RuntimeError, borrowed->object, "its framework did not tell its current stream");
     return -1;
 }
 

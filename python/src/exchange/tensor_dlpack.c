@@ -154,8 +154,8 @@ static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool
     if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
         return NULL;
     if (!copied)
-        return share_as(tensor, device, &out, &err) ? tenon__py_raise_plain(&err) : out;
-    return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_plain(&err) : out;
+        return share_as(tensor, device, &out, &err) ? tenon__py_raise_reason(&err) : out;
+    return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_reason(&err) : out;
 }
 
 /* Producers' code runs while streams are ordered: the tensor is held meanwhile. */
@@ -222,7 +222,7 @@ static int table_stream(int32_t device_type, int32_t device_id, void **out)
         return 0;
     if (torch->current_work_stream(device_type, device_id, out) != 0 || PyErr_Occurred()) {
         *out = NULL; /* a torch that has no such device works on none of its streams */
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
     }
     return PyErr_Occurred() ? -1 : 0;
 }

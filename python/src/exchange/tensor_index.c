@@ -87,7 +87,7 @@ static PyObject *get_data_ptr(PyObject *self, void *unused)
     return view ? PyLong_FromVoidPtr(view->data) : NULL;
 }
 
-void *tenon__py_raise_plain(const tenon_error *err)
+void *tenon__py_raise_reason(const tenon_error *err)
 {
     return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon__py_message(err));
 }
@@ -96,7 +96,7 @@ void *tenon__py_raise_plain(const tenon_error *err)
 static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon__py_raise_plain(err);
+        return tenon__py_raise_reason(err);
     PyObject *object = tenon__py_tensor_new(made);
     tenon_tensor_release(made);
     return object;
@@ -144,7 +144,7 @@ typedef struct cut {
 static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon__py_raise_plain(err), -1;
+        return tenon__py_raise_reason(err), -1;
     tenon_tensor_release(c->tensor);
     c->tensor = made;
     return 0;

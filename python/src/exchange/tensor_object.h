@@ -11,7 +11,7 @@ extern tenon_dl_exchange tenon__py_tensor_table;
 
 /* tensor_index.c */
 /* Raise what a function of the core says, without its name. Returns NULL. */
-void *tenon__py_raise_plain(const tenon_error *err);
+void *tenon__py_raise_reason(const tenon_error *err);
 extern PyGetSetDef tenon__py_tensor_attributes[];
 PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key);
 Py_ssize_t tenon__py_tensor_length(PyObject *self);

@@ -217,7 +217,7 @@ static PyType_Spec tensor_spec = {
 
 PyTypeObject *tenon_py_type(void)
 {
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *made = interp ? atomic_load_explicit(&interp->tensor_type, memory_order_acquire) : NULL;
     if (!interp || made)
         return made;
@@ -251,7 +251,7 @@ PyObject *tenon__py_tensor_new(tenon_tensor *tensor)
 
 bool tenon__py_is_tensor(PyObject *object)
 {
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp)
         PyErr_Clear();
     return interp && Py_TYPE(object) == atomic_load_explicit(&interp->tensor_type, memory_order_acquire);
@@ -265,7 +265,7 @@ tenon_tensor *tenon__py_tensor_of(PyObject *object)
 /* -------------------------------------------------------------------------------------------------------------- in */
 
 /* Memory of a device is ready on the stream that tenon_py_stream tells, or on the one that was asked for. */
-static TENON__PY_APART int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
+static TENON__PY_NOINLINE int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
 {
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     out->table = producer ? producer->borrowed.table : NULL;

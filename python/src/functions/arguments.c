@@ -43,7 +43,7 @@ static bool is_ours(PyObject *error, PyObject *object)
 /* Where Python has notes (3.11), and nothing has come up. */
 static void add_note(PyObject *error, const tenon__py_function *function, const char *part)
 {
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return;
     PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
@@ -218,7 +218,7 @@ static int is_complex(PyObject *object)
     bool found = kind && PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, "c") == 0;
     Py_XDECREF(dtype);
     Py_XDECREF(kind);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return PyErr_Occurred() ? -1 : found || PyComplex_Check(object);
 }
 
@@ -362,7 +362,7 @@ static int wrong_length(const tenon__py_function *function, const tenon_paramete
                         Py_ssize_t length)
 {
     Py_ssize_t all = length > param->count ? PyObject_Size(object) : length;
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return -1;
     return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %s%zd numbers",

@@ -33,7 +33,7 @@ static inline void take_view(tenon__py_frame *f, const tenon_signature *s, int32
 }
 
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
-static TENON__PY_APART int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
+static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
@@ -171,7 +171,7 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     return 0;
 }
 
-static TENON__PY_APART int prepare_results(tenon__py_frame *f)
+static TENON__PY_NOINLINE int prepare_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     if (f->out && f->wanted_like) {
@@ -275,7 +275,7 @@ static PyObject *all_results(tenon__py_frame *f)
 
 /* Whether other threads should go on meanwhile. Letting the lock go costs little, but getting it back from a busy
  * thread takes 5 ms: it pays from about a millisecond of work on, which takes about this much memory. */
-static bool lets_go(const tenon__py_frame *f)
+static bool releases_lock(const tenon__py_frame *f)
 {
     enum { MANY_BYTES = 32 << 20 };
     uint64_t flags = f->function->function.flags;
@@ -305,7 +305,7 @@ static int run(tenon__py_frame *f)
         f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
     }
     if (!status && !(f->call.flags & TENON_CALL_FAILED)) {
-        if (lets_go(f)) {
+        if (releases_lock(f)) {
             f->call.flags |= TENON_CALL_UNLOCKED;
             f->thread = PyEval_SaveThread();
             status = function->call(&f->call);
@@ -328,7 +328,7 @@ static void after_write(PyObject *object)
     if (tenon__py_is_ndarray(object))
         return;
     if (tenon__py_owner(object, &owner) < 0)
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
     if (owner && owner->after_write)
         owner->after_write(object);
 }
@@ -380,7 +380,7 @@ static PyObject *call_in(tenon__py_frame *f)
 }
 
 /* What most calls have none of: handles of a framework's, scratch memory on a device, and after a failure the results. */
-static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
+static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
 {
     tenon__py_scope scope;
     if (failed)
@@ -396,7 +396,7 @@ static TENON__PY_APART void clear_rest(tenon__py_frame *f, bool failed)
 }
 
 /* Point the frame's arrays to the heap. */
-static TENON__PY_APART int take_heap(tenon__py_frame *f)
+static TENON__PY_NOINLINE int take_heap(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     size_t params = (size_t)s->nparams, results = (size_t)s->nresults, borrows = (size_t)s->ntensors + results;

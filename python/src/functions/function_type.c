@@ -306,7 +306,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
                                           : PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s",
                                                          (long long)index, what ? what + strlen("(): ") : err.message);
     }
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
     Py_ssize_t names = (Py_ssize_t)signature->nparams + 2;
     tenon__py_function *self = type ? PyObject_NewVar(tenon__py_function, type, names) : NULL;

@@ -1,7 +1,7 @@
 /* Gradients are never lost silently: no framework sees what a C function does. */
 #include "host.h"
 
-int tenon__py_raise_lost(const tenon__py_function *function, const char *argument, const char *why)
+int tenon__py_raise_lost_gradient(const tenon__py_function *function, const char *argument, const char *why)
 {
     return tenon__py_argument_error(function, argument, PyExc_RuntimeError, "%s", why);
 }

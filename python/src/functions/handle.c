@@ -56,7 +56,7 @@ static PyType_Spec handle_spec = {
 
 static PyTypeObject *handle_type(void)
 {
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     return interp ? tenon__py_make_type(&interp->handle_type, &handle_spec) : NULL;
 }
 

@@ -70,7 +70,7 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
  * is asked once in a call. 0, or -1 with an exception. */
 int tenon__py_check_gradient(const tenon__py_function *function, const char *argument, PyObject *object, bool *flat);
 /* Raise it. Returns -1. */
-int tenon__py_raise_lost(const tenon__py_function *function, const char *argument, const char *why);
+int tenon__py_raise_lost_gradient(const tenon__py_function *function, const char *argument, const char *why);
 /* The same if the owner of the object is known. */
 static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, const tenon__py_function *function,
                                               const char *argument, PyObject *object, bool *flat)
@@ -79,7 +79,7 @@ static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, c
     if (!owner || !owner->gradient || (function->function.flags & TENON_NO_GRAD_CHECK))
         return 0;
     int lost = owner->gradient(object, flat, &why);
-    return lost > 0 ? tenon__py_raise_lost(function, argument, why) : lost;
+    return lost > 0 ? tenon__py_raise_lost_gradient(function, argument, why) : lost;
 }
 
 /* ------------------------------------------------------------------------------------------------------- the frame */

@@ -44,7 +44,7 @@ static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyOb
 {
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (kind && kind->is_immutable && kind->owner && kind->owner->title && !PyErr_Occurred())
         PyErr_Format(PyExc_ValueError,
                      "%s(): argument '%s' is read-only (a %s array is immutable); it is written to: %s",
@@ -63,7 +63,7 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     char advice[160] = "";
     if (object && err->status == TENON_EDTYPE)
         dtype_advice(&s->params[i], object, advice, sizeof advice);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
     static const char copy[] = "pass a copy";
@@ -87,7 +87,7 @@ int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count)
     for (int32_t i = 0; i < s->nparams; i++) {
         names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
         objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
     }
     tenon_error err;
     tenon_status status = PyErr_Occurred() ? TENON_OK
@@ -120,7 +120,7 @@ int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const ten
     tenon_error err;
     PyObject *name = tenon__py_type_name(object);
     f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (!PyErr_Occurred() &&
         tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err) &&
         !(err.status == TENON_EREADONLY && raise_immutable(f, "out", object)))

@@ -85,7 +85,7 @@ static int check_result_device(const tenon__py_frame *f, tenon_device made)
 }
 
 /* What a framework could not make. */
-static TENON__PY_APART int result_not_made(tenon__py_frame *f, int32_t index)
+static TENON__PY_NOINLINE int result_not_made(tenon__py_frame *f, int32_t index)
 {
     char part[32];
     PyOS_snprintf(part, sizeof part, "result %d", (int)index);
@@ -98,8 +98,8 @@ static TENON__PY_APART int result_not_made(tenon__py_frame *f, int32_t index)
 }
 
 /* An array of any framework, or on a device. */
-static TENON__PY_APART PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
-                                            const int64_t *shape, tenon_py_borrowed *borrowed)
+static TENON__PY_NOINLINE PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                               const int64_t *shape, tenon_py_borrowed *borrowed)
 {
     bool plain = !f->like || tenon__py_is_plain(f->like);
     if (!plain && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)

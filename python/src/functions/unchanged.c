@@ -39,7 +39,7 @@ int tenon__py_check_unchanged(tenon__py_frame *f)
             continue;
         const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->args[i].as.view;
         if (!tenon__py_is_unchanged(object, borrowed)) {
-            tenon__py_forgive();
+            tenon__py_clear_ignorable_error();
             if (PyErr_Occurred())
                 return -1;
             return tenon__py_argument_error(f->function, s->params[i].name, PyExc_RuntimeError,

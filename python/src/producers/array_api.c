@@ -28,7 +28,7 @@ static PyObject *array_api_empty(PyObject *like, tenon_device device, tenon_dtyp
 {
     (void)device;
     PyObject *made = array_api_call_empty(like, dtype, ndim, shape);
-    return tenon__py_made_or_ours(made, like, dtype, ndim, shape, out);
+    return tenon__py_result_or_own(made, like, dtype, ndim, shape, out);
 }
 
 const tenon__py_producer tenon__py_producer_array_api = {.recognise = array_api_recognise, .empty = array_api_empty};

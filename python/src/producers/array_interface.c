@@ -7,11 +7,11 @@
 static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    tenon__py_forgive(); /* a text that is no UTF-8 is no dtype either */
+    tenon__py_clear_ignorable_error(); /* a text that is no UTF-8 is no dtype either */
     if (PyErr_Occurred())
         return -1;
     if (!typestr || strlen(typestr) < 2)
-        return tenon__py_complain(PyExc_TypeError, object, "its array interface has no 'typestr'");
+        return tenon__py_set_error(PyExc_TypeError, object, "its array interface has no 'typestr'");
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
     static const struct {
@@ -27,7 +27,7 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
     for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
         size = 10 * size + (*digit - '0');
     if (typestr[0] == swapped && size > 1)
-        return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
+        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
     bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
     for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
         *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
@@ -36,16 +36,16 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
         if (typestr[1] == kinds[i].kind && known)
             return 0;
     }
-    return tenon__py_complain(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
+    return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
 }
 
 /* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
 static int array_interface_read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
 {
     if (!PyIndex_Check(number))
-        return tenon__py_complain(PyExc_TypeError, object,
-                                  "the '%s' of its array interface: expected a whole number, got %R", what,
-                                  (PyObject *)Py_TYPE(number));
+        return tenon__py_set_error(PyExc_TypeError, object,
+                                   "the '%s' of its array interface: expected a whole number, got %R", what,
+                                   (PyObject *)Py_TYPE(number));
     PyObject *index = PyNumber_Index(number);
     if (!index)
         return -1;
@@ -56,17 +56,17 @@ static int array_interface_read_number(PyObject *object, PyObject *number, const
     if (!PyErr_ExceptionMatches(PyExc_OverflowError))
         return -1;
     PyErr_Clear();
-    return tenon__py_complain(PyExc_BufferError, object,
-                              "the '%s' of its array interface: expected a number of 64 bits, got a larger one", what);
+    return tenon__py_set_error(PyExc_BufferError, object,
+                               "the '%s' of its array interface: expected a number of 64 bits, got a larger one", what);
 }
 
 /* Whole numbers of a tuple into `values`; their count, or -1 with an exception. */
 static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
-        return tenon__py_complain(PyExc_TypeError, object,
-                                  "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
-                                  TENON_MAX_NDIM);
+        return tenon__py_set_error(PyExc_TypeError, object,
+                                   "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
+                                   TENON_MAX_NDIM);
     int count = (int)PyTuple_Size(tuple);
     for (int i = 0; i < count; i++)
         if (array_interface_read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
@@ -83,7 +83,7 @@ static int array_interface_divide_strides(PyObject *object, int ndim, const int6
         empty |= shape[i] == 0;
     for (int i = 0; i < ndim; i++) {
         if (!empty && shape[i] > 1 && strides[i] % item != 0)
-            return tenon__py_complain(PyExc_ValueError, object, "its strides are not multiples of the item size");
+            return tenon__py_set_error(PyExc_ValueError, object, "its strides are not multiples of the item size");
         strides[i] /= item;
     }
     return 0;
@@ -150,15 +150,15 @@ static int array_interface_read_data(PyObject *object, const array_interface_fie
     if (data && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
         PyObject *address = PyTuple_GetItem(data, 0);
         if (!PyLong_Check(address))
-            return tenon__py_complain(PyExc_TypeError, object,
-                                      "the 'data' of its array interface: expected an address first, got %R",
-                                      (PyObject *)Py_TYPE(address));
+            return tenon__py_set_error(PyExc_TypeError, object,
+                                       "the 'data' of its array interface: expected an address first, got %R",
+                                       (PyObject *)Py_TYPE(address));
         out->data = PyLong_AsVoidPtr(address);
         if (PyErr_Occurred()) {
             PyErr_Clear();
-            return tenon__py_complain(PyExc_BufferError, object,
-                                      "the 'data' of its array interface: expected an address, got a number that has "
-                                      "more than 64 bits");
+            return tenon__py_set_error(PyExc_BufferError, object,
+                                       "the 'data' of its array interface: expected an address, got a number that has "
+                                       "more than 64 bits");
         }
         int read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1));
         out->flags = read_only > 0 ? TENON_READ_ONLY : 0;
@@ -166,7 +166,7 @@ static int array_interface_read_data(PyObject *object, const array_interface_fie
     }
     PyObject *exporter = data && data != Py_None ? data : object;
     if (!on_host || !PyObject_CheckBuffer(exporter))
-        return tenon__py_complain(
+        return tenon__py_set_error(
             PyExc_TypeError, object,
             "the 'data' of its array interface: expected a pair of address and read-only%s, got %R",
             on_host ? ", or an object with a buffer" : "", data ? (PyObject *)Py_TYPE(data) : Py_None);
@@ -190,7 +190,7 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     tenon_dl_tensor source = {.device = device};
     array_interface_memory memory = {.view = NULL};
     if (fields->mask && fields->mask != Py_None)
-        return tenon__py_complain(PyExc_ValueError, object, "its mask would be lost; pass it without");
+        return tenon__py_set_error(PyExc_ValueError, object, "its mask would be lost; pass it without");
     source.ndim = array_interface_read_tuple(object, fields->shape, "shape", shape);
     if (source.ndim < 0 || array_interface_parse_typestr(object, fields->typestr, &source.dtype) < 0)
         return -1;
@@ -200,8 +200,8 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
         if (count < 0)
             return -1;
         if (count != source.ndim)
-            return tenon__py_complain(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
-                                      count, source.ndim);
+            return tenon__py_set_error(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
+                                       count, source.ndim);
         if (array_interface_divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
             return -1;
     }
@@ -216,7 +216,7 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
         if (array_interface_within(&memory, &out->view))
             return 0;
         tenon__py_free_dims(out);
-        tenon__py_complain(PyExc_BufferError, object, "its array interface has elements outside its buffer");
+        tenon__py_set_error(PyExc_BufferError, object, "its array interface has elements outside its buffer");
     }
     tenon__py_give_back(out, object);
     return -1;
@@ -236,7 +236,7 @@ static int array_interface_is_made_anew(PyObject *object, const char *name, cons
     Py_XDECREF(memory.view);
     Py_XDECREF(copy);
     Py_XDECREF(interface);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return PyErr_Occurred() ? -1 : !same;
 }
 
@@ -261,13 +261,13 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
     if (!array)
         return -1;
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
-        return tenon__py_complain(PyExc_TypeError, object, "its __array_struct__ is no array struct");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ is no array struct");
     char typestr[8];
     PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
                   array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
                   array->itemsize > 0 && array->itemsize < 1000 ? array->itemsize : 999);
     if (!(array->flags & NOT_SWAPPED) && array->itemsize > 1)
-        return tenon__py_complain(PyExc_TypeError, object, "its bytes are swapped");
+        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped");
     PyObject *text = PyUnicode_FromString(typestr);
     tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
     int parsed = text ? array_interface_parse_typestr(object, text, &source.dtype) : -1;
@@ -304,13 +304,13 @@ static int array_interface_check_stream(PyObject *object, PyObject *own, intptr_
     if (array_interface_read_number(object, own, "stream", &number) < 0)
         return -1;
     if (number == 0)
-        return tenon__py_complain(PyExc_BufferError, object,
-                                  "stream 0 of its __cuda_array_interface__ is ambiguous, and not allowed");
+        return tenon__py_set_error(PyExc_BufferError, object,
+                                   "stream 0 of its __cuda_array_interface__ is ambiguous, and not allowed");
     if (number == (stream == TENON__PY_NO_STREAM ? 1 : stream))
         return 0;
-    return tenon__py_complain(PyExc_BufferError, object,
-                              "its memory is ready on stream %lld, not on the one asked for; synchronise it first",
-                              (long long)number);
+    return tenon__py_set_error(PyExc_BufferError, object,
+                               "its memory is ready on stream %lld, not on the one asked for; synchronise it first",
+                               (long long)number);
 }
 
 static int array_interface_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
@@ -318,7 +318,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
 {
     (void)kind;
     if (PyType_Check(object)) /* it has the attributes of its instances */
-        return tenon__py_complain(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
+        return tenon__py_set_error(PyExc_TypeError, object, "this is a class, not an array; pass an instance");
     static const char *const names[] = {"__cuda_array_interface__", "__array_struct__", "__array_interface__"};
     for (int i = 0; i < 3; i++) {
         PyObject *interface;
@@ -342,7 +342,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
                                                    out);
             Py_XDECREF(copy);
         } else {
-            tenon__py_complain(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+            tenon__py_set_error(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
         }
         tenon__py_scope scope = tenon__py_enter_scope();
         Py_DECREF(interface);

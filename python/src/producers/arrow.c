@@ -48,7 +48,7 @@ _Static_assert(sizeof(arrow_schema) == 72 && sizeof(arrow_array) == 80 && sizeof
 
 static int arrow_invalid(PyObject *object)
 {
-    return tenon__py_complain(PyExc_BufferError, object, "its Arrow array is not valid");
+    return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array is not valid");
 }
 
 /* A format without a dtype. Returns -1. */
@@ -60,8 +60,8 @@ static int arrow_refuse_format(PyObject *object, const char *format)
                                                "them to 8-bit integers"
         : format[0] == 't'                   ? "dates and times have no DLPack dtype; convert them to 64-bit integers"
                                              : NULL;
-    return why ? tenon__py_complain(PyExc_TypeError, object, "%s", why)
-               : tenon__py_complain(PyExc_TypeError, object, "its Arrow format '%s' has no DLPack dtype", format);
+    return why ? tenon__py_set_error(PyExc_TypeError, object, "%s", why)
+               : tenon__py_set_error(PyExc_TypeError, object, "its Arrow format '%s' has no DLPack dtype", format);
 }
 
 /* 0, or -1 with a TypeError. */
@@ -114,18 +114,18 @@ static int arrow_read_type(PyObject *object, const arrow_schema *schema, tenon_d
         if (!schema || !schema->format)
             return arrow_invalid(object);
         if (schema->dictionary)
-            return tenon__py_complain(PyExc_TypeError, object,
-                                      "a dictionary array holds indices instead of its values; decode it first");
+            return tenon__py_set_error(PyExc_TypeError, object,
+                                       "a dictionary array holds indices instead of its values; decode it first");
         if (arrow_is_extension(schema->metadata))
-            return tenon__py_complain(PyExc_TypeError, object,
-                                      "it has an extension type, which gives its numbers another meaning; pass its "
-                                      "storage, as in x.storage");
+            return tenon__py_set_error(PyExc_TypeError, object,
+                                       "it has an extension type, which gives its numbers another meaning; pass its "
+                                       "storage, as in x.storage");
         int64_t size = arrow_list_size(schema->format);
         if (size < 0)
             return arrow_dtype(object, schema->format, &out->dtype);
         if (out->ndim == TENON_MAX_NDIM)
-            return tenon__py_complain(PyExc_TypeError, object, "its lists have more than %d levels",
-                                      TENON_MAX_NDIM - 1);
+            return tenon__py_set_error(PyExc_TypeError, object, "its lists have more than %d levels",
+                                       TENON_MAX_NDIM - 1);
         if (schema->n_children != 1 || !schema->children)
             return arrow_invalid(object);
         out->shape[out->ndim] = size;
@@ -161,9 +161,9 @@ static int arrow_find_data(PyObject *object, const arrow_array *array, tenon_dl_
         if (nulls < 0)
             return arrow_invalid(object);
         if (nulls)
-            return tenon__py_complain(PyExc_ValueError, object,
-                                      "it has nulls, which no tensor can hold; fill them first, as "
-                                      "in x.fill_null(0) or x.fillna(0)");
+            return tenon__py_set_error(PyExc_ValueError, object,
+                                       "it has nulls, which no tensor can hold; fill them first, as "
+                                       "in x.fill_null(0) or x.fillna(0)");
         if (level == out->ndim)
             break;
         int64_t size = out->shape[level];
@@ -197,8 +197,8 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 {
     if (PyCapsule_IsValid(capsule, name))
         return PyCapsule_GetPointer(capsule, name);
-    tenon__py_complain(PyExc_TypeError, object, "its Arrow method gave something that is not a capsule named '%s'",
-                       name);
+    tenon__py_set_error(PyExc_TypeError, object, "its Arrow method gave something that is not a capsule named '%s'",
+                        name);
     return NULL;
 }
 
@@ -206,14 +206,14 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 static int arrow_read_array(PyObject *object, PyObject *pair, tenon_py_borrowed *out)
 {
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
-        return tenon__py_complain(PyExc_TypeError, object, "its __arrow_c_array__ did not give two capsules");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __arrow_c_array__ did not give two capsules");
     PyObject *keeper = PyTuple_GetItem(pair, 1);
     const arrow_schema *schema = arrow_inside(object, PyTuple_GetItem(pair, 0), "arrow_schema");
     const arrow_array *array = schema ? arrow_inside(object, keeper, "arrow_array") : NULL;
     if (!array)
         return -1;
     if (!schema->release || !array->release)
-        return tenon__py_complain(PyExc_BufferError, object, "its Arrow array was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was consumed before");
     if (arrow_describe(object, schema, array, out) < 0)
         return -1;
     Py_INCREF(keeper);
@@ -238,7 +238,7 @@ static int arrow_failed(PyObject *object, arrow_stream *stream)
 {
     const char *why = stream->get_last_error ? stream->get_last_error(stream) : NULL;
     if (!PyErr_Occurred())
-        tenon__py_complain(PyExc_BufferError, object, "its Arrow stream failed: %s", why ? why : "no reason given");
+        tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream failed: %s", why ? why : "no reason given");
     return -1;
 }
 
@@ -282,9 +282,9 @@ static int arrow_read_only_one(PyObject *object, arrow_stream *stream, const arr
     bool has_one = array->release;
     int ended = has_one ? arrow_has_ended(object, stream) : 1;
     if (ended == 0)
-        tenon__py_complain(PyExc_ValueError, object,
-                           "it has more than one chunk, which a tensor cannot share; combine them first, as in "
-                           "x.combine_chunks() or x.rechunk()");
+        tenon__py_set_error(PyExc_ValueError, object,
+                            "it has more than one chunk, which a tensor cannot share; combine them first, as in "
+                            "x.combine_chunks() or x.rechunk()");
     int result = ended == 1 ? arrow_describe(object, schema, has_one ? array : NULL, out) : -1;
     out->held.object = keeper;
     if (result < 0)
@@ -302,7 +302,7 @@ static int arrow_read_stream(PyObject *object, PyObject *source, tenon_py_borrow
     if (!stream)
         return -1;
     if (!stream->release)
-        return tenon__py_complain(PyExc_BufferError, object, "its Arrow stream was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was consumed before");
     if (!stream->get_schema || !stream->get_next)
         return arrow_invalid(object);
     if (stream->get_schema(stream, &schema) != 0)
@@ -357,7 +357,7 @@ static int arrow_is_copy(PyObject *object, const tenon_py_borrowed *first)
 {
     tenon_py_borrowed second;
     int result = first->view.numel > 0 ? arrow_ask(object, &second) : 1;
-    tenon__py_forgive(); /* what gives its memory only once cannot be asked */
+    tenon__py_clear_ignorable_error(); /* what gives its memory only once cannot be asked */
     if (result != 0)
         return PyErr_Occurred() ? -1 : 0;
     bool is_copy = second.view.data != first->view.data;
@@ -377,7 +377,7 @@ static int arrow_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     if (is_copy == 0)
         return 0;
     if (is_copy > 0)
-        tenon__py_complain(
+        tenon__py_set_error(
             PyExc_BufferError, object,
             "its Arrow data is a copy that is made for each who asks, and not its own memory; pass x.to_numpy()");
     tenon__py_free_dims(out);

@@ -102,20 +102,20 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
     const char *why = NULL;
     source.dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
     if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
-        return tenon__py_complain(PyExc_TypeError, object,
-                                  "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
-                                  "of its members",
-                                  buffer->format ? buffer->format : "B", buffer->itemsize);
+        return tenon__py_set_error(PyExc_TypeError, object,
+                                   "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
+                                   "of its members",
+                                   buffer->format ? buffer->format : "B", buffer->itemsize);
     if (source.dtype.bits == 0)
-        return tenon__py_complain(PyExc_TypeError, object, "its buffer's format '%s' %s",
-                                  buffer->format ? buffer->format : "B", why);
+        return tenon__py_set_error(PyExc_TypeError, object, "its buffer's format '%s' %s",
+                                   buffer->format ? buffer->format : "B", why);
     for (int i = 0; buffer->suboffsets && i < buffer->ndim; i++)
         if (buffer->suboffsets[i] >= 0)
-            return tenon__py_complain(PyExc_BufferError, object,
-                                      "its buffer is reached through pointers (suboffsets); pass a copy");
+            return tenon__py_set_error(PyExc_BufferError, object,
+                                       "its buffer is reached through pointers (suboffsets); pass a copy");
     int nd = buffer->ndim;
     if (!buffer->shape && nd > 1)
-        return tenon__py_complain(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
+        return tenon__py_set_error(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
     out->dims = out->inline_dims;
     if (buffer_fill_ordinary(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
         return 0;
@@ -131,8 +131,8 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
             continue;
         if (size > 1 && !empty && buffer->strides[i] % buffer->itemsize != 0) {
             tenon__py_free_dims(out);
-            return tenon__py_complain(PyExc_ValueError, object,
-                                      "its buffer's strides are not multiples of the item size; pass a copy");
+            return tenon__py_set_error(PyExc_ValueError, object,
+                                       "its buffer's strides are not multiples of the item size; pass a copy");
         }
         out->dims[nd + i] = buffer->strides[i] / buffer->itemsize;
     }
@@ -151,7 +151,7 @@ bool tenon__py_fill_ordinary(const Py_buffer *buffer, uint64_t flags, tenon_py_b
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)
 {
     if (!PyErr_Occurred())
-        return tenon__py_complain(PyExc_BufferError, object, "its buffer function failed without saying why");
+        return tenon__py_set_error(PyExc_BufferError, object, "its buffer function failed without saying why");
     /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says TypeError. */
     bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
               (!request->is_last && PyErr_ExceptionMatches(PyExc_TypeError));

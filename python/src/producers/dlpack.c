@@ -60,15 +60,15 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
     case TAKEN:
         return 0;
     case USED_BEFORE:
-        return tenon__py_complain(PyExc_BufferError, object,
-                                  "the DLPack capsule was consumed before; a capsule can be used once");
+        return tenon__py_set_error(PyExc_BufferError, object,
+                                   "the DLPack capsule was consumed before; a capsule can be used once");
     case NO_CAPSULE:
-        return tenon__py_complain(PyExc_TypeError, object,
-                                  object == capsule ? "this is not a DLPack capsule; expected an array"
-                                                    : "its __dlpack__ gave something that is not a DLPack capsule");
+        return tenon__py_set_error(PyExc_TypeError, object,
+                                   object == capsule ? "this is not a DLPack capsule; expected an array"
+                                                     : "its __dlpack__ gave something that is not a DLPack capsule");
     case WRONG_MAJOR:
-        return tenon__py_complain(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
-                                  (unsigned)version.major, (unsigned)version.minor);
+        return tenon__py_set_error(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
+                                   (unsigned)version.major, (unsigned)version.minor);
     case INVALID:
         tenon__py_raise_for(object, &err);
         return -1;
@@ -128,7 +128,7 @@ enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES 
 /* One of them, borrowed, or NULL with an exception. */
 static PyObject *dlpack_word(int index)
 {
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
     if (interp && !words) {
         PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
@@ -207,11 +207,11 @@ static int dlpack_device(PyObject *object, tenon_device *out)
         Py_XDECREF(item);
     }
     Py_DECREF(pair);
-    tenon__py_forgive(); /* a number too large for a long is -1 */
+    tenon__py_clear_ignorable_error(); /* a number too large for a long is -1 */
     if (PyErr_Occurred())
         return -1;
     if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
-        return tenon__py_complain(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
+        return tenon__py_set_error(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
     *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
     return 1;
 }

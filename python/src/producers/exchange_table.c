@@ -7,7 +7,7 @@
 static int exchange_table_failed(PyObject *object, const tenon__py_kind *kind)
 {
     if (!PyErr_Occurred())
-        return tenon__py_complain(PyExc_BufferError, object, "its exchange table failed without saying why");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table failed without saying why");
     if (tenon__py_is_refusal())
         tenon__py_refused(object, kind->owner && kind->owner->advice ? kind->owner->advice(object) : NULL);
     return -1;
@@ -20,13 +20,13 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
     if (kind->table->dltensor_from_py_object_no_sync(object, &source) != 0 || PyErr_Occurred())
         return exchange_table_failed(object, kind);
     if (source.ndim == -1)
-        return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
     if (tenon__py_dims(out, source.ndim) < 0)
         return -1;
     if (tenon__py_describe(out, &source, 0, object) < 0) {
         if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
             PyErr_Clear();
-            tenon__py_complain(
+            tenon__py_set_error(
                 PyExc_BufferError, object,
                 "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor");
         }
@@ -45,18 +45,18 @@ static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, i
 {
     tenon_dl_managed *managed = NULL;
     if (!kind->table->managed_tensor_from_py_object_no_sync)
-        return tenon__py_complain(PyExc_BufferError, object, "its exchange table has no function to take a tensor");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table has no function to take a tensor");
     if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0 || (!managed && PyErr_Occurred()))
         return exchange_table_failed(object, kind);
     if (!managed)
-        return tenon__py_complain(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
     int result = -1;
     if (PyErr_Occurred())
         result = exchange_table_failed(object, kind);
     else if (managed->version.major != TENON_DL_MAJOR)
         result =
-            tenon__py_complain(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
-                               (unsigned)managed->version.major);
+            tenon__py_set_error(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
+                                (unsigned)managed->version.major);
     else if (tenon__py_dims(out, managed->dl_tensor.ndim) == 0)
         result = tenon__py_describe(out, &managed->dl_tensor, managed->flags, object);
     int ready = result == 0 ? tenon__py_table_is_on(kind->table, out->view.device, stream) : 1;
@@ -167,7 +167,7 @@ static PyObject *exchange_table_allocate(PyObject *like, tenon_dtype dtype, int3
         return NULL;
     if (err.status)
         return tenon_py_raise(&err);
-    tenon__py_complain(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
+    tenon__py_set_error(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
     return NULL;
 }
 
@@ -176,7 +176,7 @@ static PyObject *exchange_table_empty(PyObject *like, tenon_device device, tenon
 {
     (void)device;
     PyObject *made = exchange_table_allocate(like, dtype, ndim, shape);
-    return tenon__py_made_or_ours(made, like, dtype, ndim, shape, out);
+    return tenon__py_result_or_own(made, like, dtype, ndim, shape, out);
 }
 
 const tenon__py_producer tenon__py_producer_exchange_table = {

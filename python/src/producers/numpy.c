@@ -40,7 +40,7 @@ const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS] = {
     [23] = {{TENON_CODE_FLOAT, 16, 1}, 1, '='},
 };
 
-/* Whether NumPy is loaded and one that is known; an exception only as tenon__py_forgive leaves it. */
+/* Whether NumPy is loaded and one that is known; an exception only as tenon__py_clear_ignorable_error leaves it. */
 static bool numpy_find(void)
 {
     int found = atomic_load_explicit(&tenon__py_global.numpy.found, memory_order_acquire);
@@ -66,7 +66,7 @@ static bool numpy_find(void)
     Py_XDECREF(module);
     Py_XDECREF(capsule);
     Py_XDECREF(head);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return found == 1;
 }
 
@@ -92,7 +92,7 @@ static int numpy_extra_dtype(PyTypeObject *type, tenon_dtype *out)
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     int found = text && tenon_dtype_parse(text, out, NULL) == TENON_OK;
     Py_XDECREF(name);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return -1;
     if (found) {
@@ -130,7 +130,7 @@ static const char *numpy_why_not(int type_num)
 }
 
 /* What is no number type of NumPy's own: ml_dtypes', or nobody's. */
-static TENON__PY_APART PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_t flags)
+static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_t flags)
 {
     char name[64];
     bool subbyte = dtype.bits < 8;
@@ -238,14 +238,15 @@ int tenon__py_is_numpy_bool(PyObject *object)
 
 /* A dtype that is neither NumPy's own nor ml_dtypes': NumPy may have been told what it is in DLPack, by
  * numpy.dtypes.register_dlpack_dtype. */
-static TENON__PY_APART int numpy_read_registered(PyObject *object, const tenon__py_descr *descr, tenon_py_borrowed *out)
+static TENON__PY_NOINLINE int numpy_read_registered(PyObject *object, const tenon__py_descr *descr,
+                                                    tenon_py_borrowed *out)
 {
     const tenon__py_kind kind = {.device_type = TENON_CPU};
     int type_num = descr->type_num;
     if (tenon__py_read_dlpack(object, &kind, TENON__PY_NO_STREAM, out) == 0)
         return 0;
-    tenon__py_forgive();
-    return PyErr_Occurred() ? -1 : tenon__py_complain(PyExc_TypeError, object, "%s", numpy_why_not(type_num));
+    tenon__py_clear_ignorable_error();
+    return PyErr_Occurred() ? -1 : tenon__py_set_error(PyExc_TypeError, object, "%s", numpy_why_not(type_num));
 }
 
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
@@ -286,8 +287,8 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
     if (descr->byteorder == swapped)
-        return tenon__py_complain(PyExc_TypeError, object,
-                                  "the bytes are swapped; convert it with x.astype(x.dtype.newbyteorder('='))");
+        return tenon__py_set_error(PyExc_TypeError, object,
+                                   "the bytes are swapped; convert it with x.astype(x.dtype.newbyteorder('='))");
     int nd = array->nd;
     if (tenon__py_dims(out, nd) < 0)
         return -1;
@@ -305,7 +306,7 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     }
     if (left_over && !empty) {
         tenon__py_free_dims(out);
-        return tenon__py_complain(
+        return tenon__py_set_error(
             PyExc_ValueError, object,
             "its strides are not multiples of the item size (a field of a structured array?); pass "
             "a copy");
@@ -325,7 +326,7 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
 static bool numpy_import(void)
 {
     /* NumPy's table belongs to the interpreter that loaded NumPy, which is the main one. */
-    const tenon__py_interp *interp = tenon__py_here();
+    const tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp)
         return false;
     bool found = interp->is_main && numpy_find();
@@ -401,7 +402,7 @@ static PyObject *numpy_base_new(tenon_tensor *tensor)
 }
 
 /* By numpy.from_dlpack, which may know a registered dtype. Keeps the pending exception if it does not. */
-static TENON__PY_APART PyObject *numpy_wrap_registered(tenon_tensor *tensor)
+static TENON__PY_NOINLINE PyObject *numpy_wrap_registered(tenon_tensor *tensor)
 {
     if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_ImportError))
         return NULL;

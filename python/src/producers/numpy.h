@@ -40,19 +40,19 @@ typedef struct tenon__py_number {
 enum { TENON__PY_NUMBERS = 24 };
 extern const tenon__py_number tenon__py_numbers[TENON__PY_NUMBERS];
 
-static inline void *tenon__py_behind_head(PyObject *object)
+static inline void *tenon__py_object_data(PyObject *object)
 {
     return (char *)object + tenon__py_object_head(tenon__py_global.numpy.head);
 }
 
 static inline tenon__py_array *tenon__py_array_of(PyObject *object)
 {
-    return tenon__py_behind_head(object);
+    return tenon__py_object_data(object);
 }
 
 static inline const tenon__py_descr *tenon__py_descr_of(const tenon__py_array *array)
 {
-    return tenon__py_behind_head(array->descr);
+    return tenon__py_object_data(array->descr);
 }
 
 static inline bool tenon__py_array_is_writable(const tenon__py_array *array)

@@ -137,7 +137,7 @@ const tenon__py_producer *tenon__py_producer_named(PyObject *name, bool make_new
 bool tenon__py_is_deleted(PyObject *object, const tenon__py_producer **owner);
 
 /* The class of `module` if it has been imported, as a new reference. NULL without an exception if not; with one, as
- * tenon__py_forgive. */
+ * tenon__py_clear_ignorable_error. */
 PyTypeObject *tenon__py_loaded_class(const char *module, const char *name);
 /* Whether the type has another attribute `name` than `base` has; -1 with an exception. */
 int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name);

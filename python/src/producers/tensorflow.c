@@ -22,7 +22,7 @@ static int tensorflow_gradient(PyObject *object, bool *flat, const char **why)
     int watched = answer ? PyObject_IsTrue(answer) : 0;
     Py_XDECREF(module);
     Py_XDECREF(answer);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     *why = "a GradientTape watches it, and does not see what this function does; pass tf.stop_gradient(x), or call it "
            "outside of the tape";
     return PyErr_Occurred() ? -1 : watched > 0;

@@ -56,7 +56,7 @@ PyObject *tenon__py_loaded(const char *module)
     PyObject *found = name ? PyImport_GetModule(name) : NULL;
     Py_XDECREF(name);
     if (!found)
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
     if (found != Py_None)
         return found;
     Py_DECREF(found);
@@ -76,7 +76,7 @@ const char *tenon__py_package(PyTypeObject *type, char *buffer, size_t size)
         }
     }
     Py_XDECREF(name);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return buffer;
 }
 
@@ -86,7 +86,7 @@ PyTypeObject *tenon__py_loaded_class(const char *module, const char *name)
     PyObject *type = found ? PyObject_GetAttrString(found, name) : NULL;
     Py_XDECREF(found);
     if (!type)
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
     if (type && !PyType_Check(type)) {
         Py_DECREF(type);
         return NULL;
@@ -143,7 +143,7 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     const tenon__py_kind *known = tenon__py_known_kind(Py_TYPE(object));
     if (known)
         return known;
-    tenon__py_interp *interp = tenon__py_here();
+    tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp || find_out(object, room) < 0)
         return NULL;
     /* Types that nothing is known of would only fill the table. */
@@ -244,7 +244,7 @@ const char *tenon__py_writable_advice(PyObject *object)
 {
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     /* Of bytes, say, copies are read-only too. */
     bool needs_another = kind && (kind->is_immutable || (!kind->owner && PyObject_CheckBuffer(object)));
     return needs_another ? "pass a NumPy copy, numpy.array(x)" : "pass a copy";
@@ -256,7 +256,7 @@ int tenon__py_is_arraylike(PyObject *object)
                                              "__array_struct__", "__array__"};
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return -1;
     /* A capsule is one only if DLPack's name is on it. */
@@ -264,7 +264,7 @@ int tenon__py_is_arraylike(PyObject *object)
     for (size_t i = 0; found == 0 && i < sizeof attributes / sizeof *attributes; i++) {
         PyObject *attribute = PyObject_GetAttrString(object, attributes[i]);
         Py_XDECREF(attribute);
-        tenon__py_forgive();
+        tenon__py_clear_ignorable_error();
         found = PyErr_Occurred() ? -1 : attribute != NULL;
     }
     return found;

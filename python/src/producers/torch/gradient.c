@@ -39,7 +39,7 @@ static PyObject *torch_ask_tensor(PyObject *object)
         question = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "requires_grad");
         if (!question || Py_TYPE(question) != &PyGetSetDescr_Type) {
             Py_XDECREF(question);
-            tenon__py_forgive();
+            tenon__py_clear_ignorable_error();
             return PyErr_Occurred() ? NULL : PyObject_GetAttrString(object, "requires_grad");
         }
         question = torch_keep(&tenon__py_global.torch.question, question);
@@ -66,7 +66,7 @@ static int torch_requires_grad(PyObject *object)
 /* ---------------------------------------------------------------------------------------------------- forward mode */
 
 /* NULL without an exception if the module has not been imported. */
-static TENON__PY_APART PyObject *torch_find_forward_ad(void)
+static TENON__PY_NOINLINE PyObject *torch_find_forward_ad(void)
 {
     PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
     PyObject *names = module && torch_keep_name(&tenon__py_global.torch.level_name, "_current_level")
@@ -104,14 +104,14 @@ int tenon__py_torch_tangent(PyObject *object)
     return found;
 }
 
-static TENON__PY_APART int torch_followed(const char **why)
+static TENON__PY_NOINLINE int torch_followed(const char **why)
 {
     *why = "it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
            "or register a backward with tenon.torch_ops()";
     return tenon__py_autograd_records("torch");
 }
 
-static TENON__PY_APART int torch_has_tangent(PyObject *object, const char **why)
+static TENON__PY_NOINLINE int torch_has_tangent(PyObject *object, const char **why)
 {
     *why = "it carries a tangent (torch.autograd.forward_ad), which this function does not see; pass "
            "unpack_dual(x).primal";

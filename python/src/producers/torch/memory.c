@@ -77,7 +77,7 @@ static bool torch_may_know(tenon_device device)
 /* torch's table, importing torch if need be: 1; 0: this torch has none; -1 with an exception. */
 static int torch_wanted(const tenon_dl_exchange **out)
 {
-    const tenon__py_interp *interp = tenon__py_here();
+    const tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp)
         return -1;
     *out = interp->is_main ? atomic_load_explicit(&tenon__py_global.torch.table, memory_order_acquire) : NULL;
@@ -91,7 +91,7 @@ static int torch_wanted(const tenon_dl_exchange **out)
     Py_XDECREF(type);
     if (missing)
         return -1;
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return PyErr_Occurred() ? -1 : *out && (*out)->managed_tensor_to_py_object_no_sync;
 }
 
@@ -105,7 +105,7 @@ static int torch_order(tenon_tensor *tensor, const tenon_dl_exchange *table)
     void *stream = NULL;
     if (table->current_work_stream(device.device_type, device.device_id, &stream) == 0 && !PyErr_Occurred())
         return tenon__py_order(tensor, stream ? (intptr_t)stream : TENON__PY_NO_STREAM);
-    tenon__py_forgive(); /* torch says why when it is given a tensor of a device that it does not have */
+    tenon__py_clear_ignorable_error(); /* torch says why when it is given a tensor of a device that it does not have */
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -143,7 +143,7 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
     if (status != 0)
         managed->deleter(managed);
     if (PyErr_Occurred())
-        tenon__py_not_taken("torch");
+        tenon__py_raise_not_exported("torch");
     else
         PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and did not say why");
     return NULL;

@@ -25,7 +25,7 @@ static int torch_is_true(PyObject *object, const char *name, bool call)
 static bool torch_seems(PyObject *object, const char *name)
 {
     int truth = PyErr_Occurred() ? 0 : torch_is_true(object, name, false);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return truth == 1;
 }
 
@@ -37,7 +37,7 @@ static bool torch_layout_is(PyObject *object, const char *word)
     bool found = name && strstr(name, word);
     Py_XDECREF(layout);
     Py_XDECREF(text);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return found;
 }
 
@@ -49,7 +49,7 @@ static bool torch_is_functorch(PyObject *object)
     bool found = answer && PyObject_IsTrue(answer) == 1;
     Py_XDECREF(module);
     Py_XDECREF(answer);
-    tenon__py_forgive();
+    tenon__py_clear_ignorable_error();
     return found;
 }
 
@@ -104,26 +104,26 @@ static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
     const tenon_view *view = &borrowed->view;
     int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? torch_is_true(object, "is_conj", true) : 0;
     if (conjugated > 0)
-        tenon__py_complain(PyExc_BufferError, object,
-                           "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
+        tenon__py_set_error(PyExc_BufferError, object,
+                            "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
     int negated = !conjugated && tenon__py_torch_may_be_negated(view) ? torch_is_true(object, "is_neg", true) : 0;
     if (negated > 0)
-        tenon__py_complain(PyExc_BufferError, object,
-                           "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
+        tenon__py_set_error(PyExc_BufferError, object,
+                            "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
     if (conjugated || negated)
         return -1;
     int recorded = borrowed->flags & TENON_PY_WRITE ? torch_is_true(object, "requires_grad", false) : 0;
     if (recorded > 0)
         recorded = tenon__py_autograd_records("torch");
     if (recorded > 0)
-        tenon__py_complain(PyExc_RuntimeError, object,
-                           "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
-                           "torch.no_grad()");
+        tenon__py_set_error(PyExc_RuntimeError, object,
+                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
+                            "torch.no_grad()");
     int tangent = recorded || !(borrowed->flags & TENON_PY_WRITE) ? 0 : tenon__py_torch_tangent(object);
     if (tangent > 0)
-        tenon__py_complain(PyExc_RuntimeError, object,
-                           "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
-                           "unpack_dual(x).primal");
+        tenon__py_set_error(PyExc_RuntimeError, object,
+                            "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
+                            "unpack_dual(x).primal");
     return recorded || tangent ? -1 : 0;
 }
 
@@ -163,7 +163,7 @@ static void torch_after_write(PyObject *object)
     PyObject *done = module ? PyObject_CallMethod(module, "increment_version", "O", object) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(done);
-    tenon__py_forgive(); /* inference tensors have no counter, nor has autograd anything to do with them */
+    tenon__py_clear_ignorable_error(); /* inference tensors have no counter, nor has autograd anything to do with them */
 }
 
 /* A capsule holds the storage, but a storage can be resized. */
