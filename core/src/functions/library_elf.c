@@ -72,7 +72,7 @@ tenon_status tenon__library_segments(const void *segments, uint64_t count, uint6
             continue;
         }
         if (s.offset > size || s.file_size > size - s.offset)
-            return not_a_library(err, "the file is cut off; build it again");
+            return not_a_library(err, "the file is truncated; build it again");
         bool fits = s.address < most && s.memory_size < most && s.memory_size >= s.file_size;
         if (s.type == LOAD) {
             bool aligned = s.align >= 4096 && (s.align & (s.align - 1)) == 0 && s.align <= (uint64_t)1 << 30 &&
@@ -100,7 +100,7 @@ tenon_status tenon__library_header(const void *header, size_t length, uint64_t s
     if (length < 4 || memcmp(bytes, "\177ELF", 4) != 0)
         return not_a_library(err, "it is not an ELF file");
     if (length < TENON__LIBRARY_HEADER)
-        return not_a_library(err, "the file is cut off; build it again");
+        return not_a_library(err, "the file is truncated; build it again");
     if (bytes[4] != CLASS_64 || bytes[5] != LITTLE)
         return not_a_library(err, "it is for another kind of machine (32 bits, or big-endian)");
     if (THIS_MACHINE != 0 && number_at(bytes, 18, 2) != THIS_MACHINE)
@@ -111,7 +111,7 @@ tenon_status tenon__library_header(const void *header, size_t length, uint64_t s
     *at = number_at(bytes, 32, 8);
     *count = number_at(bytes, 56, 2);
     if (width != TENON__LIBRARY_SEGMENT || *count == 0 || *at > size || *count * width > size - *at)
-        return not_a_library(err, "the file is cut off; build it again");
+        return not_a_library(err, "the file is truncated; build it again");
     return TENON_OK;
 }
 

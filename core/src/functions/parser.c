@@ -112,7 +112,7 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
         }
     }
     if (*count == most)
-        return tenon__parse_fail(p, w.at, "more than %d names", most);
+        return tenon__parse_fail(p, w.at, "at most %d names are allowed", most);
     memcpy(table[*count], w.start, w.length);
     table[*count][w.length] = '\0';
     *slot = (*count)++;
@@ -140,9 +140,9 @@ tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
     int64_t number = 0;
     for (size_t i = 0; i < w.length; i++) {
         if (w.start[i] < '0' || w.start[i] > '9')
-            return tenon__parse_fail(p, w.at + i, "a number has digits only, and a name starts with a letter");
+            return tenon__parse_fail(p, w.at + i, "a number consists of digits only, and a name starts with a letter");
         if (tenon__mul_overflows(number, 10, &number) || tenon__add_overflows(number, w.start[i] - '0', &number))
-            return tenon__parse_fail(p, w.at, "a number larger than 64 bits can count");
+            return tenon__parse_fail(p, w.at, "this number does not fit in 64 bits");
     }
     if (w.length == 0)
         return tenon__parse_fail(p, w.at, "expected a number");
@@ -200,8 +200,8 @@ tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole,
     *whole = 0;
     for (size_t i = first; i < end; i++) /* downwards, since there is one more negative number than positive ones */
         if (tenon__mul_overflows(*whole, 10, whole) || tenon__add_overflows(*whole, -(p->text[i] - '0'), whole))
-            return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+            return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
     if (first == at && (*whole == INT64_MIN || (*whole = -*whole, false)))
-        return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+        return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
     return TENON_OK;
 }

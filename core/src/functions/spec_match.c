@@ -215,7 +215,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon_spec_di
     message_colon(&m, b);
     tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", at, size);
     if (unbound) {
-        tenon__text_add(&m.text, "%s of %.*s has no value; no argument binds it", unbound, dim->length,
+        tenon__text_add(&m.text, "%s in %.*s has no value: no argument determines it", unbound, dim->length,
                         spec->text + dim->at);
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
@@ -223,7 +223,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon_spec_di
     if (known)
         tenon__text_add(&m.text, "= %" PRId64, wanted);
     else
-        tenon__text_add(&m.text, "has no value in 64 bits");
+        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
     tenon__message_add_values(&m, spec, dim, b);
     return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
 }
@@ -299,7 +299,7 @@ static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, c
     message_expected(&m, spec, spec->text_length, view, b);
     tenon__text_add(&m.text, "strides ");
     tenon__text_add_list(&m.text, view->ndim, view->strides);
-    tenon__text_add(&m.text, " are not %s; pass a copy that is", what);
+    tenon__text_add(&m.text, " %s", what);
     return tenon__message_end(&m, TENON_ELAYOUT, err);
 }
 
@@ -328,11 +328,11 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
                                  tenon_error *err)
 {
     if ((spec->flags & TENON_SPEC_C) && !(view->flags & TENON_VIEW_C))
-        return bad_layout(spec, view, b, "in C order without gaps", err);
+        return bad_layout(spec, view, b, "are not in C order without gaps; pass a copy that is", err);
     if ((spec->flags & TENON_SPEC_F) && !(view->flags & TENON_VIEW_F))
-        return bad_layout(spec, view, b, "in Fortran order without gaps", err);
+        return bad_layout(spec, view, b, "are not in Fortran order without gaps; pass a copy that is", err);
     if ((spec->flags & TENON_SPEC_DENSE) && !(view->flags & TENON_VIEW_DENSE))
-        return bad_layout(spec, view, b, "without gaps", err);
+        return bad_layout(spec, view, b, "leave gaps between the elements; pass a copy without gaps", err);
     return view->numel ? match_alignment(spec, view, b, err) : TENON_OK;
 }
 
@@ -364,14 +364,14 @@ static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view,
     const char *subject = b->argument ? "" : "the tensor";
     if (view->flags & TENON_READ_ONLY) {
         tenon__message_begin(&m, b);
-        tenon__text_add(&m.text, "%s is read-only; it is written to: pass a copy", subject);
+        tenon__text_add(&m.text, "%s is read-only, but must be writable; pass a copy", subject);
         return tenon__message_end(&m, TENON_EREADONLY, err);
     }
     if (!(spec->flags & TENON_SPEC_ALIAS) && tenon_view_self_overlaps(view)) {
         tenon__message_begin(&m, b);
         tenon__text_add(&m.text, "%s overlaps itself (strides ", subject);
         tenon__text_add_list(&m.text, view->ndim, view->strides);
-        tenon__text_add(&m.text, "); it is written to: pass a copy");
+        tenon__text_add(&m.text, "), so it cannot be written to; pass a copy");
         return tenon__message_end(&m, TENON_EOVERLAP, err);
     }
     return TENON_OK;

@@ -233,7 +233,7 @@ static tenon_status loader_failure(const char *name, tenon_error *err)
     const char *reason = dlerror();
     size_t length = strlen(name);
     if (!reason)
-        reason = "the loader does not say why it cannot be opened";
+        reason = "the loader gave no reason";
     if (strncmp(reason, name, length) == 0 && strncmp(reason + length, ": ", 2) == 0) /* hosts say which file */
         reason += length + 2;
     return tenon_error_set(err, TENON_EINVAL, "%s", reason);
@@ -287,8 +287,8 @@ static tenon_status open_copy(candidate *c, void **handle, tenon_error *err)
         status = tenon__file_check(copy, (uint64_t)about.st_size, err); /* the file may have become shorter */
     else
         status = tenon_error_set(err, TENON_EFAILED,
-                                 "it was written again while it was open, and cannot be copied to another file: %s; "
-                                 "replace it by a new file instead of writing into it, or restart the program",
+                                 "it was overwritten while it was open, and cannot be copied to another file: %s; "
+                                 "replace it with a new file instead of overwriting it, or restart the program",
                                  strerror(code));
     if (!status) {
         *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
