@@ -30,20 +30,21 @@ static tenon__phrase copy_type(const tenon_view *view)
 static tenon_status copy_check_type(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     if (!tenon_dtype_equal(dst->dtype, src->dtype))
-        return tenon_error_set(err, TENON_EDTYPE,
-                               "tenon_copy(): argument 'src': expected %s, got %s: values are not converted, give both "
-                               "the same dtype",
-                               copy_type(dst).text, copy_type(src).text);
+        return tenon_error_set(
+            err, TENON_EDTYPE,
+            "tenon_copy(): argument 'src': expected %s, got %s; values are not converted, so both need "
+            "the same dtype",
+            copy_type(dst).text, copy_type(src).text);
     if (copy_is_padded(dst) != copy_is_padded(src))
         return tenon_error_set(
             err, TENON_EDTYPE,
-            "tenon_copy(): argument 'src': expected %s %s, got it %s: values are not converted, give "
-            "both the same packing",
+            "tenon_copy(): argument 'src': expected %s %s, got %s values; values are not converted, so "
+            "both need the same packing",
             copy_is_padded(dst) ? "padded" : "packed", copy_type(dst).text, copy_is_padded(src) ? "padded" : "packed");
     if (!copy_same_shape(dst, src))
         return tenon_error_set(err, TENON_ESHAPE,
-                               "tenon_copy(): argument 'src': expected %s, got %s: give both the same shape, as "
-                               "tenon_tensor_broadcast_to does",
+                               "tenon_copy(): argument 'src': expected %s, got %s; both need the same shape, which "
+                               "tenon_tensor_broadcast_to can provide",
                                copy_type(dst).text, copy_type(src).text);
     return TENON_OK;
 }
@@ -53,7 +54,7 @@ static tenon_status copy_check_device(const tenon_view *view, const char *argume
     if (tenon_device_on_host(view->device))
         return TENON_OK;
     return tenon_error_set(err, TENON_EDEVICE,
-                           "tenon_copy(): argument '%s': expected memory that the CPU can reach, got %s on %s: copy it "
+                           "tenon_copy(): argument '%s': expected memory that the CPU can reach, got %s on %s; copy it "
                            "with the device's own runtime",
                            argument, copy_type(view).text, tenon__device_phrase(view->device).text);
 }
@@ -61,15 +62,14 @@ static tenon_status copy_check_device(const tenon_view *view, const char *argume
 static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     if (tenon_view_self_overlaps(dst))
-        return tenon_error_set(
-            err, TENON_EOVERLAP,
-            "tenon_copy(): argument 'dst': expected a place of its own for each element, got %s with "
-            "strides %s, which overlaps itself: copy into memory without repeats",
-            copy_type(dst).text, tenon__list_phrase(dst->ndim, dst->strides).text);
+        return tenon_error_set(err, TENON_EOVERLAP,
+                               "tenon_copy(): argument 'dst': expected distinct memory for each element, got %s with "
+                               "strides %s, which overlaps itself; copy into a tensor that does not",
+                               copy_type(dst).text, tenon__list_phrase(dst->ndim, dst->strides).text);
     if (tenon_view_overlaps(dst, src))
         return tenon_error_set(err, TENON_EOVERLAP,
-                               "tenon_copy(): argument 'src': expected memory apart from that of 'dst', got %s with "
-                               "strides %s, which overlaps it: copy 'src' elsewhere first",
+                               "tenon_copy(): argument 'src': expected memory that does not overlap 'dst', got %s with "
+                               "strides %s, which does; copy 'src' elsewhere first",
                                copy_type(src).text, tenon__list_phrase(src->ndim, src->strides).text);
     return TENON_OK;
 }
@@ -161,7 +161,7 @@ tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_erro
         return status;
     if (dst->flags & TENON_READ_ONLY)
         return tenon_error_set(err, TENON_EREADONLY,
-                               "tenon_copy(): argument 'dst': expected memory to write, got read-only %s: copy into "
+                               "tenon_copy(): argument 'dst': expected writable memory, got read-only %s; copy into "
                                "memory of your own",
                                copy_type(dst).text);
     if (dst->numel == 0 || tenon_view_equal(dst, src))

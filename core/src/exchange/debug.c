@@ -70,7 +70,7 @@ static void report(void)
     if (count)
         fprintf(stderr, "tenon: %" PRId64 " tensor%s still alive at exit\n", count, count == 1 ? "" : "s");
     for (const tenon_tensor *tensor = alive; tensor; tensor = tensor->next)
-        fprintf(stderr, "  %s, %" PRId64 " bytes, count %" PRId64 ", made at %s\n",
+        fprintf(stderr, "  %s, %" PRId64 " bytes, count %" PRId64 ", created at %s\n",
                 tenon__type_phrase(tensor->view.dtype, tensor->view.ndim, tensor->view.shape).text,
                 tenon_view_nbytes(&tensor->view), tenon_tensor_refcount(tensor), origin_of(tensor));
     relinquish();
@@ -160,7 +160,7 @@ void tenon__debug_check(const tenon_tensor *tensor, int64_t count, const char *f
 {
     if (count > 0)
         return;
-    fprintf(stderr, "tenon: %s(): %s made at %s was released too often\n", function,
+    fprintf(stderr, "tenon: %s(): %s created at %s was released too many times\n", function,
             tenon__type_phrase(tensor->view.dtype, tensor->view.ndim, tensor->view.shape).text, origin_of(tensor));
     abort();
 }

@@ -106,14 +106,15 @@ tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_l
         return missing(function, tensor ? "out" : "tensor", err);
     if (tensor->view.flags & TENON_READ_ONLY)
         return tenon_error_set(err, TENON_EREADONLY,
-                               "%s(): argument 'tensor' is read-only, which a legacy struct cannot say; use "
+                               "%s(): argument 'tensor' is read-only, which a legacy struct cannot express; use "
                                "tenon_tensor_export",
                                function);
     if ((tensor->view.flags & TENON_SUBBYTE_PADDED) && tensor->view.dtype.bits < 8)
-        return tenon_error_set(err, TENON_EDTYPE,
-                               "%s(): argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; "
-                               "use tenon_tensor_export",
-                               function);
+        return tenon_error_set(
+            err, TENON_EDTYPE,
+            "%s(): argument 'tensor' has padded sub-byte values, which a legacy struct cannot express; "
+            "use tenon_tensor_export",
+            function);
     exported *block = export_block(tensor, function, err);
     if (!block)
         return TENON_ENOMEM;

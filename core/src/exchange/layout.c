@@ -10,8 +10,8 @@ tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_e
     if (tenon_dtype_known(dtype))
         return TENON_OK;
     return tenon_error_set(err, TENON_EDTYPE,
-                           "%s(): dtype: expected one of DLPack 1.3, got code %d with %d bits and %d lanes", function,
-                           dtype.code, dtype.bits, dtype.lanes);
+                           "%s(): dtype: expected a dtype of DLPack 1.3, got code %d with %d bits and %d lanes",
+                           function, dtype.code, dtype.bits, dtype.lanes);
 }
 
 tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err)
@@ -143,7 +143,7 @@ static bool is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides,
 static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *function,
                                 tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can count",
+    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can address",
                            function, tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
 }
 
@@ -183,8 +183,9 @@ static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, co
                                tenon_error *err)
 {
     if (!tenon_device_known(source->device))
-        return tenon_error_set(err, TENON_EDEVICE, "%s(): device: expected one of DLPack 1.3, got type %d with id %d",
-                               function, source->device.device_type, source->device.device_id);
+        return tenon_error_set(err, TENON_EDEVICE,
+                               "%s(): device: expected a device of DLPack 1.3, got type %d with id %d", function,
+                               source->device.device_type, source->device.device_id);
     if (flags & ~(TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED))
         return tenon_error_set(err, TENON_EINVAL, "%s(): flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
                                function, flags);
@@ -202,7 +203,7 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
                                tenon__type_phrase(source->dtype, source->ndim, shape).text);
     return tenon_error_set(err, TENON_EBOUNDS,
                            "%s(): bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
-                           " are outside any memory",
+                           " are outside the address space",
                            function, extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 

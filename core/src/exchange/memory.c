@@ -49,7 +49,7 @@ tenon_status tenon_set_allocator(const tenon_allocator *replacement, tenon_error
     if (counts.tensors || counts.exports)
         return tenon_error_set(
             err, TENON_EINVAL,
-            "tenon_set_allocator(): %lld tensors and %lld exports are alive; set it before the first",
+            "tenon_set_allocator(): %lld tensors and %lld exports are alive; set the allocator before the first tensor",
             (long long)counts.tensors, (long long)counts.exports);
     tenon__debug_flush();
     allocator = replacement ? *replacement : default_allocator;

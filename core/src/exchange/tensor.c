@@ -148,7 +148,7 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
                                        function, block_size, (uintptr_t)source->data);
             return tenon_error_set(err, TENON_EBOUNDS,
                                    "%s(): %s touches bytes %" PRId64 " to %" PRId64
-                                   " from its first element, which is at %" PRIu64 " of data_size %" PRIu64,
+                                   " from its first element, which is at byte %" PRIu64 " of data_size %" PRIu64,
                                    function, tenon__type_phrase(source->dtype, source->ndim, source->shape).text,
                                    extent.low, extent.high, source->byte_offset, block_size);
         }

@@ -58,7 +58,7 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
         return tenon_error_set(
             d->err, TENON_ELAYOUT,
             "%s(): the view would start inside a byte of packed %s values; start at a whole byte, or "
-            "copy",
+            "make a copy",
             d->function, tenon__dtype_phrase(view->dtype).text);
     bool empty = false;
     for (int32_t i = 0; i < d->ndim; i++)
@@ -95,8 +95,8 @@ static tenon_status find_dim(const draft *d, const char *argument, int64_t dim, 
     if (dim < -count || dim >= count)
         return tenon_error_set(
             d->err, TENON_EBOUNDS,
-            "%s(): argument '%s': expected a dimension of %d, counted from 0 or from -1, got %" PRId64, d->function,
-            argument, count, dim);
+            "%s(): argument '%s': expected one of %d dimensions, counted from 0 or backwards from -1, got %" PRId64,
+            d->function, argument, count, dim);
     *out = (int32_t)(dim < 0 ? dim + count : dim);
     return TENON_OK;
 }
@@ -189,7 +189,7 @@ tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, ten
         if (status)
             return status;
         if (seen >> from & 1)
-            return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'axes': dimension %d is named twice", d.function,
+            return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'axes': dimension %d appears twice", d.function,
                                    from);
         seen |= (uint64_t)1 << from;
         d.shape[i] = view->shape[from];
@@ -347,9 +347,10 @@ tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tenso
     if (status)
         return status;
     if (d.shape[i] != 1)
-        return tenon_error_set(err, TENON_ESHAPE,
-                               "%s(): argument 'dim': expected a dimension of size 1, but dimension %d has %" PRId64,
-                               d.function, i, d.shape[i]);
+        return tenon_error_set(
+            err, TENON_ESHAPE,
+            "%s(): argument 'dim': expected a dimension of size 1, but dimension %d has size %" PRId64, d.function, i,
+            d.shape[i]);
     remove_dim(&d, i);
     return draft_finish(&d, out);
 }
@@ -364,7 +365,7 @@ tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_t
     if (status)
         return status;
     if (d.ndim == TENON_MAX_NDIM)
-        return tenon_error_set(err, TENON_ESHAPE, "%s(): argument 'tensor' has %d dimensions already", d.function,
+        return tenon_error_set(err, TENON_ESHAPE, "%s(): argument 'tensor' already has %d dimensions", d.function,
                                TENON_MAX_NDIM);
     for (int32_t i = d.ndim; i > at; i--) {
         d.shape[i] = d.shape[i - 1];
@@ -457,8 +458,9 @@ tenon_status tenon_tensor_view_as(tenon_tensor *tensor, tenon_dtype dtype, tenon
     uint64_t flags = tensor->view.flags;
     if (dtype.bits * dtype.lanes != d.dtype.bits * d.dtype.lanes ||
         tenon__item_bits(dtype, flags) != tenon__item_bits(d.dtype, flags))
-        return tenon_error_set(err, TENON_EDTYPE, "%s(): argument 'dtype': expected one of the size of %s, got %s",
-                               d.function, tenon__dtype_phrase(d.dtype).text, tenon__dtype_phrase(dtype).text);
+        return tenon_error_set(err, TENON_EDTYPE,
+                               "%s(): argument 'dtype': expected a dtype of the same size as %s, got %s", d.function,
+                               tenon__dtype_phrase(d.dtype).text, tenon__dtype_phrase(dtype).text);
     d.dtype = dtype;
     return draft_finish(&d, out);
 }
