@@ -76,7 +76,8 @@ static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *
 
 /* --------------------------------------------------------------------------------------------------------- loops */
 
-/* `unit`: what an element takes, in bytes or in bits. Dimensions go in by the strides of dst, the smallest first. */
+/* Fill in the loops, ordered by the strides of dst, the smallest first. `unit` is the size of an element, in bytes or in
+ * bits. */
 static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t unit)
 {
     loops->dst = dst->data;
@@ -100,7 +101,7 @@ static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_vi
     }
 }
 
-/* Walk every dimension of dst upwards. Returns how far the first element moves, in dst and in src. */
+/* Make all strides of dst positive. Returns how far the first element moves in dst and in src. */
 static void copy_turn(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shift)
 {
     *dst_shift = *src_shift = 0;
@@ -114,7 +115,7 @@ static void copy_turn(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shif
     }
 }
 
-/* Make one dimension of neighbours that follow each other on both sides, and one item of what lies together. */
+/* Merge dimensions that are contiguous with each other on both sides, and extend the item over contiguous elements. */
 static void copy_merge(tenon__loops *loops)
 {
     int32_t kept = 0;
@@ -136,7 +137,7 @@ static void copy_merge(tenon__loops *loops)
     loops->ndim = kept;
 }
 
-/* Count bytes instead of bits, where everything is whole bytes. */
+/* Convert from bits to bytes. Returns false if something is not a whole number of bytes. */
 static bool copy_bits_to_bytes(tenon__loops *loops)
 {
     int64_t odd = loops->item;
