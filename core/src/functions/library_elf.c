@@ -1,5 +1,5 @@
-/* Checks a file before the loader maps it: the loader trusts the headers, and dies if the file ends earlier than they
- * say. Only offsets and numbers are read, each checked against the size. */
+/* Checks of an ELF file before the loader maps it. The loader trusts the headers, and crashes the process if the file is
+ * shorter than they say. */
 #include "../internal.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ enum { THIS_MACHINE = 183 };
 #elif defined(__riscv)
 enum { THIS_MACHINE = 243 };
 #else
-enum { THIS_MACHINE = 0 }; /* not known here: the loader decides */
+enum { THIS_MACHINE = 0 }; /* unknown machine: the loader decides */
 #endif
 
 static tenon_status not_a_library(tenon_error *err, const char *why)
@@ -42,7 +42,7 @@ static segment segment_at(const unsigned char *bytes, size_t at)
                      number_at(bytes, at + 32, 8), number_at(bytes, at + 40, 8), number_at(bytes, at + 48, 8)};
 }
 
-/* Whether what the loader reads at this address is mapped by one of the `count` headers. */
+/* Whether one of the `count` headers maps the memory of `part`, which the loader will read. */
 static bool is_mapped(const unsigned char *headers, uint64_t count, segment part)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -55,11 +55,11 @@ static bool is_mapped(const unsigned char *headers, uint64_t count, segment part
     return false;
 }
 
-/* The segments that are mapped must be inside the file and at addresses that the loader can use, everything that the
- * loader reads must be mapped, and one segment must say how to link it. */
+/* Mapped segments must be inside the file and at addresses that the loader can use. Everything that the loader reads must
+ * be mapped. One segment must be the dynamic section, which describes how to link the library. */
 tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err)
 {
-    const uint64_t most = (uint64_t)1 << 46; /* of addresses that a process has */
+    const uint64_t most = (uint64_t)1 << 46; /* the size of the address space of a process */
     const unsigned char *bytes = segments;
     bool loads = false, dynamic = false;
     uint64_t end = 0;

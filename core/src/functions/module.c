@@ -1,9 +1,9 @@
-/* What a host checks before it trusts a library. */
+/* Checks of a module before a host uses it. */
 #include "../internal.h"
 
 #include <string.h>
 
-/* What the first release of the ABI has: no host can do with less. */
+/* The sizes in version 1.0 of the ABI. Anything smaller is invalid. */
 enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
 
 static tenon_status bad(tenon_error *err, const char *what)

@@ -1,4 +1,4 @@
-/* What every host does the same way for a function that runs. */
+/* The services to a running function that are the same in every host. */
 #include "../internal.h"
 #include "host_private.h"
 
@@ -9,7 +9,7 @@
 
 struct tenon_block {
     tenon_block *next;
-    size_t padding; /* so that what follows is aligned to 16 */
+    size_t padding; /* keeps the memory after the header aligned to 16 bytes */
 };
 
 void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
@@ -50,7 +50,7 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
     size_t shown = message ? length < room ? length : room : 0;
     if (shown)
         memcpy(error->message, message, shown);
-    /* The function.h of the first release could cut its message inside a character. */
+    /* The function.h of version 1.0 may split the last character of a message. */
     error->message[tenon__whole_characters(error->message, shown)] = '\0';
     if (shown < length && message)
         tenon__cut(error->message, sizeof error->message);
@@ -88,7 +88,7 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
     if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
         tenon_fail(call, TENON_EFAILED, "result %d is not a tensor, or was already allocated", index);
     } else if (tenon_signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
-        const char *what = strstr(err.message, "(): "); /* the host names the function itself */
+        const char *what = strstr(err.message, "(): "); /* the host adds the name of the function itself */
         tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */

@@ -1,4 +1,4 @@
-/* The compiler of signatures: text to one block that holds no pointer outside itself. */
+/* Compiles a signature into one block of memory, which contains no pointers to anything outside it. */
 #include "signature.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static tenon_status take_parameter(tenon__compiler *c)
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
     *item = (tenon_parameter){.name = tenon__keep_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
-    /* An int that is used as a dimension appears here for the first time, if it has not before. */
+    /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
         if (tenon__word_is(w, c->prior->dims[i]) && tenon__word_is(tenon__peek_word(p), "int"))
             status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &item->dim);
@@ -63,7 +63,7 @@ static tenon_status take_parameter(tenon__compiler *c)
     if (status)
         return status;
     if (item->flags & TENON_PARAMETER_OPTIONAL)
-        item->flags |= TENON_PARAMETER_DEFAULT; /* None, where nothing else is said */
+        item->flags |= TENON_PARAMETER_DEFAULT; /* None, unless there is another default */
     item->value.flags = TENON_VALUE_DEFAULT;
     bool required = !(item->flags & TENON_PARAMETER_DEFAULT);
     if (!c->keyword_only) {
@@ -101,7 +101,7 @@ static tenon_status take_parameters(tenon__compiler *c)
     return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
 }
 
-/* What a result cannot be. */
+/* Refuse types that a result cannot have. */
 static tenon_status check_result(tenon__compiler *c, size_t at)
 {
     const tenon_parameter *item = c->item;
@@ -162,7 +162,7 @@ static tenon_status take_result(tenon__compiler *c)
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
             open |= tenon__code_of(spec)->dims[i].kind == TENON__DIM_UNKNOWN;
-        /* As a constraint on the caller's own tensor. Where it must be is for the call to say. */
+        /* These constrain a tensor that the caller passes as `out`. Its device is checked separately. */
         spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
         item->flags |= open ? TENON_PARAMETER_OPEN : 0;
         out->open_results |= open;
@@ -190,7 +190,7 @@ static tenon_status take_results(tenon__compiler *c)
 
 /* ------------------------------------------------------------------------------------- what holds for all together */
 
-/* The names that stand alone in an argument, and so get a value. */
+/* The names that are a whole dimension of an argument, and so get a value. One bit for each name. */
 typedef struct bound_names {
     uint32_t dims, stars, types;
 } bound_names;
@@ -238,7 +238,7 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
             !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);
-    at += sharing ? (size_t)(sharing - spec->text) : 0; /* what is left is about these attributes */
+    at += sharing ? (size_t)(sharing - spec->text) : 0; /* the remaining errors are about these attributes */
     if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
         return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
     if (!(spec->flags & TENON_SPEC_INPLACE))
@@ -291,7 +291,7 @@ static tenon_status read_all(const char *text, tenon__signature_room room, const
         return status;
     out->name = tenon__keep_text(&c, w.at, w.at + w.length);
     out->text = tenon__keep_text(&c, w.at, tenon__end_of_text(&c.p));
-    /* An int parameter counts as a dimension only where it is used as one: after the first reading that is known. */
+    /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
     return prior ? check_whole(&c) : TENON_OK;
 }
 
@@ -329,7 +329,8 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
     size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
     size_t pieces = fast + 2 * nitems * sizeof(tenon__fast_spec);
-    /* Each character is kept at most four times (a type, a string in it, a default, the whole), with an end each. */
+    /* Each character is copied at most four times (a type, a string in it, a default, the whole text), each copy with its
+     * final 0. */
     size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
     char *memory = tenon__alloc(size, false);
     if (!memory)

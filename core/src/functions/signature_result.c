@@ -1,9 +1,9 @@
-/* The dtype and shape of results, worked out from what a call's arguments bind. */
+/* Computes the dtype and shape of results from the names that the arguments of a call have bound. */
 #include "spec.h"
 
 #include <inttypes.h>
 
-/* "saxpy(): result 0: ", or with its name. */
+/* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
 static void begin_result(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
 {
     tenon__message_begin(m, b);
@@ -13,7 +13,6 @@ static void begin_result(tenon__message *m, const tenon_signature *s, int32_t in
         tenon__text_add(&m->text, "result %d: ", index);
 }
 
-/* The size of dimension `at` of the result. */
 static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
                                 const tenon_bindings *b, int64_t *size, tenon_error *err)
 {
@@ -37,7 +36,7 @@ static tenon_status result_size(const tenon_signature *s, int32_t index, const t
     return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
 }
 
-/* The dimensions that "*name" stands for. */
+/* Append the dimensions of "*name" to the shape. */
 static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
                                 int32_t *ndim, int64_t *shape, tenon_error *err)
 {
@@ -56,7 +55,7 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
     return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
 }
 
-/* Any result, by its spec. */
+/* The general case, for any spec. */
 static tenon_status work_out(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
                              int32_t *ndim, int64_t *shape, tenon_error *err)
 {

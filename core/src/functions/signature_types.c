@@ -1,4 +1,4 @@
-/* The compiler of signatures: the types of parameters and results, and the defaults of parameters. */
+/* Compiles the types of parameters and results, and the defaults of parameters. */
 #include "signature.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to)
     return copy;
 }
 
-/* 'text' or "text"; without escapes, so that what is written is what it is. */
+/* A string in single or double quotes. There are no escapes, so every character stands for itself. */
 static tenon_status take_string(tenon__compiler *c, const char **out)
 {
     tenon__parser *p = &c->p;

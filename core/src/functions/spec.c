@@ -20,7 +20,7 @@ bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
            dtype.code != TENON_CODE_BOOL;
 }
 
-/* One name of a set of dtypes, or, where `variable` is given, a variable. */
+/* Parse one dtype of a set, or, if `variable` is not NULL, a dtype variable. */
 static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *variable)
 {
     tenon__word w = tenon__take_word(p);
@@ -98,7 +98,7 @@ tenon_status tenon__parse_where(tenon__parser *p)
 typedef struct tensor_parser {
     tenon__parser *p;
     tenon_spec *spec;
-    size_t start; /* of the spec in the text */
+    size_t start; /* position of the spec in the text */
 } tensor_parser;
 
 static tenon_status emit(tensor_parser *t, int32_t kind, int64_t value, size_t at)
@@ -115,7 +115,7 @@ static tenon_status parse_sum(tensor_parser *t);
 static tenon_status parse_atom(tensor_parser *t)
 {
     tenon__parser *p = t->p;
-    if (p->at - t->start >= TENON_SPEC_TEXT) /* here, so that parentheses nest no deeper than that */
+    if (p->at - t->start >= TENON_SPEC_TEXT) /* checked here to limit how deep parentheses nest */
         return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
     if (tenon__take(p, '(')) {
         tenon_status status = parse_sum(t);
@@ -170,7 +170,8 @@ static tenon_status parse_sum(tensor_parser *t)
         tenon__skip_spaces(p);
         size_t at = p->at;
         bool plus = p->text[at] == '+';
-        if (!plus && !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" is a signature's */
+        if (!plus &&
+            !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" ends the spec: it belongs to the signature */
             break;
         p->at++;
         status = parse_product(t);
@@ -287,7 +288,7 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
     return tenon__expect(p, ')', "after the name");
 }
 
-/* One attribute, or none: *found is false and nothing was taken. */
+/* Parse an attribute. If there is none, *found is false. */
 static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *found)
 {
     static const struct {
@@ -314,8 +315,7 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
     return tenon__parse_fail(p, w.at, "unknown attribute '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- a tensor
- */
+/* --------------------------------------------------------------------------------------------------------- tensors */
 
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
 {

@@ -5,7 +5,7 @@
 
 /* --------------------------------------------------------------------------------------------------------- binding */
 
-/* The dimension of the view that spec dimension i stands for, where the view has enough. */
+/* The dimension of a view that corresponds to dimension i of the spec. The view must have enough dimensions. */
 static int32_t position_of(const tenon_spec *spec, int32_t i, int32_t ndim)
 {
     return tenon__code_of(spec)->star >= 0 && i > tenon__code_of(spec)->star ? ndim - (spec->ndims - i) : i;
@@ -59,14 +59,14 @@ tenon_status tenon__message_end(const tenon__message *m, tenon_status status, te
     return tenon_error_set(err, status, "%s", m->buffer);
 }
 
-/* "…: " before a sentence that does not have the argument as its subject. */
+/* Add ": " if the next words do not continue the sentence that begins with the argument. */
 static void message_colon(tenon__message *m, const tenon_bindings *b)
 {
     if (b->argument)
         tenon__text_add(&m->text, ": ");
 }
 
-/* "…: expected f32[n], got f64[4] (numpy.ndarray)", and a line that says what differs. */
+/* Begin a message with "…: expected f32[n], got f64[4] (numpy.ndarray)" and a new line for the difference. */
 static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t length, const tenon_view *view,
                              const tenon_bindings *b)
 {
@@ -191,7 +191,7 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool bound = op->kind == TENON__OP_NAME && (b->dims_bound >> op->value & 1);
-        if (!bound || told >> op->value & 1) /* one that comes after a division by 0 may have no value */
+        if (!bound || told >> op->value & 1) /* names after a division by 0 may have no value */
             continue;
         told |= 1u << op->value;
         tenon__text_add(&m->text, "%s%s = %" PRId64, separator, b->names->dims[op->value], b->dims[op->value]);
