@@ -22,7 +22,7 @@ bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype,
     }
     if (tenon_nif_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
         f->made[index] = NULL;
-        tenon_fail(&f->call, err.status, "%s", tenon_nif_core_message(&err));
+        tenon_fail(&f->call, err.status, "%s", tenon_error_reason(&err));
         return false;
     }
     f->views[index] = *tenon_tensor_view(f->made[index]);
@@ -109,7 +109,7 @@ bool tenon_nif_call_load(tenon_nif_opened *code, tenon_error *err)
     bool done = !status && !(f.call.flags & TENON_CALL_FAILED);
     if (!done) {
         tenon_nif_settle_failure(&f, status);
-        tenon_error_set(err, f.error.status, "load(): %s", f.error.message);
+        tenon_error_set_in(err, f.error.status, "load", "%s", f.error.message);
     }
     tenon_blocks_release(f.blocks);
     return done;
