@@ -39,6 +39,7 @@ bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const
 typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
     tenon__text text;
+    const char *function;
 } tenon__message;
 void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);
