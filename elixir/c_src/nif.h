@@ -12,6 +12,7 @@
 #include <erl_nif.h>
 #include <stdatomic.h>
 
+#define TENON_ORIGINS /* reports of TENON_DEBUG name the NIF's line */
 #include "tenon.h"
 #include "tenon_host_private.h"
 
