@@ -2,8 +2,6 @@
 #ifndef TENON_INTERNAL_H
 #define TENON_INTERNAL_H
 
-/* The origin of a tensor is a line of the caller, never of the core. */
-#define TENON_NO_ORIGINS
 #include <tenon/tenon.h>
 
 #include <stdarg.h>

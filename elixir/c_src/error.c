@@ -80,16 +80,10 @@ ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *a
     }
 }
 
-const char *tenon_nif_core_message(const tenon_error *err)
-{
-    const char *message = strstr(err->message, "(): ");
-    return message ? message + strlen("(): ") : err->message;
-}
-
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument)
 {
     return tenon_nif_error(env, tenon_nif_reason(env, err->status, argument), function, argument, "%s(): %s", function,
-                           tenon_nif_core_message(err));
+                           tenon_error_reason(err));
 }
 
 ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)

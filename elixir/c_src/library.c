@@ -25,6 +25,7 @@ static bool fail(trouble *t, const char *why, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
     va_end(arguments);
+    t->error.function = NULL;
     t->why = why;
     return false;
 }
@@ -71,8 +72,7 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     tenon_module_function(library->opened->module, index, &f->function);
     if (tenon_signature_alloc_private(f->function.signature, TENON__HOST_LAYOUT, &f->signature, &t->error)) {
         tenon_error err = t->error;
-        return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index,
-                    tenon_nif_core_message(&err));
+        return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);

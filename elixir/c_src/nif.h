@@ -12,6 +12,7 @@
 #include <erl_nif.h>
 #include <stdatomic.h>
 
+#define TENON_ORIGINS /* reports of TENON_DEBUG name the NIF's line */
 #include "tenon.h"
 #include "tenon_host_private.h"
 
@@ -136,9 +137,6 @@ ERL_NIF_TERM tenon_nif_failure(ErlNifEnv *env, const char *function, const tenon
 
 /* The reason that stands for a status of the core. */
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
-
-/* A message of the core without the name of the core's own function, which comes first. */
-const char *tenon_nif_core_message(const tenon_error *err);
 
 /* {:error, …} for a failure of the core, with its message. */
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument);

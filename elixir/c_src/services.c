@@ -13,7 +13,7 @@ int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
     }
     if (tenon_nif_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
         f->made[index] = NULL;
-        tenon_fail(&base->call, err.status, "%s", tenon_nif_core_message(&err));
+        tenon_fail(&base->call, err.status, "%s", tenon_error_reason(&err));
         return -1;
     }
     f->views[index] = *tenon_tensor_view(f->made[index]);
@@ -47,7 +47,7 @@ static void refuse_load(tenon__frame *base, tenon__refusal why, int32_t index, c
     (void)why;
     (void)index;
     tenon_error *out = ((load_frame *)(void *)base)->err;
-    tenon_error_set(out, err->status, "load(): %s", err->message);
+    tenon_error_set_in(out, err->status, "load", "%s", err->message);
     tenon_nif_mend_utf8(out->message, strlen(out->message));
 }
 

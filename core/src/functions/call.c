@@ -33,10 +33,9 @@ void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_funct
 int tenon_frame_refuse_device(tenon__frame *f, int32_t index, tenon_device device)
 {
     tenon_error err;
-    tenon_error_set(&err, TENON_EDEVICE,
-                    "%s(): argument '%s' is on %s, but an earlier argument is on %s; move one of them", name_of(f),
-                    f->signature->params[index].name, tenon__device_phrase(device).text,
-                    tenon__device_phrase(f->call.device).text);
+    tenon_error_set_in(
+        &err, TENON_EDEVICE, name_of(f), "argument '%s' is on %s, but an earlier argument is on %s; move one of them",
+        f->signature->params[index].name, tenon__device_phrase(device).text, tenon__device_phrase(f->call.device).text);
     f->client->refuse(f, TENON__REFUSED_DEVICE, index, &err);
     return -1;
 }
@@ -53,7 +52,7 @@ int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count)
                               ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
                               : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
     if (!status) /* `describe` ran code that changed an argument */
-        tenon_error_set(&err, TENON_EFAILED, "%s(): the arguments changed while they were matched", name_of(f));
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "the arguments changed while they were matched");
     f->client->refuse(f, TENON__REFUSED_ARGUMENT, -1, &err);
     return -1;
 }
@@ -74,7 +73,7 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     int64_t shape[TENON_MAX_NDIM];
     if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err) &&
         !tenon_spec_check(f->signature->results[index].spec, f->results[index].as.view, &f->bindings, &err))
-        tenon_error_set(&err, TENON_EFAILED, "%s(): result %d cannot be made", name_of(f), (int)index);
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be allocated", (int)index);
     f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
     return -1;
 }

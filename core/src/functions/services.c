@@ -46,6 +46,7 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
         return status;
     call->flags |= TENON_CALL_FAILED;
     error->status = status;
+    error->function = NULL;
     size_t room = sizeof error->message - 1;
     size_t shown = message ? length < room ? length : room : 0;
     if (shown)
@@ -88,8 +89,7 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
     if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
         tenon_fail(call, TENON_EFAILED, "result %d is not a tensor, or was already allocated", index);
     } else if (tenon_signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
-        const char *what = strstr(err.message, "(): "); /* the host adds the name of the function itself */
-        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
+        tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */
         tenon_fail(call, TENON_EINVAL, "the shape of result %d is too large for any memory", index);

@@ -306,10 +306,10 @@ static size_t count_of(const char *text, const char *characters)
 tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, tenon_signature **out, tenon_error *err)
 {
     if (layout != TENON__HOST_LAYOUT)
-        return tenon_error_set(err, TENON_EVERSION,
-                               "tenon_signature_alloc_private(): the host was compiled with layout %u of "
-                               "host_private.h, and the core with %u; compile both from the same release of Tenon",
-                               (unsigned)layout, TENON__HOST_LAYOUT);
+        return tenon_error_set_in(err, TENON_EVERSION, "tenon_signature_alloc_private",
+                                  "the host was compiled with layout %u of host_private.h, but the core with %u; "
+                                  "compile both from the same release of Tenon",
+                                  (unsigned)layout, TENON__HOST_LAYOUT);
     return tenon_signature_alloc(text, out, err);
 }
 
@@ -318,11 +318,11 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     const char *function = "tenon_signature_alloc";
     enum { LONGEST = 8191 };
     if (!text || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, text ? "out" : "text");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", text ? "out" : "text");
     size_t length = strlen(text);
     if (length > LONGEST)
-        return tenon_error_set(err, TENON_EPARSE, "%s(): a signature has at most %d characters; this one has %zu",
-                               function, LONGEST, length);
+        return tenon_error_set_in(err, TENON_EPARSE, function,
+                                  "a signature has at most %d characters; this one has %zu", LONGEST, length);
     size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
     size_t nnumbers = count_of(text, ",)]") + 1;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
@@ -334,7 +334,7 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
     char *memory = tenon__alloc(size, false);
     if (!memory)
-        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+        return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
     tenon__signature_room room = {.signature = (void *)memory,
                                   .params = (void *)(memory + params),
                                   .results = (void *)(memory + results),

@@ -170,10 +170,9 @@ static bool may_share(const tenon_spec *spec, const tenon_view *view, const char
 
 static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
 {
-    return tenon_error_set(
-        err, TENON_EOVERLAP,
-        "%s(): argument '%s' shares memory with argument '%s' and is written to; pass a copy of one of them",
-        b->function, first, second);
+    return tenon_error_set_in(
+        err, TENON_EOVERLAP, b->function,
+        "argument '%s' shares memory with argument '%s' and is written to; pass a copy of one of them", first, second);
 }
 
 static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
@@ -207,10 +206,10 @@ tenon_status tenon_signature_match(const tenon_signature *signature, const tenon
                                    const char *const *objects, tenon_bindings *bindings, tenon_error *err)
 {
     if (!signature || !bindings || (!args && signature->nparams))
-        return tenon_error_set(err, TENON_EINVAL, "tenon_signature_match(): argument '%s' is NULL",
-                               !signature ? "signature"
-                               : bindings ? "args"
-                                          : "bindings");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match", "argument '%s' is NULL",
+                                  !signature ? "signature"
+                                  : bindings ? "args"
+                                             : "bindings");
     tenon__match_begin(signature, bindings);
     if (!all_fit(signature, args, bindings)) {
         tenon__match_begin(signature, bindings);
@@ -225,9 +224,8 @@ tenon_status tenon_signature_match_before(const tenon_signature *signature, int3
                                           const char *const *objects, tenon_bindings *bindings, tenon_error *err)
 {
     if (!signature || !bindings || (!args && count > 0) || count < 0 || count > signature->nparams)
-        return tenon_error_set(err, TENON_EINVAL,
-                               "tenon_signature_match_before(): an argument is NULL, or 'count' (%d) is out of range",
-                               (int)count);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_before",
+                                  "an argument is NULL, or 'count' (%d) is out of range", (int)count);
     tenon__match_begin(signature, bindings);
     return bind_and_check(signature, count, args, objects, bindings, err);
 }
@@ -254,8 +252,8 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     const tenon_spec *spec =
         signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
     if (!spec || !out || !bindings || (!args && signature->nparams))
-        return tenon_error_set(err, TENON_EINVAL,
-                               "tenon_signature_match_out(): an argument is NULL, or result %d is not a tensor", index);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_out",
+                                  "an argument is NULL, or result %d is not a tensor", index);
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
@@ -269,9 +267,9 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
         return status;
     bool on_cpu = tenon_device_on_host(device);
     if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
-        return tenon_error_set(err, TENON_EDEVICE, "%s(): argument 'out' is on %s, but the call runs on %s",
-                               signature->name, tenon__device_phrase(out->device).text,
-                               tenon__device_phrase(device).text);
+        return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
+                                  "argument 'out' is on %s, but the call runs on %s",
+                                  tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
     for (int32_t i = 0; i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
         if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))

@@ -74,7 +74,7 @@ static tenon_status work_out(const tenon_signature *s, int32_t index, const teno
         if (dim->kind == TENON__DIM_STAR)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
         else if (*ndim == TENON_MAX_NDIM)
-            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", s->name, index);
+            status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
         else if (dim->kind == TENON__DIM_UNKNOWN)
             shape[(*ndim)++] = -1;
         else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
@@ -90,10 +90,10 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
 {
     const char *function = "tenon_signature_result";
     if (!signature || !bindings || !dtype || !ndim || !shape)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): an argument is NULL", function);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
     if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
-                               signature->name, index);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': %s() has no tensor result %d",
+                                  signature->name, index);
     const tenon__fast_spec *fast = &signature->fast[signature->nparams + index];
     bool known = fast->ndim >= 0;
     for (int32_t i = 0; i < fast->ndim; i++) {
@@ -118,8 +118,8 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
     if (status)
         return status;
     if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
-        return tenon_error_set(err, TENON_EINVAL, "%s(): result %d has a known size and was already allocated",
-                               signature->name, index);
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "result %d has a known size and was already allocated", index);
     bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
     for (int32_t i = 0; fits && i < ndim; i++)
         fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);

@@ -358,10 +358,10 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
 {
     const char *function = "tenon_spec_parse";
     if (!text || !names || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function,
-                               !text   ? "text"
-                               : names ? "out"
-                                       : "names");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL",
+                                  !text   ? "text"
+                                  : names ? "out"
+                                          : "names");
     tenon_names known = *names;
     tenon_spec spec;
     tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};

@@ -40,6 +40,7 @@ typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) +
                 1]; /* one more, so that tenon_error_set can see that it is truncated */
     tenon__text text;
+    const char *function;
 } tenon__message;
 void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);

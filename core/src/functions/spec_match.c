@@ -48,15 +48,14 @@ void tenon__message_begin(tenon__message *m, const tenon_bindings *b)
 {
     m->text = (tenon__text){m->buffer, sizeof m->buffer, 0};
     m->buffer[0] = '\0';
-    if (b->function)
-        tenon__text_add(&m->text, "%s(): ", b->function);
+    m->function = b->function;
     if (b->argument)
         tenon__text_add(&m->text, "argument '%s'", b->argument);
 }
 
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err)
 {
-    return tenon_error_set(err, status, "%s", m->buffer);
+    return tenon_error_set_in(err, status, m->function, "%s", m->buffer);
 }
 
 /* Add ": " if the next words do not continue the sentence that begins with the argument. */
@@ -383,10 +382,10 @@ tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view, co
                               tenon_error *err)
 {
     if (!spec || !bindings || !bindings->names)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_spec_check(): argument '%s' is NULL",
-                               !spec      ? "spec"
-                               : bindings ? "bindings->names"
-                                          : "bindings");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_spec_check", "argument '%s' is NULL",
+                                  !spec      ? "spec"
+                                  : bindings ? "bindings->names"
+                                             : "bindings");
     if (!view) {
         if (spec->flags & TENON_SPEC_OPTIONAL)
             return TENON_OK;
@@ -409,8 +408,8 @@ tenon_status tenon_spec_match(const tenon_spec *spec, const tenon_view *view, te
                               tenon_error *err)
 {
     if (!spec || !bindings)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_spec_match(): argument '%s' is NULL",
-                               spec ? "bindings" : "spec");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_spec_match", "argument '%s' is NULL",
+                                  spec ? "bindings" : "spec");
     tenon_spec_bind(spec, view, bindings);
     return tenon_spec_check(spec, view, bindings, err);
 }

@@ -25,7 +25,7 @@ class Error(Exception):
 
 
 class ErrorBuffer(C.Structure):
-    _fields_ = [("status", C.c_int32), ("message", C.c_char * 1020)]
+    _fields_ = [("status", C.c_int32), ("message", C.c_char * 1012), ("function", C.c_char_p)]
 
 
 class Dtype(C.Structure):

@@ -35,9 +35,9 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
     bool first = tenon_device_on_host(f->base.call.device);
     bool same_stream = first || (f->like && Py_TYPE(f->like) == Py_TYPE(object)); /* a framework has one at a time */
     if (peeked && same_stream) {
-        borrowed->flags = TENON_PY_ANY_DEVICE;
-        borrowed->dims = borrowed->inline_dims;
-        borrowed->object = object;
+        borrowed->private_.flags = TENON_PY_ANY_DEVICE;
+        borrowed->private_.dims = borrowed->private_.inline_dims;
+        borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
         if (borrow_on_stream(f, object, borrowed) < 0)
@@ -76,7 +76,7 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         const tenon__py_kind *kind = NULL;
         bool peeked = object && tenon__py_peek(object, &kind, borrowed);
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
-            borrowed->object = NULL; /* nothing to hold: the caller does */
+            borrowed->private_.object = NULL; /* nothing to hold: the caller does */
             take_view(f, i, borrowed);
             if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
                 tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->flat) < 0)

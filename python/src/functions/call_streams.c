@@ -12,7 +12,7 @@ int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borr
     int met = tenon__frame_meet_device(&f->base, index, borrowed->view.device);
     if (met <= 0)
         return met;
-    f->like = borrowed->object; /* the results are there too */
+    f->like = borrowed->private_.object; /* the results are there too */
     f->stream_from = borrowed;
     return tenon_py_stream(borrowed, &f->base.call.stream);
 }
@@ -21,9 +21,10 @@ int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borr
 static bool is_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed)
 {
     const tenon_py_borrowed *from = f->stream_from;
-    if (borrowed->view.device.device_type != TENON_CUDA || borrowed == from || !borrowed->object)
+    if (borrowed->view.device.device_type != TENON_CUDA || borrowed == from || !borrowed->private_.object)
         return false;
-    return Py_TYPE(borrowed->object) != Py_TYPE(from->object) && (!borrowed->table || borrowed->table != from->table);
+    return Py_TYPE(borrowed->private_.object) != Py_TYPE(from->private_.object) &&
+           (!borrowed->private_.table || borrowed->private_.table != from->private_.table);
 }
 
 int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made)
@@ -31,7 +32,7 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
     if (!f->stream_from || !is_elsewhere(f, made))
         return 0;
     PyObject *stream = PyLong_FromSsize_t(tenon__py_call_stream(f));
-    int status = stream ? tenon__py_ask_to_order(made->object, stream) : -1;
+    int status = stream ? tenon__py_ask_to_order(made->private_.object, stream) : -1;
     Py_XDECREF(stream);
     return status < 0 ? -1 : 0;
 }
@@ -41,7 +42,7 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
 static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
 {
     const tenon__py_producer *owner;
-    if (tenon__py_owner(used->object, &owner) < 0)
+    if (tenon__py_owner(used->private_.object, &owner) < 0)
         return -1;
     if (!owner || !owner->waits)
         return used->view.flags & TENON_VIEW_WRITTEN

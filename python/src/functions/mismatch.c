@@ -67,15 +67,16 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
     static const char copy[] = "pass a copy";
-    size_t length = strlen(err->message), kept = length;
+    const char *reason = tenon_error_reason(err);
+    size_t length = strlen(reason), kept = length;
     const char *more = advice;
     if (object && err->status == TENON_EREADONLY && length > strlen(copy) &&
-        strcmp(err->message + length - strlen(copy), copy) == 0) {
+        strcmp(reason + length - strlen(copy), copy) == 0) {
         kept = length - strlen(copy);
         more = tenon__py_writable_advice(object);
     }
     tenon_error with_advice;
-    tenon_error_set(&with_advice, err->status, "%.*s%s", (int)kept, err->message, more);
+    tenon_error_set_in(&with_advice, err->status, err->function, "%.*s%s", (int)kept, reason, more);
     tenon_py_raise(&with_advice);
 }
 

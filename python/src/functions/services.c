@@ -43,8 +43,8 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
  * be kept from running meanwhile.) */
 static bool is_made_in_c(const tenon_py_borrowed *made)
 {
-    return TENON__PY_CAN_PAUSE_GC && made->holds == TENON__PY_HOLDS_NOTHING && !made->table && made->object &&
-           !tenon__py_is_ndarray(made->object);
+    return TENON__PY_CAN_PAUSE_GC && made->private_.holds == TENON__PY_HOLDS_NOTHING && !made->private_.table &&
+           made->private_.object && !tenon__py_is_ndarray(made->private_.object);
 }
 
 /* A function that runs on one device must not be given memory of another. */
@@ -114,7 +114,7 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
     if (!object)
         return -1;
     f->nborrowed++;
-    f->held |= borrowed->object != NULL;
+    f->held |= borrowed->private_.object != NULL;
     tenon__py_place_result(f, index, object, borrowed, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
     return 0;
 }
