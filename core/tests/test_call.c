@@ -182,7 +182,7 @@ static void test_what_is_written_is_marked(void **state)
     assert_true(f.args[1].as.view->flags & TENON_VIEW_WRITTEN);
     assert_int_equal(tenon__frame_match(&f.base), -1);
     refused(&f, TENON__REFUSED_ARGUMENT, -1, TENON_EOVERLAP,
-            "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one");
+            "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them");
     end(&f);
 }
 
