@@ -53,7 +53,7 @@ static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 /* The length of text[0..length) without an incomplete UTF-8 character at its end. */
 size_t tenon__whole_characters(const char *text, size_t length);
 /* Replace the end of a string that filled its buffer with "...", without splitting a character. */
-void tenon__cut(char *text, size_t size);
+void tenon__truncate(char *text, size_t size);
 
 /* A string that grows in a fixed buffer. `length` keeps counting after the buffer is full. */
 typedef struct tenon__text {
@@ -128,8 +128,8 @@ static inline int64_t tenon__item_bits(tenon_dtype dtype, uint64_t flags)
 }
 
 /* tenon_view_init; errors name `function`. */
-tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
-                             const char *function, tenon_error *err);
+tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                              const char *function, tenon_error *err);
 tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_error *err);
 tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err);
 /* The number of elements of a checked shape, and their size in bytes. */
@@ -138,7 +138,7 @@ tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim,
 /* The strides of a contiguous tensor. False on overflow. */
 bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides);
 /* The position of the first element: an address, or an offset if `data` is a handle. */
-uint64_t tenon__position(const tenon_view *view);
+uint64_t tenon__view_position(const tenon_view *view);
 
 /* --------------------------------------------------------------------------------------------------------- tensors */
 
@@ -160,11 +160,12 @@ struct tenon_tensor {
 };
 
 /* Allocate the block of a tensor with `ndim` dimensions and `extra` bytes after its dims. It is not a tensor yet. */
-tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err);
-void tenon__tensor_discard(tenon_tensor *block);
+tenon_tensor *tenon__tensor_alloc_block(int32_t ndim, size_t extra, bool zeroed, const char *function,
+                                        tenon_error *err);
+void tenon__tensor_free_block(tenon_tensor *block);
 /* Turn a block whose view is complete into a tensor with one reference. If `root` is NULL it owns its memory. Cannot
  * fail. */
-void tenon__tensor_start(tenon_tensor *block, tenon_tensor *root);
+void tenon__tensor_init(tenon_tensor *block, tenon_tensor *root);
 /* Create a tensor that owns the memory of a producer. */
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
                                 tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err);

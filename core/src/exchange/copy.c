@@ -101,7 +101,7 @@ static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_vi
 }
 
 /* Make all strides of dst positive. Returns how far the first element moves in dst and in src. */
-static void copy_turn(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shift)
+static void copy_make_strides_positive(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shift)
 {
     *dst_shift = *src_shift = 0;
     for (int32_t i = 0; i < loops->ndim; i++) {
@@ -174,7 +174,7 @@ tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_erro
     tenon__loops loops;
     int64_t dst_shift, src_shift;
     copy_plan(&loops, dst, src, packed ? bits : bits / 8);
-    copy_turn(&loops, &dst_shift, &src_shift);
+    copy_make_strides_positive(&loops, &dst_shift, &src_shift);
     copy_merge(&loops);
     if (!packed) {
         loops.dst += dst_shift;

@@ -466,7 +466,7 @@ static int32_t copy_source_dim(const tenon__loops *loops)
 }
 
 /* Move dimension `dim` to the second position; the others keep their order. */
-static void copy_pull(tenon__loops *loops, int32_t dim)
+static void copy_move_to_second(tenon__loops *loops, int32_t dim)
 {
     int64_t n = loops->shape[dim], to = loops->to[dim], from = loops->from[dim];
     for (int32_t i = dim; i > 1; i--) {
@@ -489,7 +489,7 @@ void tenon__copy_bytes(tenon__loops *loops)
         total *= loops->shape[i];
     int32_t near = copy_source_dim(loops);
     if (near > 0)
-        copy_pull(loops, near);
+        copy_move_to_second(loops, near);
     copy_job job = {.n = {1, 1}, .item = loops->item, .stream = total >= COPY_STREAM_FROM};
     for (int32_t d = 0; d < copy_min(loops->ndim, 2); d++) {
         job.n[d] = loops->shape[d];

@@ -21,12 +21,12 @@ static bool reporting;
 
 static _Thread_local const char *next_origin;
 
-static void acquire(void)
+static void lock_list(void)
 {
     tenon__spin_lock(&list_lock);
 }
 
-static void relinquish(void)
+static void unlock_list(void)
 {
     tenon__spin_unlock(&list_lock);
 }
@@ -64,7 +64,7 @@ static const char *origin_of(const tenon_tensor *tensor)
 
 static void report(void)
 {
-    acquire();
+    lock_list();
     int64_t count = 0;
     for (const tenon_tensor *tensor = alive; tensor; tensor = tensor->next)
         count++;
@@ -74,7 +74,7 @@ static void report(void)
         fprintf(stderr, "  %s, %" PRId64 " bytes, count %" PRId64 ", created at %s\n",
                 tenon__type_phrase(tensor->view.dtype, tensor->view.ndim, tensor->view.shape).text,
                 tenon_view_nbytes(&tensor->view), tenon_tensor_refcount(tensor), origin_of(tensor));
-    relinquish();
+    unlock_list();
     tenon__debug_flush();
 }
 
@@ -86,7 +86,7 @@ void tenon__debug_add(tenon_tensor *tensor)
     if (tensor->origin)
         memcpy(tensor->origin, next_origin, size);
     next_origin = NULL;
-    acquire();
+    lock_list();
     bool first = !reporting;
     reporting = true;
     tensor->previous = NULL;
@@ -94,11 +94,11 @@ void tenon__debug_add(tenon_tensor *tensor)
     if (alive)
         alive->previous = tensor;
     alive = tensor;
-    relinquish();
+    unlock_list();
     if (first) {
         atexit(report);
         /* Otherwise a forked child could inherit the lock from a thread that does not exist in it. */
-        tenon__at_fork(acquire, relinquish);
+        tenon__at_fork(lock_list, unlock_list);
     }
 }
 
@@ -120,7 +120,7 @@ static tenon_tensor *evict(void)
 
 void tenon__debug_retire(tenon_tensor *tensor)
 {
-    acquire();
+    lock_list();
     if (tensor->previous)
         tensor->previous->next = tensor->next;
     else
@@ -137,7 +137,7 @@ void tenon__debug_retire(tenon_tensor *tensor)
     kept_ring[(kept_first + kept_count) % MAX_KEPT] = tensor;
     kept_count++;
     kept_bytes += tensor->block_size;
-    relinquish();
+    unlock_list();
     while (evicted) {
         tenon_tensor *next = evicted->next;
         free_kept(evicted);
@@ -148,9 +148,9 @@ void tenon__debug_retire(tenon_tensor *tensor)
 void tenon__debug_flush(void)
 {
     for (;;) {
-        acquire();
+        lock_list();
         tenon_tensor *oldest = kept_count ? evict() : NULL;
-        relinquish();
+        unlock_list();
         if (!oldest)
             return;
         free_kept(oldest);

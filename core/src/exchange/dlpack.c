@@ -75,7 +75,7 @@ static exported *export_block(tenon_tensor *tensor, const char *function, tenon_
     return block;
 }
 
-static tenon_status missing(const char *function, const char *argument, tenon_error *err)
+static tenon_status refuse_null(const char *function, const char *argument, tenon_error *err)
 {
     return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", argument);
 }
@@ -84,7 +84,7 @@ tenon_status tenon_tensor_export(tenon_tensor *tensor, tenon_dl_managed **out, t
 {
     const char *function = "tenon_tensor_export";
     if (!tensor || !out)
-        return missing(function, tensor ? "out" : "tensor", err);
+        return refuse_null(function, tensor ? "out" : "tensor", err);
     exported *block = export_block(tensor, function, err);
     if (!block)
         return TENON_ENOMEM;
@@ -103,7 +103,7 @@ tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_l
 {
     const char *function = "tenon_tensor_export_legacy";
     if (!tensor || !out)
-        return missing(function, tensor ? "out" : "tensor", err);
+        return refuse_null(function, tensor ? "out" : "tensor", err);
     if (tensor->view.flags & TENON_READ_ONLY)
         return tenon_error_set_in(err, TENON_EREADONLY, function,
                                   "argument 'tensor' is read-only, which a legacy struct cannot express; use "
@@ -149,7 +149,7 @@ static bool is_unchanged(exported *block, const tenon_dl_tensor *given)
            memcmp(block->dims, tensor->dims, 2 * (size_t)tensor->view.ndim * sizeof(int64_t)) == 0;
 }
 
-static tenon_tensor *unwrap(exported *block)
+static tenon_tensor *take_tensor_back(exported *block)
 {
     tenon_tensor *tensor = tenon_tensor_retain(block->tensor);
     drop_export(block);
@@ -160,7 +160,7 @@ tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out, 
 {
     const char *function = "tenon_tensor_import";
     if (!managed || !out)
-        return missing(function, managed ? "out" : "managed", err);
+        return refuse_null(function, managed ? "out" : "managed", err);
     if (managed->version.major != TENON_DL_MAJOR)
         return tenon_error_set_in(err, TENON_EVERSION, function,
                                   "argument 'managed': expected DLPack %d, got %u.%u; ask the producer for "
@@ -170,7 +170,7 @@ tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out, 
     if (managed->deleter == delete_managed) {
         exported *block = managed->manager_ctx;
         if (managed->flags == export_flags(&block->tensor->view) && is_unchanged(block, &managed->dl_tensor)) {
-            *out = unwrap(block);
+            *out = take_tensor_back(block);
             return TENON_OK;
         }
     }
@@ -181,9 +181,9 @@ tenon_status tenon_tensor_import_legacy(tenon_dl_managed_legacy *managed, tenon_
 {
     const char *function = "tenon_tensor_import_legacy";
     if (!managed || !out)
-        return missing(function, managed ? "out" : "managed", err);
+        return refuse_null(function, managed ? "out" : "managed", err);
     if (managed->deleter == delete_managed_legacy && is_unchanged(managed->manager_ctx, &managed->dl_tensor)) {
-        *out = unwrap(managed->manager_ctx);
+        *out = take_tensor_back(managed->manager_ctx);
         return TENON_OK;
     }
     return tenon__tensor_wrap(&managed->dl_tensor, 0, 0, managed, release_managed_legacy, function, out, err);

@@ -33,7 +33,7 @@ size_t tenon__whole_characters(const char *text, size_t length)
     return length;
 }
 
-void tenon__cut(char *text, size_t size)
+void tenon__truncate(char *text, size_t size)
 {
     memcpy(text + tenon__whole_characters(text, size - 4), "...", 4);
 }
@@ -54,7 +54,7 @@ static void fill_error(tenon_error *err, tenon_status status, const char *functi
         tenon__text_add(&text, "%s(): ", function);
     tenon__text_add_va(&text, format, arguments);
     if (text.length >= sizeof message)
-        tenon__cut(message, sizeof message);
+        tenon__truncate(message, sizeof message);
     err->status = status;
     memcpy(err->message, message, sizeof message);
     err->function = function;

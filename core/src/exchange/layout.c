@@ -163,7 +163,8 @@ static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_ext
 }
 
 /* The range of bytes of a shape without zeros. False on overflow. */
-static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t item_bits, tenon_extent *out)
+static bool find_extent(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t item_bits,
+                        tenon_extent *out)
 {
     int64_t low = 0, high = 0, far;
     for (int32_t i = 0; i < ndim; i++) {
@@ -178,8 +179,8 @@ static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, in
     return extent_bytes(low, high, item_bits, out);
 }
 
-static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, const int64_t *dims, const char *function,
-                               tenon_error *err)
+static tenon_status check_device_and_flags(const tenon_dl_tensor *source, uint64_t flags, const int64_t *dims,
+                                           const char *function, tenon_error *err)
 {
     if (!tenon_device_known(source->device))
         return tenon_error_set_in(err, TENON_EDEVICE, function,
@@ -193,8 +194,8 @@ static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, co
     return TENON_OK;
 }
 
-static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *shape, tenon_extent extent,
-                               const char *function, tenon_error *err)
+static tenon_status refuse_memory(const tenon_dl_tensor *source, const int64_t *shape, tenon_extent extent,
+                                  const char *function, tenon_error *err)
 {
     if (!source->data)
         return tenon_error_set_in(err, TENON_EINVAL, function, "data is NULL, but %s has elements",
@@ -206,8 +207,8 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
 }
 
 /* Every tensor that enters Tenon is validated here. */
-tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
-                             const char *function, tenon_error *err)
+tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                              const char *function, tenon_error *err)
 {
     int32_t ndim = source->ndim;
     tenon_status status;
@@ -220,7 +221,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     if (plain && dims && source->byte_offset == 0 && item_bits % 8 == 0 &&
         tenon_view_init_quick(view, source->data, &source->dtype, ndim, source->shape, source->strides, 0, flags, dims))
         return TENON_OK;
-    status = check_rest(source, flags, dims, function, err);
+    status = check_device_and_flags(source, flags, dims, function, err);
     if (status)
         return status;
 
@@ -264,7 +265,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     }
 
     tenon_extent extent = {0, nbytes};
-    if (tenon__unlikely(!c_order || item_bits % 8) && !reach(ndim, shape, strides, item_bits, &extent))
+    if (tenon__unlikely(!c_order || item_bits % 8) && !find_extent(ndim, shape, strides, item_bits, &extent))
         return bad_strides(ndim, shape, strides, function, err);
     /* A position is an address, or an offset if data is a handle. Neither the lowest nor the highest may overflow. */
     uint64_t position = addresses ? (uintptr_t)source->data : 0, limit = addresses ? UINTPTR_MAX : INT64_MAX, last;
@@ -272,7 +273,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
                    position < 0 - (uint64_t)extent.low ||
                    tenon__add_overflows(position, (uint64_t)extent.high, &last) || last > limit;
     if (tenon__unlikely(!source->data || outside))
-        return not_memory(source, shape, extent, function, err);
+        return refuse_memory(source, shape, extent, function, err);
     view->data = addresses ? (void *)(uintptr_t)position : source->data;
     view->numel = product;
     if (c_order)
@@ -290,7 +291,7 @@ tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, ui
     if (!view || !source)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_view_init", "argument '%s' is NULL",
                                   view ? "source" : "view");
-    return tenon__describe(view, source, flags, dims, "tenon_view_init", err);
+    return tenon__view_init(view, source, flags, dims, "tenon_view_init", err);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- queries */
@@ -316,7 +317,7 @@ tenon_extent tenon_view_extent(const tenon_view *view)
     if (view->flags & TENON_VIEW_DENSE)
         extent.high = bytes_of(view->numel, item_bits);
     else
-        reach(view->ndim, view->shape, view->strides, item_bits, &extent);
+        find_extent(view->ndim, view->shape, view->strides, item_bits, &extent);
     return extent;
 }
 
@@ -339,7 +340,7 @@ bool tenon_view_equal(const tenon_view *a, const tenon_view *b)
     return true;
 }
 
-uint64_t tenon__position(const tenon_view *view)
+uint64_t tenon__view_position(const tenon_view *view)
 {
     bool handle = tenon__device_in(view->device, TENON__HANDLE_DEVICES);
     return handle ? view->byte_offset : (uint64_t)(uintptr_t)view->data;
@@ -349,6 +350,6 @@ size_t tenon_view_alignment(const tenon_view *view)
 {
     if (!view)
         return 0;
-    uint64_t position = tenon__position(view) | 4096;
+    uint64_t position = tenon__view_position(view) | 4096;
     return (size_t)(position & (~position + 1));
 }

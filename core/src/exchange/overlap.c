@@ -124,7 +124,7 @@ bool tenon_view_overlaps(const tenon_view *a, const tenon_view *b)
 {
     if (!a || !b || a->numel == 0 || b->numel == 0 || !same_space(a, b))
         return false;
-    uint64_t at_a = tenon__position(a), at_b = tenon__position(b);
+    uint64_t at_a = tenon__view_position(a), at_b = tenon__view_position(b);
     tenon_extent in_a = tenon_view_extent(a), in_b = tenon_view_extent(b);
     if (at_a + (uint64_t)in_a.high <= at_b + (uint64_t)in_b.low ||
         at_b + (uint64_t)in_b.high <= at_a + (uint64_t)in_a.low)

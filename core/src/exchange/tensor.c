@@ -7,7 +7,7 @@ enum { DATA_ALIGNMENT = 64 };
 
 /* ---------------------------------------------------------------------------------------------------------- blocks */
 
-tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err)
+tenon_tensor *tenon__tensor_alloc_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err)
 {
     size_t size = sizeof(tenon_tensor) + 2 * (size_t)ndim * sizeof(int64_t);
     tenon_tensor *block = tenon__add_overflows(size, extra, &size) ? NULL : tenon__alloc(size, zeroed);
@@ -23,12 +23,12 @@ tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const
     return block;
 }
 
-void tenon__tensor_discard(tenon_tensor *block)
+void tenon__tensor_free_block(tenon_tensor *block)
 {
     tenon__free(block, block->block_size);
 }
 
-void tenon__tensor_start(tenon_tensor *block, tenon_tensor *root)
+void tenon__tensor_init(tenon_tensor *block, tenon_tensor *root)
 {
     block->root = root ? tenon_tensor_retain(root) : block;
     atomic_init(&block->count, 1);
@@ -75,7 +75,7 @@ void tenon_tensor_release(tenon_tensor *tensor)
     if (debug)
         tenon__debug_retire(tensor);
     else
-        tenon__tensor_discard(tensor);
+        tenon__tensor_free_block(tensor);
     tenon__count(&tenon__live.tensors, -1);
     tenon_tensor_release(root);
 }
@@ -111,7 +111,7 @@ void *tenon_tensor_stream(const tenon_tensor *tensor)
 static void set_bounds(tenon_tensor *block)
 {
     const tenon_view *view = &block->view;
-    uint64_t position = tenon__position(view);
+    uint64_t position = tenon__view_position(view);
     block->low = position;
     block->high = position;
     if ((view->flags & TENON_VIEW_C) && view->dtype.bits % 8 == 0) {
@@ -128,12 +128,12 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
 {
     if (source->ndim < 0 || source->ndim > TENON_MAX_NDIM)
         return tenon__check_shape(source->ndim, source->shape, function, err);
-    tenon_tensor *block = tenon__tensor_block(source->ndim, 0, false, function, err);
+    tenon_tensor *block = tenon__tensor_alloc_block(source->ndim, 0, false, function, err);
     if (!block)
         return TENON_ENOMEM;
-    tenon_status status = tenon__describe(&block->view, source, flags, block->dims, function, err);
+    tenon_status status = tenon__view_init(&block->view, source, flags, block->dims, function, err);
     if (status) {
-        tenon__tensor_discard(block);
+        tenon__tensor_free_block(block);
         return status;
     }
     set_bounds(block);
@@ -142,7 +142,7 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
         bool wraps = tenon__add_overflows(start, block_size, &end);
         tenon_extent extent = tenon_view_extent(&block->view);
         if (wraps || source->byte_offset > block_size || block->low < start || block->high > end) {
-            tenon__tensor_discard(block);
+            tenon__tensor_free_block(block);
             if (wraps)
                 return tenon_error_set_in(err, TENON_EBOUNDS, function,
                                           "data_size %" PRIu64 " from 0x%" PRIxPTR " reaches past the last address",
@@ -158,7 +158,7 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
     }
     block->owner = owner;
     block->release = release;
-    tenon__tensor_start(block, NULL);
+    tenon__tensor_init(block, NULL);
     *out = block;
     return TENON_OK;
 }
@@ -190,7 +190,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     const char *function = "tenon_tensor_from_view";
     if (!view || !out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "out" : "view");
-    tenon_tensor *block = tenon__tensor_block(view->ndim, 0, false, function, err);
+    tenon_tensor *block = tenon__tensor_alloc_block(view->ndim, 0, false, function, err);
     if (!block)
         return TENON_ENOMEM;
     block->view = *view;
@@ -204,7 +204,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     set_bounds(block);
     block->owner = owner;
     block->release = release;
-    tenon__tensor_start(block, NULL);
+    tenon__tensor_init(block, NULL);
     *out = block;
     return TENON_OK;
 }
@@ -223,7 +223,7 @@ tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim
     size_t room;
     if (tenon__add_overflows((size_t)bytes, DATA_ALIGNMENT, &room))
         room = SIZE_MAX;
-    tenon_tensor *block = tenon__tensor_block(ndim, room, zeroed, function, err);
+    tenon_tensor *block = tenon__tensor_alloc_block(ndim, room, zeroed, function, err);
     if (!block)
         return TENON_ENOMEM;
     uintptr_t start = ((uintptr_t)(block->dims + 2 * ndim) + DATA_ALIGNMENT - 1) & ~(uintptr_t)(DATA_ALIGNMENT - 1);
@@ -234,15 +234,15 @@ tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim
         .dtype = dtype,
         .shape = (int64_t *)(uintptr_t)shape,
     };
-    status = tenon__describe(&block->view, &source, flags, block->dims, function, err);
+    status = tenon__view_init(&block->view, &source, flags, block->dims, function, err);
     if (status) {
-        tenon__tensor_discard(block);
+        tenon__tensor_free_block(block);
         return status;
     }
     block->low = start;
     block->high = start + (uint64_t)bytes;
     block->data_bytes = bytes;
-    tenon__tensor_start(block, NULL);
+    tenon__tensor_init(block, NULL);
     *out = block;
     return TENON_OK;
 }

@@ -64,7 +64,7 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
         empty |= d->shape[i] == 0;
     bool addresses = tenon_device_has_addresses(view->device);
     /* A view without elements keeps the position of the tensor, so that its position is always inside the memory. */
-    uint64_t position = tenon__position(view) + (empty ? 0 : (uint64_t)d->offset);
+    uint64_t position = tenon__view_position(view) + (empty ? 0 : (uint64_t)d->offset);
     tenon_dl_tensor source = {
         .data = addresses ? (void *)(uintptr_t)position : view->data,
         .device = view->device,
@@ -74,22 +74,22 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
         .strides = d->strides,
         .byte_offset = addresses ? 0 : position,
     };
-    tenon_tensor *block = tenon__tensor_block(d->ndim, 0, false, d->function, d->err);
+    tenon_tensor *block = tenon__tensor_alloc_block(d->ndim, 0, false, d->function, d->err);
     if (!block)
         return TENON_ENOMEM;
     uint64_t flags = view->flags & (TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED);
-    tenon_status status = tenon__describe(&block->view, &source, flags, block->dims, d->function, d->err);
+    tenon_status status = tenon__view_init(&block->view, &source, flags, block->dims, d->function, d->err);
     if (status) {
-        tenon__tensor_discard(block);
+        tenon__tensor_free_block(block);
         return status;
     }
-    tenon__tensor_start(block, d->tensor->root);
+    tenon__tensor_init(block, d->tensor->root);
     *out = block;
     return TENON_OK;
 }
 
 /* A dimension from 0 to count - 1, or from -count to -1. */
-static tenon_status find_dim(const draft *d, const char *argument, int64_t dim, int32_t count, int32_t *out)
+static tenon_status resolve_dim(const draft *d, const char *argument, int64_t dim, int32_t count, int32_t *out)
 {
     if (dim < -count || dim >= count)
         return tenon_error_set_in(
@@ -126,7 +126,7 @@ tenon_status tenon_tensor_slice(tenon_tensor *tensor, int64_t dim, int64_t start
     int32_t i = 0;
     tenon_status status = draft_begin(&d, "tenon_tensor_slice", tensor, out, err);
     if (!status)
-        status = find_dim(&d, "dim", dim, d.ndim, &i);
+        status = resolve_dim(&d, "dim", dim, d.ndim, &i);
     if (status)
         return status;
     if (step == 0 || step == TENON_OMIT)
@@ -154,7 +154,7 @@ tenon_status tenon_tensor_select(tenon_tensor *tensor, int64_t dim, int64_t inde
     int32_t i = 0;
     tenon_status status = draft_begin(&d, "tenon_tensor_select", tensor, out, err);
     if (!status)
-        status = find_dim(&d, "dim", dim, d.ndim, &i);
+        status = resolve_dim(&d, "dim", dim, d.ndim, &i);
     if (status)
         return status;
     int64_t size = d.shape[i];
@@ -183,7 +183,7 @@ tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, ten
     uint64_t seen = 0;
     for (int32_t i = 0; i < d.ndim; i++) {
         int32_t from = 0;
-        status = find_dim(&d, "axes", axes[i], d.ndim, &from);
+        status = resolve_dim(&d, "axes", axes[i], d.ndim, &from);
         if (status)
             return status;
         if (seen >> from & 1)
@@ -203,9 +203,9 @@ tenon_status tenon_tensor_transpose(tenon_tensor *tensor, int64_t dim0, int64_t 
     int32_t i = 0, j = 0;
     tenon_status status = draft_begin(&d, "tenon_tensor_transpose", tensor, out, err);
     if (!status)
-        status = find_dim(&d, "dim0", dim0, d.ndim, &i);
+        status = resolve_dim(&d, "dim0", dim0, d.ndim, &i);
     if (!status)
-        status = find_dim(&d, "dim1", dim1, d.ndim, &j);
+        status = resolve_dim(&d, "dim1", dim1, d.ndim, &j);
     if (status)
         return status;
     const tenon_view *view = &tensor->view;
@@ -221,7 +221,7 @@ tenon_status tenon_tensor_transpose(tenon_tensor *tensor, int64_t dim0, int64_t 
 /* The strides with which the new shape has the tensor's elements in C order. False if there are no such strides. Both
  * shapes have the same number of elements, not 0. Groups of old and new dimensions with the same product correspond to
  * each other, and each group of old dimensions must be contiguous. */
-static bool regroup(const draft *old, int32_t ndim, const int64_t *shape, int64_t *strides)
+static bool strides_after_reshape(const draft *old, int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int32_t i = 0, k = 0;
     int64_t last_stride = 1;
@@ -262,7 +262,7 @@ static tenon_status draft_reshape(draft *d, int32_t ndim, const int64_t *shape, 
     const tenon_view *view = &d->tensor->view;
     int64_t strides[TENON_MAX_NDIM];
     bool fits = view->numel == 0 || (view->flags & TENON_VIEW_C) ? tenon__fill_strides(ndim, shape, 'C', strides)
-                                                                 : regroup(d, ndim, shape, strides);
+                                                                 : strides_after_reshape(d, ndim, shape, strides);
     if (!fits && view->numel == 0)
         return tenon_error_set_in(d->err, TENON_EOVERFLOW, d->function, "%s has more bytes than 64 bits can count",
                                   tenon__type_phrase(view->dtype, ndim, shape).text);
@@ -289,14 +289,14 @@ tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int6
     if (status)
         return status;
     int64_t wanted[TENON_MAX_NDIM];
-    int32_t left_out = -1;
+    int32_t inferred = -1;
     for (int32_t i = 0; shape && i < ndim && i < TENON_MAX_NDIM; i++) {
         wanted[i] = shape[i];
         if (shape[i] != -1)
             continue;
-        if (left_out >= 0)
+        if (inferred >= 0)
             return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'shape': only one dimension may be -1");
-        left_out = i;
+        inferred = i;
         wanted[i] = 1;
     }
     int64_t numel, bytes;
@@ -305,11 +305,11 @@ tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int6
         status = tenon__shape_bytes(d.dtype, tensor->view.flags, ndim, wanted, &numel, &bytes, d.function, err);
     if (status)
         return status;
-    if (left_out >= 0 && numel > 0 && tensor->view.numel % numel == 0) {
-        wanted[left_out] = tensor->view.numel / numel;
+    if (inferred >= 0 && numel > 0 && tensor->view.numel % numel == 0) {
+        wanted[inferred] = tensor->view.numel / numel;
         numel = tensor->view.numel;
     }
-    if (numel != tensor->view.numel || (left_out >= 0 && numel == 0 && wanted[left_out] != 0))
+    if (numel != tensor->view.numel || (inferred >= 0 && numel == 0 && wanted[inferred] != 0))
         return tenon_error_set_in(err, TENON_ESHAPE, d.function,
                                   "argument 'shape': %s cannot hold the %" PRId64 " elements of %s",
                                   tenon__list_phrase(ndim, shape).text, tensor->view.numel,
@@ -339,7 +339,7 @@ tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tenso
         return draft_finish(&d, out);
     }
     int32_t i = 0;
-    status = find_dim(&d, "dim", dim, d.ndim, &i);
+    status = resolve_dim(&d, "dim", dim, d.ndim, &i);
     if (status)
         return status;
     if (d.shape[i] != 1)
@@ -356,7 +356,7 @@ tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_t
     int32_t at = 0;
     tenon_status status = draft_begin(&d, "tenon_tensor_expand_dims", tensor, out, err);
     if (!status)
-        status = find_dim(&d, "dim", dim, d.ndim + 1, &at);
+        status = resolve_dim(&d, "dim", dim, d.ndim + 1, &at);
     if (status)
         return status;
     if (d.ndim == TENON_MAX_NDIM)
@@ -426,7 +426,7 @@ tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const i
     status = draft_finish(&d, &view);
     if (status)
         return status;
-    uint64_t position = tenon__position(&view->view);
+    uint64_t position = tenon__view_position(&view->view);
     tenon_extent extent = tenon_view_extent(&view->view);
     if (view->view.numel &&
         (position + (uint64_t)extent.low < root->low || position + (uint64_t)extent.high > root->high)) {

@@ -6,7 +6,7 @@
 /* The sizes in version 1.0 of the ABI. Anything smaller is invalid. */
 enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
 
-static tenon_status bad(tenon_error *err, const char *what)
+static tenon_status invalid_module(tenon_error *err, const char *what)
 {
     return tenon_error_set(err, TENON_EINVAL, "the module is broken: %s", what);
 }
@@ -14,9 +14,9 @@ static tenon_status bad(tenon_error *err, const char *what)
 tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
 {
     if (!module)
-        return bad(err, TENON_MODULE_SYMBOL "() returned NULL");
+        return invalid_module(err, TENON_MODULE_SYMBOL "() returned NULL");
     if (module->magic != TENON_MAGIC)
-        return bad(err, TENON_MODULE_SYMBOL "() did not return a Tenon module");
+        return invalid_module(err, TENON_MODULE_SYMBOL "() did not return a Tenon module");
     if (module->major != TENON_ABI_MAJOR)
         return tenon_error_set(
             err, TENON_EVERSION,
@@ -30,14 +30,14 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
             "compile it with a lower TENON_TARGET",
             TENON_ABI_MAJOR, (unsigned)module->minor_needed, TENON_ABI_MAJOR, TENON_ABI_MINOR);
     if (module->size < LEAST_MODULE)
-        return bad(err, "its size is too small for a module");
+        return invalid_module(err, "its size is too small for a module");
     if (module->function_size < LEAST_FUNCTION || module->function_size % sizeof(void *) ||
         module->function_size > 4096)
-        return bad(err, "its function_size is invalid");
+        return invalid_module(err, "its function_size is invalid");
     if (module->nfunctions < 0 || module->nfunctions > 100000 || (module->nfunctions && !module->functions))
-        return bad(err, "its table of functions is invalid");
+        return invalid_module(err, "its table of functions is invalid");
     if (!module->name)
-        return bad(err, "it has no name");
+        return invalid_module(err, "it has no name");
     for (int64_t i = 0; i < module->nfunctions; i++) {
         tenon_function function;
         tenon_module_function(module, i, &function);

@@ -19,7 +19,7 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     tenon__text_add_va(&text, format, arguments);
     va_end(arguments);
     if (text.length >= sizeof what)
-        tenon__cut(what, sizeof what);
+        tenon__truncate(what, sizeof what);
     /* Show the part of a long text around the mistake, in one line. A character of several bytes is not split, and takes
      * one column. */
     char shown[121];
@@ -57,7 +57,7 @@ size_t tenon__end_of_text(const tenon__parser *p)
     return at;
 }
 
-bool tenon__take(tenon__parser *p, char wanted)
+bool tenon__accept(tenon__parser *p, char wanted)
 {
     tenon__skip_spaces(p);
     if (p->text[p->at] != wanted)
@@ -68,7 +68,7 @@ bool tenon__take(tenon__parser *p, char wanted)
 
 tenon_status tenon__expect(tenon__parser *p, char wanted, const char *where)
 {
-    return tenon__take(p, wanted) ? TENON_OK : tenon__parse_fail(p, p->at, "expected '%c' %s", wanted, where);
+    return tenon__accept(p, wanted) ? TENON_OK : tenon__parse_fail(p, p->at, "expected '%c' %s", wanted, where);
 }
 
 static bool is_word(char c)
@@ -85,7 +85,7 @@ tenon__word tenon__peek_word(tenon__parser *p)
     return w;
 }
 
-tenon__word tenon__take_word(tenon__parser *p)
+tenon__word tenon__parse_word(tenon__parser *p)
 {
     tenon__word w = tenon__peek_word(p);
     p->at += w.length;
@@ -131,9 +131,9 @@ bool tenon__is_reserved(tenon__word w)
     return false;
 }
 
-tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
+tenon_status tenon__parse_number(tenon__parser *p, int64_t *out)
 {
-    tenon__word w = tenon__take_word(p);
+    tenon__word w = tenon__parse_word(p);
     int64_t number = 0;
     for (size_t i = 0; i < w.length; i++) {
         if (w.start[i] < '0' || w.start[i] > '9')
@@ -167,7 +167,7 @@ static bool read_double(const char *text, size_t length, double *out)
     return end == buffer + used;
 }
 
-tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole, double *number)
+tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number)
 {
     tenon__skip_spaces(p);
     size_t at = p->at, end = at + (p->text[at] == '-'), first = end;

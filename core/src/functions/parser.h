@@ -27,16 +27,16 @@ void tenon__skip_spaces(tenon__parser *p);
 /* The position after the last character that was parsed, not counting spaces. */
 size_t tenon__end_of_text(const tenon__parser *p);
 /* If the next character is `wanted`, move past it and return true. */
-bool tenon__take(tenon__parser *p, char wanted);
+bool tenon__accept(tenon__parser *p, char wanted);
 tenon_status tenon__expect(tenon__parser *p, char wanted, const char *where);
 tenon__word tenon__peek_word(tenon__parser *p);
-tenon__word tenon__take_word(tenon__parser *p);
+tenon__word tenon__parse_word(tenon__parser *p);
 bool tenon__word_is(tenon__word w, const char *text);
 /* Whether the word is a keyword of Python, or an argument that hosts add to every function. */
 bool tenon__is_reserved(tenon__word w);
-tenon_status tenon__take_number(tenon__parser *p, int64_t *out);
+tenon_status tenon__parse_number(tenon__parser *p, int64_t *out);
 /* A number with an optional sign. `number` receives its value; if `integer` is true, `whole` does too. */
-tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole, double *number);
+tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number);
 /* The slot of a name in one of the tables of names. Adds the name if it is new. */
 tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
                            int32_t most, int32_t *slot);

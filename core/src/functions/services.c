@@ -54,7 +54,7 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
     /* The function.h of version 1.0 may split the last character of a message. */
     error->message[tenon__whole_characters(error->message, shown)] = '\0';
     if (shown < length && message)
-        tenon__cut(error->message, sizeof error->message);
+        tenon__truncate(error->message, sizeof error->message);
     return status;
 }
 

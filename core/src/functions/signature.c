@@ -10,9 +10,9 @@ static bool starts_name(char letter)
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-static tenon_status take_name(tenon__compiler *c, const char *of_what, tenon__word *out)
+static tenon_status parse_name(tenon__compiler *c, const char *of_what, tenon__word *out)
 {
-    tenon__word w = tenon__take_word(&c->p);
+    tenon__word w = tenon__parse_word(&c->p);
     if (w.length == 0 || !starts_name(*w.start))
         return tenon__parse_fail(&c->p, w.at, "expected the name of a %s", of_what);
     if (w.length >= TENON_NAME_SIZE)
@@ -33,12 +33,12 @@ static tenon_status check_new_name(tenon__compiler *c, tenon__word w, const teno
     return TENON_OK;
 }
 
-static tenon_status take_parameter(tenon__compiler *c)
+static tenon_status parse_parameter(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_signature *out = c->out;
     tenon__word w = {0};
-    tenon_status status = take_name(c, "parameter", &w);
+    tenon_status status = parse_name(c, "parameter", &w);
     if (!status)
         status = check_new_name(c, w, out->params, out->nparams);
     if (!status && out->nparams == TENON_MAX_PARAMETERS)
@@ -48,7 +48,7 @@ static tenon_status take_parameter(tenon__compiler *c)
     if (status)
         return status;
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
-    *item = (tenon_parameter){.name = tenon__keep_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
+    *item = (tenon_parameter){.name = tenon__copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
     /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
@@ -57,9 +57,9 @@ static tenon_status take_parameter(tenon__compiler *c)
     tenon__skip_spaces(p);
     c->starts[out->nparams] = p->at;
     if (!status)
-        status = tenon__take_type(c);
-    if (!status && tenon__take(p, '='))
-        status = tenon__take_default(c);
+        status = tenon__parse_type(c);
+    if (!status && tenon__accept(p, '='))
+        status = tenon__parse_default(c);
     if (status)
         return status;
     if (item->flags & TENON_PARAMETER_OPTIONAL)
@@ -80,24 +80,24 @@ static tenon_status take_parameter(tenon__compiler *c)
     return TENON_OK;
 }
 
-static tenon_status take_parameters(tenon__compiler *c)
+static tenon_status parse_parameters(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_status status = tenon__expect(p, '(', "after the name of a function");
-    if (status || tenon__take(p, ')'))
+    if (status || tenon__accept(p, ')'))
         return status;
     do {
         tenon__skip_spaces(p);
         size_t at = p->at;
-        if (tenon__take(p, '*')) {
+        if (tenon__accept(p, '*')) {
             if (c->keyword_only)
                 return tenon__parse_fail(p, at, "only one '*' is allowed");
             c->keyword_only = true;
             status = tenon__expect(p, ',', "and a parameter after '*'");
         }
         if (!status)
-            status = take_parameter(c);
-    } while (!status && tenon__take(p, ','));
+            status = parse_parameter(c);
+    } while (!status && tenon__accept(p, ','));
     return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
 }
 
@@ -123,7 +123,7 @@ static tenon_status check_result(tenon__compiler *c, size_t at)
     return TENON_OK;
 }
 
-static tenon_status take_result(tenon__compiler *c)
+static tenon_status parse_result(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_signature *out = c->out;
@@ -140,19 +140,19 @@ static tenon_status take_result(tenon__compiler *c)
     tenon_parameter *item = c->item = &c->room.results[out->nresults];
     *item = (tenon_parameter){.dim = -1, .count = -1};
     if (named) {
-        status = take_name(c, "result", &w);
+        status = parse_name(c, "result", &w);
         if (!status && *w.start == '_')
             status = tenon__parse_fail(p, w.at, "the name of a result must start with a letter");
         if (!status)
             status = check_new_name(c, w, out->results, out->nresults);
         if (!status)
             status = tenon__expect(p, ':', "after the name of a result");
-        item->name = status ? NULL : tenon__keep_text(c, w.at, w.at + w.length);
+        item->name = status ? NULL : tenon__copy_text(c, w.at, w.at + w.length);
     }
     tenon__skip_spaces(p);
     size_t at = c->starts[TENON_MAX_PARAMETERS + out->nresults] = p->at;
     if (!status)
-        status = tenon__take_type(c);
+        status = tenon__parse_type(c);
     if (!status)
         status = check_result(c, at);
     if (status)
@@ -172,7 +172,7 @@ static tenon_status take_result(tenon__compiler *c)
     return TENON_OK;
 }
 
-static tenon_status take_results(tenon__compiler *c)
+static tenon_status parse_results(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon__skip_spaces(p);
@@ -182,8 +182,8 @@ static tenon_status take_results(tenon__compiler *c)
     p->in_result = true;
     tenon_status status;
     do {
-        status = take_result(c);
-    } while (!status && tenon__take(p, ','));
+        status = parse_result(c);
+    } while (!status && tenon__accept(p, ','));
     p->in_result = false;
     return status;
 }
@@ -195,7 +195,7 @@ typedef struct bound_names {
     uint32_t dims, stars, types;
 } bound_names;
 
-static bound_names names_bound(const tenon_signature *s)
+static bound_names find_bound_names(const tenon_signature *s)
 {
     bound_names bound = {0};
     for (int32_t i = 0; i < s->nparams; i++) {
@@ -251,10 +251,10 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
     return tenon__parse_fail(&c->p, at, "inplace(%s) does not name another tensor argument", spec->inplace);
 }
 
-static tenon_status check_whole(tenon__compiler *c)
+static tenon_status check_tensors(tenon__compiler *c)
 {
     const tenon_signature *s = c->out;
-    bound_names bound = names_bound(s);
+    bound_names bound = find_bound_names(s);
     tenon_status status = TENON_OK;
     for (int32_t i = 0; !status && i < s->nparams; i++)
         if (s->params[i].spec)
@@ -267,7 +267,8 @@ static tenon_status check_whole(tenon__compiler *c)
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-static tenon_status read_all(const char *text, tenon__signature_room room, const tenon_names *prior, tenon_error *err)
+static tenon_status compile_text(const char *text, tenon__signature_room room, const tenon_names *prior,
+                                 tenon_error *err)
 {
     tenon_signature *out = room.signature;
     tenon__compiler c = {.room = room, .out = out, .prior = prior};
@@ -276,11 +277,11 @@ static tenon_status read_all(const char *text, tenon__signature_room room, const
     out->params = room.params;
     out->results = room.results;
     tenon__word w = {0};
-    tenon_status status = take_name(&c, "function", &w);
+    tenon_status status = parse_name(&c, "function", &w);
     if (!status)
-        status = take_parameters(&c);
+        status = parse_parameters(&c);
     if (!status)
-        status = take_results(&c);
+        status = parse_results(&c);
     if (!status)
         status = tenon__parse_where(&c.p);
     tenon__skip_spaces(&c.p);
@@ -289,10 +290,10 @@ static tenon_status read_all(const char *text, tenon__signature_room room, const
             tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s", out->nresults ? "" : " or '->'");
     if (status)
         return status;
-    out->name = tenon__keep_text(&c, w.at, w.at + w.length);
-    out->text = tenon__keep_text(&c, w.at, tenon__end_of_text(&c.p));
+    out->name = tenon__copy_text(&c, w.at, w.at + w.length);
+    out->text = tenon__copy_text(&c, w.at, tenon__end_of_text(&c.p));
     /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
-    return prior ? check_whole(&c) : TENON_OK;
+    return prior ? check_tensors(&c) : TENON_OK;
 }
 
 static size_t count_of(const char *text, const char *characters)
@@ -343,10 +344,10 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
                                   .numbers = (void *)(memory + numbers),
                                   .fast = (void *)(memory + fast),
                                   .text = memory + pieces};
-    tenon_status status = read_all(text, room, NULL, err);
+    tenon_status status = compile_text(text, room, NULL, err);
     if (!status) {
         tenon_names names = room.signature->names;
-        status = read_all(text, room, &names, err);
+        status = compile_text(text, room, &names, err);
     }
     if (status) {
         tenon__free(memory, size);

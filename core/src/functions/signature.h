@@ -28,10 +28,10 @@ typedef struct tenon__compiler {
 } tenon__compiler;
 
 /* Copy a part of the text into the block. */
-const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to);
+const char *tenon__copy_text(tenon__compiler *c, size_t from, size_t to);
 /* Parse the type of `c->item`. */
-tenon_status tenon__take_type(tenon__compiler *c);
+tenon_status tenon__parse_type(tenon__compiler *c);
 /* Parse the default of a parameter, after the "=". */
-tenon_status tenon__take_default(tenon__compiler *c);
+tenon_status tenon__parse_default(tenon__compiler *c);
 
 #endif

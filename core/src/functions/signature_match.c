@@ -68,7 +68,7 @@ static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const ch
             if (dim->number != size)
                 return false;
         } else if (dim->kind != TENON__DIM_ANY &&
-                   (!tenon__spec_value(spec, dim, b, &value, &unbound) || value != size)) {
+                   (!tenon__spec_evaluate(spec, dim, b, &value, &unbound) || value != size)) {
             return false;
         }
     }
@@ -168,7 +168,7 @@ static bool may_share(const tenon_spec *spec, const tenon_view *view, const char
            ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && tenon_view_equal(view, other));
 }
 
-static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
+static tenon_status refuse_overlap(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
 {
     return tenon_error_set_in(
         err, TENON_EOVERLAP, b->function,
@@ -193,7 +193,7 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
                 continue;
             if (tenon_view_overlaps(view, second)) {
                 b->argument = one->name;
-                return shared(b, one->name, other->name, err);
+                return refuse_overlap(b, one->name, other->name, err);
             }
         }
     }
@@ -273,7 +273,7 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     for (int32_t i = 0; i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
         if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
-            return shared(bindings, "out", signature->params[i].name, err);
+            return refuse_overlap(bindings, "out", signature->params[i].name, err);
     }
     return TENON_OK;
 }

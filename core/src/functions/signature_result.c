@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 /* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
-static void begin_result(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
+static void begin_result_message(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
 {
     tenon__message_begin(m, b);
     if (s->results[index].name)
@@ -18,11 +18,11 @@ static tenon_status result_size(const tenon_signature *s, int32_t index, const t
 {
     const tenon_spec *spec = s->results[index].spec;
     const char *unbound = NULL;
-    bool known = tenon__spec_value(spec, dim, b, size, &unbound);
+    bool known = tenon__spec_evaluate(spec, dim, b, size, &unbound);
     if (known && *size >= 0)
         return TENON_OK;
     tenon__message m;
-    begin_result(&m, s, index, b);
+    begin_result_message(&m, s, index, b);
     tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
     if (unbound) {
         tenon__text_add(&m.text, "has no value: no argument of this call determines %s", unbound);
@@ -47,7 +47,7 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
         return TENON_OK;
     }
     tenon__message m;
-    begin_result(&m, s, index, b);
+    begin_result_message(&m, s, index, b);
     tenon__text_add(&m.text,
                     more < 0 ? "no argument of this call determines *%s"
                              : "more than 64 dimensions, counting those of *%s",
@@ -56,13 +56,13 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
 }
 
 /* The general case, for any spec. */
-static tenon_status work_out(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
-                             int32_t *ndim, int64_t *shape, tenon_error *err)
+static tenon_status compute_result(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
+                                   int32_t *ndim, int64_t *shape, tenon_error *err)
 {
     const tenon_spec *spec = s->results[index].spec;
     if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
         tenon__message m;
-        begin_result(&m, s, index, b);
+        begin_result_message(&m, s, index, b);
         tenon__text_add(&m.text, "no argument of this call determines %s", b->names->types[spec->variable]);
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
@@ -102,7 +102,7 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
         known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
     }
     if (!known)
-        return work_out(signature, index, bindings, dtype, ndim, shape, err);
+        return compute_result(signature, index, bindings, dtype, ndim, shape, err);
     *dtype = fast->dtype;
     *ndim = fast->ndim;
     return TENON_OK;
@@ -126,7 +126,7 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
     if (fits)
         return TENON_OK;
     tenon__message m;
-    begin_result(&m, signature, index, bindings);
+    begin_result_message(&m, signature, index, bindings);
     tenon__text_add(&m.text, "expected %.*s, but the function asked for ",
                     tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text);
     if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {

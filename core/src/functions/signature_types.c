@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to)
+const char *tenon__copy_text(tenon__compiler *c, size_t from, size_t to)
 {
     char *copy = c->room.text;
     memcpy(copy, c->p.text + from, to - from);
@@ -13,7 +13,7 @@ const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to)
 }
 
 /* A string in single or double quotes. There are no escapes, so every character stands for itself. */
-static tenon_status take_string(tenon__compiler *c, const char **out)
+static tenon_status parse_string(tenon__compiler *c, const char **out)
 {
     tenon__parser *p = &c->p;
     tenon__skip_spaces(p);
@@ -29,27 +29,27 @@ static tenon_status take_string(tenon__compiler *c, const char **out)
     if (p->text[end] != quote)
         return tenon__parse_fail(p, at, "unterminated string");
     p->at = end + 1;
-    *out = tenon__keep_text(c, at + 1, end);
+    *out = tenon__copy_text(c, at + 1, end);
     return TENON_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------------- literals */
 
-static tenon_status take_list(tenon__compiler *c, bool integers, tenon_value *value)
+static tenon_status parse_list(tenon__compiler *c, bool integers, tenon_value *value)
 {
     tenon__parser *p = &c->p;
     tenon__skip_spaces(p);
     size_t at = p->at;
     char close = p->text[at] == '(' ? ')' : ']';
-    if (!tenon__take(p, '(') && !tenon__take(p, '['))
+    if (!tenon__accept(p, '(') && !tenon__accept(p, '['))
         return tenon__parse_fail(p, at, "expected a list such as (1, 2)");
     double *list = c->room.numbers;
     int64_t length = 0;
-    while (!tenon__take(p, close)) {
+    while (!tenon__accept(p, close)) {
         int64_t whole = 0;
         double number = 0;
-        tenon_status status = tenon__take_literal(p, integers, &whole, &number);
-        if (!status && !tenon__take(p, ',')) {
+        tenon_status status = tenon__parse_literal(p, integers, &whole, &number);
+        if (!status && !tenon__accept(p, ',')) {
             tenon__skip_spaces(p);
             if (p->text[p->at] != close)
                 status = tenon__expect(p, close, "to close the list");
@@ -71,11 +71,11 @@ static tenon_status take_list(tenon__compiler *c, bool integers, tenon_value *va
     return TENON_OK;
 }
 
-static tenon_status take_choice(tenon__compiler *c, tenon_value *value)
+static tenon_status parse_choice(tenon__compiler *c, tenon_value *value)
 {
     const char *text = NULL;
     size_t at = (tenon__skip_spaces(&c->p), c->p.at);
-    tenon_status status = take_string(c, &text);
+    tenon_status status = parse_string(c, &text);
     for (int32_t i = 0; !status && i < c->item->count; i++) {
         if (strcmp(c->item->choices[i], text) == 0) {
             value->as.integer = i;
@@ -85,7 +85,7 @@ static tenon_status take_choice(tenon__compiler *c, tenon_value *value)
     return status ? status : tenon__parse_fail(&c->p, at, "'%s' is not one of %s", text, c->item->type);
 }
 
-tenon_status tenon__take_default(tenon__compiler *c)
+tenon_status tenon__parse_default(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_parameter *item = c->item;
@@ -94,51 +94,51 @@ tenon_status tenon__take_default(tenon__compiler *c)
     tenon_status status = TENON_OK;
     value->kind = item->kind;
     if (tenon__word_is(w, "None")) {
-        tenon__take_word(p);
+        tenon__parse_word(p);
         value->kind = TENON_KIND_NONE;
         if (!(item->flags & TENON_PARAMETER_OPTIONAL))
             return tenon__parse_fail(p, w.at, "None is allowed only if the type has a '?'");
     } else if (item->kind == TENON_KIND_INT) {
         double ignored;
-        status = tenon__take_literal(p, true, &value->as.integer, &ignored);
+        status = tenon__parse_literal(p, true, &value->as.integer, &ignored);
     } else if (item->kind == TENON_KIND_FLOAT) {
         int64_t ignored;
-        status = tenon__take_literal(p, false, &ignored, &value->as.number);
+        status = tenon__parse_literal(p, false, &ignored, &value->as.number);
     } else if (item->kind == TENON_KIND_BOOL) {
-        tenon__take_word(p);
+        tenon__parse_word(p);
         value->as.integer = tenon__word_is(w, "True");
         if (!value->as.integer && !tenon__word_is(w, "False"))
             return tenon__parse_fail(p, w.at, "expected True or False");
     } else if (item->kind == TENON_KIND_STR) {
         const char *text = NULL;
-        status = take_string(c, &text);
+        status = parse_string(c, &text);
         value->as.list.data = text;
         value->as.list.length = text ? (int64_t)strlen(text) : 0;
     } else if (item->kind == TENON_KIND_ENUM) {
-        status = take_choice(c, value);
+        status = parse_choice(c, value);
     } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
-        status = take_list(c, item->kind == TENON_KIND_INTS, value);
+        status = parse_list(c, item->kind == TENON_KIND_INTS, value);
     } else {
         return tenon__parse_fail(p, w.at, "%s can only have None as its default",
                                  item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
     }
     if (status)
         return status;
-    item->literal = tenon__keep_text(c, w.at, tenon__end_of_text(p));
+    item->literal = tenon__copy_text(c, w.at, tenon__end_of_text(p));
     item->flags |= TENON_PARAMETER_DEFAULT;
     return TENON_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- types */
 
-static tenon_status take_enum(tenon__compiler *c)
+static tenon_status parse_enum(tenon__compiler *c)
 {
     tenon_parameter *item = c->item;
     item->kind = TENON_KIND_ENUM;
     item->choices = c->room.strings;
     item->count = 0;
     do {
-        tenon_status status = take_string(c, c->room.strings);
+        tenon_status status = parse_string(c, c->room.strings);
         if (status)
             return status;
         for (int32_t i = 0; i < item->count; i++)
@@ -146,22 +146,22 @@ static tenon_status take_enum(tenon__compiler *c)
                 return tenon__parse_fail(&c->p, c->p.at - 1, "duplicate choice '%s'", item->choices[i]);
         item->count++;
         c->room.strings++;
-    } while (tenon__take(&c->p, '|'));
+    } while (tenon__accept(&c->p, '|'));
     return TENON_OK;
 }
 
-static tenon_status take_handle(tenon__compiler *c)
+static tenon_status parse_handle(tenon__compiler *c)
 {
     c->item->kind = TENON_KIND_HANDLE;
     tenon_status status = tenon__expect(&c->p, '(', "after 'handle'");
     if (!status)
-        status = take_string(c, &c->item->handle);
+        status = parse_string(c, &c->item->handle);
     if (!status && !*c->item->handle)
         return tenon__parse_fail(&c->p, c->p.at - 1, "a handle needs a name");
     return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
 }
 
-static tenon_status take_tensor(tenon__compiler *c)
+static tenon_status parse_tensor(tenon__compiler *c)
 {
     tenon_parameter *item = c->item;
     tenon_spec *spec = c->room.specs;
@@ -176,7 +176,7 @@ static tenon_status take_tensor(tenon__compiler *c)
     return TENON_OK;
 }
 
-tenon_status tenon__take_type(tenon__compiler *c)
+tenon_status tenon__parse_type(tenon__compiler *c)
 {
     static const struct {
         const char *name;
@@ -198,24 +198,24 @@ tenon_status tenon__take_type(tenon__compiler *c)
     if (!listed && (p->text[after] == '[' || (p->text[after] == '|' && item->kind != TENON_KIND_NONE)))
         item->kind = TENON_KIND_NONE;
     if (item->kind != TENON_KIND_NONE)
-        tenon__take_word(p);
+        tenon__parse_word(p);
     if (item->kind == TENON_KIND_HANDLE) {
-        status = take_handle(c);
-    } else if (listed && tenon__take(p, '[')) {
+        status = parse_handle(c);
+    } else if (listed && tenon__accept(p, '[')) {
         int64_t count = 0;
-        status = tenon__take_number(p, &count);
+        status = tenon__parse_number(p, &count);
         if (!status && (count < 1 || count > 1024))
             return tenon__parse_fail(p, p->at - 1, "expected a number from 1 to 1024");
         item->count = (int32_t)count;
         status = status ? status : tenon__expect(p, ']', "after the number");
     } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
-        status = take_enum(c);
+        status = parse_enum(c);
     } else if (item->kind == TENON_KIND_NONE) {
-        status = take_tensor(c);
+        status = parse_tensor(c);
     }
-    if (!status && item->kind != TENON_KIND_TENSOR && tenon__take(p, '?'))
+    if (!status && item->kind != TENON_KIND_TENSOR && tenon__accept(p, '?'))
         item->flags |= TENON_PARAMETER_OPTIONAL;
     if (!status)
-        item->type = tenon__keep_text(c, w.at, tenon__end_of_text(p));
+        item->type = tenon__copy_text(c, w.at, tenon__end_of_text(p));
     return status;
 }

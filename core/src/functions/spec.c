@@ -23,7 +23,7 @@ bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
 /* Parse one dtype of a set, or, if `variable` is not NULL, a dtype variable. */
 static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *variable)
 {
-    tenon__word w = tenon__take_word(p);
+    tenon__word w = tenon__parse_word(p);
     tenon_dtype dtype;
     if (w.length == 0)
         return tenon__parse_fail(p, w.at, "expected a dtype such as f32");
@@ -60,11 +60,11 @@ static tenon_status parse_dtypes(tenon__parser *p, tenon_dtypes *set, int32_t *v
         tenon_status status = parse_dtype(p, set, variable);
         if (status)
             return status;
-        if (variable && *variable >= 0 && tenon__take(p, '|'))
+        if (variable && *variable >= 0 && tenon__accept(p, '|'))
             return tenon__parse_fail(
                 p, p->at - 1,
                 "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
-    } while (tenon__take(p, '|'));
+    } while (tenon__accept(p, '|'));
     return TENON_OK;
 }
 
@@ -73,9 +73,9 @@ tenon_status tenon__parse_where(tenon__parser *p)
     tenon__word w = tenon__peek_word(p);
     if (!tenon__word_is(w, "where"))
         return TENON_OK;
-    tenon__take_word(p);
+    tenon__parse_word(p);
     do {
-        w = tenon__take_word(p);
+        w = tenon__parse_word(p);
         int32_t slot = 0;
         while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
             slot++;
@@ -89,7 +89,7 @@ tenon_status tenon__parse_where(tenon__parser *p)
             status = parse_dtypes(p, &p->names->allowed[slot], NULL);
         if (status)
             return status;
-    } while (tenon__take(p, ','));
+    } while (tenon__accept(p, ','));
     return TENON_OK;
 }
 
@@ -117,7 +117,7 @@ static tenon_status parse_atom(tensor_parser *t)
     tenon__parser *p = t->p;
     if (p->at - t->start >= TENON_SPEC_TEXT) /* checked here to limit how deep parentheses nest */
         return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
-    if (tenon__take(p, '(')) {
+    if (tenon__accept(p, '(')) {
         tenon_status status = parse_sum(t);
         return status ? status : tenon__expect(p, ')', "to close the parenthesis");
     }
@@ -125,12 +125,12 @@ static tenon_status parse_atom(tensor_parser *t)
     char first = w.length ? *w.start : '\0';
     if (first >= '0' && first <= '9') {
         int64_t number;
-        tenon_status status = tenon__take_number(p, &number);
+        tenon_status status = tenon__parse_number(p, &number);
         return status ? status : emit(t, TENON__OP_NUMBER, number, w.at);
     }
     if (first >= 'a' && first <= 'z') {
         int32_t slot = 0;
-        tenon__take_word(p);
+        tenon__parse_word(p);
         tenon_status status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &slot);
         return status ? status : emit(t, TENON__OP_NAME, slot, w.at);
     }
@@ -191,8 +191,8 @@ static tenon_status parse_dim(tensor_parser *t)
         return tenon__parse_fail(p, at, "at most %d dimensions are allowed", TENON_SPEC_DIMS);
     tenon__spec_dim dim = {.at = (int32_t)(at - t->start), .first = tenon__code_in(spec)->nops};
     tenon_status status = TENON_OK;
-    if (tenon__take(p, '*')) {
-        tenon__word w = tenon__take_word(p);
+    if (tenon__accept(p, '*')) {
+        tenon__word w = tenon__parse_word(p);
         if (w.length == 0 || *w.start < 'a' || *w.start > 'z')
             return tenon__parse_fail(p, w.at, "expected a name after '*'");
         if (tenon__code_in(spec)->star >= 0)
@@ -200,10 +200,10 @@ static tenon_status parse_dim(tensor_parser *t)
         tenon__code_in(spec)->star = spec->ndims;
         dim.kind = TENON__DIM_STAR;
         status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
-    } else if (p->in_result && tenon__take(p, '?')) {
+    } else if (p->in_result && tenon__accept(p, '?')) {
         dim.kind = TENON__DIM_UNKNOWN;
     } else if (tenon__word_is(tenon__peek_word(p), "_")) {
-        tenon__take_word(p);
+        tenon__parse_word(p);
         dim.kind = TENON__DIM_ANY;
     } else {
         status = parse_sum(t);
@@ -246,8 +246,8 @@ static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, tenon__wor
     if (spec->flags & TENON_SPEC_ANYWHERE)
         return tenon__parse_fail(p, w.at, "'anywhere' cannot be combined with a device");
     spec->devices |= 1u << type;
-    while (tenon__take(p, '|')) {
-        w = tenon__take_word(p);
+    while (tenon__accept(p, '|')) {
+        w = tenon__parse_word(p);
         if (!tenon__device_lookup(w.start, w.length, &type))
             return tenon__parse_fail(p, w.at, "expected a device such as cuda");
         spec->devices |= 1u << type;
@@ -266,7 +266,7 @@ static tenon_status parse_aligned(tenon__parser *p, tenon_spec *spec, tenon__wor
         return status;
     tenon__skip_spaces(p);
     size_t at = p->at;
-    status = tenon__take_number(p, &spec->alignment);
+    status = tenon__parse_number(p, &spec->alignment);
     if (!status && (spec->alignment < 1 || spec->alignment > 4096 || (spec->alignment & (spec->alignment - 1))))
         return tenon__parse_fail(p, at, "expected a power of two from 1 to 4096");
     return status ? status : tenon__expect(p, ')', "after the number of bytes");
@@ -279,7 +279,7 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
         status = tenon__expect(p, '(', "after 'inplace'");
     if (status)
         return status;
-    w = tenon__take_word(p);
+    w = tenon__parse_word(p);
     if (w.length == 0 || (*w.start >= '0' && *w.start <= '9'))
         return tenon__parse_fail(p, w.at, "expected the name of an argument");
     if (w.length >= TENON_NAME_SIZE)
@@ -302,7 +302,7 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
     *found = w.length > 0 && !tenon__word_is(w, "where");
     if (!*found)
         return TENON_OK;
-    tenon__take_word(p);
+    tenon__parse_word(p);
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (tenon__word_is(w, flags[i].name))
             return add_flag(p, spec, w, flags[i].flag);
@@ -329,16 +329,16 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
         status = tenon__expect(p, '[', "after the dtype");
     if (status)
         return status;
-    if (!tenon__take(p, ']')) {
+    if (!tenon__accept(p, ']')) {
         do {
             status = parse_dim(&t);
-        } while (!status && tenon__take(p, ','));
+        } while (!status && tenon__accept(p, ','));
         if (!status)
             status = tenon__expect(p, ']', "or ',' after a dimension");
         if (status)
             return status;
     }
-    if (tenon__take(p, '?'))
+    if (tenon__accept(p, '?'))
         out->flags |= TENON_SPEC_OPTIONAL;
     size_t type_end = tenon__end_of_text(p), end = type_end;
     for (bool found = true; found; end = found ? tenon__end_of_text(p) : end) {

@@ -33,8 +33,8 @@ static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
 tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec);
 /* Evaluate the expression of a dimension. False if it overflows, divides by 0, or uses a name without a value, which
  * *unbound then is. */
-bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
-                       const char **unbound);
+bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
+                          const char **unbound);
 /* An error message. It begins with "saxpy(): argument 'x'", if the bindings have these labels. */
 typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) +

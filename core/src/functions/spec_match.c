@@ -146,8 +146,8 @@ static bool floor_divide(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
-                       const char **unbound)
+bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
+                          const char **unbound)
 {
     int64_t stack[TENON_SPEC_CODE];
     int32_t top = 0;
@@ -186,18 +186,18 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
                                const tenon_bindings *b)
 {
     const char *separator = " (";
-    uint32_t told = 0;
+    uint32_t added = 0;
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool bound = op->kind == TENON__OP_NAME && (b->dims_bound >> op->value & 1);
-        if (!bound || told >> op->value & 1) /* names after a division by 0 may have no value */
+        if (!bound || added >> op->value & 1) /* names after a division by 0 may have no value */
             continue;
-        told |= 1u << op->value;
+        added |= 1u << op->value;
         tenon__text_add(&m->text, "%s%s = %" PRId64, separator, b->names->dims[op->value], b->dims[op->value]);
         add_from(m, b->dims_from[op->value]);
         separator = ", ";
     }
-    if (told)
+    if (added)
         tenon__text_add(&m->text, ")");
 }
 
@@ -206,7 +206,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon__spec_d
 {
     int64_t wanted = 0;
     const char *unbound = NULL;
-    bool known = tenon__spec_value(spec, dim, b, &wanted, &unbound);
+    bool known = tenon__spec_evaluate(spec, dim, b, &wanted, &unbound);
     if (known && wanted == size)
         return TENON_OK;
     tenon__message m;

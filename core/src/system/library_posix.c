@@ -85,12 +85,12 @@ static void init_lock(void)
     pthread_mutexattr_destroy(&kind);
 }
 
-static void take_lock(void)
+static void acquire_lock(void)
 {
     pthread_mutex_lock(&open_lock);
 }
 
-static void give_lock(void)
+static void release_lock(void)
 {
     pthread_mutex_unlock(&open_lock);
 }
@@ -104,7 +104,7 @@ static void reset_lock(void)
 static void start_lock(void)
 {
     init_lock();
-    pthread_atfork(take_lock, give_lock, reset_lock);
+    pthread_atfork(acquire_lock, release_lock, reset_lock);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- the file */
@@ -157,7 +157,7 @@ static bool make_absolute(const char *path, char absolute[LONGEST_PATH])
     return true;
 }
 
-static tenon_status look_at(const char *path, candidate *c, tenon_error *err)
+static tenon_status inspect_file(const char *path, candidate *c, tenon_error *err)
 {
     struct stat about;
     c->hashed = c->rewritten = false;
@@ -208,17 +208,17 @@ static const open_library *find_open(candidate *c)
 /* ----------------------------------------------------------------------------------------------------------- opening */
 
 /* A number that differs between copies of this code in the same process. */
-static unsigned long own_number(void)
+static unsigned long number_of_this_copy(void)
 {
     return (unsigned long)((uintptr_t)&open_libraries >> 6);
 }
 
 /* Make another name for the same file: insert "./" and "/" before the last component, as the bits of an unused number. */
-static bool make_name(const char *path, char name[LONGEST_PATH])
+static bool make_alias(const char *path, char name[LONGEST_PATH])
 {
     size_t folder = (size_t)(strrchr(path, '/') - path) + 1, length = folder;
     memcpy(name, path, folder);
-    for (unsigned long number = ++names_made << 16 | (own_number() & 0xffff); number; number >>= 1) {
+    for (unsigned long number = ++names_made << 16 | (number_of_this_copy() & 0xffff); number; number >>= 1) {
         if (length + 2 + strlen(path + folder) >= LONGEST_PATH)
             return false;
         if (number & 1)
@@ -250,7 +250,7 @@ static tenon_status open_in_place(candidate *c, void **handle, tenon_error *err)
     if (is_worth_hashing(c) && !hash_content(c))
         return tenon__system_failure(errno, NULL, err);
     strcpy(name, c->path);
-    if (dlopen(name, RTLD_NOW | RTLD_NOLOAD) && !make_name(c->path, name))
+    if (dlopen(name, RTLD_NOW | RTLD_NOLOAD) && !make_alias(c->path, name))
         return tenon__system_failure(ENAMETOOLONG, NULL, err);
     *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     return *handle ? TENON_OK : loader_failure(name, err);
@@ -265,7 +265,7 @@ static int make_copy(const candidate *c, char name[LONGEST_PATH])
     const char *folders[] = {c->path, temporary && *temporary ? temporary : "/tmp", "/tmp"};
     for (int i = 0; i < 3 && copy < 0; i++) {
         int written = snprintf(name, LONGEST_PATH, "%.*s/.tenon-%ld-%lx-%lu.so", i ? LONGEST_PATH : length, folders[i],
-                               (long)getpid(), own_number(), ++names_made);
+                               (long)getpid(), number_of_this_copy(), ++names_made);
         if (written < 0 || written >= LONGEST_PATH)
             continue;
         copy = tenon__file_copy(c->file, name);
@@ -353,11 +353,11 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_library_open", "argument '%s' is NULL",
                                   path ? "out" : "path");
     pthread_once(&lock_once, start_lock);
-    take_lock();
+    acquire_lock();
     for (int i = 0; i < ATTEMPTS && again; i++) {
         candidate c;
         again = false;
-        status = look_at(path, &c, err);
+        status = inspect_file(path, &c, err);
         if (!status)
             status = open_candidate(&c, &handle, &again, err);
         int code = errno;
@@ -365,7 +365,7 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
             close(c.file);
         errno = code;
     }
-    give_lock();
+    release_lock();
     if (again)
         return tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
     tenon_module_fn get = NULL;
