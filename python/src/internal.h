@@ -89,7 +89,8 @@ PyObject *tenon__py_loaded(const char *module);
 
 /* -------------------------------------------------------------------------------------------------------- borrowing */
 
-/* The view of an ordinary array of NumPy's own type or one whose kind has a `peek`, as described there. *kind: NULL for the first. */
+/* The view of an ordinary array of NumPy's own type or one whose kind has a `peek`, as described there. *kind: NULL for
+ * the first. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out);
 /* Whether objects of this type are read by C code alone: no Python code of the user's can run meanwhile. */
 bool tenon__py_is_plain(PyObject *object);
@@ -143,11 +144,11 @@ int tenon__py_order(tenon_tensor *tensor, intptr_t stream);
 int tenon__py_order_default(tenon_device device, intptr_t stream);
 /* tenon__py_order for the argument `stream` of __dlpack__, which is checked; NULL stands for None. */
 int tenon__py_order_argument(tenon_tensor *tensor, PyObject *stream);
-/* Make one CUDA stream wait for another, or for TENON__PY_HOST the CPU. Does nothing if no code in the process has loaded
- * CUDA's driver. 0, or -1 with an exception. */
+/* Make one CUDA stream wait for another, or for TENON__PY_HOST the CPU. Does nothing if no code in the process has
+ * loaded CUDA's driver. 0, or -1 with an exception. */
 int tenon__py_cuda_order(int device_id, intptr_t first, intptr_t second);
-/* Have the producer of an array order `stream`, by its __dlpack__; the capsule is dropped. 0; 1: it has no __dlpack__; -1
- * with an exception. */
+/* Have the producer of an array order `stream`, by its __dlpack__; the capsule is dropped. 0; 1: it has no __dlpack__;
+ * -1 with an exception. */
 int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 
 /* ---------------------------------------------------------------------------------------------------------- NumPy */
@@ -162,15 +163,16 @@ TENON__PY_INLINE bool tenon__py_is_ndarray(PyObject *object)
 bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
 /* Whether it is NumPy's True or False, whose class has no __index__: 1, 0, or -1 with an exception. */
 int tenon__py_is_numpy_bool(PyObject *object);
-/* NumPy's dtype object for ours, importing NumPy if that has not been done: a new reference, or NULL with an exception. */
+/* NumPy's dtype object for ours, importing NumPy if that has not been done: a new reference, or NULL with an exception.
+ * */
 PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
 /* A new array where an array of NumPy's own type has been borrowed before, and a borrow of it that holds nothing. */
 PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
 
 /* ----------------------------------------------------------------------------------------------------------- torch */
 
-/* Whether the autograd of a framework, torch or one that has its words, records now: 1, even if it cannot be asked; 0; or
- * -1 with an exception. */
+/* Whether the autograd of a framework, torch or one that has its words, records now: 1, even if it cannot be asked; 0;
+ * or -1 with an exception. */
 int tenon__py_autograd_records(const char *framework);
 /* torch's table if an object of torch.Tensor has been met and it has one, else NULL. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
@@ -178,8 +180,8 @@ const tenon_dl_exchange *tenon__py_torch_table(void);
 const char *tenon__py_torch_advice(PyObject *object);
 /* Whether the view may be one whose numbers are to be negated, so that torch must be asked. */
 bool tenon__py_torch_may_be_negated(const tenon_view *view);
-/* The library that torch has loaded, or NULL; a function of it (`place` is where its address goes); one of those that only
- * return a number; and torch's numbers for dtypes, each told to `found`. */
+/* The library that torch has loaded, or NULL; a function of it (`place` is where its address goes); one of those that
+ * only return a number; and torch's numbers for dtypes, each told to `found`. */
 void *tenon__py_torch_library(void);
 bool tenon__py_symbol(void *library, const char *name, void *place);
 bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
@@ -192,17 +194,19 @@ void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dt
 PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values);
 /* The name that torch, CuPy and the array API standard have for a dtype: "float32", "bfloat16", "float4_e2m1fn_x2". */
 void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
-/* module.empty(shape, dtype=module.float32, device=…), as torch and the array API standard have it; without a device if that
- * is NULL. */
+/* module.empty(shape, dtype=module.float32, device=…), as torch and the array API standard have it; without a device if
+ * that is NULL. */
 PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape);
-/* Borrow what a framework made, to be written, and see that it made what was asked for; takes the reference, and gives it
- * back. */
+/* Borrow what a framework made, to be written, and see that it made what was asked for; takes the reference, and gives
+ * it back. */
 PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_borrowed *out);
-/* The same of a framework that nothing is known of: an array of ours if it made none, or if its own cannot be written. */
+/* The same of a framework that nothing is known of: an array of ours if it made none, or if its own cannot be written.
+ * */
 PyObject *tenon__py_result_or_own(PyObject *made, PyObject *like, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                   tenon_py_borrowed *out);
-/* An array of that producer on memory of ours, borrowed to be written: what is immutable there can be filled only so. */
+/* An array of that producer on memory of ours, borrowed to be written: what is immutable there can be filled only so.
+ * */
 PyObject *tenon__py_empty_ours(const tenon__py_producer *producer, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out);
 /* A tenon.Tensor on memory of ours, borrowed to be written, if the memory of `like`, or NULL, is on the CPU too. */

@@ -136,7 +136,7 @@ def test_immutable_jax(kernels):
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(3, dtype="float32")
     message = (
-        "add_to(): argument 'x' is read-only (a JAX array is immutable); it is written to: "
+        "add_to(): argument 'x' is read-only (a JAX array is immutable), but must be writable; "
         "pass a NumPy copy, numpy.array(x)"
     )
     refused(kernels.add_to, ValueError, message, x, 1.0)
