@@ -1,5 +1,5 @@
-/* Specs: the input's lines are parsed with shared names, then matched against views made from the bytes that follow a
- * 0. */
+/* Parses the lines of the input as specs that share names, and matches them against views that are made from the bytes
+ * after a 0. */
 #include "fuzz.h"
 
 enum { MAX_SPECS = 3 };
@@ -7,8 +7,9 @@ enum { MAX_SPECS = 3 };
 /* Whether the two can be told apart by what spec.h shows. */
 static bool same_spec(const tenon_spec *a, const tenon_spec *b)
 {
-    return a->flags == b->flags && a->ndims == b->ndims && a->star == b->star && a->ncode == b->ncode &&
-           a->devices == b->devices && a->alignment == b->alignment && strcmp(a->text, b->text) == 0;
+    return a->flags == b->flags && a->ndims == b->ndims && tenon__code_of(a)->star == tenon__code_of(b)->star &&
+           tenon__code_of(a)->nops == tenon__code_of(b)->nops && a->devices == b->devices &&
+           a->alignment == b->alignment && strcmp(a->text, b->text) == 0;
 }
 
 static int parse_lines(char *text, tenon_names *names, tenon_spec *specs)
@@ -24,7 +25,7 @@ static int parse_lines(char *text, tenon_names *names, tenon_spec *specs)
         tenon_status status = tenon_spec_parse(line, names, &specs[count], &err);
         fuzz_check_error(status, &err);
         if (status == TENON_OK) {
-            /* Its own text means the same again. */
+            /* Its own text must parse to the same spec. */
             tenon_names fresh = before;
             tenon_spec twin;
             FUZZ_CHECK(tenon_spec_parse(line, &fresh, &twin, NULL) == TENON_OK && same_spec(&specs[count], &twin));
@@ -73,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tenon_status status = tenon_spec_match(&specs[i], made[i] ? &views[i] : NULL, &bindings, &err);
         fuzz_check_error(status, &err);
     }
-    /* What is bound stays bound: a second check gives the same answer twice. */
+    /* Checking does not change the bindings: the second check must have the same result. */
     for (int i = 0; i < count; i++) {
         const tenon_view *view = made[i] ? &views[i] : NULL;
         tenon_status first = tenon_spec_check(&specs[i], view, &bindings, NULL);

@@ -87,7 +87,7 @@ static void test_what_is_not_given(void **state)
     misfit("f(x: f32[n])", ARGS(NONE), TENON_EINVAL,
            "f(): argument 'x': expected f32[n], got nothing (numpy.ndarray)\n  it cannot be left out");
     misfit("f(y: f32[n + 1], x: f32[n]?)", ARGS(F32(1, 5), NONE), TENON_EINVAL,
-           "f(): argument 'y': dimension 0 is 5, but n of n + 1 has no value; no argument binds it");
+           "f(): argument 'y': dimension 0 is 5, but n in n + 1 has no value: no argument determines it");
 }
 
 static void test_dtypes(void **state)
@@ -153,8 +153,8 @@ static void test_attributes(void **state)
            "f(): argument 'x': expected f32[n, k] f, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] are not in "
            "Fortran order without gaps; pass a copy that is");
     misfit("f(x: f32[n, k] dense)", ARGS(strided), TENON_ELAYOUT,
-           "f(): argument 'x': expected f32[n, k] dense, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] are not "
-           "without gaps; pass a copy that is");
+           "f(): argument 'x': expected f32[n, k] dense, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] leave "
+           "gaps between the elements; pass a copy without gaps");
     tenon_value odd = tensor(0, memory + 4, TENON_F32, 1, DIMS(3), NULL);
     fits(&c, "f(x: f32[n] aligned(4))", ARGS(odd));
     done(&c);
@@ -183,7 +183,7 @@ static void test_attributes(void **state)
     fits(&c, "f(x: f32[n])", ARGS(constant));
     done(&c);
     misfit("f(x: f32[n] rw)", ARGS(constant), TENON_EREADONLY,
-           "f(): argument 'x' is read-only; it is written to: pass a copy");
+           "f(): argument 'x' is read-only, but must be writable; pass a copy");
 }
 
 static void test_devices(void **state)
@@ -291,11 +291,11 @@ static void test_written_twice(void **state)
     fits(&c, "f(x: f32[n] rw, y: f32[n])", ARGS(x, behind));
     done(&c);
     misfit("f(x: f32[n] rw, y: f32[n])", ARGS(x, x), TENON_EOVERLAP,
-           "f(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one");
+           "f(): argument 'x' shares memory with argument 'y' and is written to; pass a copy of one of them");
     misfit("f(x: f32[n], y: f32[n] rw)", ARGS(x, inside), TENON_EOVERLAP,
-           "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one");
+           "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them");
     misfit("f(x: f32[n] rw, a: int, y: f32[n]? rw)", ARGS(x, INT(1), inside), TENON_EOVERLAP,
-           "f(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one");
+           "f(): argument 'x' shares memory with argument 'y' and is written to; pass a copy of one of them");
     fits(&c, "f(x: f32[n] rw, y: f32[n]?)", ARGS(x, NONE));
     done(&c);
     /* The even and the odd elements do not meet. */
@@ -315,7 +315,8 @@ static void test_alias_and_inplace(void **state)
     tenon_value x = tensor(0, memory, TENON_F32, 1, DIMS(4), NULL);
     tenon_value same = tensor(1, memory, TENON_F32, 1, DIMS(4), NULL);
     tenon_value inside = tensor(2, memory + 12, TENON_F32, 1, DIMS(4), NULL);
-    const char *told = "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one";
+    const char *told =
+        "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them";
     fits(&c, "f(x: f32[n], y: f32[n] rw alias)", ARGS(x, inside));
     done(&c);
     fits(&c, "f(x: f32[n], y: f32[n] rw inplace(x))", ARGS(x, same));
@@ -359,7 +360,7 @@ static void test_overlapping_itself(void **state)
     fits(&c, "f(x: f32[n, k] rw alias)", ARGS(broadcast));
     done(&c);
     misfit("f(x: f32[n, k] rw)", ARGS(broadcast), TENON_EOVERLAP,
-           "f(): argument 'x' overlaps itself (strides [0, 1]); it is written to: pass a copy");
+           "f(): argument 'x' overlaps itself (strides [0, 1]), so it cannot be written to; pass a copy");
 }
 
 static void test_null_arguments(void **state)
@@ -377,7 +378,7 @@ static void test_null_arguments(void **state)
     tenon_signature_release(s);
 }
 
-/* ------------------------------------------------------------------------------------------- the quick yes is right */
+/* ------------------------------------------------------------------------------------------- the fast path is right */
 
 static uint64_t seed = 88172645463325252u;
 
@@ -471,11 +472,11 @@ static bool in_pieces(const tenon_signature *s, const tenon_value *args, tenon_b
 {
     bool fits = !s->binds_ints;
     memset(b, 0xa5, sizeof *b);
-    tenon_signature_begin(s, b);
+    tenon__match_begin(s, b);
     for (int32_t i = 0; fits && i < s->nparams; i++)
-        fits = !view_in(&args[i]) || (s->quick[i].ndim >= 0 && tenon_signature_fits(s, i, args[i].as.view, b));
+        fits = !view_in(&args[i]) || (s->fast[i].ndim >= 0 && tenon__match_fits(s, i, args[i].as.view, b));
     if (fits)
-        *status = tenon_signature_end(s, args, b, NULL);
+        *status = tenon_signature_match_end(s, args, b, NULL);
     return fits;
 }
 
@@ -512,25 +513,25 @@ static void test_as_the_two_phases_by_hand(void **state)
                     args[i] = s->params[i].spec ? tensor_value(random_view(&views[i], s->params[i].spec->ndims))
                                                 : INT(below(4));
             }
-            tenon_bindings quick, slow;
+            tenon_bindings fast, slow;
             tenon_status wanted = by_hand(s, args, &slow), got;
             counts[wanted]++;
-            if (in_pieces(s, args, &quick, &got)) {
+            if (in_pieces(s, args, &fast, &got)) {
                 assert_int_equal(got, wanted);
-                same_bindings(s, &quick, &slow);
+                same_bindings(s, &fast, &slow);
                 pieces++;
             }
-            got = tenon_signature_match(s, args, NULL, &quick, NULL);
+            got = tenon_signature_match(s, args, NULL, &fast, NULL);
             if (got != wanted)
                 fail_msg("%s: %s, by hand %s: %s", text, tenon_status_name(got), tenon_status_name(wanted),
                          err.message);
             if (wanted) {
                 tenon_error told;
-                assert_int_equal(tenon_signature_match(s, args, NULL, &quick, &told), wanted);
+                assert_int_equal(tenon_signature_match(s, args, NULL, &fast, &told), wanted);
                 if (err.message[0])
                     assert_string_equal(told.message, err.message);
             } else {
-                same_bindings(s, &quick, &slow);
+                same_bindings(s, &fast, &slow);
             }
         }
         tenon_signature_release(s);

@@ -173,7 +173,7 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         raise_failed(api, "tenon_torch_import");
         return -1;
     }
-    tenon__torch_block *block = block_new(true); /* attached, because the object's type belongs to torch's interpreter */
+    tenon__torch_block *block = block_new(true); /* attached: its type belongs to torch's interpreter */
     if (!block) {
         api->delete_handle(handle);
         PyErr_NoMemory();

@@ -3,26 +3,18 @@
 
 intptr_t tenon__py_call_stream(const tenon__py_frame *f)
 {
-    intptr_t stream = (intptr_t)f->call.stream;
-    return stream == 0 && f->device.device_type == TENON_CUDA ? 1 : stream;
+    intptr_t stream = (intptr_t)f->base.call.stream;
+    return stream == 0 && f->base.call.device.device_type == TENON_CUDA ? 1 : stream;
 }
 
-int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed)
+int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed)
 {
-    tenon_device device = borrowed->view.device;
-    if (!f->stream_from) {
-        f->device = device;
-        f->like = borrowed->private_.object; /* the results are there too */
-        f->stream_from = borrowed;
-        return tenon_py_stream(borrowed, &f->call.stream);
-    }
-    if (tenon_device_equal(f->device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
-        return 0;
-    char here[64], there[64];
-    tenon_device_format(device, here, sizeof here);
-    tenon_device_format(f->device, there, sizeof there);
-    return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                    "it is on %s, and an earlier argument on %s; move one of them", here, there);
+    int met = tenon__frame_meet_device(&f->base, index, borrowed->view.device);
+    if (met <= 0)
+        return met;
+    f->like = borrowed->private_.object; /* the results are there too */
+    f->stream_from = borrowed;
+    return tenon_py_stream(borrowed, &f->base.call.stream);
 }
 
 /* Whether what was borrowed may be used on another stream than the call's: by another framework, on CUDA. */
@@ -63,7 +55,7 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
                              .device = used->view.device,
                              .ndim = 1,
                              .shape = (int64_t[]){1},
-                             .stream = f->call.stream};
+                             .stream = f->base.call.stream};
     if (tenon_tensor_from_blob(&blob, &byte, &err))
         return tenon_py_raise(&err), -1;
     PyObject *taken = owner->wrap(byte);

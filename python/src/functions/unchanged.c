@@ -36,9 +36,9 @@ int tenon__py_check_unchanged(tenon__py_frame *f)
     f->disturbed = false;
     for (int32_t i = 0; i < s->nparams; i++) {
         PyObject *object = f->given[i];
-        if (f->args[i].kind != TENON_KIND_TENSOR)
+        if (f->base.args[i].kind != TENON_KIND_TENSOR)
             continue;
-        const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->args[i].as.view;
+        const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->base.args[i].as.view;
         if (!tenon__py_is_unchanged(object, borrowed)) {
             tenon__py_clear_ignorable_error();
             if (PyErr_Occurred())

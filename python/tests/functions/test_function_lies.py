@@ -38,29 +38,29 @@ ASKED = {
     17: "its code calls tenon_return_int() for index 0, which is a tensor",
     18: "its code calls tenon_return_str() for index 9, and there are 1",
     19: "its code calls tenon_return_handle() for index 0, which is a tensor",
-    20: "its code makes result 0, which is no tensor or made already",
+    20: "result 0 is not a tensor, or was already allocated",
     21: "its code calls tenon_result_alloc() for index -3, and there are 1",
 }
 
 SLOTS = {
-    0: (RuntimeError, "its code makes result 9, which is no tensor or made already"),
-    1: (RuntimeError, "its code makes result 1, which is no tensor or made already"),
-    2: (RuntimeError, "result 0: expected f32[?], and the function makes it [3, 3]"),
-    3: (RuntimeError, "result 0: expected f32[?], and the function makes it [-1]"),
-    4: (RuntimeError, "result 0: expected f32[?], and the function makes it with 1 dimensions"),
-    5: (RuntimeError, "result 0: expected f32[?], and the function makes it with -1 dimensions"),
-    6: (RuntimeError, "result 0: expected f32[?], and the function makes it with 2147483647 dimensions"),
-    7: (RuntimeError, "its code makes result 0 of another dtype than its signature says"),
-    8: (RuntimeError, "its code makes result 0, which is no tensor or made already"),
-    9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch, aligned to 64"),
-    10: (MemoryError, "no memory for 64 bytes of scratch, aligned to 3"),
-    11: (MemoryError, "no memory for 64 bytes of scratch, aligned to 1099511627776"),
+    0: (RuntimeError, "result 9 is not a tensor, or was already allocated"),
+    1: (RuntimeError, "result 1 is not a tensor, or was already allocated"),
+    2: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [3, 3]"),
+    3: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [-1]"),
+    4: (RuntimeError, "result 0: expected f32[?], but the function asked for 1 dimensions"),
+    5: (RuntimeError, "result 0: expected f32[?], but the function asked for -1 dimensions"),
+    6: (RuntimeError, "result 0: expected f32[?], but the function asked for 2147483647 dimensions"),
+    7: (RuntimeError, "the dtype of result 0 is not the one in the signature"),
+    8: (RuntimeError, "result 0 is not a tensor, or was already allocated"),
+    9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch memory aligned to 64"),
+    10: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 3"),
+    11: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 1099511627776"),
     12: (RuntimeError, "there is scratch memory on the device of the call only"),
-    13: (RuntimeError, "its code gives result 0 a text that cannot be taken"),
-    14: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
-    15: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
-    16: (RuntimeError, "its code gives result 1 a handle that cannot be taken"),
-    17: (RuntimeError, "its code gives result 77 a handle that cannot be taken"),
+    13: (RuntimeError, "result 0 is not a str, or its string is NULL or too long"),
+    14: (RuntimeError, "result 2 is not a str, or its string is NULL or too long"),
+    15: (RuntimeError, "result 2 is not a str, or its string is NULL or too long"),
+    16: (RuntimeError, "result 1 is not a handle, or the handle is NULL"),
+    17: (RuntimeError, "result 77 is not a handle, or the handle is NULL"),
 }
 
 
@@ -123,7 +123,7 @@ def test_status(kernels, lies, status):
 
 @pytest.mark.parametrize("status", [-1, 14, 4711, 2**31 - 1, -(2**31)])
 def test_rubbish_status(kernels, lies, status):
-    assert fails(lies.status, RuntimeError, status) == f"status(): it returned status {status}, which means nothing"
+    assert fails(lies.status, RuntimeError, status) == f"status(): it returned {status}, which is not a valid status"
     assert fails(kernels.fail, RuntimeError, status, "words") == "fail(): words"
 
 
@@ -158,18 +158,18 @@ def test_message_with_percent_and_unicode(kernels):
 
 @pytest.mark.parametrize("name", ["no_int", "no_float", "no_bool", "no_str", "no_enum", "no_handle"])
 def test_gives_nothing(lies, name):
-    assert fails(getattr(lies, name), RuntimeError) == f"{name}(): its code returned without giving result 0"
+    assert fails(getattr(lies, name), RuntimeError) == f"{name}(): the function returned without setting result 0"
 
 
 def test_makes_nothing(lies):
-    assert fails(lies.no_open, RuntimeError, 3) == "no_open(): its code returned without giving result 0"
-    assert fails(lies.shape_silent, RuntimeError, X) == "shape_silent(): its code returned without giving result 0"
-    assert fails(lies.no_second, RuntimeError) == "no_second(): its code returned without giving result 1"
+    assert fails(lies.no_open, RuntimeError, 3) == "no_open(): the function returned without setting result 0"
+    assert fails(lies.shape_silent, RuntimeError, X) == "shape_silent(): the function returned without setting result 0"
+    assert fails(lies.no_second, RuntimeError) == "no_second(): the function returned without setting result 1"
 
 
 @pytest.mark.parametrize("index", [-1, 2, 2**62, -(2**63)])
 def test_choice_that_is_none(lies, index):
-    assert fails(lies.choice, RuntimeError, index) == f"choice(): its code gave result 0 the choice {index} of 2"
+    assert fails(lies.choice, RuntimeError, index) == f"choice(): the function set result 0 to choice {index}, but there are only 2"
 
 
 def test_choice(lies):
@@ -193,9 +193,9 @@ def test_fails_after_its_results_were_made(lies):
 def test_handles(lies):
     before = lies.number_destroyed()
     message = fails(lies.two_handles, RuntimeError)
-    assert message == "two_handles(): its code gives result 0 twice"
+    assert message == "two_handles(): the function sets result 0 twice"
     assert lies.number_destroyed() == before + 1
-    assert "cannot be taken" in fails(lies.null_handle, RuntimeError)
+    assert "the handle is NULL" in fails(lies.null_handle, RuntimeError)
     assert "gave no reason" in fails(lies.handle_then_fail, ValueError)
     assert lies.number_destroyed() == before + 2
     del message
