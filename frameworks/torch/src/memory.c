@@ -140,7 +140,7 @@ static tenon_status numbers_of(const tenon__torch_api *api, const char *who, ten
     return TENON_OK;
 }
 
-/* Make our handle for a new one of torch's. Takes it on success. */
+/* Make a tenon_torch for a new handle of torch. Takes it on success. */
 static tenon_status wrap(const tenon__torch_api *api, const char *who, tenon__torch_handle handle, tenon_torch **out,
                          tenon_error *err)
 {

@@ -223,8 +223,8 @@ static bool is_of_cpp(PyObject *entry)
     return is_source;
 }
 
-/* The schema in torch's dispatcher, which does not have TorchScript's own operators: a new reference, or NULL without an
- * exception. *fixed becomes true if the operator can never change. */
+/* The schema in torch's dispatcher, which does not have TorchScript's own operators: a new reference, or NULL without
+ * an exception. *fixed becomes true if the operator can never change. */
 static PyObject *ask_dispatcher(const tenon_torch_op *op, bool *fixed)
 {
     PyObject *entry = ask_torch(op->api, "_dispatch_find_schema_or_throw", op->name, op->overload);

@@ -70,7 +70,7 @@ typedef struct tenon__torch_api {
 
     int32_t strided, cpu, cuda;              /* torch's numbers */
     int32_t cuda_device;                     /* the device that torch calls "cuda": TENON_CUDA or TENON_ROCM */
-    tenon_dtype dtypes[TENON__TORCH_DTYPES]; /* by torch's number; bits is 0 if there is none */
+    tenon_dtype dtypes[TENON__TORCH_DTYPES]; /* by torch's number; bits is 0 if it is not a dtype */
 } tenon__torch_api;
 
 /* The functions of torch, or NULL with `err` if torch is not imported or too old. Looks for it only on an attached
@@ -114,7 +114,7 @@ static inline tenon__torch_block *tenon__torch_block_of(const tenon_torch *tenso
     return block && block->tag == tag ? block : NULL;
 }
 
-/* Make a handle for one of torch's. Takes `handle` on success; NULL on failure. */
+/* Make a tenon_torch for a handle of torch. Takes `handle` on success; NULL on failure. */
 tenon_torch *tenon__torch_wrap(const tenon__torch_api *api, tenon__torch_handle handle);
 
 /* The Python object, on an attached thread: a new reference, or NULL with an exception. */
@@ -122,7 +122,7 @@ PyObject *tenon__torch_object(const tenon__torch_block *block);
 
 /* -------------------------------------------------------------------------------------------------------- operators */
 
-/* The types in a schema that need to be told apart. */
+/* The types of a schema, as far as they are distinguished. */
 typedef enum tenon__torch_base {
     TENON__TORCH_TENSOR,
     TENON__TORCH_INT,
@@ -173,8 +173,8 @@ tenon_status tenon__torch_check_op(const tenon_torch_op *op, tenon_error *err);
 /* The Python function of an operator that was checked: a new reference, or NULL with an exception. */
 PyObject *tenon__torch_function(const tenon_torch_op *op);
 
-/* Call through torch's C functions or through Python. The arguments have been checked: `args` has one for each parameter,
- * and `results` has room for all. */
+/* Call through torch's C functions or through Python. The arguments have been checked: `args` has one for each
+ * parameter, and `results` has room for all. */
 tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torch_value *args,
                                       tenon_torch_value *results, tenon_error *err);
 tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torch_value *args,
