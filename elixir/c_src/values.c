@@ -1,13 +1,13 @@
-/* Terms as the values of a signature's kinds, and back. */
+/* Converts terms to the values of a signature's kinds, and back. */
 #include "library.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------------------------- texts */
+/* --------------------------------------------------------------------------------------------------------- strings */
 
-/* The length of the character at `text`, or 0 where it is none: no overlong forms, no surrogates, nothing cut off. */
+/* The length of the character at `text`, or 0 if it is invalid: an overlong form, a surrogate, or cut off. */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
     unsigned char first = text[0];
@@ -60,7 +60,7 @@ ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text)
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
-/* The name of a struct's module without "Elixir."; false where the term is no struct. */
+/* The name of a struct's module without "Elixir."; false if the term is not a struct. */
 static bool struct_name(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
 {
     char name[256];
@@ -87,7 +87,7 @@ void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
     const ERL_NIF_TERM *parts;
     char name[256];
     int arity;
-    /* A tensor of another library, whose bytes Tenon.Library took, is called what it was. */
+    /* Tenon.Library has replaced an Nx tensor by its bytes; messages name what the caller passed. */
     if (enif_get_tuple(env, term, &arity, &parts) && arity == 4 &&
         enif_get_atom(env, parts[3], name, sizeof name, ERL_NIF_LATIN1) && strcmp(name, "Elixir.Nx.Tensor") == 0) {
         snprintf(buffer, size, "%s", "Nx.Tensor");
@@ -116,8 +116,8 @@ ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *func
                            param->type, what);
 }
 
-/* As above, for a value of the right kind. */
-static bool refuse(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, const char *what)
+/* The same for a value of the right kind that cannot be used. */
+static bool bad_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, const char *what)
 {
     const tenon_signature *s = r->function->signature;
     const tenon_parameter *param = &s->params[index];
@@ -174,7 +174,7 @@ static bool to_int(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_
         *out = value;
         return true;
     }
-    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer does not fit 64 bits")
+    return is_integer(r->env, term) ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer does not fit 64 bits")
                                     : wrong_kind(r, index, term);
 }
 
@@ -182,8 +182,9 @@ static bool to_double(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, dou
 {
     if (tenon_nif_get_double(r->env, term, out))
         return true;
-    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
-                                    : wrong_kind(r, index, term);
+    return is_integer(r->env, term)
+               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
+               : wrong_kind(r, index, term);
 }
 
 static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
@@ -192,7 +193,7 @@ static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64
     return *out || enif_is_identical(term, tenon_nif_atoms.no) || wrong_kind(r, index, term);
 }
 
-/* --------------------------------------------------------------------------------------------------- text and lists */
+/* ----------------------------------------------------------------------------------------------- strings and lists */
 
 static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
 {
@@ -219,7 +220,7 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     shown[length] = '\0';
     tenon_nif_mend_utf8(shown, length);
     snprintf(message, sizeof message, "expected %.*s, got \"%s\"", type_length, param->type, shown);
-    return refuse(r, index, tenon_nif_atoms.badarg, message);
+    return bad_value(r, index, tenon_nif_atoms.badarg, message);
 }
 
 static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
@@ -230,7 +231,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     if (!tenon_nif_read_bytes(r, term, &text) || !tenon_nif_may_read(r, text.size))
         return false;
     if (!tenon_nif_is_utf8(text.data, text.size))
-        return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
+        return bad_value(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is not UTF-8");
     char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
     if (!copy)
         return no_memory(r);
@@ -246,7 +247,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     const tenon_parameter *param = &r->function->signature->params[index];
     unsigned length = 0;
     ERL_NIF_TERM item, rest = term;
-    /* No further than this scheduler may read: counting a long list takes time too. */
+    /* Counting a long list takes time too, so count only as far as this scheduler may read. */
     while (length <= TENON_NIF_DIRTY_CALL / sizeof(int64_t) && enif_get_list_cell(r->env, rest, &item, &rest))
         length++;
     if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
@@ -256,7 +257,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
         snprintf(message, sizeof message, "expected %s, got %u numbers", param->type, length);
-        return refuse(r, index, tenon_nif_atoms.badarg, message);
+        return bad_value(r, index, tenon_nif_atoms.badarg, message);
     }
     void *list = tenon_block_alloc(r->blocks, length * sizeof(int64_t), 0);
     if (!list)
@@ -300,13 +301,13 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
-/* The function said something that cannot be. */
-static bool nonsense(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const char *what,
-                     ERL_NIF_TERM *out)
+/* The error for an invalid result, or without `what` for a missing one. */
+static bool bad_result(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const char *what,
+                       ERL_NIF_TERM *out)
 {
     const char *name = function->signature->name;
-    *out = tenon_nif_error(env, tenon_nif_failed(env, TENON_EFAILED), name, NULL, "%s(): its code %s result %d%s", name,
-                           what ? "gave" : "returned without giving", (int)index, what ? what : "");
+    *out = tenon_nif_error(env, tenon_nif_failed(env, TENON_EFAILED), name, NULL, "%s(): result %d %s", name,
+                           (int)index, what ? what : "was not set by the function");
     return false;
 }
 
@@ -316,7 +317,7 @@ bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, in
     const tenon_parameter *param = &function->signature->results[index];
     if (value->flags & TENON_VALUE_UNSET) {
         *out = tenon_nif_atoms.nil;
-        return (param->flags & TENON_PARAMETER_OPTIONAL) || nonsense(env, function, index, NULL, out);
+        return (param->flags & TENON_PARAMETER_OPTIONAL) || bad_result(env, function, index, NULL, out);
     }
     switch (param->kind) {
     case TENON_KIND_INT:
@@ -331,8 +332,9 @@ bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, in
     case TENON_KIND_ENUM: {
         if (value->as.integer < 0 || value->as.integer >= param->count) {
             char what[100];
-            snprintf(what, sizeof what, " the choice %lld of %d", (long long)value->as.integer, (int)param->count);
-            return nonsense(env, function, index, what, out);
+            snprintf(what, sizeof what, "is the choice %lld, but there are only %d", (long long)value->as.integer,
+                     (int)param->count);
+            return bad_result(env, function, index, what, out);
         }
         ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
         *out = atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
@@ -340,10 +342,10 @@ bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, in
     }
     case TENON_KIND_STR:
         if (!tenon_nif_is_utf8(value->as.list.data, (size_t)value->as.list.length))
-            return nonsense(env, function, index, " a text that is no UTF-8", out);
+            return bad_result(env, function, index, "is a string that is not UTF-8", out);
         *out = tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
         return true;
     default:
-        return nonsense(env, function, index, NULL, out);
+        return bad_result(env, function, index, NULL, out);
     }
 }
