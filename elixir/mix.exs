@@ -64,7 +64,7 @@ defmodule Tenon.MixProject do
   defp elixirc_paths(:test), do: ["lib", "test/support"]
   defp elixirc_paths(_env), do: ["lib"]
 
-  # The package contains the core, as the two files that `make bundle` writes.
+  # The package contains the core, as the files that `make bundle` writes.
   defp package do
     [
       licenses: ["MIT"],
