@@ -1,5 +1,6 @@
 /* What every host does the same way for a function that runs. */
 #include "../internal.h"
+#include "host_private.h"
 
 #include <stdlib.h>
 #include <string.h>

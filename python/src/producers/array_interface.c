@@ -210,8 +210,8 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     source.data = memory.data;
     source.shape = shape;
     source.strides = strided ? strides : NULL;
-    out->holds = TENON__PY_HOLDS_OBJECT;
-    out->held.object = memory.view;
+    out->private_.holds = TENON__PY_HOLDS_OBJECT;
+    out->private_.held.object = memory.view;
     if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, memory.flags, object) == 0) {
         if (array_interface_within(&memory, &out->view))
             return 0;
@@ -275,23 +275,23 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
     if (parsed < 0 || tenon__py_dims(out, array->nd) < 0)
         return -1;
     for (int i = 0; i < array->nd && array->shape; i++) {
-        out->dims[i] = array->shape[i];
-        out->dims[array->nd + i] = array->strides ? array->strides[i] : 0;
+        out->private_.dims[i] = array->shape[i];
+        out->private_.dims[array->nd + i] = array->strides ? array->strides[i] : 0;
     }
     if (array->strides && array->shape &&
-        array_interface_divide_strides(object, array->nd, out->dims, out->dims + array->nd, source.dtype.bits / 8) <
-            0) {
+        array_interface_divide_strides(object, array->nd, out->private_.dims, out->private_.dims + array->nd,
+                                       source.dtype.bits / 8) < 0) {
         tenon__py_free_dims(out);
         return -1;
     }
-    source.shape = array->shape ? out->dims : NULL;
-    source.strides = array->strides ? out->dims + array->nd : NULL;
-    out->holds = TENON__PY_HOLDS_OBJECT;
-    out->held.object = NULL;
+    source.shape = array->shape ? out->private_.dims : NULL;
+    source.strides = array->strides ? out->private_.dims + array->nd : NULL;
+    out->private_.holds = TENON__PY_HOLDS_OBJECT;
+    out->private_.held.object = NULL;
     if (tenon__py_describe(out, &source, array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY, object) < 0)
         return -1;
     Py_INCREF(capsule); /* it keeps the memory */
-    out->held.object = capsule;
+    out->private_.held.object = capsule;
     return 0;
 }
 
@@ -348,7 +348,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         Py_DECREF(interface);
         tenon__py_leave_scope(scope);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
-        if (writable && i == 2 && out->held.object) {
+        if (writable && i == 2 && out->private_.held.object) {
             int anew = array_interface_is_made_anew(object, names[i], out);
             if (anew < 0) {
                 tenon__py_free_dims(out);

@@ -93,7 +93,7 @@ static inline bool buffer_fill_ordinary(const Py_buffer *buffer, tenon_dtype dty
            tenon_view_init_quick(&out->view, buffer->buf, &dtype, buffer->ndim,
                                  (const int64_t *)(const void *)buffer->shape,
                                  (const int64_t *)(const void *)buffer->strides,
-                                 __builtin_ctz((unsigned)buffer->itemsize), flags, out->inline_dims);
+                                 __builtin_ctz((unsigned)buffer->itemsize), flags, out->private_.inline_dims);
 }
 
 static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
@@ -116,7 +116,7 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
     int nd = buffer->ndim;
     if (!buffer->shape && nd > 1)
         return tenon__py_set_error(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
-    out->dims = out->inline_dims;
+    out->private_.dims = out->private_.inline_dims;
     if (buffer_fill_ordinary(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
         return 0;
     if (tenon__py_dims(out, nd) < 0)
@@ -126,7 +126,7 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
         empty |= buffer->shape[i] == 0;
     for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
         Py_ssize_t size = buffer->shape ? buffer->shape[i] : buffer->len / buffer->itemsize;
-        out->dims[i] = size;
+        out->private_.dims[i] = size;
         if (!buffer->strides)
             continue;
         if (size > 1 && !empty && buffer->strides[i] % buffer->itemsize != 0) {
@@ -134,10 +134,10 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
             return tenon__py_set_error(PyExc_ValueError, object,
                                        "its buffer's strides are not multiples of the item size; pass a copy");
         }
-        out->dims[nd + i] = buffer->strides[i] / buffer->itemsize;
+        out->private_.dims[nd + i] = buffer->strides[i] / buffer->itemsize;
     }
-    source.shape = out->dims;
-    source.strides = buffer->strides ? out->dims + nd : NULL;
+    source.shape = out->private_.dims;
+    source.strides = buffer->strides ? out->private_.dims + nd : NULL;
     return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
 }
 
@@ -168,10 +168,10 @@ int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)
 
 int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
 {
-    Py_buffer *buffer = &out->held.buffer;
+    Py_buffer *buffer = &out->private_.held.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
         return tenon__py_buffer_refused(object, request);
-    out->holds = TENON__PY_HOLDS_BUFFER;
+    out->private_.holds = TENON__PY_HOLDS_BUFFER;
     if (!PyErr_Occurred() && buffer_fill(object, buffer, out) == 0)
         return 0;
     tenon__py_give_back(out, object);

@@ -38,14 +38,14 @@ static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out
         versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
     if (tenon__py_dims(out, source->ndim) < 0)
         return NO_MEMORY;
-    if (tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->dims, err)) {
+    if (tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->private_.dims, err)) {
         tenon__py_free_dims(out);
         return INVALID;
     }
     if (!only_look)
         dlpack_mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
-    out->holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
-    out->held.managed = managed;
+    out->private_.holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
+    out->private_.held.managed = managed;
     return TAKEN;
 }
 

@@ -298,8 +298,8 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
         const Py_ssize_t *strides = array->strides, *dimensions = array->dimensions;
         for (int i = 0; i < nd; i++) {
             Py_ssize_t size = dimensions[i], stride = strides[i];
-            out->dims[i] = size;
-            out->dims[nd + i] = stride >> shift;
+            out->private_.dims[i] = size;
+            out->private_.dims[nd + i] = stride >> shift;
             left_over |= size > 1 ? stride & (((Py_ssize_t)1 << shift) - 1) : 0;
             empty |= size == 0;
         }
@@ -314,8 +314,8 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     source.data = array->data;
     source.device = tenon_device_of(TENON_CPU, 0);
     source.ndim = nd;
-    source.shape = out->dims;
-    source.strides = out->dims + nd;
+    source.shape = out->private_.dims;
+    source.strides = out->private_.dims + nd;
     source.byte_offset = 0;
     return tenon__py_describe(out, &source, flags, object);
 }
@@ -376,9 +376,9 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
     /* What it looks like follows from what was asked for. */
     if (ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 &&
         tenon_view_init_quick(&out->view, tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0,
-                              out->inline_dims)) {
-        out->holds = TENON__PY_HOLDS_NOTHING;
-        out->object = NULL;
+                              out->private_.inline_dims)) {
+        out->private_.holds = TENON__PY_HOLDS_NOTHING;
+        out->private_.object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {
         Py_DECREF(array);
         return NULL;

@@ -70,10 +70,10 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
     if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
         (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
         return false;
-    out->holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
     return tenon_view_init_quick(&out->view, array->data, &tenon__py_numbers[number].dtype, array->nd,
                                  (const int64_t *)(const void *)array->dimensions, NULL, 0,
-                                 tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY, out->inline_dims);
+                                 tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY, out->private_.inline_dims);
 }
 
 #endif

@@ -130,7 +130,7 @@ static bool torch_describe(const torch_functions *torch, torch_handle handle, te
 {
     void *data = NULL;
     return ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
-           tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->inline_dims);
+           tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->private_.inline_dims);
 }
 
 /* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */
@@ -171,11 +171,11 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
         return NULL;
     }
     if (described) {
-        out->holds = TENON__PY_HOLDS_NOTHING;
-        out->table = NULL;
-        out->flags = 0;
-        out->dims = out->inline_dims;
-        out->object = object;
+        out->private_.holds = TENON__PY_HOLDS_NOTHING;
+        out->private_.table = NULL;
+        out->private_.flags = 0;
+        out->private_.dims = out->private_.inline_dims;
+        out->private_.object = object;
         Py_INCREF((PyObject *)object);
     }
     return object;

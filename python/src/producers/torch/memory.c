@@ -24,12 +24,12 @@ static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_bo
         (!cpu && source.device.device_type != TENON_CUDA) || source.dtype.code == TENON_CODE_COMPLEX ||
         source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
         !tenon_view_init_quick(&out->view, source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0,
-                               out->inline_dims) ||
+                               out->private_.inline_dims) ||
         out->view.numel < 2)
         return false;
     out->view.device = source.device;
-    out->holds = TENON__PY_HOLDS_NOTHING;
-    out->table = kind->table;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.table = kind->table;
     return true;
 }
 
@@ -100,7 +100,8 @@ static int torch_order(tenon_tensor *tensor, const tenon_dl_exchange *table)
 {
     tenon_device device = tenon_tensor_view(tensor)->device;
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
-    if (tenon_device_on_host(device) || !table->current_work_stream || (producer && producer->borrowed.table == table))
+    if (tenon_device_on_host(device) || !table->current_work_stream ||
+        (producer && producer->borrowed.private_.table == table))
         return 0;
     void *stream = NULL;
     if (table->current_work_stream(device.device_type, device.device_id, &stream) == 0 && !PyErr_Occurred())
