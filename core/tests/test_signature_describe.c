@@ -17,7 +17,7 @@ static void describe(const tenon_signature *s, int32_t item, int32_t index, char
         if (op->kind == TENON_OP_NUMBER)
             used += (size_t)snprintf(text + used, size - used, "%lld", (long long)op->number);
         else if (op->kind == TENON_OP_NAME)
-            used += (size_t)snprintf(text + used, size - used, "%s", s->names.dims[op->slot]);
+            used += (size_t)snprintf(text + used, size - used, "%s", tenon_signature_names(s)->dims[op->slot]);
         else
             used += (size_t)snprintf(text + used, size - used, "%s", signs[op->kind - TENON_OP_ADD]);
     }
@@ -26,7 +26,7 @@ static void describe(const tenon_signature *s, int32_t item, int32_t index, char
     if (dim.kind == TENON_DIM_NAME)
         assert_int_equal(dim.slot, dim.code[0].slot);
     if (dim.kind == TENON_DIM_STAR)
-        snprintf(text + used, size - used, ": *%s", s->names.stars[dim.slot]);
+        snprintf(text + used, size - used, ": *%s", tenon_signature_names(s)->stars[dim.slot]);
     assert_int_equal(dim.kind == TENON_DIM_NAME || dim.kind == TENON_DIM_STAR, dim.slot >= 0);
 }
 

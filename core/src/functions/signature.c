@@ -116,7 +116,7 @@ static tenon_status check_result(tenon__compiler *c, size_t at)
                                  "a result is in C order, written, and where the call runs: "
                                  "'rw', 'f', 'aligned' and 'anywhere' say nothing here");
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_ANY)
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_ANY)
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "a size that only the function knows is '?'");
     return TENON_OK;
@@ -160,7 +160,7 @@ static tenon_status take_result(tenon__compiler *c)
     if (spec) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
-            open |= tenon__code_of(spec)->dims[i].kind == TENON__DIM_UNKNOWN;
+            open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
         /* As a constraint on the caller's own tensor. Where it must be is for the call to say. */
         spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
         item->flags |= open ? TENON_PARAMETER_OPEN : 0;
@@ -204,9 +204,9 @@ static bound_names names_bound(const tenon_signature *s)
         if (spec && spec->variable >= 0)
             bound.types |= 1u << spec->variable;
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
-            if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_NAME)
+            if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
                 bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
-            else if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_STAR)
+            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR)
                 bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
         }
     }
@@ -226,13 +226,13 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
     if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
         return tenon__parse_fail(&c->p, at, "no argument says what '%s' is", names->types[spec->variable]);
     for (int32_t i = 0; i < tenon__code_of(spec)->nops; i++)
-        if (tenon__code_of(spec)->ops[i].kind == TENON__OP_NAME &&
+        if (tenon__code_of(spec)->ops[i].kind == TENON_OP_NAME &&
             !(bound.dims >> tenon__code_of(spec)->ops[i].value & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
                                      "no argument says what '%s' is: it stands alone nowhere",
                                      names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_STAR &&
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR &&
             !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "no argument says what '*%s' is",

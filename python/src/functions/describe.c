@@ -122,13 +122,15 @@ static const char *described_attribute(int bit, char *room, size_t size)
 static PyObject *described_item(const void *from, int32_t index)
 {
     const tenon_signature *s = from;
-    const tenon_parameter *item = index < s->nparams ? &s->params[index] : &s->results[index - s->nparams];
+    int32_t nparams = tenon_signature_nparams(s);
+    const tenon_parameter *item =
+        index < nparams ? tenon_signature_param(s, index) : tenon_signature_result_item(s, index - nparams);
     const tenon_spec *spec = item->spec;
     if (!spec) {
         Py_INCREF(Py_None);
         return Py_None;
     }
-    described_tensor t = {s, &s->names, index};
+    described_tensor t = {s, tenon_signature_names(s), index};
     bool varies = spec->variable >= 0;
     const tenon_dtypes *dtypes = varies ? &t.names->allowed[spec->variable] : &spec->dtypes;
     /* Messages show the type without its attributes: up to the bracket, or to the "?" after it. */
@@ -149,5 +151,5 @@ PyObject *tenon__py_describe_tensors(PyObject *self, void *unused)
 {
     const tenon_signature *s = ((tenon__py_function *)self)->signature;
     (void)unused;
-    return described_tuple(s->nparams + s->nresults, described_item, s);
+    return described_tuple(tenon_signature_nparams(s) + tenon_signature_nresults(s), described_item, s);
 }
