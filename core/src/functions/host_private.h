@@ -27,25 +27,15 @@ extern "C" {
 #define TENON__MAY_ALIAS
 #endif
 
-enum {
-    TENON__DIM_ANY,
-    TENON__DIM_NUMBER,
-    TENON__DIM_NAME,
-    TENON__DIM_STAR,
-    TENON__DIM_EXPRESSION,
-    TENON__DIM_UNKNOWN /* "?" of a result */
-};
-enum { TENON__OP_NUMBER, TENON__OP_NAME, TENON__OP_ADD, TENON__OP_SUB, TENON__OP_MUL, TENON__OP_DIV };
-
 /* One operation of an expression, in postfix order. */
 typedef struct TENON__MAY_ALIAS tenon__spec_op {
     int64_t value; /* a number, or the slot of a name */
-    int32_t kind;  /* TENON__OP_… */
+    int32_t kind;  /* TENON_OP_… */
     int32_t at;    /* its position in the text */
 } tenon__spec_op;
 
 typedef struct TENON__MAY_ALIAS tenon__spec_dim {
-    int32_t kind; /* TENON__DIM_… */
+    int32_t kind; /* TENON_DIM_… */
     int32_t at;   /* its position in the text, and its length */
     int32_t length;
     int32_t first; /* its first operation, and the number of them */
