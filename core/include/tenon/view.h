@@ -22,24 +22,35 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
                                                        int64_t *dims, tenon_error *err);
 
-/* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least
- * one element, in C order without gaps, of a valid dtype of whole bytes. Strides (or NULL) are in units of which
- * 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not so ordinary:
- * nothing is said about it then, `view` and `dims` may be half written, and tenon_view_init decides. The caller has seen to it
- * that ndim is 0 to 64, that shape is there, that the flags are DLPack's, and that `dims` is not where strides in other
- * units than elements are. */
-static inline bool tenon_view_init_quick(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,
-                                         const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
-                                         int64_t *dims)
+/* As tenon_view_init, for strides in bytes, which buffers and the arrays of NumPy have. They are stored in elements.
+ * A stride that addresses nothing (of a dimension of size 1, or of an empty tensor) is rounded down if it has to be.
+ * `source->strides` may not be in `dims`.
+ *
+ * Errors: those of tenon_view_init, and TENON_ELAYOUT (a stride is not a multiple of the item size, or the dtype is
+ *         packed, so that an element has no bytes of its own). */
+TENON_API TENON_NODISCARD tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *source,
+                                                             uint64_t flags, int64_t *dims, tenon_error *err);
+
+/* Private. The fast case of tenon_view_init and tenon_view_init_bytes, which try it first; it is inline because the
+ * bridges' fast paths begin with it. It takes tensors in C order without gaps that have from 1 to INT32_MAX elements,
+ * and gives what the functions would give. False means "unknown", not "invalid": call one of them to find out; `view`
+ * and `dims` may be half written then. 2^stride_shift units of the strides make an element.
+ *
+ * The caller guarantees that the dtype is known and has whole bytes, that the device is known and has addresses, that
+ * byte_offset is 0, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that `dims` is not
+ * where strides in bytes are. */
+static inline bool tenon__view_init_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift,
+                                         uint64_t flags, int64_t *dims)
 {
+    const int64_t *shape = source->shape, *strides = source->strides;
+    int32_t ndim = source->ndim;
     /* Not NULL; and in the lower half of the addresses so many elements do not reach the end. */
-    if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8)
+    if ((uintptr_t)source->data - 1 >= INTPTR_MAX || sizeof source->data < 8)
         return false;
-    view->data = data;
-    view->device.device_type = TENON_CPU;
-    view->device.device_id = 0;
+    view->data = source->data;
+    view->device = source->device;
     view->ndim = ndim;
-    view->dtype = *dtype;
+    view->dtype = source->dtype;
     view->shape = dims;
     view->strides = dims + ndim;
     view->byte_offset = 0;
@@ -50,12 +61,12 @@ static inline bool tenon_view_init_quick(tenon_view *view, void *data, const ten
             return false;
         dims[i] = size;
         dims[ndim + i] = strides ? stride >> stride_shift : stride;
-        /* Neither 0, negative nor large, so that nothing can overflow; large ones do not notice the longer way. */
+        /* Neither 0, negative nor large, so that nothing can overflow; large tensors do not notice the general case. */
         if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
             return false;
         longest = size > longest ? size : longest;
     }
-    /* Fortran order too where no more than one dimension has a size. */
+    /* Fortran order too if no more than one dimension is longer than 1. */
     view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
     view->numel = product;
     return true;

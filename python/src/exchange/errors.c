@@ -118,8 +118,8 @@ const char *tenon__py_message(const tenon_error *err)
 void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 {
     PyObject *exception = tenon__py_exception_for(err->status);
-    /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
-    if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
+    /* What a producer hands out cannot be the caller's mistake, except for its dtype and its layout. */
+    if (exception != PyExc_TypeError && exception != PyExc_MemoryError && err->status != TENON_ELAYOUT)
         exception = PyExc_BufferError;
     tenon__py_set_error(exception, object, "%s", tenon__py_message(err));
 }
