@@ -3,7 +3,7 @@
 #   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python,_torch}.{h,c}
 #   make test-core   the core's            make demo                   one library, every framework that is here
 #   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
-#   make test-elixir the BEAM bridge's     make bench-check            what falls short of the targets
+#   make test-elixir the BEAM bridge's     make bench-check            the targets that are missed
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers
 #   make check       style and headers     make format                 clang-format in place

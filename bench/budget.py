@@ -1,10 +1,10 @@
-"""The instruction budget of a refactoring: counts beside those that were saved before it began.
+"""The instruction budget of a refactoring: compares instruction counts with those that were saved before it.
 
-    .venv-bench/bin/python bench/budget.py            compares; ends with 1 if a path of ours grew by more than 2 %
+    .venv-bench/bin/python bench/budget.py            compares; fails if a path grew by more than 2 %
     .venv-bench/bin/python bench/budget.py --save     saves the counts as the new budget, bench/results/instructions.json
 
-`make bench` makes the environment. Counts repeat only with the same Python, NumPy, torch and compiler, so these are saved
-too, and a budget of others is refused.
+`make bench` makes the environment. Counts repeat only with the same Python, NumPy, torch and compiler, so their
+versions are saved too, and must be the same.
 """
 import json
 import platform
@@ -53,7 +53,7 @@ def main():
         return 0
     saved = json.loads(FILE.read_text())
     if saved["versions"] != about:
-        sys.exit(f"the budget is of {saved['versions']}, and this is {about}; save one of the commit before yours")
+        sys.exit(f"the budget was saved with {saved['versions']}, but these are {about}; save one with the commit before yours")
     grown = compare(saved["counts"], counts)
     print("over the budget:" if grown else "within the budget", *grown, sep="\n  " if grown else " ")
     return 1 if grown else 0

@@ -1,6 +1,6 @@
-"""Help for the peers' recipes, and the building of one: `building.py PEER FOLDER` runs in the target interpreter.
+"""Helpers for the recipes of the peers. `building.py PEER FOLDER`, run in the target interpreter, builds one peer.
 
-A recipe raises NotHere with a reason where it cannot be built; the rest of the benchmark goes on without it.
+A recipe raises NotHere with a reason if it cannot be built; the benchmark then runs without it.
 """
 import functools
 import hashlib
@@ -115,7 +115,7 @@ def names():
 
 
 def environment(python, folder, requirements):
-    """The interpreter of a virtual environment, made where it is not there."""
+    """The interpreter of a virtual environment, which is made if it does not exist."""
     need("bash")
     run(["bash", ROOT / "tools/setup", python, "venv", os.path.relpath(folder, ROOT), requirements])
     return folder / "bin/python"
@@ -128,7 +128,7 @@ def packages(python):
 
 
 def stamp(name, python):
-    """What a build depends on: the peer's files, the recipes, the interpreter, its packages; for ours the sources."""
+    """A hash of everything that a build depends on: files of the peer, recipes, interpreter, packages; our own sources."""
     digest = hashlib.sha256()
     files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
     if name == "tenon":
@@ -142,7 +142,7 @@ def stamp(name, python):
 
 
 def seconds_for(name, python, folder):
-    """What building a peer will take, as far as the last time tells; 0 where it is there."""
+    """The seconds that building a peer will take, judging by the last time; 0 if it is built."""
     known = files.known(pathlib.Path(folder) / name / "built.json")
     try:
         return 0 if known.get("stamp") == stamp(name, python) else known.get("seconds", ROUGHLY)

@@ -52,21 +52,21 @@ def labels(shown):
 
 
 def is_of(text, results):
-    """Whether an SVG shows these results: by the mark it was given, and by the texts that stand in it."""
+    """Whether an SVG shows these results: by its mark, and by the strings in it."""
     shown = panels(results)
     texts = (html.unescape(found).strip() for found in re.findall(r"<text\b[^>]*>([^<]*)</text>", text))
     return mark(shown) in text and sorted(filter(None, texts)) == labels(shown)
 
 
 def dark(text):
-    """The SVG with its dark colours, for who asks for them."""
+    """The SVG with its dark colours, for readers who prefer them."""
     rules = " ".join(f'[style*="{part}: {light}"] {{ {part}: {dark} !important }}' for light, dark in COLOURS
                      for part in ("fill", "stroke"))
     return text.replace("</style>", f"\n@media (prefers-color-scheme: dark) {{ {rules} }}</style>", 1)
 
 
 def draw(results):
-    """(the SVG, None), or (None, why there is none)."""
+    """(the SVG, None), or (None, why it cannot be drawn)."""
     shown = panels(results)
     if not shown:
         return None, "no row that it shows was measured"

@@ -1,6 +1,6 @@
-"""Compares the results with bench/targets.toml and prints what falls short.
+"""Compares the results with bench/targets.toml and prints the targets that are missed.
 
-    check.py [--all] [FILE]        --all: what holds, too. FILE: other results than bench/results/latest.json
+    check.py [--all] [FILE]        --all: also those that are met. FILE: other results than bench/results/latest.json
 """
 import pathlib
 import sys
@@ -24,7 +24,7 @@ BENCH = pathlib.Path(__file__).resolve().parent
 
 
 def judge(target, found):
-    """(holds, text), or (None, why it cannot be told)."""
+    """(whether the target is met, text), or (None, why it is unknown)."""
     ours = target.get("ours", "tenon")
     place = target["operation"], target["producer"]
     title = f"issue {target['issue']}: {place[0]}, {place[1]}, {ours}"
@@ -78,12 +78,12 @@ def main():
         holds, text = judge(target, found)
         counts[holds] += 1
         if not holds or "--all" in words:
-            print({True: "holds        ", False: "falls short  ", None: "cannot tell  "}[holds] + text)
+            print({True: "met      ", False: "missed   ", None: "unknown  "}[holds] + text)
     if results.get("sources", {}).get("stamp") != sources.stamp():
-        print(f"warning: the figures are {sources.words(results)}; those here are {sources.stamp()}: make bench")
+        print(f"warning: the figures are {sources.words(results)}; the current sources are {sources.stamp()}: run make bench")
     if results["quick"]:
-        print("These are the figures of a quick run.")
-    print(f"{counts[True]} hold, {counts[False]} fall short, {counts[None]} cannot be told")
+        print("These are the figures of a rough run (--quick).")
+    print(f"{counts[True]} met, {counts[False]} missed, {counts[None]} unknown")
     sys.exit(1 if counts[False] else 0)
 
 

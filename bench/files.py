@@ -1,4 +1,4 @@
-"""The JSON files and the pages: read so that a broken one is said in a line, written so that none is half there."""
+"""Reads JSON files, with one line for a broken one, and replaces files so that none is ever half written."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ class Unusable(Exception):
 
 
 def known(path):
-    """What a JSON file holds; nothing where it is not there, or not whole."""
+    """The content of a JSON file; {} if it does not exist or is not valid."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -22,24 +22,24 @@ def known(path):
 
 
 def whole(row):
-    """A row with all fields, those that it lacks without a value."""
+    """A row with all fields; missing ones are None."""
     return {**dict.fromkeys(FIELDS), **row}
 
 
 def results(path):
-    """The results of a run, every row whole."""
+    """The results of a run; every row has all fields."""
     if not path.exists():
-        raise Unusable(f"{path.name} is not there: make bench writes it")
+        raise Unusable(f"{path.name} does not exist; make bench writes it")
     found = known(path)
     rows = found.get("rows")
     if not all(name in found for name in NEEDED) or not isinstance(rows, list) or not all(
             isinstance(row, dict) and {"group", "operation", "producer", "contender"} <= row.keys() for row in rows):
-        raise Unusable(f"{path.name} is not whole, or of another version of the benchmark: make bench writes it anew")
+        raise Unusable(f"{path.name} is incomplete, or was written by another version of the benchmark; run make bench")
     return {"layers": {}, **found, "rows": [whole(row) for row in rows]}
 
 
 def replace(path, text):
-    """Write a file under another name and rename it: who stops this keeps the one that was there."""
+    """Write a file under another name and rename it, so that an interrupted run keeps the old file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     try:

@@ -124,7 +124,7 @@ def total(path):
 
 
 def count(python, folder, step):
-    """({path: instructions a call}, {path: its layers}, a reason or None); `step` is told what is done."""
+    """({path: instructions per call}, {path: its layers}, a reason or None); calls `step` after each part."""
     counted, layers, reasons = {}, {}, []
     try:
         building.need("valgrind")

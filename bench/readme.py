@@ -40,7 +40,7 @@ def crossings(results):
                 title = title.replace("as numpy", "as NumPy").replace("as torch", "as PyTorch")
                 lines.append([title, *(tables.bold(name, tables.cell(row.get(name), spread=False))
                                        for name, _ in columns)])
-    return tables.table(["ns a call", *(title for _, title in columns)], lines)
+    return tables.table(["ns per call", *(title for _, title in columns)], lines)
 
 
 def machine(results):
@@ -75,11 +75,11 @@ def text_of(name, results):
         for function, _, count in results["layers"].get(place[0], {}).get("top", []):
             if function == place[1]:
                 return tables.number(count)
-    raise ValueError(f"nothing measured is called bench:{name}")
+    raise ValueError(f"there is no measurement for bench:{name}")
 
 
 def filled(text, results):
-    """The text with every marker's content made anew. A block has lines of its own, a figure stays in its line."""
+    """The text with the content of every marker replaced. A block has lines of its own, a figure stays in its line."""
     def replace(match):
         made = text_of(match.group(1), results)
         made = f"\n{made}\n" if "\n" in made else made
@@ -88,7 +88,7 @@ def filled(text, results):
 
 
 def stale(results):
-    """({file: what it should be}, why there is no chart or None): every page that is not what the results give."""
+    """({file: its new text}, why there is no chart or None), for every page that does not show these results."""
     pages, problem = report.pages(results, ROOT / "docs")
     for name in FILES:
         pages[ROOT / name] = filled((ROOT / name).read_text(encoding="utf-8"), results)
@@ -111,7 +111,7 @@ def main():
         for path, text in found.items():
             files.replace(path, text) if text is not None else path.unlink()
     names = ", ".join(sorted(str(path.relative_to(ROOT)) for path in found))
-    print(f"{names}: {'stale' if check else 'written'}" if names else "all as measured")
+    print(f"{names}: {'out of date' if check else 'written'}" if names else "all pages are up to date")
     sys.exit(1 if names and check else 0)
 
 

@@ -1,4 +1,4 @@
-"""The results as a page, with its chart, and as lines for the terminal."""
+"""Writes the results as a page with a chart, and as lines for the terminal."""
 import json
 import pathlib
 
@@ -7,12 +7,12 @@ import files
 import sources
 import tables
 
-# The rows of a machine with a GPU: the latest.json of `run.py --group gpu --out FOLDER` there, by this name.
+# The rows of a machine with a GPU: the latest.json that `run.py --group gpu --out FOLDER` wrote there, under this name.
 GPU = pathlib.Path(__file__).resolve().parent / "results/gpu.json"
 
 
 def compact(results):
-    """One row a line, and one path's layers: a change of the results reads well."""
+    """JSON with one row, and the layers of one path, on each line, so that diffs are easy to read."""
     head = {key: value for key, value in results.items() if key not in ("rows", "layers")}
     text = json.dumps(head, indent=1, ensure_ascii=False)
     layers = ",\n  ".join(f"{json.dumps(path)}: {json.dumps(parts)}" for path, parts in results["layers"].items())
@@ -25,8 +25,9 @@ def rounded(row):
 
 
 def keep_instructions(path, results):
-    """Counts repeat exactly, but only of the same sources on the same machine: those of the run before fill what this
-    one could not count, or are left out. A line that says which."""
+    """Fill in the counts that this run could not make from the last run, if that had the same sources and machine.
+
+    Only then do counts repeat exactly. Returns a line that says whether it was done, or None."""
     try:
         before = files.results(path)
     except files.Unusable:
@@ -35,17 +36,17 @@ def keep_instructions(path, results):
     if not known and not before["layers"]:
         return None
     if before.get("sources", {}).get("stamp") != results["sources"]["stamp"] or before["machine"] != results["machine"]:
-        return "those of the last run are left out: they are of other sources, or of another machine"
+        return "the counts of the last run are left out: they were made from other sources or on another machine"
     for row in results["rows"]:
         row["instructions"] = row["instructions"] or known.pop(tables.key(row), None)
     results["rows"] += [row for row in before["rows"] if row["group"] == "instructions" and tables.key(row) in known]
     results["layers"] = {**before["layers"], **results["layers"]}
-    return f"those of {before['sources']['date']} are shown, counted on the same sources"
+    return f"the counts of {before['sources']['date']} are shown, made from the same sources"
 
 
 def summary(results):
-    """For the terminal: ours beside the fastest other, row by row."""
-    lines = [f"{'ns a call, nothing subtracted':44}{'tenon':>9} {'limit':>9}  next best"]
+    """For the terminal: Tenon beside the fastest peer, row by row."""
+    lines = [f"{'ns per call, nothing subtracted':44}{'tenon':>9} {'limit':>9}  next best"]
     for (operation, producer), row in tables.grid(results).items():
         ours = row.get("tenon")
         if not ours or not ours.get("ns"):
@@ -73,30 +74,31 @@ def left_out(results):
 
 
 def markdown(results, picture=True):
-    quick = " A quick run: the figures are rough." if results["quick"] else ""
+    rough = " This was a rough run (`--quick`)." if results["quick"] else ""
     shown = "\n![Tenon beside its peers](benchmarks.svg)\n" if picture else ""
     parts = [f"""# Benchmarks
 
-Measured by `make bench` {sources.words(results)}.{quick}
+Measured by `make bench` {sources.words(results)}.{rough}
 `make bench-check` compares the figures with [targets.toml](../bench/targets.toml).
 {shown}
-## How it is counted
-- Nanoseconds for one call from Python, by the loop of `timeit` with local names. **Nothing is subtracted**: the loop
-  and the call itself are in every figure and in every ratio; the row *empty call* says how much they are.
-- A sample is some milliseconds of calls. The contenders of a row take turns in one process, so that drift hits all
-  alike, in an order that rotates (in *Elixir* it is the same in each round). Each has arrays of its own; in *Sizes* its
-  own view of one memory, in *Threads* and *Loops* the same arrays as the others. A figure is the least of the samples,
-  `+n %` how much longer the median one took.
-- Arrays have six f32 elements unless a row says more.
-- Before it is timed each contender is called once. What it computes is compared with the expected values in *Whole
-  functions*, *Operators*, *Loops*, *Copies*, and for saxpy and dot in *Elixir*; the answer of *in and out* must be the
-  array given, or lie on its memory and hold its values, that of a `from_dlpack` hold its values, new memory have its
-  shape and dtype. A borrow or an import answers nothing: there it is only seen that nothing is raised. An answer that
-  is not the expected one is shown as "wrong", and not timed.
-- *limit* is hand-written C that checks nothing; *C by hand* an extension with the checks of a careful author. Tenon's
-  rows are its safe functions, all checks on; *abi3* is its build for every Python from 3.12 on.
-- "refuses" means that the contender raised an exception for this producer; an empty cell, that it has no such way.
-- What each peer checks and how it is built stands in `note.md` beside its source in [bench/peers](../bench/peers).
+## How it is measured
+- Figures are nanoseconds for one call from Python, in the loop of `timeit` with local names. **Nothing is subtracted**:
+  the loop and the call itself are part of every figure and every ratio. The row *empty call* shows how much they are.
+- A sample is a few milliseconds of calls. The contenders of a row take turns in one process, in an order that rotates,
+  so that drift affects all of them alike (in *Elixir* the order is the same in each round). Each contender has its own
+  arrays; in *Sizes* it has its own view of shared memory, and in *Threads* and *Loops* all use the same arrays. A figure
+  is the minimum of the samples; `+n %` says how much longer the median sample took.
+- Arrays have six f32 elements unless a row says otherwise.
+- Each contender is called once before it is timed, and its result is checked. *Whole functions*, *Operators*, *Loops*,
+  *Copies*, and saxpy and dot in *Elixir* must return the expected values. *In and out* must return the array itself, or
+  another array on the same memory with the same values. `from_dlpack` must return the same values, and new memory must
+  have the right shape and dtype. A borrow or an import returns nothing, so it must only not raise. A contender with an
+  unexpected result is shown as "wrong" and is not timed.
+- *limit* is hand-written C that checks nothing; *C by hand* is an extension with the checks of a careful author. Tenon's
+  rows are its safe functions with all checks on; *abi3* is its build for every Python from 3.12 on.
+- "refuses" means that the contender raised an exception for this producer. An empty cell means that it does not have
+  this operation.
+- `note.md` beside each peer's source in [bench/peers](../bench/peers) says how it is built and what it checks.
 
 ## The machine
 {machine(results)}
@@ -104,7 +106,7 @@ Measured by `make bench` {sources.words(results)}.{quick}
     for title, text in tables.sections(results):
         parts.append(f"## {title}\n{text}\n")
     if results["problems"]:
-        parts.append(f"## Not measured here\n{left_out(results)}\n")
+        parts.append(f"## Not measured\n{left_out(results)}\n")
     if GPU.exists() and not tables.on_gpu(results):
         parts.append(gpu_section())
     return "\n".join(parts)
@@ -115,20 +117,20 @@ def gpu_section():
         results = files.results(GPU)
     except files.Unusable as problem:
         return f"## On a GPU\n{problem}\n"
-    parts = ["## On a GPU", f"Another machine, another run, {sources.words(results)}:", machine(results), ""]
+    parts = ["## On a GPU", f"Measured on another machine, in a run {sources.words(results)}:", machine(results), ""]
     for title, text in tables.on_gpu(results):
         parts += [f"### {title}", text, ""]
-    return "\n".join(parts + (["Not measured there:", left_out(results), ""] if results["problems"] else []))
+    return "\n".join(parts + (["Not measured on that machine:", left_out(results), ""] if results["problems"] else []))
 
 
 def has_chart(folder, results):
-    """Whether the chart that stands there is of these results."""
+    """Whether the folder has a chart of these results."""
     picture = folder / "benchmarks.svg"
     return picture.exists() and chart.is_of(picture.read_text(encoding="utf-8"), results)
 
 
 def pages(results, folder):
-    """({file: its text, or None where it must not stay}, why there is no chart or None)."""
+    """({file: its text, or None if it must be removed}, why there is no chart or None)."""
     page, picture = folder / "benchmarks.md", folder / "benchmarks.svg"
     svg, problem = chart.draw(results)
     if problem and has_chart(folder, results):  # drawn elsewhere

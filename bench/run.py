@@ -3,7 +3,7 @@
     run.py [--quick] [--group NAME]... [--instructions] [--all] [--out FOLDER]
 
 The whole run writes bench/results/latest.json, docs/benchmarks.md, docs/benchmarks.svg and the numbers of README.md and
-docs/performance.md. What is quick or a part replaces nothing of that: --quick writes to build/bench/quick, --group to
+docs/performance.md. A partial or rough run does not replace them: --quick writes to build/bench/quick, --group to
 build/bench/results, and --out chooses another folder.
 """
 import argparse
@@ -28,7 +28,7 @@ import sources
 BENCH, ROOT = building.BENCH, building.ROOT
 BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 
-# Seconds that a group takes here: quick, full. They are what the progress bar starts from.
+# The seconds that a group takes with --quick and in full; the progress bar starts with them.
 GROUPS = {
     "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 60),
     "same object": (3, 5), "functions": (6, 16), "compiled": (12, 16), "loops": (1, 2), "sizes": (8, 15),
@@ -41,7 +41,7 @@ ELSEWHERE = {"same object", "elixir"}  # groups that need nothing of this enviro
 
 
 class Progress:
-    """A bar with the time left; plain lines where nobody watches a terminal. Its unit is an expected second."""
+    """A bar with the time left, or plain lines if stderr is not a terminal. Its unit is an expected second."""
 
     def __init__(self, expected):
         self.expected, self.bar, self.task = dict(expected), None, None
@@ -62,7 +62,7 @@ class Progress:
             self.bar.start()
 
     def left(self, task):
-        """What was expected and is not done yet, with the clock running on what is being done."""
+        """The expected seconds that remain, with the clock running for the current part."""
         here = self.expected.get(self.label, 0) * (1 - self.done / self.total)
         seconds = round(max(0, task.total - task.completed - min(here, time.time() - self.moved)))
         return f"{seconds // 60}:{seconds % 60:02} left"
@@ -96,7 +96,7 @@ class Progress:
             self.bar.advance(self.task, self.expected.get(self.label, 0) * steps / self.total)
 
     def finish(self):
-        """Whatever was expected of this part is done; the seconds that it took."""
+        """Mark this part as done, and return the seconds that it took."""
         self.advance(self.total)
         return round(time.time() - self.began, 1)
 
@@ -126,7 +126,7 @@ class Run:
             self.problems.append(entry)
 
     def build(self, wanted):
-        """[(interpreter, folder, peers)]: what is not there yet."""
+        """Build the peers that are not built yet. wanted: [(interpreter, folder, peers)]."""
         peers = {f"building {building.title(name)} in {folder.name}": (name, python, folder)
                  for python, folder, names in wanted for name in names}
         self.progress.expect({label: building.seconds_for(*peer) for label, peer in peers.items()})
@@ -139,7 +139,7 @@ class Run:
 
     def lines(self, command, **options):
         """Run a command; take its lines of JSON as they come."""
-        with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would fill
+        with tempfile.TemporaryFile("w+") as errors:  # a pipe would fill, because it is read only at the end
             process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=errors, text=True, **options)
             try:
@@ -152,7 +152,7 @@ class Run:
                 raise
             errors.seek(0)
             text = errors.read().strip().splitlines() or [""]
-            # Elixir says first what is wrong, Python last.
+            # Elixir prints its error first, Python last.
             return status, next((line for line in text if line.startswith("** ")), text[-1])
 
     def take(self, line):
@@ -178,7 +178,7 @@ class Run:
             self.problem(f"group {group}", f"ended with {status}: {error}"[:300])
 
     def copies(self):
-        """bench/copy, whose rows become ours."""
+        """Run bench/copy and add its rows."""
         dtypes = ("f32",) if self.options.quick else ("f32", "u8", "f64")
         self.progress.total = len(dtypes)
         out = self.folder / "copies.json"
@@ -213,11 +213,11 @@ class Run:
             if status:
                 self.problem("elixir", error[:300])
             for row in self.rows:
-                if row["group"] == "elixir":  # what is not ours there is the runtime's
+                if row["group"] == "elixir":  # the other contenders are part of the runtime
                     row["version"] = row["version"] or machine.erlang()
 
     def prepare_same_object(self):
-        """pyo3-tch, and what is beside it, in an environment with the one torch that it takes."""
+        """pyo3-tch and the peers it is compared with, in an environment with the only torch that it supports."""
         venv = OTHER_TORCH / "venv"
         if not self.options.all and not (venv / "bin/python").exists():
             self.problem("pyo3-tch", "only with --all: it needs exactly torch 2.13, and minutes to build")
@@ -231,7 +231,7 @@ class Run:
         return [(self.other_torch, OTHER_TORCH, ["tenon", "c", "torch_cpp", "pyo3_tch"])]
 
     def prepare(self):
-        """Build what the chosen groups need, in each environment."""
+        """Build the peers that the chosen groups need, in each environment."""
         wanted = []
         if set(self.chosen) - ELSEWHERE:
             wanted.append((self.python, self.folder, building.names()))
@@ -241,7 +241,7 @@ class Run:
             if FREE_THREADED.exists():
                 wanted.append((FREE_THREADED, BUILD / "free-threaded", ["tenon", "c"]))
             else:
-                self.problem("free-threaded Python", "not here: make test-all builds one")
+                self.problem("free-threaded Python", "not installed: make test-all builds one")
         if "same object" in self.chosen:
             wanted += self.prepare_same_object()
         self.build(wanted)
@@ -258,7 +258,7 @@ class Run:
                     self.worker(group, self.other_torch, OTHER_TORCH)
             elif group == "gpu":
                 if not machine.gpu():
-                    self.problem("gpu", "there is none in this machine")
+                    self.problem("gpu", "this machine has none")
                 else:
                     for part in GPU:
                         self.worker(part)
@@ -269,7 +269,7 @@ class Run:
             self.took[group] = self.progress.finish()
 
     def instructions(self):
-        """Count them, and put them into the rows; the layers of each path."""
+        """Count instructions, add them to the rows, and return the layers of each path."""
         import instructions
         self.progress.begin("instructions")
         self.progress.total = len(instructions.SETS)
@@ -296,7 +296,7 @@ class Run:
         finally:
             self.progress.stop()
         if sources.stamp() != self.sources["stamp"]:
-            self.problem("sources", "they were changed while they were measured: the figures are of both")
+            self.problem("sources", "they changed during the run, so the figures are of both versions")
         return {
             "sources": self.sources, "machine": machine.describe(self.python), "load_at_start": round(self.load, 2),
             "quick": self.options.quick, "seconds": round(time.time() - began), "seconds_by_group": self.took,
@@ -304,10 +304,10 @@ class Run:
 
 
 def write(results, out, whole):
-    """The results and their pages, all or none: the texts are made before the first file is replaced."""
+    """Write the results and their pages, all or none: every text is made before the first file is replaced."""
     import readme
     import report
-    results = json.loads(report.compact(results))  # rounded: everything below shows what stands there
+    results = json.loads(report.compact(results))  # rounded, so that the pages show the same figures as the file
     texts, problem = report.pages(results, ROOT / "docs" if whole else out)
     texts = {out / "latest.json": report.compact(results), **texts}
     lines = [f"no chart: {problem}"] if problem else []
@@ -316,7 +316,7 @@ def write(results, out, whole):
             try:
                 texts[ROOT / path] = readme.filled((ROOT / path).read_text(encoding="utf-8"), results)
             except ValueError as missing:
-                lines.append(f"{path} is left as it was: {missing}")
+                lines.append(f"{path} is not changed: {missing}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for path, text in texts.items():
         if text is None:
@@ -334,9 +334,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="about two minutes")
     parser.add_argument("--group", action="append", choices=GROUPS, help="only this group; may be repeated")
     parser.add_argument("--instructions", action="store_true",
-                        help="count instructions with callgrind, as the whole run does by itself")
+                        help="count instructions with callgrind, as the whole run does anyway")
     parser.add_argument("--all", action="store_true",
-                        help="with what takes minutes to build: pyo3-tch and its torch (once there, they are used)")
+                        help="also build pyo3-tch and its torch, which takes minutes (once built, they are always used)")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the results")
     options = parser.parse_args()
     run = Run(options)
@@ -355,5 +355,5 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        print("stopped: the results that were there stand as they were", file=sys.stderr)
+        print("stopped: the earlier results are unchanged", file=sys.stderr)
         sys.exit(130)

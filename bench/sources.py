@@ -20,7 +20,7 @@ def stamp():
 
 
 def git(*words):
-    """What git answers here; nothing where this folder is no repository of its own."""
+    """The output of git in this repository; "" if git fails."""
     try:
         # Without its locks: looking at the state must not write the index.
         return subprocess.run(["git", "--no-optional-locks", "-C", str(ROOT), *words], capture_output=True, text=True,
@@ -42,6 +42,6 @@ def words(results):
     """`of the sources … of commit …, on …`, for the page and the terminal."""
     of = results.get("sources")
     if not of:
-        return "of sources that it does not name"
+        return "of unnamed sources"
     commit = f" (commit {of['commit']}{' and changes' if of['changed'] else ''})" if of["commit"] else ""
     return f"of the sources {of['stamp']}{commit}, on {of['date']}"

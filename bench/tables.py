@@ -1,4 +1,4 @@
-"""Rows of results as Markdown: what docs/benchmarks.md and the README show is made here, from one file."""
+"""Rows of results as Markdown: makes the tables of docs/benchmarks.md and the README from one file."""
 ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "empty NIF", "idle", "tenon",
          "tenon, same object", "tenon, its own Tensor", "tenon, no gradient check", "tenon, abi3", "nanobind",
          "pybind11", "tvm-ffi", "torch C++ extension", "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark",
@@ -7,9 +7,10 @@ FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw 
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
           "tensor": "tenon.Tensor"}
 NOTES = {
-    "torch 2.13": "With an environment of its own: pyo3-tch takes no other torch. The tensor crosses as itself.",
-    "tensor": "Of another copy of the bridge, as an extension meets it. Ours takes the managed struct out of the exchange "
-              "table, dlpark the plain borrow, which cannot say read-only.",
+    "torch 2.13": "In an environment of its own, because pyo3-tch works only with this version. The tensor object itself "
+                  "crosses.",
+    "tensor": "A tensor of another copy of the bridge, as an extension would receive it. Tenon takes the managed struct from "
+              "the exchange table; dlpark takes the plain borrow, which has no read-only flag.",
 }
 GPU = ("torch on cuda", "cupy on cuda", "jax on cuda")
 
@@ -92,7 +93,7 @@ def operators(results):
 
 
 def on_gpu(results):
-    """[(title, text)] of what was measured on a GPU."""
+    """[(title, text)] of the rows that were measured on a GPU."""
     found = [(f"Crossing: {producer}", crossings(results, producer)) for producer in GPU]
     return [part for part in found if part[1]]
 
@@ -148,7 +149,7 @@ def once(results):
 
 
 def copies(results):
-    """tenon_copy's time, and what part of the others' it is."""
+    """The time of tenon_copy, and its ratio to the time of the others."""
     found = grid(results)
     layouts = list(dict.fromkeys(row["operation"] for row in results["rows"] if row["group"] == "copies"))
     dtypes = [name for name in ("f32", "u8", "f64") if any((layout, name) in found for layout in layouts)]
@@ -179,24 +180,24 @@ SHOWN = ("borrow, numpy", "saxpy, numpy", "borrow, torch", "saxpy, torch")  # pa
 
 
 def layers(results):
-    """Whose instructions a call's are; for some, function by function."""
+    """The instructions of a call by owner of the code; for some paths, function by function."""
     found = results.get("layers", {})
     if not found:
         return ""
     owners = [name for name in OWNERS if any(name in parts["by"] for parts in found.values())]
-    tables = [table(["instructions a call", "all", *owners], [
+    tables = [table(["instructions per call", "all", *owners], [
         [path, f"{sum(parts['by'].values()):,.0f}",
          *(f"{parts['by'][name]:,.0f}" if name in parts["by"] else "" for name in owners)]
         for path, parts in found.items()])]
     for path in SHOWN:
         if path in found:
-            tables.append(table([f"{path}: the dearest functions", "whose", "instructions"], [
+            tables.append(table([f"{path}: the most expensive functions", "owner", "instructions"], [
                 [f"`{name}`", whose, f"{count:,.0f}"] for name, whose, count in found[path]["top"]]))
     return "\n\n".join(tables)
 
 
 def sections(results):
-    """[(title, text)] of everything that was measured."""
+    """[(title, text)] of all measurements."""
     found = []
 
     def add(title, text, note=""):
@@ -207,29 +208,30 @@ def sections(results):
     found.extend(on_gpu(results))
     add("Whole functions, everything checked", functions(results),
         "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi, "
-        "pyo3-dlpack and dlpark have no allocator for NumPy: their results are made by `numpy.empty_like` around the call.")
-    add("Operators of torch", operators(results),
-        "saxpy as an operator: by `tenon.torch_ops`, by `torch.library.custom_op`, by C++; called by itself, and by "
-        "a graph of `torch.compile(fullgraph=True)` that calls nothing else.")
-    add("What an argument costs", arguments(results))
+        "pyo3-dlpack and dlpark cannot allocate NumPy arrays, so `numpy.empty_like` makes their results as part of the call.")
+    add("torch operators", operators(results),
+        "saxpy as an operator, made by `tenon.torch_ops`, by `torch.library.custom_op` and in C++. It is called directly, and "
+        "by a graph of `torch.compile(fullgraph=True)` that calls nothing else.")
+    add("The cost of an argument", arguments(results))
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
-        "Tenon's figures hold the whole call; raw C is called by ctypes with the address taken beforehand. Dense: "
-        "along the data pointer. Strided: every second element, by `tenon_at`.")
+        "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "
+        "loop follows the data pointer; a strided one reads every second element with `tenon_at`.")
     add("Sizes", simple(results, "sizes", title="owned import and release"),
-        "Beside them a copy: `numpy.ndarray.copy` and `torch.Tensor.clone`, both on one thread.")
+        "For comparison, a copy with `numpy.ndarray.copy` and `torch.Tensor.clone`, both on one thread.")
     add("Peak memory", simple(results, "memory", "mib", title="MiB added by 100 crossings of 400 MB, fresh process"))
-    add("Paid once", once(results),
-        "The same extension, saxpy and dot, in each. Import: in a fork of a process that has loaded NumPy and torch, "
-        "the same for all.")
-    add("Threads", simple(results, "threads", title="ns of the wall clock for each call made"),
-        "On six elements each contender's dot is what its author gets without asking; on 4,194,304 each lets the "
-        "interpreter's lock go, in the way that its documentation shows.")
-    add("Copies", copies(results), "`tenon_copy` on one thread: milliseconds for 64 MiB (a quick run: 8 MiB), then its "
-        "time as a part of `numpy.copyto`'s and of `torch.Tensor.copy_`'s (less is better). "
-        "Reversed: torch has no negative strides, its figure is `aten::flip.out`.")
+    add("Start-up and size", once(results),
+        "Each contender has the same extension, with saxpy and dot. The import is timed in a fork of a process that has "
+        "loaded NumPy and torch, the same for all.")
+    add("Threads", simple(results, "threads", title="ns of wall-clock time for each call"),
+        "On six elements each contender runs its dot with its default settings. On 4,194,304 elements each releases the "
+        "interpreter lock, in the way that its documentation shows.")
+    add("Copies", copies(results), "`tenon_copy` on one thread: milliseconds for 64 MiB (8 MiB with `--quick`), then the "
+        "ratio of its time to that of `numpy.copyto` and of `torch.Tensor.copy_` (less is better). torch has no negative "
+        "strides, so its figure for the reversed layout is that of `aten::flip.out`.")
     add("Elixir", simple(results, "elixir", title="ns"),
-        "Each sample in a fresh process; `saxpy` and `dot` are of the library that Python loads. A gap: a process that "
-        "looks at the clock without pause on the only scheduler gives a tensor up.")
+        "Each sample is taken in a fresh process; `saxpy` and `dot` are in the library that Python loads. For a "
+        "gap, a process on the only scheduler releases a tensor and then reads the clock without pause; the figure is the "
+        "longest time between two readings.")
     add("Instructions", instructions(results),
-        "Counted by callgrind inside the C function alone, warm; they repeat exactly.")
+        "Counted by callgrind inside the C function only, after a warm-up; the counts repeat exactly.")
     return found

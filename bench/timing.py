@@ -1,7 +1,7 @@
 """How a row is timed: timeit's loop around the call, every contender in turn, nothing subtracted.
 
-A sample is as many calls as fill a few milliseconds. In every round each contender gives one sample, in an order that
-rotates, so that drift hits all alike. Of the samples the least is reported, and how far the quartiles lie above it.
+A sample is as many calls as take a few milliseconds. In every round each contender gives one sample, in an order that
+rotates, so that drift affects all of them alike. The result is the minimum of the samples, and the quartiles.
 """
 import statistics
 import time
@@ -15,7 +15,7 @@ class Plan:
         self.quick = quick
         self.rounds = 9 if quick else 31
         self.sample = 0.001 if quick else 0.004  # seconds
-        self.rounds_slow = 3 if quick else 9  # where one call takes longer than a sample
+        self.rounds_slow = 3 if quick else 9  # if one call takes longer than a sample
 
 
 def timer(function, arguments):
@@ -27,17 +27,17 @@ def timer(function, arguments):
 
 
 def loops_for(clock, seconds):
-    """So many calls that they take about `seconds`; the calls before the last answer are the warm-up."""
+    """The number of calls that take about `seconds`; counting them is the warm-up."""
     loops = 1
     while True:
-        took = min(clock.timeit(loops), clock.timeit(loops))  # twice: the first call may have more to do
+        took = min(clock.timeit(loops), clock.timeit(loops))  # twice: the first call may do more work
         if took >= seconds / 4 or loops >= 1 << 24:
             return max(1, round(loops * seconds / max(took, 1e-9)))
         loops *= 4
 
 
 def summary(samples):
-    """Nanoseconds: the least, and the quartiles as percent above it."""
+    """Nanoseconds: the minimum and the quartiles; the spread is the median in percent above the minimum."""
     low, middle, high = statistics.quantiles(samples, n=4) if len(samples) > 1 else samples * 3
     least = min(samples)
     return {"ns": least, "p25": low, "median": middle, "p75": high, "rounds": len(samples),

@@ -98,7 +98,7 @@ def filled(shape, dtype):
 
 
 def layouts(dtype, size):
-    """(name, dst, src): `size` bytes of dst each, and of src but where it has gaps or repeats."""
+    """(name, dst, src): dst has `size` bytes, and so has src unless it has gaps or repeats."""
     n = size // np.dtype(dtype).itemsize
     side = 1 << (n.bit_length() // 2)
     batch = n // (64 * 64 * 64)

@@ -1,4 +1,4 @@
-"""Arrays of each producer, on the CPU but where it says so."""
+"""Arrays of each producer, on the CPU unless its name says otherwise."""
 
 
 def make(producer, count, shape=(2, 3)):
@@ -44,7 +44,7 @@ def memory(array):
 
 
 def pick(operations, operation, producer):
-    """A contender's function for an operation on arrays of a producer, or None where it does not claim to have one."""
+    """A contender's function for an operation on arrays of a producer, or None if it does not claim to have one."""
     found = operations.get(operation)
     if isinstance(found, dict):
         return found.get(producer) or found.get(producer.partition(" on ")[0])

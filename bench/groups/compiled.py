@@ -43,7 +43,7 @@ def compiled_group(session):
     operators = {name: make(session) for name, make in OPERATORS.items()
                  if name not in PEERS or PEERS[name] in session.built}
     session.versions = {name: session.built.get(PEERS.get(name), torch.__version__) for name in operators}
-    # Each with code of its own: what is compiled for one code is looked through on each call.
+    # Each has a code object of its own: on each call torch searches all graphs that were compiled for one.
     graphs = {name: eval("lambda x, y: op(2.0, x, y)", {"op": op}) for name, op in operators.items()}
     compiled = {name: torch.compile(graph, fullgraph=True) for name, graph in graphs.items()}
     modes = {"": torch.enable_grad, ", inference mode": torch.inference_mode}

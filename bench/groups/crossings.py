@@ -14,15 +14,15 @@ def same(array):
 
 
 def checker(key, candidates):
-    """What is asked of an answer before it is timed. A crossing that only reads answers nothing: it must not raise."""
+    """The check of a result before it is timed. A crossing that only reads returns nothing, so it must only not raise."""
     given = [array for _, arrays in candidates.values() for array in arrays]
 
     def in_and_out(answer):
-        """The very object, or another one on the same memory with the same values."""
+        """The same object, or another one on the same memory with the same values."""
         return any(answer is array for array in given) or memory(answer) in map(memory, given)
 
     def imported(answer):
-        """The frameworks' from_dlpack answers with an array, which may lie elsewhere."""
+        """The frameworks' from_dlpack returns an array, which may be a copy."""
         return answer is None or memory(answer)[1] == memory(given[0])[1]
 
     return {"through": in_and_out, "import": imported}.get(key)

@@ -1,4 +1,4 @@
-"""What is paid once: import time, bytes, lines."""
+"""Costs that are paid once: import time, bytes, lines."""
 import contextlib
 import importlib.util
 import json

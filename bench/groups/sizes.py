@@ -61,7 +61,7 @@ print((peak() - before) / 1024)
 
 def memory_group(session):
     """MiB that crossings of 400 MB add to the peak of a fresh process. The copy is the control: a measurement that does
-    not show its 381 MiB would not show anybody's, and is thrown away."""
+    not show its 381 MiB is not valid, and is thrown away."""
     import pathlib
     bench = pathlib.Path(__file__).resolve().parents[1]
     rows = [(name, producer) for producer in ("numpy", "torch") for name in (*OWNERS, "copy")

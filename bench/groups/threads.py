@@ -1,7 +1,7 @@
-"""1, 2 and 4 threads that call at once: nanoseconds of the wall clock for each call made.
+"""1, 2 and 4 threads that call at the same time: nanoseconds of wall-clock time for each call.
 
-On six elements each contender's dot is what its author gets without asking. On long vectors each lets the interpreter's
-lock go, in the way that its documentation shows, where it does not do so by itself.
+On six elements each contender runs its dot with default settings. On long vectors each releases the interpreter lock, in
+the way that its documentation shows if it does not do so by default.
 """
 import statistics
 import sys
@@ -13,8 +13,8 @@ from groups.arrays import make, pick
 SHOWN = ("tenon", "limit", "C by hand", "nanobind", "pybind11", "tvm-ffi", "pyo3-dlpack", "dlpark", "Cython", "cffi",
          "ctypes")
 PEERS = ("tenon", "c", "nanobind", "pybind11", "tvm_ffi", "pyo3_dlpack", "dlpark", "cython", "cffi", "ctypes")
-RELEASED = "dot, lock released"  # where it takes another function than "dot"
-LONG = 1 << 22  # elements: enough work that letting the lock go pays
+RELEASED = "dot, lock released"  # if that is another function than "dot"
+LONG = 1 << 22  # elements: enough work that releasing the lock pays
 
 
 def rush(function, arguments, count, calls):

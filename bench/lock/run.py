@@ -1,4 +1,4 @@
-"""When does it pay to let the interpreter lock go around a function? Two curves: alone, and beside a busy thread.
+"""When does it pay to release the interpreter lock around a function? Two curves: alone, and beside a busy thread.
 
     .venv/bin/python bench/lock/run.py        (needs the package: pip install .)
 """
@@ -50,12 +50,12 @@ def main():
             thread.start()
         for size in SIZES:
             x = np.ones(size // 4, "f4")
-            rows.setdefault(size, []).extend((median_us(work.kept, x), median_us(work.let_go, x)))
+            rows.setdefault(size, []).extend((median_us(work.kept, x), median_us(work.released, x)))
         if contended:
             stop.set()
             thread.join()
     print(f"Python {sys.version.split()[0]}, median microseconds per call")
-    print("| bytes | alone, kept | alone, let go | beside a busy thread, kept | beside a busy thread, let go |")
+    print("| bytes | alone, lock kept | alone, lock released | beside a busy thread, lock kept | beside a busy thread, lock released |")
     print("|---|---|---|---|---|")
     for size, values in rows.items():
         name = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"

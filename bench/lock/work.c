@@ -1,4 +1,4 @@
-/* The same work with the lock kept and let go: a sum over memory, as long as the memory is large. */
+/* The same work with the lock kept and with the lock released: a sum whose time grows with the memory. */
 #include <tenon/function.h>
 
 static tenon_status total(tenon_call *call)
@@ -18,4 +18,4 @@ static tenon_status total(tenon_call *call)
 
 TENON_MODULE(work, "Work of some length.",
              TENON_FUNCTION_FLAGS("kept(x: f32[n] c) -> float", total, "With the lock.", TENON_KEEP_LOCK),
-             TENON_FUNCTION_FLAGS("let_go(x: f32[n] c) -> float", total, "Without it.", TENON_RELEASE_LOCK))
+             TENON_FUNCTION_FLAGS("released(x: f32[n] c) -> float", total, "Without it.", TENON_RELEASE_LOCK))

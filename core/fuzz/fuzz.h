@@ -2,7 +2,7 @@
 #ifndef TENON_FUZZ_H
 #define TENON_FUZZ_H
 
-#include <tenon/tenon.h>
+#include "host_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,9 @@ enum { MAX_SPECS = 3 };
 /* Whether the two can be told apart by what spec.h shows. */
 static bool same_spec(const tenon_spec *a, const tenon_spec *b)
 {
-    return a->flags == b->flags && a->ndims == b->ndims && a->star == b->star && a->ncode == b->ncode &&
-           a->devices == b->devices && a->alignment == b->alignment && strcmp(a->text, b->text) == 0;
+    return a->flags == b->flags && a->ndims == b->ndims && tenon__code_of(a)->star == tenon__code_of(b)->star &&
+           tenon__code_of(a)->nops == tenon__code_of(b)->nops && a->devices == b->devices &&
+           a->alignment == b->alignment && strcmp(a->text, b->text) == 0;
 }
 
 static int parse_lines(char *text, tenon_names *names, tenon_spec *specs)

@@ -2,8 +2,6 @@
 #ifndef TENON_INTERNAL_H
 #define TENON_INTERNAL_H
 
-/* The core names the caller's line as a tensor's origin, never its own. */
-#define TENON_NO_ORIGINS
 #include <tenon/tenon.h>
 
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_CHECK_H
 #define TENON_TESTS_CHECK_H
 
-#include <tenon/tenon.h> /* before cmocka.h, which makes a macro of the word "fail" */
+#include "host_private.h" /* with tenon.h; before cmocka.h, which makes a macro of the word "fail" */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
-#include <tenon/tenon.h> /* before cmocka.h, which makes a macro of the word "fail" */
+#include "host_private.h" /* with tenon.h; before cmocka.h, which makes a macro of the word "fail" */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +137,7 @@ static inline int nothing_alive(void **state)
 
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \
-        tenon_error assert_error = {0, ""};                                                                            \
+        tenon_error assert_error = {0, "", NULL};                                                                      \
         tenon_error *err = &assert_error;                                                                              \
         if ((call) != TENON_OK)                                                                                        \
             fail_msg("%s", assert_error.message);                                                                      \
@@ -146,7 +146,7 @@ static inline int nothing_alive(void **state)
 /* The call fails with the status, and says so in a message that contains the text. Calls pass `err`. */
 #define assert_fails(expected, text, call)                                                                             \
     do {                                                                                                               \
-        tenon_error assert_error = {0, ""};                                                                            \
+        tenon_error assert_error = {0, "", NULL};                                                                      \
         tenon_error *err = &assert_error;                                                                              \
         assert_int_equal((call), (expected));                                                                          \
         assert_int_equal(assert_error.status, (expected));                                                             \

@@ -6,7 +6,7 @@
 #define STEP(out, call)                                                                                                \
     do {                                                                                                               \
         void *before = *(void **)(out);                                                                                \
-        tenon_error step_error = {0, ""};                                                                              \
+        tenon_error step_error = {0, "", NULL};                                                                        \
         tenon_error *err = &step_error;                                                                                \
         tenon_status step_status = (call);                                                                             \
         if (step_status) {                                                                                             \

@@ -1,5 +1,6 @@
 /* TENON_DEBUG: this program runs itself again under it, and reads what that one says and how it ends. */
 #define _DEFAULT_SOURCE
+#define TENON_ORIGINS
 #include "support.h"
 
 #include <pthread.h>
@@ -81,7 +82,7 @@ static int act(const char *part)
     }
     if (strcmp(part, "fork") == 0)
         return fork_while_busy();
-    if (strcmp(part, "untold") == 0) /* as from a language without our macros */
+    if (strcmp(part, "untold") == 0) /* as from code without TENON_ORIGINS */
         require((tenon_tensor_alloc)(TENON_U8, 0, NULL, 0, &t, NULL) == TENON_OK);
     return 0;
 }

@@ -1,9 +1,9 @@
-/* Statuses and messages; and bad input, which every way in must refuse alike: nothing taken, nothing leaked. */
+/* Statuses; and bad input, which every way in must refuse alike: nothing taken, nothing leaked. */
 #include "check.h"
 
 #include <stdlib.h>
 
-/* ----------------------------------------------------------------------------------------------- status and error */
+/* ---------------------------------------------------------------------------------------------------------- status */
 
 static void test_status_names(void **state)
 {
@@ -25,31 +25,6 @@ static void test_version(void **state)
 {
     (void)state;
     assert_string_equal(tenon_version(), TENON_VERSION);
-}
-
-static void test_error_set(void **state)
-{
-    (void)state;
-    assert_int_equal(tenon_error_set(NULL, TENON_EBOUNDS, "%d", 1), TENON_EBOUNDS);
-    assert_int_equal(tenon_error_set(&err, TENON_EDTYPE, "%s is %d", "x", 3), TENON_EDTYPE);
-    assert_int_equal(err.status, TENON_EDTYPE);
-    assert_string_equal(err.message, "x is 3");
-    assert_int_equal(tenon_error_set(&err, TENON_OK, "%s", ""), TENON_OK);
-    assert_string_equal(err.message, "");
-}
-
-static void test_long_messages_are_cut_off(void **state)
-{
-    (void)state;
-    static char text[2000];
-    for (int length = 1018; length <= 1021; length++) {
-        memset(text, 'x', sizeof text);
-        text[length] = '\0';
-        assert_int_equal(tenon_error_set(&err, TENON_EINVAL, "%s", text), TENON_EINVAL);
-        if (length > 1019)
-            memcpy(text + 1016, "...", 4);
-        assert_string_equal(err.message, text);
-    }
 }
 
 static void test_success_leaves_the_error_alone(void **state)
@@ -484,43 +459,11 @@ static void test_null_is_no_tensor_and_no_view(void **state)
     assert_false(tenon_view_equal(NULL, NULL));
 }
 
-/* A caller adds a word of its own to the message that is there. */
-static void test_messages_can_be_wrapped(void **state)
-{
-    (void)state;
-    tenon_error e;
-    assert_int_equal(tenon_error_set(&e, TENON_EINVAL, "no %s", "luck"), TENON_EINVAL);
-    assert_int_equal(tenon_error_set(&e, e.status, "loading x: %s", e.message), TENON_EINVAL);
-    assert_string_equal(e.message, "loading x: no luck");
-}
-
-/* A message that is cut still ends with a whole character. */
-static void test_messages_are_cut_between_characters(void **state)
-{
-    (void)state;
-    tenon_error e;
-    char text[2000];
-    for (int shift = 0; shift < 3; shift++) {
-        memset(text, 'x', sizeof text);
-        for (size_t i = (size_t)shift; i + 3 < sizeof text; i += 3)
-            memcpy(text + i, "\xe2\x82\xac", 3);
-        text[sizeof text - 1] = '\0';
-        tenon_error_set(&e, TENON_EINVAL, "%s", text);
-        size_t length = strlen(e.message);
-        assert_string_equal(e.message + length - 3, "...");
-        assert_int_equal((length - 3 - (size_t)shift) % 3, 0);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages_can_be_wrapped),
-        cmocka_unit_test(test_messages_are_cut_between_characters),
         cmocka_unit_test(test_status_names),
         cmocka_unit_test(test_version),
-        cmocka_unit_test(test_error_set),
-        cmocka_unit_test(test_long_messages_are_cut_off),
         cmocka_unit_test(test_success_leaves_the_error_alone),
         cmocka_unit_test(test_ndim_out_of_range),
         cmocka_unit_test(test_null_shape),

@@ -377,7 +377,7 @@ static void test_null_arguments(void **state)
     tenon_signature_release(s);
 }
 
-/* ------------------------------------------------------------------------------------------- the quick yes is right */
+/* ------------------------------------------------------------------------------------------- the fast path is right */
 
 static uint64_t seed = 88172645463325252u;
 
@@ -471,11 +471,11 @@ static bool in_pieces(const tenon_signature *s, const tenon_value *args, tenon_b
 {
     bool fits = !s->binds_ints;
     memset(b, 0xa5, sizeof *b);
-    tenon_signature_begin(s, b);
+    tenon__match_begin(s, b);
     for (int32_t i = 0; fits && i < s->nparams; i++)
-        fits = !view_in(&args[i]) || (s->quick[i].ndim >= 0 && tenon_signature_fits(s, i, args[i].as.view, b));
+        fits = !view_in(&args[i]) || (s->fast[i].ndim >= 0 && tenon__match_fits(s, i, args[i].as.view, b));
     if (fits)
-        *status = tenon_signature_end(s, args, b, NULL);
+        *status = tenon_signature_match_end(s, args, b, NULL);
     return fits;
 }
 
@@ -512,25 +512,25 @@ static void test_as_the_two_phases_by_hand(void **state)
                     args[i] = s->params[i].spec ? tensor_value(random_view(&views[i], s->params[i].spec->ndims))
                                                 : INT(below(4));
             }
-            tenon_bindings quick, slow;
+            tenon_bindings fast, slow;
             tenon_status wanted = by_hand(s, args, &slow), got;
             counts[wanted]++;
-            if (in_pieces(s, args, &quick, &got)) {
+            if (in_pieces(s, args, &fast, &got)) {
                 assert_int_equal(got, wanted);
-                same_bindings(s, &quick, &slow);
+                same_bindings(s, &fast, &slow);
                 pieces++;
             }
-            got = tenon_signature_match(s, args, NULL, &quick, NULL);
+            got = tenon_signature_match(s, args, NULL, &fast, NULL);
             if (got != wanted)
                 fail_msg("%s: %s, by hand %s: %s", text, tenon_status_name(got), tenon_status_name(wanted),
                          err.message);
             if (wanted) {
                 tenon_error told;
-                assert_int_equal(tenon_signature_match(s, args, NULL, &quick, &told), wanted);
+                assert_int_equal(tenon_signature_match(s, args, NULL, &fast, &told), wanted);
                 if (err.message[0])
                     assert_string_equal(told.message, err.message);
             } else {
-                same_bindings(s, &quick, &slow);
+                same_bindings(s, &fast, &slow);
             }
         }
         tenon_signature_release(s);

@@ -84,10 +84,10 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
         return false;
     if (!tenon_nif_read_bytes(r, parts[0], &bytes))
         return false;
-    int64_t *dims = tenon_block_alloc(&f->blocks, (size_t)ndim * 2 * sizeof *dims, 0);
+    int64_t *dims = tenon_block_alloc(&f->base.blocks, (size_t)ndim * 2 * sizeof *dims, 0);
     void *data = bytes.data;
     if (dims && (uintptr_t)data % tenon_dtype_alignment(dtype)) { /* part of a larger binary */
-        data = tenon_block_alloc(&f->blocks, bytes.size, 64);
+        data = tenon_block_alloc(&f->base.blocks, bytes.size, 64);
         if (data)
             memcpy(data, bytes.data, bytes.size);
     }
@@ -120,29 +120,6 @@ static void note_storage(tenon_nif_frame *f, tenon_nif_storage *storage, const c
     if (i == f->ntaken)
         f->storages[f->ntaken++] = (tenon_nif_taken){storage, name, written};
     f->storages[i].written |= written;
-}
-
-/* All device tensors are in one place, and the call runs there. */
-static bool meet_device(tenon_nif_frame *f, const tenon_parameter *param, tenon_device device)
-{
-    tenon_nif_reader *r = &f->reader;
-    if (tenon_device_on_host(f->call.device)) {
-        f->call.device = device;
-        return true;
-    }
-    if (tenon_device_equal(f->call.device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
-        return true;
-    char here[64], there[64];
-    tenon_device_format(device, here, sizeof here);
-    tenon_device_format(f->call.device, there, sizeof there);
-    const char *name = f->function->signature->name;
-    ERL_NIF_TERM reason =
-        enif_make_tuple3(r->env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(r->env, f->call.device),
-                         tenon_nif_make_device(r->env, device));
-    r->error = tenon_nif_error(r->env, reason, name, param->name,
-                               "%s(): argument '%s': it is on %s, and an earlier argument on %s; move one of them",
-                               name, param->name, here, there);
-    return false;
 }
 
 static bool is_nx(ErlNifEnv *env, ERL_NIF_TERM term)
@@ -189,11 +166,8 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     f->noperands++; /* also where it was not taken: it may be pinned */
     if (!taken)
         return false;
-    if (written)
-        o->view.flags |= TENON_VIEW_WRITTEN;
-    f->args[index] = (tenon_value){.kind = TENON_KIND_TENSOR, .as.view = &o->view};
-    f->fits = f->fits && tenon_signature_fits(s, index, &o->view, &f->bindings);
-    return tenon_device_on_host(o->view.device) || meet_device(f, param, o->view.device);
+    tenon__frame_take_view(&f->base, index, &o->view);
+    return tenon_device_on_host(o->view.device) || tenon__frame_meet_device(&f->base, index, o->view.device) >= 0;
 }
 
 static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
@@ -208,14 +182,13 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
         const tenon_parameter *param = &s->params[i];
         ERL_NIF_TERM term = f->given[i];
         bool done = true;
-        if (!term)
-            f->args[i] = param->value;
-        else if ((param->flags & TENON_PARAMETER_OPTIONAL) && enif_is_identical(term, tenon_nif_atoms.nil))
-            f->args[i] = (tenon_value){.kind = TENON_KIND_NONE};
-        else if (param->kind == TENON_KIND_TENSOR)
+        bool is_nil = term && enif_is_identical(term, tenon_nif_atoms.nil);
+        if (tenon__frame_take_nothing(&f->base, i, term != 0, is_nil))
+            continue;
+        if (param->kind == TENON_KIND_TENSOR)
             done = take_tensor(f, i, term);
         else
-            done = tenon_nif_to_value(&f->reader, i, term, &f->args[i]);
+            done = tenon_nif_to_value(&f->reader, i, term, &f->base.args[i]);
         if (!done) {
             f->wrong = i;
             return false;
@@ -236,87 +209,84 @@ static void name_given_types(char *message)
     }
 }
 
-/* What matched is what the message is about: the same again, with words for what the terms are. */
-static ERL_NIF_TERM mismatch(tenon_nif_frame *f, int32_t count)
+/* The client's `describe`. */
+static const char *describe(tenon__frame *base, int32_t index)
+{
+    enum { LONGEST = 64 };
+    const tenon_nif_frame *f = tenon_nif_frame_of(base);
+    char *phrase = f->given[index] ? tenon_block_alloc(&base->blocks, LONGEST, 0) : NULL;
+    if (phrase)
+        tenon_nif_describe(f->reader.env, f->given[index], phrase, LONGEST);
+    return phrase;
+}
+
+static ERL_NIF_TERM mismatch(const tenon_nif_frame *f, const tenon_error *err)
 {
     ErlNifEnv *env = f->reader.env;
-    const tenon_signature *s = f->function->signature;
-    char words[TENON_MAX_PARAMETERS][64];
-    const char *objects[TENON_MAX_PARAMETERS];
-    for (int32_t i = 0; i < s->nparams; i++) {
-        objects[i] = f->given[i] ? words[i] : NULL;
-        if (f->given[i])
-            tenon_nif_describe(env, f->given[i], words[i], sizeof words[i]);
-    }
-    tenon_error err = {.status = TENON_EFAILED, .message = "it does not match"};
-    tenon_status status = count == s->nparams
-                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
-                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
-    if (!status)
-        err.status = TENON_EFAILED;
-    name_given_types(err.message);
-    const char *argument = f->bindings.argument;
-    ERL_NIF_TERM reason = err.status == TENON_EREADONLY ? tenon_nif_atoms.readonly
-                          : err.status == TENON_EOVERLAP
+    const char *argument = f->base.bindings.argument;
+    ERL_NIF_TERM reason = err->status == TENON_EREADONLY ? tenon_nif_atoms.readonly
+                          : err->status == TENON_EOVERLAP
                               ? tenon_nif_atoms.overlap
                               : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
                                                  argument ? enif_make_atom(env, argument) : tenon_nif_atoms.nil);
-    return tenon_nif_error(env, reason, s->name, argument, "%s", err.message);
+    tenon_error named = *err;
+    name_given_types(named.message);
+    return tenon_nif_error(env, reason, f->function->signature->name, argument, "%s", named.message);
+}
+
+/* The client's `refuse`: the error is the result of the call. */
+static void refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err)
+{
+    tenon_nif_frame *f = tenon_nif_frame_of(base);
+    ErlNifEnv *env = f->reader.env;
+    const tenon_signature *s = base->signature;
+    if (why == TENON__REFUSED_ARGUMENT) {
+        f->reader.error = mismatch(f, err);
+    } else if (why == TENON__REFUSED_BY_CODE) {
+        f->reader.error = tenon_nif_failure(env, s->name, err);
+    } else if (why == TENON__REFUSED_DEVICE) {
+        ERL_NIF_TERM reason =
+            enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(env, base->call.device),
+                             tenon_nif_make_device(env, base->args[index].as.view->device));
+        f->reader.error = tenon_nif_error(env, reason, s->name, s->params[index].name, "%s", err->message);
+    } else {
+        ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result"));
+        f->reader.error = tenon_nif_error(env, reason, s->name, NULL, "%s", err->message);
+    }
 }
 
 /* An argument could not be taken. If an earlier one does not match, that is the mistake. */
-static ERL_NIF_TERM first_mistake(tenon_nif_frame *f)
+static void find_first_mistake(tenon_nif_frame *f)
 {
-    ErlNifEnv *env = f->reader.env;
-    ERL_NIF_TERM error = f->reader.error;
-    if (f->reader.go_dirty || enif_is_atom(env, error) || enif_is_exception(env, error) ||
-        !tenon_signature_match_before(f->function->signature, f->wrong, f->args, NULL, &f->bindings, NULL))
-        return error;
-    return mismatch(f, f->wrong);
+    const tenon_nif_reader *r = &f->reader;
+    if (!r->go_dirty && !enif_is_atom(r->env, r->error) && !enif_is_exception(r->env, r->error))
+        tenon_frame_refuse_earlier(&f->base, f->wrong);
 }
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
-/* {:error, {:failed, :einval}}, with what the function said. */
-static ERL_NIF_TERM failure(tenon_nif_frame *f, tenon_status status)
+/* The client's `make_result`: before the function runs, the call may still move to a dirty scheduler. */
+static int make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    ErlNifEnv *env = f->reader.env;
-    tenon_nif_settle_failure(f, status);
-    const char *function = f->function->signature->name;
-    return tenon_nif_error(env, tenon_nif_failed(env, f->error.status), function, NULL, "%s(): %s", function,
-                           f->error.message);
-}
-
-/* Make the tensors whose size is known, unless the call moves to a dirty scheduler. 0: done. */
-static ERL_NIF_TERM prepare_results(tenon_nif_frame *f)
-{
-    ErlNifEnv *env = f->reader.env;
-    const tenon_signature *s = f->function->signature;
-    for (int32_t i = 0; i < s->nresults; i++) {
-        if (s->results[i].kind != TENON_KIND_TENSOR || (s->results[i].flags & TENON_PARAMETER_OPEN))
-            continue;
-        tenon_error err;
-        tenon_dtype dtype;
-        int32_t ndim;
-        int64_t shape[TENON_MAX_NDIM], numel;
-        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, &err) ||
-            tenon_shape_numel(ndim, shape, &numel, &err))
-            return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result")),
-                                   s->name, NULL, "%s", err.message);
-        if (!tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype)))
-            return 0;
-        if (!tenon_nif_make_result(f, i, dtype, ndim, shape))
-            return failure(f, TENON_EFAILED);
+    tenon_nif_frame *f = tenon_nif_frame_of(base);
+    tenon_error err;
+    int64_t numel;
+    if (tenon_shape_numel(ndim, shape, &numel, &err)) {
+        refuse(base, TENON__REFUSED_RESULT, index, &err);
+        return -1;
     }
-    return 0;
+    if (!tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype)))
+        return -1;
+    return tenon_nif_open_result(base, index, dtype, ndim, shape) ? tenon_frame_refuse_failure(base, TENON_EFAILED) : 0;
 }
 
+/* False: f->reader.error is the result of the call. */
 static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     ErlNifEnv *env = f->reader.env;
     if (f->made[index]) {
         f->given_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(f->made[index]));
-        *out = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
+        *out = f->reader.error = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
         f->made[index] = NULL;
         return enif_is_map(env, *out);
     }
@@ -324,7 +294,10 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
         *out = enif_make_resource(env, f->handles[index]);
         return true;
     }
-    return tenon_nif_from_value(env, f->function, index, &f->results[index], out);
+    int there = tenon__frame_has_result(&f->base, index);
+    if (there >= 0)
+        *out = there ? tenon_nif_from_value(env, f->function, index, &f->base.results[index]) : tenon_nif_atoms.nil;
+    return there >= 0;
 }
 
 static ERL_NIF_TERM all_results(tenon_nif_frame *f)
@@ -333,7 +306,7 @@ static ERL_NIF_TERM all_results(tenon_nif_frame *f)
     ERL_NIF_TERM terms[TENON_MAX_RESULTS];
     for (int32_t i = 0; i < count; i++)
         if (!result_term(f, i, &terms[i]))
-            return terms[i];
+            return f->reader.error;
     if (count == 0)
         return tenon_nif_atoms.ok;
     ErlNifEnv *env = f->reader.env;
@@ -342,16 +315,18 @@ static ERL_NIF_TERM all_results(tenon_nif_frame *f)
 
 /* --------------------------------------------------------------------------------------------------------- the call */
 
-/* 0: all are granted. */
-static ERL_NIF_TERM take_storages(tenon_nif_frame *f)
+/* False: f->reader.error says which storage was not granted. */
+static bool take_storages(tenon_nif_frame *f)
 {
     for (; f->nheld < f->ntaken; f->nheld++) {
         const tenon_nif_taken *t = &f->storages[f->nheld];
         tenon_nif_access access = t->written ? tenon_nif_write_begin(t->storage) : tenon_nif_read_begin(t->storage);
-        if (access != TENON_NIF_GRANTED)
-            return tenon_nif_access_error(f->reader.env, access, f->function->signature->name, t->name);
+        if (access != TENON_NIF_GRANTED) {
+            f->reader.error = tenon_nif_access_error(f->reader.env, access, f->function->signature->name, t->name);
+            return false;
+        }
     }
-    return 0;
+    return true;
 }
 
 static void give_back(tenon_nif_frame *f)
@@ -371,55 +346,33 @@ static void give_back(tenon_nif_frame *f)
         if (f->handles[i])
             enif_release_resource(f->handles[i]); /* a term may hold it */
     }
-    tenon_blocks_release(f->blocks);
+    tenon__frame_end(&f->base);
 }
 
-static void fill_call(tenon_nif_frame *f)
+static tenon_status run_code(tenon__frame *base)
 {
-    const tenon_nif_function *function = f->function;
-    const tenon_signature *s = function->signature;
-    tenon_call *call = &f->call;
-    call->function = &function->function;
-    call->state = function->library->opened->state;
-    call->args = f->args;
-    call->results = f->results;
-    call->nargs = s->nparams;
-    call->nresults = s->nresults;
-    call->dims = f->bindings.dims;
-    call->types = f->bindings.types;
-    call->ndims = s->names.ndims;
-    call->ntypes = s->names.ntypes;
-    call->flags = f->dirty ? TENON_CALL_UNLOCKED : 0;
+    return base->call.function->call(&base->call);
 }
 
-static ERL_NIF_TERM run(tenon_nif_frame *f)
-{
-    const tenon_function *function = &f->function->function;
-    tenon_status status = TENON_OK;
-    if (function->shape && f->function->signature->open_results) {
-        f->call.flags |= TENON_CALL_SHAPE_ONLY;
-        status = function->shape(&f->call);
-        f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
-    }
-    if (!status && !(f->call.flags & TENON_CALL_FAILED))
-        status = function->call(&f->call);
-    return status || (f->call.flags & TENON_CALL_FAILED) ? failure(f, status) : all_results(f);
-}
+static const tenon__client call_client = {
+    .refuse = refuse,
+    .describe = describe,
+    .make_result = make_result,
+    .open_result = tenon_nif_open_result,
+    .take_handle = tenon_nif_take_handle,
+    .run = run_code,
+};
 
-/* What the call gives, or anything with reader.go_dirty. */
+/* The result of the call; with reader.go_dirty it means nothing. */
 static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
-    const tenon_signature *s = f->function->signature;
-    if (!take_arguments(f, terms))
-        return first_mistake(f);
-    if (f->fits ? tenon_signature_end(s, f->args, &f->bindings, NULL)
-                : tenon_signature_match(s, f->args, NULL, &f->bindings, NULL))
-        return mismatch(f, f->function->signature->nparams);
-    fill_call(f);
-    ERL_NIF_TERM stopped = prepare_results(f);
-    if (!stopped && !f->reader.go_dirty)
-        stopped = take_storages(f);
-    return stopped || f->reader.go_dirty ? stopped : run(f);
+    if (!take_arguments(f, terms)) {
+        find_first_mistake(f);
+        return f->reader.error;
+    }
+    bool done = tenon__frame_match(&f->base) == 0 && tenon__frame_make_results(&f->base, &call_client) == 0 &&
+                take_storages(f) && tenon__frame_run(&f->base, &call_client) == 0;
+    return done ? all_results(f) : f->reader.error;
 }
 
 /* A normal scheduler wants to know how long it was held, by reading the arguments or by the function. Looking at the
@@ -460,23 +413,20 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
         return 0;
     }
     tenon_nif_frame f;
-    tenon_nif_frame_begin(&f);
+    tenon__frame_begin(&f.base, &call_client, &function->call, s, f.args, f.results);
+    f.base.call.state = function->library->opened->state;
+    f.base.call.flags = dirty ? TENON_CALL_UNLOCKED : 0;
     f.bound = bound;
     f.function = function;
     f.dirty = dirty;
-    f.fits = !s->binds_ints;
     f.noperands = f.ntaken = f.nheld = 0;
     f.given_bytes = 0;
-    f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.blocks};
+    f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.base.blocks};
     f.reader.unlimited = dirty || never;
     for (int32_t i = 0; i < s->nresults; i++) {
-        f.results[i].kind = s->results[i].kind;
-        f.results[i].flags = TENON_VALUE_UNSET;
-        f.results[i].as.view = NULL;
         f.made[i] = NULL;
         f.handles[i] = NULL;
     }
-    tenon_signature_begin(s, &f.bindings);
     bool timed = is_timed(&f);
     ErlNifTime began = timed ? enif_monotonic_time(ERL_NIF_USEC) : 0;
     ERL_NIF_TERM result = call_in(&f, terms);

@@ -17,7 +17,7 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    size_t size = length < 0 ? 0 : tenon_nif_whole_characters(text, (size_t)length, sizeof text - 2);
+    size_t size = length < 0 ? 0 : tenon_utf8_cut(text, (size_t)length, sizeof text - 2);
     tenon_nif_mend_utf8(text, size); /* a name in Latin-1 */
     ERL_NIF_TERM message, error;
     memcpy(enif_make_new_binary(env, size, &message), text, size);
@@ -52,6 +52,11 @@ ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status)
     return enif_make_tuple2(env, tenon_nif_atoms.failed, what);
 }
 
+ERL_NIF_TERM tenon_nif_failure(ErlNifEnv *env, const char *function, const tenon_error *err)
+{
+    return tenon_nif_error(env, tenon_nif_failed(env, err->status), function, NULL, "%s(): %s", function, err->message);
+}
+
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument)
 {
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
@@ -75,16 +80,10 @@ ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *a
     }
 }
 
-const char *tenon_nif_core_message(const tenon_error *err)
-{
-    const char *message = strstr(err->message, "(): ");
-    return message ? message + strlen("(): ") : err->message;
-}
-
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument)
 {
     return tenon_nif_error(env, tenon_nif_reason(env, err->status, argument), function, argument, "%s(): %s", function,
-                           tenon_nif_core_message(err));
+                           tenon_error_reason(err));
 }
 
 ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)

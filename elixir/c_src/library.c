@@ -25,6 +25,7 @@ static bool fail(trouble *t, const char *why, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
     va_end(arguments);
+    t->error.function = NULL;
     t->why = why;
     return false;
 }
@@ -32,8 +33,8 @@ static bool fail(trouble *t, const char *why, const char *format, ...)
 static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
 {
     char message[sizeof t->error.message];
-    int path_length = (int)tenon_nif_whole_characters(path, strlen(path), 400);
-    int length = (int)tenon_nif_whole_characters(t->error.message, strlen(t->error.message), 600);
+    int path_length = (int)tenon_utf8_cut(path, strlen(path), 400);
+    int length = (int)tenon_utf8_cut(t->error.message, strlen(t->error.message), 600);
     snprintf(message, sizeof message, "%.*s: %.*s", path_length, path, length, t->error.message);
     tenon_nif_mend_utf8(message, strlen(message));
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.library, enif_make_atom(env, t->why));
@@ -69,12 +70,12 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     tenon_nif_function *f = &library->functions[index];
     f->library = library;
     tenon_module_function(library->opened->module, index, &f->function);
-    if (tenon_signature_alloc(f->function.signature, &f->signature, &t->error)) {
+    if (tenon_signature_alloc_private(f->function.signature, TENON__HOST_LAYOUT, &f->signature, &t->error)) {
         tenon_error err = t->error;
-        return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index,
-                    tenon_nif_core_message(&err));
+        return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
+    tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);
     bool done = f->names && f->choices;

@@ -12,6 +12,7 @@ typedef struct tenon_nif_function {
     const tenon_nif_library *library;
     tenon_function function;
     tenon_signature *signature;
+    tenon_call call;        /* the part that is the same in all of its calls; the state is known later */
     ERL_NIF_TERM *names;    /* of the parameters, as atoms */
     ERL_NIF_TERM **choices; /* the atoms of each enum, of the parameters, then of the results; else NULL. An atom that
                                cannot be made is 0 */
@@ -74,9 +75,9 @@ size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 /* Turn a term into a value of the parameter's kind, which is no tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
 
-/* A result that is no tensor and no handle, as a term. False: *error is {:error, …}. */
-bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const tenon_value *value,
-                          ERL_NIF_TERM *out);
+/* A result that is neither a tensor nor a handle, and that the driver has checked, as a term. */
+ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
+                                  const tenon_value *value);
 
 /* A binary of a text that ends with 0; nil for NULL. */
 ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text);
@@ -113,13 +114,11 @@ typedef struct tenon_nif_taken {
 
 /* Everything of one call, on the stack; nobody fills it with zeros. */
 typedef struct tenon_nif_frame {
-    tenon_call call;
+    tenon__frame base;
     tenon_nif_bound *bound;
     const tenon_nif_function *function;
     tenon_nif_reader reader;
-    tenon_block *blocks;
     uint64_t given_bytes; /* of the tensors that the results have */
-    bool fits;            /* all tensors so far plainly fit */
     bool dirty;
     int32_t noperands;
     int32_t wrong; /* the argument that could not be taken */
@@ -133,16 +132,17 @@ typedef struct tenon_nif_frame {
     ERL_NIF_TERM given[TENON_MAX_PARAMETERS]; /* 0: left out */
     tenon_nif_operand operands[TENON_MAX_PARAMETERS];
     tenon_nif_taken storages[TENON_MAX_PARAMETERS];
-    tenon_bindings bindings;
-    tenon_error error; /* what the function said */
 } tenon_nif_frame;
 
-/* Nothing given, nothing made. */
-void tenon_nif_frame_begin(tenon_nif_frame *f);
-/* Make a tensor result. False: the call has failed. */
-bool tenon_nif_make_result(tenon_nif_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
-/* Say in f->error what the function said, or what its status means. */
-void tenon_nif_settle_failure(tenon_nif_frame *f, tenon_status status);
+static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
+{
+    return (tenon_nif_frame *)(void *)base; /* it is the first member */
+}
+
+/* What the host does for a function while it runs, and the client's functions for that. */
+extern const tenon_host tenon_nif_host;
+int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
 /* Call a module's `load`, once. False: `err` says why. */
 bool tenon_nif_call_load(tenon_nif_opened *code, tenon_error *err);
 

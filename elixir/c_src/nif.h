@@ -12,7 +12,9 @@
 #include <erl_nif.h>
 #include <stdatomic.h>
 
+#define TENON_ORIGINS /* reports of TENON_DEBUG name the NIF's line */
 #include "tenon.h"
+#include "tenon_host_private.h"
 
 /* ---------------------------------------------------------------------------------------------------------- limits */
 
@@ -122,9 +124,7 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
 /* "an integer", "nil", "Nx.Tensor": what a term is, for messages. */
 void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
 
-/* Whether the bytes are UTF-8. */
-bool tenon_nif_is_utf8(const unsigned char *text, size_t length);
-/* Put a "?" where they are not; in place. */
+/* Put a "?" in place of each byte that is not UTF-8. */
 void tenon_nif_mend_utf8(char *text, size_t length);
 
 /* {:error, {:badarg, argument}}: "function(): argument 'x': expected …". */
@@ -132,12 +132,11 @@ ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *
 
 /* {:failed, :no_memory}, {:failed, :einval}; a status that means nothing as a number. */
 ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status);
+/* The same, with the message of a function that failed. */
+ERL_NIF_TERM tenon_nif_failure(ErlNifEnv *env, const char *function, const tenon_error *err);
 
 /* The reason that stands for a status of the core. */
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
-
-/* A message of the core without the name of the core's own function, which comes first. */
-const char *tenon_nif_core_message(const tenon_error *err);
 
 /* {:error, …} for a failure of the core, with its message. */
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument);
@@ -169,16 +168,6 @@ void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size);
 bool tenon_nif_starts_inside_byte(ErlNifEnv *env, ERL_NIF_TERM binary);
 /* The same for a part of more than 64 bytes, or a small binary. */
 bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part);
-
-/* How much of a text to show: all of its `length`, or whole characters of UTF-8 in up to `most` bytes. */
-static inline size_t tenon_nif_whole_characters(const char *text, size_t length, size_t most)
-{
-    if (length <= most)
-        return length;
-    while (most > 0 && ((unsigned char)text[most] & 0xc0) == 0x80)
-        most--;
-    return most;
-}
 
 /* {:error, {:misaligned, need, got}}; `hint` is added to the message. */
 ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t address, const char *function,

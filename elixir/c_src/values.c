@@ -7,37 +7,10 @@
 
 /* ----------------------------------------------------------------------------------------------------------- texts */
 
-/* The length of the character at `text`, or 0 where it is none: no overlong forms, no surrogates, nothing cut off. */
-static size_t utf8_length(const unsigned char *text, size_t left)
-{
-    unsigned char first = text[0];
-    if (first < 0x80)
-        return 1;
-    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || length > left)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    bool wrong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
-                 (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f);
-    return wrong ? 0 : length;
-}
-
-bool tenon_nif_is_utf8(const unsigned char *text, size_t length)
-{
-    for (size_t at = 0, step; at < length; at += step) {
-        step = utf8_length(text + at, length - at);
-        if (step == 0)
-            return false;
-    }
-    return true;
-}
-
 void tenon_nif_mend_utf8(char *text, size_t length)
 {
     for (size_t at = 0; at < length;) {
-        size_t step = utf8_length((const unsigned char *)text + at, length - at);
+        size_t step = tenon_utf8_length(text + at, length - at);
         if (step == 0)
             text[at] = '?';
         at += step ? step : 1;
@@ -213,8 +186,8 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     if (!is_text)
         return wrong_kind(r, index, term);
     char shown[100], message[1000];
-    size_t length = tenon_nif_whole_characters((const char *)text.data, text.size, sizeof shown - 1);
-    int type_length = (int)tenon_nif_whole_characters(param->type, strlen(param->type), 800);
+    size_t length = tenon_utf8_cut((const char *)text.data, text.size, sizeof shown - 1);
+    int type_length = (int)tenon_utf8_cut(param->type, strlen(param->type), 800);
     memcpy(shown, text.data, length);
     shown[length] = '\0';
     tenon_nif_mend_utf8(shown, length);
@@ -229,7 +202,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         return wrong_kind(r, index, term);
     if (!tenon_nif_read_bytes(r, term, &text) || !tenon_nif_may_read(r, text.size))
         return false;
-    if (!tenon_nif_is_utf8(text.data, text.size))
+    if (!tenon_utf8_is_valid((const char *)text.data, text.size))
         return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
     char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
     if (!copy)
@@ -300,50 +273,22 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
-/* The function said something that cannot be. */
-static bool nonsense(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const char *what,
-                     ERL_NIF_TERM *out)
-{
-    const char *name = function->signature->name;
-    *out = tenon_nif_error(env, tenon_nif_failed(env, TENON_EFAILED), name, NULL, "%s(): its code %s result %d%s", name,
-                           what ? "gave" : "returned without giving", (int)index, what ? what : "");
-    return false;
-}
-
-bool tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, const tenon_value *value,
-                          ERL_NIF_TERM *out)
+ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
+                                  const tenon_value *value)
 {
     const tenon_parameter *param = &function->signature->results[index];
-    if (value->flags & TENON_VALUE_UNSET) {
-        *out = tenon_nif_atoms.nil;
-        return (param->flags & TENON_PARAMETER_OPTIONAL) || nonsense(env, function, index, NULL, out);
-    }
     switch (param->kind) {
     case TENON_KIND_INT:
-        *out = enif_make_int64(env, value->as.integer);
-        return true;
+        return enif_make_int64(env, value->as.integer);
     case TENON_KIND_FLOAT:
-        *out = tenon_nif_make_double(env, value->as.number);
-        return true;
+        return tenon_nif_make_double(env, value->as.number);
     case TENON_KIND_BOOL:
-        *out = value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
-        return true;
+        return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
     case TENON_KIND_ENUM: {
-        if (value->as.integer < 0 || value->as.integer >= param->count) {
-            char what[100];
-            snprintf(what, sizeof what, " the choice %lld of %d", (long long)value->as.integer, (int)param->count);
-            return nonsense(env, function, index, what, out);
-        }
         ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
-        *out = atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
-        return true;
+        return atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);
     }
-    case TENON_KIND_STR:
-        if (!tenon_nif_is_utf8(value->as.list.data, (size_t)value->as.list.length))
-            return nonsense(env, function, index, " a text that is no UTF-8", out);
-        *out = tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
-        return true;
-    default:
-        return nonsense(env, function, index, NULL, out);
+    default: /* a string: the driver lets no other kind pass */
+        return tenon_nif_make_string(env, value->as.list.data, (size_t)value->as.list.length);
     }
 }

@@ -529,12 +529,12 @@ defmodule Tenon.LibraryLoadingTest do
         assert {name, {:failed, :efailed}} == {name, reason(apply(lies, name, []))}
       end
 
-      assert message(lies.no_int()) == "no_int(): its code returned without giving result 0"
+      assert message(lies.no_int()) == "no_int(): the function returned without setting result 0"
       assert reason(lies.no_open(3)) == {:failed, :efailed}
       assert lies.choice(1) == {:ok, :b}
-      assert message(lies.choice(2)) == "choice(): its code gave result 0 the choice 2 of 2"
+      assert message(lies.choice(2)) == "choice(): the function set result 0 to choice 2, but there are only 2"
       assert reason(lies.choice(-1)) == {:failed, :efailed}
-      assert message(lies.no_utf8()) == "no_utf8(): its code gave result 0 a text that is no UTF-8"
+      assert message(lies.no_utf8()) == "no_utf8(): the function set result 0 to a string that is not UTF-8"
       before = lies.number_destroyed!()
       assert reason(lies.two_handles()) == {:failed, :efailed}
       assert reason(lies.handle_then_fail()) == {:failed, :einval}

@@ -1,4 +1,4 @@
-/* The core alone: somebody's memory becomes a tensor, is cut without copying, crosses as DLPack, and is freed once. */
+/* The core alone: makes a tensor from malloc'ed memory, takes views of it, passes one on as DLPack, and frees it once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
@@ -41,7 +41,7 @@ int main(void)
 
     tenon_tensor_release(matrix);
     tenon_tensor_release(column);
-    tenon_tensor_release(reversed); /* the struct that crosses keeps the memory */
+    tenon_tensor_release(reversed); /* the exported struct keeps the memory alive */
 
     if (tenon_tensor_import(crossing, &received, &err)) /* from any library that speaks DLPack */
         return puts(err.message), 1;

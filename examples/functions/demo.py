@@ -1,6 +1,6 @@
-"""The functions of kernels.c, called with the arrays of every framework that is here.
+"""Calls the functions of kernels.c with the arrays of every installed framework.
 
-python demo.py [FOLDER]     compiles into the folder; `make demo` runs it, tools/demo says how
+python demo.py [FOLDER]     compiles into the folder; `make demo` runs it through tools/demo
 """
 
 import array
@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).parent
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
 LARGE = 100_000_000  # elements of four bytes
 
-# Where a function sees the elements of its argument.
+# A function that returns the address of its argument's elements.
 ADDRESS = """
 #include <tenon/function.h>
 static tenon_status address(tenon_call *call)
@@ -35,7 +35,7 @@ static tenon_status address(tenon_call *call)
 TENON_MODULE(address, NULL, TENON_FUNCTION("address(x: any[*b]) -> int", address, NULL))
 """
 
-# What hand-written C can reach: dot for one way in each, nothing checked. Not a way to write an extension.
+# The limit for hand-written C: dot for one kind of argument each, without any check. Not a way to write an extension.
 LIMIT = r"""
 #include <Python.h>
 #include <stdint.h>
@@ -118,7 +118,7 @@ def progress(text):
 
 
 def compiled(source, target, *options):
-    """The command that made it; a command that fails ends the demo with what the compiler said."""
+    """Compile a library and return the command; if it fails, end the demo with the error."""
     command = [*COMPILER, "-O3", "-shared", "-fPIC", *options, str(source), "-o", str(target)]
     if sys.platform == "darwin":
         command[1:1] = ["-undefined", "dynamic_lookup"]
@@ -130,7 +130,7 @@ def compiled(source, target, *options):
 
 
 def build(folder):
-    """kernels.c as its first lines say, and what only the demo needs."""
+    """Build kernels.c as its first lines say, and the two libraries that only the demo needs."""
     flags = subprocess.run([sys.executable, "-m", "tenon", "cflags"], stdout=subprocess.PIPE, check=True)
     flags = shlex.split(flags.stdout.decode())
     compiled(HERE / "kernels.c", folder / "kernels.so", *flags)
@@ -162,13 +162,13 @@ def imported(name):
         return importlib.import_module(name)
     except ImportError:
         return None
-    except Exception as error:  # an installation that is broken in its own way
+    except Exception as error:  # a broken installation may raise anything
         progress(f"left out: {name}, whose import fails: {error!r:.80}")
         return None
 
 
 def frameworks(limit):
-    """make(n) gives n ones; pointer(x) is where the framework says that they lie."""
+    """The installed frameworks. make(n) returns n ones; pointer(x) is their address according to the framework."""
 
     def ones(count):
         return numpy.ones(count, "float32")
@@ -218,7 +218,7 @@ def frameworks(limit):
         ),
     ]
     if not torch and not jax:
-        progress("neither torch nor JAX is here; make demo PYTHON=... with an interpreter that has them shows them too")
+        progress("neither torch nor JAX is installed; use make demo PYTHON=... with an interpreter that has them")
     return found
 
 
@@ -226,13 +226,13 @@ def frameworks(limit):
 
 
 def nanoseconds(function, x, y):
-    """A call, at the best of several tries."""
+    """The time of one call: the best of several tries."""
     timer = timeit.Timer("function(x, y)", globals={"function": function, "x": x, "y": y})
     return min(timer.repeat(7, 10_000)) / 10_000 * 1e9
 
 
 def peak():
-    """The most memory that this process has had so far, or since reset_peak(), in bytes."""
+    """The peak memory of this process in bytes, since it began or since reset_peak()."""
     try:
         return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
     except OSError:
@@ -256,19 +256,19 @@ def memory_is_free(needed):
 
 
 def growth(kernels, framework):
-    """What a call with 400 MB adds to the peak, in bytes."""
+    """The bytes that a call with 400 MB adds to the peak memory."""
     x = framework.make(LARGE)
     reset_peak()
     before = peak()
     total = kernels.dot(x, x)
     after = peak()
     check(total == LARGE, f"dot of {LARGE} ones from {framework.name} is {total}")
-    check(after - before < 40e6, f"{framework.name} was copied: the peak grew by {after - before} bytes")
+    check(after - before < 40e6, f"{framework.name} was copied: the peak memory grew by {after - before} bytes")
     return after - before
 
 
 def row(kernels, address, framework, all_frameworks):
-    """Call the functions with arrays of one framework: the cells of its row."""
+    """Call the functions with arrays of one framework, and return the cells of its row."""
     x, y = framework.make(6), framework.make(6)
     references = sys.getrefcount(x)
     where = framework.pointer(x)
@@ -279,7 +279,7 @@ def row(kernels, address, framework, all_frameworks):
     check(returned == framework.returns, f"saxpy of {framework.name} gave {returned}")
     check(kernels.dot(x, y) == 6, f"dot with {framework.name}")
 
-    check(address(x) == where, f"the function saw {framework.name} elsewhere")
+    check(address(x) == where, f"the function saw {framework.name} at another address")
     if framework.writable:
         kernels.scale(x, 3.0)
         check(kernels.dot(x, y) == 18 and framework.pointer(x) == where, f"scale with {framework.name}")
@@ -288,10 +288,10 @@ def row(kernels, address, framework, all_frameworks):
         try:
             kernels.scale(x, 3.0)
         except ValueError:
-            check(kernels.dot(x, y) == 6, f"an immutable {framework.name} was written")
+            check(kernels.dot(x, y) == 6, f"an immutable {framework.name} was written to")
             written = "refused: immutable"
         else:
-            check(False, f"scale took an immutable {framework.name}")
+            check(False, f"scale accepted an immutable {framework.name}")
 
     ours = nanoseconds(kernels.dot, x, y)
     by_hand = f"{nanoseconds(framework.by_hand, x, y):,.0f}" if framework.by_hand else "-"
@@ -338,10 +338,10 @@ def main(folder):
     for framework, cells in zip(all_frameworks, rows):
         cells.append(f"+{growth(kernels, framework) / 1e6:.1f} MB" if memory_is_free(1e9) else "too little memory")
 
-    print("\nOne compiled file, kernels.so. It links nothing, and knows none of these:\n")
+    print("\nOne compiled file, kernels.so, which links against nothing and knows none of these frameworks:\n")
     head = ["x and y", "saxpy(2, x, y) is", "scale(x, 3) writes", "references", "dot, ns", "by hand", "peak of 400 MB"]
     print_table(head, rows)
-    print(coloured("\n  by hand: dot in C for that one kind of argument, nothing checked; six elements\n", DIM))
+    print(coloured("\n  by hand: dot in C for that one kind of argument, without any check; six elements\n", DIM))
 
     print("Two mistakes:\n")
     x, y = numpy.ones(6, "float32"), numpy.ones(6, "float32")
@@ -351,7 +351,7 @@ def main(folder):
 
     print("\nNext:\n")
     print("  pip install . && python -m tenon new mine    a project of your own, ready to build and to test")
-    print("  examples/functions/kernels.c                 what was called here; C++, Rust and Fortran beside it")
+    print("  examples/functions/kernels.c                 the functions of this demo; C++, Rust and Fortran beside it")
     print("  docs/signatures.md                           what a signature can say")
 
 

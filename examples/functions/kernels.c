@@ -1,4 +1,4 @@
-/* Functions for everybody's arrays: this file knows no runtime and links nothing.
+/* Functions for the arrays of any framework. This file knows no runtime and links against nothing.
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) kernels.c -o kernels.so
  *
@@ -11,7 +11,7 @@ static tenon_status saxpy(tenon_call *call)
     float a = (float)tenon_arg_double(call, 0);
     const float *x = tenon_data(call, 1, float);
     const float *y = tenon_data(call, 2, float);
-    float *z = tenon_result_data(call, 0, float); /* already made, in the caller's framework */
+    float *z = tenon_result_data(call, 0, float); /* already allocated, in the caller's framework */
     int64_t n = tenon_dim(call, 0);
 
     for (int64_t i = 0; i < n; i++)
@@ -32,7 +32,7 @@ static tenon_status dot(tenon_call *call)
     return TENON_OK;
 }
 
-/* `rw`: the caller's own memory is written. `dense`: without gaps, in any order, so that one loop reaches it all. */
+/* `rw`: the function writes to the caller's memory. `dense`: there are no gaps, so one loop visits every element. */
 static tenon_status scale(tenon_call *call)
 {
     float *x = tenon_rw_data(call, 0, float);
@@ -44,7 +44,7 @@ static tenon_status scale(tenon_call *call)
     return TENON_OK;
 }
 
-/* An enum arrives as the index of its string. A function may refuse: that is the caller's exception. */
+/* An enum is passed as the index of its string. If the function fails, the caller gets an exception. */
 static tenon_status normalize(tenon_call *call)
 {
     const float *x = tenon_data(call, 0, float);
@@ -63,7 +63,7 @@ static tenon_status normalize(tenon_call *call)
     return TENON_OK;
 }
 
-/* One body for each dtype that T may be. The arguments may have any strides: a transposed matrix is not copied. */
+/* One body for each dtype that T can be. The arguments may have any strides: a transposed matrix is not copied. */
 #define MATMUL(name, T)                                                                                                \
     static void name(const tenon_view *a, const tenon_view *b, T *c, int64_t n, int64_t k, int64_t m)                  \
     {                                                                                                                  \
@@ -93,7 +93,7 @@ static tenon_status matmul(tenon_call *call)
     return TENON_OK;
 }
 
-/* `?`: only the function knows how large its result is. */
+/* `?`: only the function knows the size of its result. */
 static tenon_status nonzero(tenon_call *call)
 {
     const float *x = tenon_data(call, 0, float);
@@ -112,10 +112,12 @@ static tenon_status nonzero(tenon_call *call)
 
 TENON_MODULE(kernels, "Kernels written once.",
              TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."),
-             TENON_FUNCTION("dot(x: f32[n] c, y: f32[n] c) -> float", dot, "The inner product, added up in double."),
+             TENON_FUNCTION("dot(x: f32[n] c, y: f32[n] c) -> float", dot,
+                            "Returns the inner product, summed in double precision."),
              TENON_FUNCTION("scale(x: f32[*b] rw dense, by: float)", scale, "Multiplies x in place."),
              TENON_FUNCTION("normalize(x: f32[n] c, by: 'sum'|'max' = 'sum') -> y: f32[n], divisor: float", normalize,
-                            "Divides x by its sum or its largest element; returns (y, divisor)."),
+                            "Divides x by its sum or its largest element. Returns (y, divisor)."),
              TENON_FUNCTION("matmul(a: T[n, k], b: T[k, m]) -> T[n, m] where T = f32|f64", matmul,
-                            "The matrix product."),
-             TENON_FUNCTION("nonzero(x: f32[n] c) -> i64[?]", nonzero, "Where x is not 0."))
+                            "Returns the matrix product."),
+             TENON_FUNCTION("nonzero(x: f32[n] c) -> i64[?]", nonzero,
+                            "Returns the indices of the elements that are not 0."))

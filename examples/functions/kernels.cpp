@@ -1,4 +1,4 @@
-// The same in C++17: containers and exceptions as usual. What is thrown becomes an exception of the caller's.
+// Functions in C++17, with containers and exceptions as usual. The caller gets what they throw as its own exception.
 //
 //   c++ -std=c++17 -O3 -shared -fPIC $(python -m tenon cflags) kernels.cpp -o kernels.so
 #include <tenon/function.h>
@@ -44,5 +44,5 @@ tenon_status argsort(tenon_call *call)
 } // namespace
 
 TENON_MODULE(kernels, "Kernels in C++.",
-             TENON_FUNCTION("median(x: T[n]) -> float where T = f32|f64", median, "The upper median."),
-             TENON_FUNCTION("argsort(x: f32[n] c) -> i64[n]", argsort, "The order that sorts x; equals stay."))
+             TENON_FUNCTION("median(x: T[n]) -> float where T = f32|f64", median, "Returns the upper median."),
+             TENON_FUNCTION("argsort(x: f32[n] c) -> i64[n]", argsort, "Returns the indices that sort x. The sort is stable."))

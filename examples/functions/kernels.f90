@@ -1,8 +1,8 @@
-! The same in Fortran 2008: the structs of tenon/function.h that are needed, as they lie there.
+! A function in Fortran 2008. It declares the structs of tenon/function.h that it needs, with the same layout.
 !
 !   gfortran -std=f2008 -O3 -shared -fPIC kernels.f90 -o kernels.so
 !
-! tenon.load("kernels.so").column_means(x), where x is an array in Fortran order: numpy.asfortranarray(...)
+! tenon.load("kernels.so").column_means(x) takes an array in Fortran order: numpy.asfortranarray(...)
 module kernels
     use, intrinsic :: iso_c_binding
     implicit none
@@ -19,13 +19,13 @@ module kernels
         integer(c_int64_t) :: byte_offset, flags, numel
     end type
 
-    type, bind(c) :: tenon_value                ! of a tensor; of a float, `view` and `more` are a real(c_double) each
+    type, bind(c) :: tenon_value                ! for a tensor; for a float, `view` and `more` are one real(c_double) each
         integer(c_int32_t) :: kind, flags
         type(c_ptr) :: view
         integer(c_int64_t) :: more, reserved
     end type
 
-    type, bind(c) :: tenon_host                 ! what is reached by a pointer may be declared as far as it is used
+    type, bind(c) :: tenon_host                 ! structs passed by pointer may be declared only as far as they are used
         integer(c_int32_t) :: size, minor
         type(c_ptr) :: name
         type(c_funptr) :: fail
@@ -67,10 +67,10 @@ module kernels
 
     character(kind=c_char, len=*), parameter :: signature_text = &
         'column_means(x: f64[rows, columns] f) -> f64[columns]' // c_null_char
-    character(kind=c_char, len=*), parameter :: doc_text = 'The mean of each column.' // c_null_char
+    character(kind=c_char, len=*), parameter :: doc_text = 'Returns the mean of each column.' // c_null_char
     character(kind=c_char, len=*), parameter :: name_text = 'kernels' // c_null_char
 
-    ! What the host reads for as long as the process lives.
+    ! The host reads these for as long as the process lives.
     character(kind=c_char, len=len(signature_text)), target, save :: signature = signature_text
     character(kind=c_char, len=len(doc_text)), target, save :: doc = doc_text
     character(kind=c_char, len=len(name_text)), target, save :: name = name_text
@@ -96,7 +96,7 @@ contains
         status = ok
     end function
 
-    ! The memory of a tensor: the signature has made sure of its kind, dtype, and `f`.
+    ! The memory of a tensor. The signature guarantees its kind, its dtype and Fortran order.
     function data_of(values) result(data)
         type(c_ptr), intent(in) :: values
         type(c_ptr) :: data
@@ -121,7 +121,7 @@ contains
         fail = fail_of_host(call, status, message, len(message, c_size_t))
     end function
 
-    ! Fortran has no constant addresses: the table is filled in here, each time with the same.
+    ! Fortran has no constant addresses, so the table is filled in here, each time with the same values.
     function tenon_module_v1() bind(c, name='tenon_module_v1')
         type(c_ptr) :: tenon_module_v1
 

@@ -1,4 +1,4 @@
-//! The same in Rust, without a crate: the structs of tenon/function.h that are needed, as they lie there.
+//! A function in Rust, without a crate. It declares the structs of tenon/function.h that it needs, with the same layout.
 //!
 //!   rustc --crate-type cdylib -C opt-level=3 -C strip=symbols kernels.rs -o kernels.so
 //!
@@ -42,7 +42,7 @@ struct tenon_value {
     reserved: u64,
 }
 
-/// Structs that are reached by a pointer may be declared as far as they are used.
+/// Structs that are passed by pointer may be declared only as far as they are used.
 #[repr(C)]
 struct tenon_host {
     size: u32,
@@ -90,26 +90,26 @@ pub struct tenon_module {
     flags: u64,
 }
 
-// Constants, with pointers to constants in them.
+// They are constants that contain pointers to constants.
 unsafe impl Sync for tenon_function {}
 unsafe impl Sync for tenon_module {}
 
 type Outcome = Result<(), (i32, String)>;
 
-/// Run the body; its error, or its panic, fails the call. Nothing unwinds into C.
+/// Run the body. If it returns an error or panics, the call fails; nothing unwinds into C.
 fn guarded(call: *mut tenon_call, body: impl FnOnce(&tenon_call) -> Outcome) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(|| body(unsafe { &*call })));
-    match outcome.unwrap_or_else(|_| Err((EFAILED, "it panicked".to_string()))) {
+    match outcome.unwrap_or_else(|_| Err((EFAILED, "the function panicked".to_string()))) {
         Ok(()) => OK,
         Err((status, message)) => unsafe { ((*(*call).host).fail)(call, status, message.as_ptr(), message.len()) },
     }
 }
 
-/// The elements of a tensor that the signature has made sure of: its kind, its dtype, and `c`.
+/// The elements of a tensor. The signature guarantees its kind, its dtype and C order.
 unsafe fn elements<'a, T>(value: *const tenon_value) -> &'a [T] {
     let view = &*(*value).value.view;
     if view.numel == 0 {
-        return &[]; // whose data may be NULL
+        return &[]; // the data of an empty tensor may be NULL
     }
     slice::from_raw_parts(view.data as *const T, view.numel as usize)
 }
@@ -140,7 +140,7 @@ extern "C" fn cumsum(call: *mut tenon_call) -> i32 {
 
 static FUNCTIONS: [tenon_function; 1] = [tenon_function {
     signature: b"cumsum(x: f64[n] c) -> f64[n]\0".as_ptr(),
-    doc: b"The running sums of x.\0".as_ptr(),
+    doc: b"Returns the running sums of x.\0".as_ptr(),
     call: cumsum,
     shape: None,
     data: null_mut(),

@@ -1,9 +1,9 @@
-/* An operator of torch in plain C: RMS normalisation with an optional weight, and its gradient.
+/* A torch operator in plain C: RMS normalisation with an optional weight, and its gradient.
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) kernels.c -o kernels.so -lm
  *
  *   ops = tenon.torch_ops(tenon.load("kernels.so"), "example", backward={"rms_norm": "rms_norm_grad"})
- *   ops.rms_norm(x, weight)          # also under torch.compile; kernels.cu is the same for a GPU */
+ *   ops.rms_norm(x, weight)          # torch.compile works too; kernels.cu is the same for a GPU */
 #include <math.h>
 #include <string.h>
 #include <tenon/function.h>
@@ -20,7 +20,7 @@ static double inverse_rms(const float *x, int64_t k, double eps)
 static tenon_status rms_norm(tenon_call *call)
 {
     const float *x = tenon_data(call, 0, float);
-    const float *weight = tenon_data(call, 1, float); /* NULL where it was not given */
+    const float *weight = tenon_data(call, 1, float); /* NULL if it was not given */
     double eps = tenon_arg_double(call, 2);
     float *y = tenon_result_data(call, 0, float);
     int64_t n = tenon_dim(call, 0), k = tenon_dim(call, 1);
@@ -42,7 +42,7 @@ static tenon_status rms_norm_grad(tenon_call *call)
     float *dx = tenon_result_data(call, 0, float);
     float *dweight = tenon_result_data(call, 1, float);
     int64_t n = tenon_dim(call, 0), k = tenon_dim(call, 1);
-    double *sums = tenon_scratch(call, (size_t)k * sizeof(double)); /* over the rows: a float would lose too much */
+    double *sums = tenon_scratch(call, (size_t)k * sizeof(double)); /* a float would lose precision */
 
     if (!sums)
         return TENON_EFAILED;
@@ -66,4 +66,4 @@ TENON_MODULE(kernels, "RMS normalisation.",
                             "Divides each row of x by the root of its mean square."),
              TENON_FUNCTION("rms_norm_grad(dy: f32[n, k] c, x: f32[n, k] c, weight: f32[k]? c, eps: float = 1e-6)"
                             " -> dx: f32[n, k], dweight: f32[k]",
-                            rms_norm_grad, "The gradients of rms_norm's x and weight."))
+                            rms_norm_grad, "Returns the gradients of x and weight of rms_norm."))

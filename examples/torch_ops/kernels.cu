@@ -1,4 +1,4 @@
-// An operator of torch on the GPU, in bf16: kernels.c has the same for the CPU.
+// A torch operator on the GPU, in bf16; kernels.c has the same for the CPU.
 //
 //   nvcc -O3 -shared -Xcompiler -fPIC $(python -m tenon cflags) kernels.cu -o kernels.so
 #include "rms_norm.cuh"
@@ -43,4 +43,4 @@ TENON_MODULE(kernels, "RMS normalisation in bf16.",
                             rms_norm, "Divides each row of x by the root of its mean square."),
              TENON_FUNCTION("rms_norm_grad(dy: bf16[n, k] c cuda, x: bf16[n, k] c cuda, weight: bf16[k]? c cuda,"
                             " eps: float = 1e-6) -> dx: bf16[n, k], dweight: bf16[k]",
-                            rms_norm_grad, "The gradients of rms_norm's x and weight."))
+                            rms_norm_grad, "Returns the gradients of x and weight of rms_norm."))

@@ -1,16 +1,16 @@
-// The kernels of kernels.cu and of its twin: RMS normalisation of bf16 rows, and its gradient.
+// The kernels of kernels.cu and twin.cu: RMS normalisation of bf16 rows, and its gradient.
 #pragma once
 #include <cstdint>
 #include <cuda_bf16.h>
 
-enum { RMS_THREADS = 256, RMS_BLOCKS = 264 }; // of a row; that share the rows of a gradient
+enum { RMS_THREADS = 256, RMS_BLOCKS = 264 }; // threads for a row; blocks that share the rows of a gradient
 
 __device__ inline float block_sum(float value)
 {
     __shared__ float sums[RMS_THREADS / 32];
     for (int offset = 16; offset; offset /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, offset);
-    __syncthreads(); // the sums of an earlier call have been read
+    __syncthreads(); // until all threads have read the sums of an earlier call
     if (threadIdx.x % 32 == 0)
         sums[threadIdx.x / 32] = value;
     __syncthreads();
@@ -38,7 +38,7 @@ __global__ void rms_norm_kernel(const __nv_bfloat16 *x, const __nv_bfloat16 *wei
         y[j] = __float2bfloat16(r * __bfloat162float(x[j]) * weight_at(weight, j));
 }
 
-// Each block takes every RMS_BLOCKS-th row, and adds up its own share of dweight in `sums`, a row of floats per block.
+// Each block takes every RMS_BLOCKS-th row, and adds its share of dweight to its own row of `sums`.
 __global__ void rms_norm_grad_kernel(const __nv_bfloat16 *dy, const __nv_bfloat16 *x, const __nv_bfloat16 *weight,
                                      float eps, __nv_bfloat16 *dx, float *sums, int64_t n, int64_t k)
 {

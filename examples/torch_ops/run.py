@@ -1,9 +1,9 @@
-"""kernels.cu beside twin.cu, the same operator written with torch's C++ registration. A plain script:
+"""Compares kernels.cu with twin.cu, the same operator registered through torch's C++ API. A plain script:
 
-    python3 examples/torch_ops/run.py       needs a GPU, torch and nvcc; builds all it needs, installs nothing
+    python3 examples/torch_ops/run.py       needs a GPU, torch and nvcc; builds everything else, installs nothing
 
 It checks that both agree with torch, alone and under torch.compile(fullgraph=True), then measures: lines of code, time
-on the device under a CUDA graph, and what a call costs the host. It skips where there is no GPU.
+on the device under a CUDA graph, and time of a call on the host. It is skipped if there is no GPU.
 """
 import ctypes
 import pathlib
@@ -31,7 +31,7 @@ def build_package(folder):
     sources = [ROOT / "python/tenon/_native.c"]
     for part in ("core", "python", "frameworks/torch"):
         sources += (ROOT / part / "src").rglob("*.c")
-    folders = ["core/include", "python/include", "frameworks/torch/include"]
+    folders = ["core/include", "core/src/functions", "python/include", "frameworks/torch/include"]
     includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
     options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]
     libraries = ["-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")]
@@ -52,10 +52,10 @@ def nvcc(source, output, *options):
 
 
 def build_twin(folder):
-    """What torch.utils.cpp_extension does, without the ninja that it needs."""
-    where = pathlib.Path(torch.__file__).parent
-    includes = [f"-I{where}/include", f"-I{where}/include/torch/csrc/api/include"]
-    libraries = [f"-L{where}/lib", *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda"))]
+    """Do what torch.utils.cpp_extension does, without ninja."""
+    root = pathlib.Path(torch.__file__).parent
+    includes = [f"-I{root}/include", f"-I{root}/include/torch/csrc/api/include"]
+    libraries = [f"-L{root}/lib", *(f"-l{name}" for name in ("torch", "torch_cpu", "torch_cuda", "c10", "c10_cuda"))]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     standard = "-std=c++20" if version >= (2, 12) else "-std=c++17"
@@ -130,7 +130,7 @@ def check_mistakes(ours):
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             print("  refused:", str(error).splitlines()[0][:150])
         else:
-            raise AssertionError("a wrong call was taken")
+            raise AssertionError("a wrong call was accepted")
 
 
 # --------------------------------------------------------------------------------------------------------- measuring
@@ -160,7 +160,7 @@ def graph_of(call, count):
 
 
 def device_times(calls):
-    """Medians of runs that take turns, and the spread of the first one's: what a difference has to exceed."""
+    """Medians of runs that take turns, and the spread of the first. A difference must exceed the spread to mean anything."""
     runs = [graph_of(call, 20) for call in calls]
     samples = [[] for _ in calls]
     for turn in range(60):
@@ -172,7 +172,7 @@ def device_times(calls):
 
 
 def host_time(call):
-    """What a call costs before it returns, in microseconds. The queue never fills: each round waits for the device."""
+    """The time until a call returns, in microseconds. Each round waits for the device, so the queue never fills."""
     best = []
     for _ in range(15):
         torch.cuda.synchronize()
@@ -214,7 +214,7 @@ def measure(kernels, ours, ours_grad, twin, twin_grad):
     print(f"  {'':22}" + "".join(f"{str(rows) + ' rows':>11}" for rows in ROWS))
     for mode, context in (("no_grad", torch.no_grad), ("inference_mode", torch.inference_mode)):
         for name, call in calls.items():
-            torch._dynamo.reset()  # all of these share one piece of code, and the compiler counts
+            torch._dynamo.reset()  # these share one code object, and torch limits its recompilations
             with context():
                 times = []
                 for rows in ROWS:

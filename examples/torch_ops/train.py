@@ -1,4 +1,4 @@
-"""A model with an operator of ours in it, compiled and trained on the CPU.
+"""A model that uses one of our own operators, compiled and trained on the CPU.
 
     cc -O3 -shared -fPIC $(python -m tenon cflags) kernels.c -o kernels.so -lm && python train.py kernels.so
 """
@@ -36,7 +36,7 @@ def main():
         losses.append(loss.item())
     print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     moved = (model[1].weight - 1).abs().max().item()
-    print("the weight of the norm has learned too:", moved > 0)
+    print("the weight of the norm was trained too:", moved > 0)
 
 
 if __name__ == "__main__":

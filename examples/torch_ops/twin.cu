@@ -1,4 +1,4 @@
-// What kernels.cu is, written with torch's C++ registration of operators: for the comparison that run.py makes.
+// The operator of kernels.cu, registered through torch's C++ API, for the comparison in run.py.
 #include "rms_norm.cuh"
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>

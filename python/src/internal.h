@@ -246,9 +246,8 @@ void tenon__py_raise_again(PyObject *error);
 void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */
 int tenon__py_set_error(PyObject *exception, PyObject *object, const char *format, ...);
-/* What the core says, without the name of its function, which a user of Python does not know. */
-const char *tenon__py_message(const tenon_error *err);
-/* Raise for `object` what the core's validation said. */
+/* Raise for `object` what the core's validation said, without the name of its function, which a user of Python does not
+ * know. */
 void tenon__py_raise_for(PyObject *object, const tenon_error *err);
 /* Whether the pending exception is a producer's way to say no, rather than a bug of its own or an interrupt. */
 bool tenon__py_is_refusal(void);

@@ -82,7 +82,7 @@ def test_a_changed_number_is_found(results):
 
 
 def test_a_number_that_was_not_measured_is_an_error(results):
-    with pytest.raises(ValueError, match="nothing measured"):
+    with pytest.raises(ValueError, match="no measurement"):
         readme.text_of("ns:borrow:numpy:nobody", results)
 
 
@@ -95,7 +95,7 @@ def test_who_refuses_everything_stays_in_the_table(results):
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"rows": []}', '{"rows": [{}]}'])
 def test_a_broken_file_of_results_is_said_in_a_line(text, tmp_path):
     (tmp_path / "latest.json").write_text(text)
-    with pytest.raises(files.Unusable, match="^latest.json is not whole"):
+    with pytest.raises(files.Unusable, match="^latest.json is incomplete"):
         files.results(tmp_path / "latest.json")
 
 

@@ -57,18 +57,19 @@ def test_parts_are_skipped(shims, tmp_path):
     assert done.returncode == 0 and "0 passed, 0 failed, 4 skipped" in done.stdout, done.stdout
 
 
-def test_documentation_is_skipped_without_git(shims, tmp_path):
+@pytest.mark.parametrize("script", ["tools/check-docs", "tools/check-english"])
+def test_documentation_is_skipped_without_git(script, shims, tmp_path):
     """And in a folder that git does not know, as an unpacked archive."""
     (shims / "git").write_text(SHIM)
     (shims / "git").chmod(0o755)
-    done = bash('"$1" tools/check-docs', sys.executable)
+    done = bash('"$1" "$2"', sys.executable, script)
     assert (done.returncode, done.stdout) == (
         77, "skipped: git does not list the files of this folder: no version is set for command git\n")
-    done = bash('PATH="$2" "$1" tools/check-docs', sys.executable, tmp_path / "nothing")
+    done = bash('PATH="$3" "$1" "$2"', sys.executable, script, tmp_path / "nothing")
     assert (done.returncode, done.stdout) == (
         77, "skipped: git does not list the files of this folder: No such file or directory\n")
     (shims / "git").unlink()
-    done = bash('"$1" "$2/tools/check-docs"', sys.executable, ROOT, cwd=tmp_path)
+    done = bash('"$1" "$2"', sys.executable, ROOT / script, cwd=tmp_path)
     assert done.returncode == 77 and "not a git repository" in done.stdout, done.stdout
 
 

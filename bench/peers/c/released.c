@@ -1,4 +1,4 @@
-/* dot once more, with the interpreter's lock let go while it computes. */
+/* dot again, with the interpreter lock released while it computes. */
 #include "kernels.c"
 
 static PyObject *dot_released(PyObject *module, PyObject *const *args, Py_ssize_t nargs)

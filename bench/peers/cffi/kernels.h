@@ -1,3 +1,3 @@
-// What cffi's cdef is told of kernels.c.
+// The declarations of kernels.c for cffi's cdef.
 void saxpy(float a, const float *x, const float *y, float *z, size_t n);
 double dot(const float *x, const float *y, size_t n);

@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 def build(python, folder):
     headers, source = (pathlib.Path(building.ask(python, f"import nanobind; print(nanobind.{name}_dir())"))
                        for name in ("include", "source"))
-    # Its CMake function says so to the compiler where there is no lock.
+    # As its CMake function does for a Python without a lock.
     free = building.ask(python, "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)") == "1"
     for name in ("crossing", "kernels", "released"):
         building.extension(

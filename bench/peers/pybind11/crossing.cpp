@@ -10,7 +10,7 @@ static void look(const py::array &a)
     (void)data;
 }
 
-// What is no NumPy array but has a buffer. The info holds the buffer until it goes: this is an owned import too.
+// For objects that have a buffer but are not NumPy arrays. The info owns the buffer, so this is an owned import too.
 static void look_at_buffer(const py::buffer &a)
 {
     py::buffer_info info = a.request();

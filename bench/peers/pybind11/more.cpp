@@ -1,4 +1,4 @@
-// dot once more: with the lock let go by pybind11's call guard, and with the conversions that are its default.
+// dot again: with pybind11's call guard, which releases the lock, and with its default conversions.
 #include "kernels.cpp"
 
 PYBIND11_MODULE(more, m, py::mod_gil_not_used())

@@ -1,4 +1,4 @@
-/* What is measured of functions beside the two of kernels.c: flags, further arguments, loops. */
+/* The functions that are measured besides those of kernels.c: flags, further arguments, loops. */
 #include <tenon/function.h>
 
 static tenon_status saxpy(tenon_call *call)

@@ -25,7 +25,7 @@ static ffi::Tensor saxpy(double a, ffi::TensorView x, ffi::TensorView y)
     return z;
 }
 
-// Where no framework's allocator is known (NumPy), the caller brings the result.
+// For frameworks without an allocator (NumPy), the caller allocates the result.
 static void saxpy_into(double a, ffi::TensorView x, ffi::TensorView y, ffi::TensorView z)
 {
     check(x, y);

@@ -47,38 +47,8 @@ typedef struct tenon_parameter {
     tenon_value value;          /* the default */
 } tenon_parameter;
 
-/* What is simple about a tensor's spec, for the matches of every call: one dtype, few dimensions, each a name or
- * anything, memory of the CPU. */
-enum { TENON__QUICK_DIMS = 4 };
-typedef struct tenon__quick {
-    tenon_dtype dtype;
-    int32_t ndim;    /* -1: it is not so simple */
-    uint32_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
-    uint32_t looked_at;
-    uint32_t address_mask;            /* bits of the address that must be 0 */
-    int16_t slots[TENON__QUICK_DIMS]; /* of the names; -1: anything */
-} tenon__quick;
-
-/* A compiled signature; never changed after it is made, so any number of threads may use it. */
-typedef struct tenon_signature {
-    const char *text;
-    const char *name;
-    const tenon_parameter *params;
-    const tenon_parameter *results;
-    int32_t nparams;
-    int32_t npositional; /* those before the "*" */
-    int32_t nrequired;   /* positional ones without a default */
-    int32_t nresults;
-    int32_t ntensors;   /* tensor parameters */
-    int32_t nwritten;   /* of these, written */
-    bool named_results; /* all have a name, or none */
-    bool plain;         /* no dtype variable, nothing written: binding all dimensions is all there is to a match */
-    bool binds_ints;    /* an int parameter binds a dimension */
-    bool open_results;  /* some are TENON_PARAMETER_OPEN */
-    size_t size;        /* private: of the one block that it is */
-    const tenon__quick *quick; /* private: of the parameters, then of the results */
-    tenon_names names;
-} tenon_signature;
+/* A compiled signature. Never changed after it is made, so any number of threads may use it. */
+typedef struct tenon_signature tenon_signature;
 
 /* Compile a signature.
  *
@@ -88,6 +58,24 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc(const char *text, t
 
 /* NULL does nothing. */
 TENON_API void tenon_signature_release(tenon_signature *signature);
+
+/* What a signature says. Strings and parameters live as long as the signature. A NULL signature has no name and no
+ * parameters. */
+TENON_API const char *tenon_signature_text(const tenon_signature *signature);
+TENON_API const char *tenon_signature_name(const tenon_signature *signature);
+TENON_API int32_t tenon_signature_nparams(const tenon_signature *signature);
+/* The parameters before the "*". */
+TENON_API int32_t tenon_signature_npositional(const tenon_signature *signature);
+/* Those of them without a default. */
+TENON_API int32_t tenon_signature_nrequired(const tenon_signature *signature);
+TENON_API int32_t tenon_signature_nresults(const tenon_signature *signature);
+/* Whether the results have names: all of them do, or none. */
+TENON_API bool tenon_signature_has_named_results(const tenon_signature *signature);
+/* A parameter or a result; NULL if there is no such index. */
+TENON_API const tenon_parameter *tenon_signature_param(const tenon_signature *signature, int32_t index);
+TENON_API const tenon_parameter *tenon_signature_result_item(const tenon_signature *signature, int32_t index);
+/* The names of dimensions and dtype variables; NULL for a NULL signature. */
+TENON_API const tenon_names *tenon_signature_names(const tenon_signature *signature);
 
 /* Match the arguments of a call, whose kinds are those of the parameters or TENON_KIND_NONE: bind all names, then check
  * all arguments in their order, then that nothing written is used twice. On TENON_OK `bindings` has the values of
@@ -109,42 +97,6 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_match(const tenon_signatu
 TENON_API TENON_NODISCARD tenon_status tenon_signature_match_before(const tenon_signature *signature, int32_t count,
                                                                     const tenon_value *args, const char *const *objects,
                                                                     tenon_bindings *bindings, tenon_error *err);
-
-/* The same in pieces, for a host that counts nanoseconds: begin, ask of each tensor as soon as it is there whether it
- * plainly fits, end. Where one does not (which says nothing about it), or where a parameter is not simple
- * (quick[i].ndim is -1) or an int binds a dimension, tenon_signature_match decides, on all of them. */
-static inline void tenon_signature_begin(const tenon_signature *signature, tenon_bindings *bindings)
-{
-    tenon_bindings_reset(bindings, &signature->names);
-    bindings->function = signature->name;
-}
-
-static inline bool tenon_signature_fits(const tenon_signature *signature, int32_t index, const tenon_view *view,
-                                        tenon_bindings *bindings)
-{
-    const tenon__quick *quick = &signature->quick[index];
-    if (view->ndim != quick->ndim || !tenon_dtype_equal(view->dtype, quick->dtype) ||
-        (((uint32_t)view->flags & quick->looked_at) ^ quick->wanted) |
-            ((uint32_t)(uintptr_t)view->data & quick->address_mask) ||
-        view->device.device_type != TENON_CPU)
-        return false;
-    for (int32_t i = 0; i < quick->ndim; i++) {
-        int slot = quick->slots[i];
-        if (slot < 0)
-            continue;
-        if (!(bindings->dims_bound >> slot & 1)) {
-            bindings->dims_bound |= 1u << slot;
-            bindings->dims[slot] = view->shape[i];
-            bindings->dims_from[slot] = signature->params[index].name;
-        } else if (bindings->dims[slot] != view->shape[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-TENON_API TENON_NODISCARD tenon_status tenon_signature_end(const tenon_signature *signature, const tenon_value *args,
-                                                           tenon_bindings *bindings, tenon_error *err);
 
 /* The dtype and shape of a tensor result after a match. A dimension that only the function knows is -1.
  *

@@ -67,38 +67,17 @@ typedef struct tenon_names {
 #define TENON_SPEC_INPLACE   (1u << 7)
 #define TENON_SPEC_UNALIGNED (1u << 8)
 
-typedef struct tenon_spec_op {
-    int64_t value; /* a number, or the slot of a name */
-    int32_t kind;  /* private to spec.c */
-    int32_t at;    /* where in the text */
-} tenon_spec_op;
-
-typedef struct tenon_spec_dim {
-    int32_t kind; /* private to spec.c */
-    int32_t at;   /* where in the text, and how long */
-    int32_t length;
-    int32_t first; /* of its operations, and how many */
-    int32_t count;
-    int32_t slot; /* of a name or "*" name */
-    int64_t number;
-} tenon_spec_dim;
-
 /* A compiled spec: the caller's storage, holds no pointer, may be copied. */
 typedef struct tenon_spec {
     uint32_t flags;
     int32_t variable; /* slot of the dtype variable, or -1 */
     tenon_dtypes dtypes;
     int32_t ndims;
-    int32_t star; /* index of the "*" dimension, or -1 */
-    int32_t ncode;
-    uint32_t devices;    /* bit per device type; 0: what the CPU can read */
-    int64_t alignment;   /* N of aligned(N), or 0 */
-    int32_t type_length; /* of the text, up to "]" or "?" */
-    int32_t text_length; /* of the text, up to the where clause */
-    tenon_spec_dim dims[TENON_SPEC_DIMS];
-    tenon_spec_op code[TENON_SPEC_CODE];
+    uint32_t devices;              /* bit per device type; 0: memory that the CPU can read */
+    int64_t alignment;             /* N of aligned(N), or 0 */
     char inplace[TENON_NAME_SIZE]; /* the argument that it may be the same as */
     char text[TENON_SPEC_TEXT];
+    uint64_t private_[258]; /* the compiled dimensions; tenon_signature_dim describes them */
 } tenon_spec;
 
 /* What the names stand for in one call. The caller's storage; tenon_bindings_reset before the first match. */

@@ -208,46 +208,50 @@ TENON_API TENON_NODISCARD tenon_status tenon_tensor_imag(tenon_tensor *tensor, t
 
 /* -------------------------------------------------------------------------------------------------------- origins
  *
- * With TENON_DEBUG=1 in the environment each tensor remembers the source line that made it. The macros below say which
- * line that is; they cost one call that returns at once. TENON_NO_ORIGINS leaves them out. */
+ * With TENON_DEBUG=1 in the environment, reports about a tensor can name the source line that made it. Code opts in: it
+ * defines TENON_ORIGINS before it includes a header of Tenon. Each function that makes a tensor then has a macro of the
+ * same name, which passes the line on; without TENON_DEBUG this costs one call that returns at once. */
 
-/* Name the place that makes the next tensor on this thread. `place` must live until then. */
+/* Name the place that makes the next tensor on this thread, for code that cannot use the macros.
+ *
+ * Ownership: `place` must live until that tensor is made.
+ * Threads:   any. */
 TENON_API void tenon_origin(const char *place);
 
-#ifndef TENON_NO_ORIGINS
-#define TENON_TEXT2(x)       #x
-#define TENON_TEXT(x)        TENON_TEXT2(x)
-#define TENON_PLACE          __FILE__ ":" TENON_TEXT(__LINE__)
-#define TENON_HERE(call)     (tenon_origin(TENON_PLACE), call) /* its argument may be a compound literal with commas */
-#define TENON_HERE_OF(first) tenon_origin_of(first, TENON_PLACE)
+#ifdef TENON_ORIGINS
+#define TENON__QUOTE(x)       #x
+#define TENON__QUOTE_VALUE(x) TENON__QUOTE(x)
+#define TENON__PLACE          __FILE__ ":" TENON__QUOTE_VALUE(__LINE__)
+#define TENON__ON_LINE(call)  (tenon_origin(TENON__PLACE), call) /* `call` may have a compound literal with commas */
+#define TENON__LINE_OF(first) tenon__origin_of(first, TENON__PLACE)
 
-/* A function, so that a tensor made by the argument itself comes before. */
-static inline tenon_tensor *tenon_origin_of(tenon_tensor *tensor, const char *place)
+/* A function, so that a tensor which the argument makes is made first. */
+static inline tenon_tensor *tenon__origin_of(tenon_tensor *tensor, const char *place)
 {
     tenon_origin(place);
     return tensor;
 }
 
-#define tenon_tensor_from_blob(...)           TENON_HERE(tenon_tensor_from_blob(__VA_ARGS__))
-#define tenon_tensor_from_view(...)           TENON_HERE(tenon_tensor_from_view(__VA_ARGS__))
-#define tenon_tensor_alloc(...)               TENON_HERE(tenon_tensor_alloc(__VA_ARGS__))
-#define tenon_tensor_import(...)              TENON_HERE(tenon_tensor_import(__VA_ARGS__))
-#define tenon_tensor_import_legacy(...)       TENON_HERE(tenon_tensor_import_legacy(__VA_ARGS__))
-#define tenon_tensor_slice(first, ...)        tenon_tensor_slice(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_select(first, ...)       tenon_tensor_select(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_permute(first, ...)      tenon_tensor_permute(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_transpose(first, ...)    tenon_tensor_transpose(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_reshape(first, ...)      tenon_tensor_reshape(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_flatten(first, ...)      tenon_tensor_flatten(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_squeeze(first, ...)      tenon_tensor_squeeze(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_expand_dims(first, ...)  tenon_tensor_expand_dims(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_broadcast_to(first, ...) tenon_tensor_broadcast_to(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_as_strided(first, ...)   tenon_tensor_as_strided(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_view_as(first, ...)      tenon_tensor_view_as(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_real(first, ...)         tenon_tensor_real(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_imag(first, ...)         tenon_tensor_imag(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_copy(first, ...)         tenon_tensor_copy(TENON_HERE_OF(first), __VA_ARGS__)
-#define tenon_tensor_contiguous(first, ...)   tenon_tensor_contiguous(TENON_HERE_OF(first), __VA_ARGS__)
+#define tenon_tensor_from_blob(...)           TENON__ON_LINE(tenon_tensor_from_blob(__VA_ARGS__))
+#define tenon_tensor_from_view(...)           TENON__ON_LINE(tenon_tensor_from_view(__VA_ARGS__))
+#define tenon_tensor_alloc(...)               TENON__ON_LINE(tenon_tensor_alloc(__VA_ARGS__))
+#define tenon_tensor_import(...)              TENON__ON_LINE(tenon_tensor_import(__VA_ARGS__))
+#define tenon_tensor_import_legacy(...)       TENON__ON_LINE(tenon_tensor_import_legacy(__VA_ARGS__))
+#define tenon_tensor_slice(first, ...)        tenon_tensor_slice(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_select(first, ...)       tenon_tensor_select(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_permute(first, ...)      tenon_tensor_permute(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_transpose(first, ...)    tenon_tensor_transpose(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_reshape(first, ...)      tenon_tensor_reshape(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_flatten(first, ...)      tenon_tensor_flatten(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_squeeze(first, ...)      tenon_tensor_squeeze(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_expand_dims(first, ...)  tenon_tensor_expand_dims(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_broadcast_to(first, ...) tenon_tensor_broadcast_to(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_as_strided(first, ...)   tenon_tensor_as_strided(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_view_as(first, ...)      tenon_tensor_view_as(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_real(first, ...)         tenon_tensor_real(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_imag(first, ...)         tenon_tensor_imag(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_copy(first, ...)         tenon_tensor_copy(TENON__LINE_OF(first), __VA_ARGS__)
+#define tenon_tensor_contiguous(first, ...)   tenon_tensor_contiguous(TENON__LINE_OF(first), __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

@@ -27,7 +27,10 @@ extern "C" {
  * parameter may be NULL. The message names the function, the argument, what was expected and what came. */
 typedef struct tenon_error {
     tenon_status status;
-    char message[1020];
+    char message[1012];
+    /* The function that the message begins with, as in "saxpy(): argument 'x' is NULL"; NULL if it begins with none. It
+     * lives as long as the program or, if it is the name of a signature, as long as the signature. */
+    const char *function;
 } tenon_error;
 
 /* "TENON_EINVAL" and so on; "unknown status" for anything else. Static storage. */
@@ -37,6 +40,21 @@ TENON_API const char *tenon_status_name(tenon_status status);
  * message that is there may be an argument: that is how a caller adds a word of its own. */
 TENON_API tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
+
+/* The same on behalf of a function: the message begins with "function(): ", and `err->function` is that pointer. NULL is
+ * the same as tenon_error_set. */
+TENON_API tenon_status tenon_error_set_in(tenon_error *err, tenon_status status, const char *function,
+                                          const char *format, ...) TENON_PRINTF(4, 5);
+
+/* The message without the "function(): " that it begins with: for a caller that names a function of its own. The whole
+ * message if there is no function, or if its name was cut off. Points into `err`. */
+static inline const char *tenon_error_reason(const tenon_error *err)
+{
+    size_t length = err->function ? strlen(err->function) : 0;
+    bool named =
+        length && strncmp(err->message, err->function, length) == 0 && strncmp(err->message + length, "(): ", 4) == 0;
+    return err->message + (named ? length + 4 : 0);
+}
 
 /* ---------------------------------------------------------------------------------------------------------- dtype */
 

@@ -30,21 +30,21 @@ static tenon__phrase copy_type(const tenon_view *view)
 static tenon_status copy_check_type(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     if (!tenon_dtype_equal(dst->dtype, src->dtype))
-        return tenon_error_set(err, TENON_EDTYPE,
-                               "tenon_copy(): argument 'src': expected %s, got %s: values are not converted, give both "
-                               "the same dtype",
-                               copy_type(dst).text, copy_type(src).text);
+        return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
+                                  "argument 'src': expected %s, got %s: values are not converted, give both "
+                                  "the same dtype",
+                                  copy_type(dst).text, copy_type(src).text);
     if (copy_is_padded(dst) != copy_is_padded(src))
-        return tenon_error_set(
-            err, TENON_EDTYPE,
-            "tenon_copy(): argument 'src': expected %s %s, got it %s: values are not converted, give "
-            "both the same packing",
-            copy_is_padded(dst) ? "padded" : "packed", copy_type(dst).text, copy_is_padded(src) ? "padded" : "packed");
+        return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
+                                  "argument 'src': expected %s %s, got it %s: values are not converted, give "
+                                  "both the same packing",
+                                  copy_is_padded(dst) ? "padded" : "packed", copy_type(dst).text,
+                                  copy_is_padded(src) ? "padded" : "packed");
     if (!copy_same_shape(dst, src))
-        return tenon_error_set(err, TENON_ESHAPE,
-                               "tenon_copy(): argument 'src': expected %s, got %s: give both the same shape, as "
-                               "tenon_tensor_broadcast_to does",
-                               copy_type(dst).text, copy_type(src).text);
+        return tenon_error_set_in(err, TENON_ESHAPE, "tenon_copy",
+                                  "argument 'src': expected %s, got %s: give both the same shape, as "
+                                  "tenon_tensor_broadcast_to does",
+                                  copy_type(dst).text, copy_type(src).text);
     return TENON_OK;
 }
 
@@ -52,25 +52,24 @@ static tenon_status copy_check_device(const tenon_view *view, const char *argume
 {
     if (tenon_device_on_host(view->device))
         return TENON_OK;
-    return tenon_error_set(err, TENON_EDEVICE,
-                           "tenon_copy(): argument '%s': expected memory that the CPU can reach, got %s on %s: copy it "
-                           "with the device's own runtime",
-                           argument, copy_type(view).text, tenon__device_phrase(view->device).text);
+    return tenon_error_set_in(err, TENON_EDEVICE, "tenon_copy",
+                              "argument '%s': expected memory that the CPU can reach, got %s on %s: copy it "
+                              "with the device's own runtime",
+                              argument, copy_type(view).text, tenon__device_phrase(view->device).text);
 }
 
 static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     if (tenon_view_self_overlaps(dst))
-        return tenon_error_set(
-            err, TENON_EOVERLAP,
-            "tenon_copy(): argument 'dst': expected a place of its own for each element, got %s with "
-            "strides %s, which overlaps itself: copy into memory without repeats",
-            copy_type(dst).text, tenon__list_phrase(dst->ndim, dst->strides).text);
+        return tenon_error_set_in(err, TENON_EOVERLAP, "tenon_copy",
+                                  "argument 'dst': expected a place of its own for each element, got %s with "
+                                  "strides %s, which overlaps itself: copy into memory without repeats",
+                                  copy_type(dst).text, tenon__list_phrase(dst->ndim, dst->strides).text);
     if (tenon_view_overlaps(dst, src))
-        return tenon_error_set(err, TENON_EOVERLAP,
-                               "tenon_copy(): argument 'src': expected memory apart from that of 'dst', got %s with "
-                               "strides %s, which overlaps it: copy 'src' elsewhere first",
-                               copy_type(src).text, tenon__list_phrase(src->ndim, src->strides).text);
+        return tenon_error_set_in(err, TENON_EOVERLAP, "tenon_copy",
+                                  "argument 'src': expected memory apart from that of 'dst', got %s with "
+                                  "strides %s, which overlaps it: copy 'src' elsewhere first",
+                                  copy_type(src).text, tenon__list_phrase(src->ndim, src->strides).text);
     return TENON_OK;
 }
 
@@ -155,15 +154,15 @@ static bool copy_bits_to_bytes(tenon__loops *loops)
 tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
     if (!dst || !src)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_copy(): argument '%s' is NULL", dst ? "src" : "dst");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_copy", "argument '%s' is NULL", dst ? "src" : "dst");
     tenon_status status = copy_check_type(dst, src, err);
     if (status || (status = copy_check_device(dst, "dst", err)) || (status = copy_check_device(src, "src", err)))
         return status;
     if (dst->flags & TENON_READ_ONLY)
-        return tenon_error_set(err, TENON_EREADONLY,
-                               "tenon_copy(): argument 'dst': expected memory to write, got read-only %s: copy into "
-                               "memory of your own",
-                               copy_type(dst).text);
+        return tenon_error_set_in(err, TENON_EREADONLY, "tenon_copy",
+                                  "argument 'dst': expected memory to write, got read-only %s: copy into "
+                                  "memory of your own",
+                                  copy_type(dst).text);
     if (dst->numel == 0 || tenon_view_equal(dst, src))
         return TENON_OK;
     if ((status = copy_check_overlap(dst, src, err)))

@@ -63,7 +63,8 @@ bool tenon__device_lookup(const char *text, size_t length, int32_t *out)
 tenon_status tenon_device_parse(const char *text, tenon_device *out, tenon_error *err)
 {
     if (!text || !out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_device_parse(): argument '%s' is NULL", text ? "out" : "text");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_device_parse", "argument '%s' is NULL",
+                                  text ? "out" : "text");
     const char *colon = strchr(text, ':');
     const char *digits = colon ? colon + 1 : "0";
     size_t count = strlen(digits);
@@ -73,10 +74,10 @@ tenon_status tenon_device_parse(const char *text, tenon_device *out, tenon_error
         id = id * 10 + (digits[i] - '0');
     int32_t type;
     if (!valid || id > INT32_MAX || !tenon__device_lookup(text, colon ? (size_t)(colon - text) : strlen(text), &type))
-        return tenon_error_set(err, TENON_EPARSE,
-                               "tenon_device_parse(): argument 'text': expected a device such as cpu, cuda or cuda:1, "
-                               "got \"%.60s\"",
-                               text);
+        return tenon_error_set_in(err, TENON_EPARSE, "tenon_device_parse",
+                                  "argument 'text': expected a device such as cpu, cuda or cuda:1, "
+                                  "got \"%.60s\"",
+                                  text);
     *out = tenon_device_of(type, (int32_t)id);
     return TENON_OK;
 }

@@ -65,7 +65,7 @@ static exported *export_block(tenon_tensor *tensor, const char *function, tenon_
     size_t dims = 2 * (size_t)tensor->view.ndim * sizeof(int64_t), size = sizeof(exported) + dims;
     exported *block = tenon__alloc(size, false);
     if (!block) {
-        tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+        tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
         return NULL;
     }
     tenon__count(&tenon__live.exports, 1);
@@ -77,7 +77,7 @@ static exported *export_block(tenon_tensor *tensor, const char *function, tenon_
 
 static tenon_status missing(const char *function, const char *argument, tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, argument);
+    return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", argument);
 }
 
 tenon_status tenon_tensor_export(tenon_tensor *tensor, tenon_dl_managed **out, tenon_error *err)
@@ -105,15 +105,13 @@ tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_l
     if (!tensor || !out)
         return missing(function, tensor ? "out" : "tensor", err);
     if (tensor->view.flags & TENON_READ_ONLY)
-        return tenon_error_set(err, TENON_EREADONLY,
-                               "%s(): argument 'tensor' is read-only, which a legacy struct cannot say; use "
-                               "tenon_tensor_export",
-                               function);
+        return tenon_error_set_in(err, TENON_EREADONLY, function,
+                                  "argument 'tensor' is read-only, which a legacy struct cannot say; use "
+                                  "tenon_tensor_export");
     if ((tensor->view.flags & TENON_SUBBYTE_PADDED) && tensor->view.dtype.bits < 8)
-        return tenon_error_set(err, TENON_EDTYPE,
-                               "%s(): argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; "
-                               "use tenon_tensor_export",
-                               function);
+        return tenon_error_set_in(err, TENON_EDTYPE, function,
+                                  "argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; "
+                                  "use tenon_tensor_export");
     exported *block = export_block(tensor, function, err);
     if (!block)
         return TENON_ENOMEM;
@@ -164,11 +162,11 @@ tenon_status tenon_tensor_import(tenon_dl_managed *managed, tenon_tensor **out, 
     if (!managed || !out)
         return missing(function, managed ? "out" : "managed", err);
     if (managed->version.major != TENON_DL_MAJOR)
-        return tenon_error_set(err, TENON_EVERSION,
-                               "%s(): argument 'managed': expected DLPack %d, got %u.%u; ask the producer for "
-                               "max_version (%d, %d)",
-                               function, TENON_DL_MAJOR, (unsigned)managed->version.major,
-                               (unsigned)managed->version.minor, TENON_DL_MAJOR, TENON_DL_MINOR);
+        return tenon_error_set_in(err, TENON_EVERSION, function,
+                                  "argument 'managed': expected DLPack %d, got %u.%u; ask the producer for "
+                                  "max_version (%d, %d)",
+                                  TENON_DL_MAJOR, (unsigned)managed->version.major, (unsigned)managed->version.minor,
+                                  TENON_DL_MAJOR, TENON_DL_MINOR);
     if (managed->deleter == delete_managed) {
         exported *block = managed->manager_ctx;
         if (managed->flags == export_flags(&block->tensor->view) && is_unchanged(block, &managed->dl_tensor)) {

@@ -130,13 +130,14 @@ bool tenon__dtype_lookup(const char *text, size_t length, tenon_dtype *out)
 tenon_status tenon_dtype_parse(const char *text, tenon_dtype *out, tenon_error *err)
 {
     if (!text || !out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_dtype_parse(): argument '%s' is NULL", text ? "out" : "text");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_dtype_parse", "argument '%s' is NULL",
+                                  text ? "out" : "text");
     tenon_dtype dtype;
     if (!tenon__dtype_lookup(text, strlen(text), &dtype))
-        return tenon_error_set(err, TENON_EPARSE,
-                               "tenon_dtype_parse(): argument 'text': expected a dtype such as f32, i64, bf16, "
-                               "f8_e4m3fn or f32x4, got \"%.60s\"",
-                               text);
+        return tenon_error_set_in(err, TENON_EPARSE, "tenon_dtype_parse",
+                                  "argument 'text': expected a dtype such as f32, i64, bf16, "
+                                  "f8_e4m3fn or f32x4, got \"%.60s\"",
+                                  text);
     *out = dtype;
     return TENON_OK;
 }

@@ -38,20 +38,42 @@ void tenon__cut(char *text, size_t size)
     memcpy(text + tenon__whole_characters(text, size - 4), "...", 4);
 }
 
-tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
+static void fill_error(tenon_error *err, tenon_status status, const char *function, const char *format,
+                       va_list arguments) TENON_PRINTF(4, 0);
+
+static void fill_error(tenon_error *err, tenon_status status, const char *function, const char *format,
+                       va_list arguments)
 {
     if (tenon__debug())
         tenon__debug_forget_origin();
     if (!err)
-        return status;
-    char text[sizeof err->message] = ""; /* the arguments may point into the message that is there */
+        return;
+    char message[sizeof err->message] = ""; /* the arguments may point into the message that is there */
+    tenon__text text = {message, sizeof message, 0};
+    if (function)
+        tenon__text_add(&text, "%s(): ", function);
+    tenon__text_add_va(&text, format, arguments);
+    if (text.length >= sizeof message)
+        tenon__cut(message, sizeof message);
+    err->status = status;
+    memcpy(err->message, message, sizeof message);
+    err->function = function;
+}
+
+tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    fill_error(err, status, NULL, format, arguments);
     va_end(arguments);
-    if (length >= (int)sizeof text)
-        tenon__cut(text, sizeof text);
-    err->status = status;
-    memcpy(err->message, text, sizeof text);
+    return status;
+}
+
+tenon_status tenon_error_set_in(tenon_error *err, tenon_status status, const char *function, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fill_error(err, status, function, format, arguments);
+    va_end(arguments);
     return status;
 }

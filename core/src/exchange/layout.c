@@ -9,30 +9,29 @@ tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_e
 {
     if (tenon_dtype_known(dtype))
         return TENON_OK;
-    return tenon_error_set(err, TENON_EDTYPE,
-                           "%s(): dtype: expected one of DLPack 1.3, got code %d with %d bits and %d lanes", function,
-                           dtype.code, dtype.bits, dtype.lanes);
+    return tenon_error_set_in(err, TENON_EDTYPE, function,
+                              "dtype: expected one of DLPack 1.3, got code %d with %d bits and %d lanes", dtype.code,
+                              dtype.bits, dtype.lanes);
 }
 
 tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err)
 {
     if (ndim < 0 || ndim > TENON_MAX_NDIM)
-        return tenon_error_set(err, TENON_ESHAPE, "%s(): ndim: expected 0 to %d, got %d", function, TENON_MAX_NDIM,
-                               ndim);
+        return tenon_error_set_in(err, TENON_ESHAPE, function, "ndim: expected 0 to %d, got %d", TENON_MAX_NDIM, ndim);
     if (ndim > 0 && !shape)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): shape is NULL, but ndim is %d", function, ndim);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "shape is NULL, but ndim is %d", ndim);
     for (int32_t i = 0; i < ndim; i++)
         if (shape[i] < 0)
-            return tenon_error_set(err, TENON_ESHAPE, "%s(): shape: dimension %d is %" PRId64 ", which is negative",
-                                   function, i, shape[i]);
+            return tenon_error_set_in(err, TENON_ESHAPE, function,
+                                      "shape: dimension %d is %" PRId64 ", which is negative", i, shape[i]);
     return TENON_OK;
 }
 
 static tenon_status too_large(tenon_dtype dtype, int32_t ndim, const int64_t *shape, const char *function,
                               tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): %s has more bytes than 64 bits can count", function,
-                           tenon__type_phrase(dtype, ndim, shape).text);
+    return tenon_error_set_in(err, TENON_EOVERFLOW, function, "%s has more bytes than 64 bits can count",
+                              tenon__type_phrase(dtype, ndim, shape).text);
 }
 
 /* The product of a checked shape, a dimension of 0 counting as 1; false on overflow. */
@@ -72,7 +71,7 @@ tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim,
 tenon_status tenon_shape_numel(int32_t ndim, const int64_t *shape, int64_t *out, tenon_error *err)
 {
     if (!out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_shape_numel(): argument 'out' is NULL");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_shape_numel", "argument 'out' is NULL");
     tenon_status status = tenon__check_shape(ndim, shape, "tenon_shape_numel", err);
     if (status)
         return status;
@@ -96,9 +95,9 @@ tenon_status tenon_shape_strides(int32_t ndim, const int64_t *shape, char order,
 {
     const char *function = "tenon_shape_strides";
     if (order != 'C' && order != 'F')
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'order': expected 'C' or 'F'", function);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'order': expected 'C' or 'F'");
     if (ndim > 0 && !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", function);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
     tenon_status status = tenon__check_shape(ndim, shape, function, err);
     if (status)
         return status;
@@ -143,8 +142,9 @@ static bool is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides,
 static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_t *strides, const char *function,
                                 tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EOVERFLOW, "%s(): strides %s of shape %s reach farther than 64 bits can count",
-                           function, tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
+    return tenon_error_set_in(err, TENON_EOVERFLOW, function,
+                              "strides %s of shape %s reach farther than 64 bits can count",
+                              tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
 }
 
 /* The bytes touched between the elements `low` and `high`; false on overflow. */
@@ -183,14 +183,14 @@ static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, co
                                tenon_error *err)
 {
     if (!tenon_device_known(source->device))
-        return tenon_error_set(err, TENON_EDEVICE, "%s(): device: expected one of DLPack 1.3, got type %d with id %d",
-                               function, source->device.device_type, source->device.device_id);
+        return tenon_error_set_in(err, TENON_EDEVICE, function,
+                                  "device: expected one of DLPack 1.3, got type %d with id %d",
+                                  source->device.device_type, source->device.device_id);
     if (flags & ~(TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED))
-        return tenon_error_set(err, TENON_EINVAL, "%s(): flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
-                               function, flags);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
+                                  flags);
     if (source->ndim > 0 && !dims)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'dims' is NULL, but ndim is %d", function,
-                               source->ndim);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'dims' is NULL, but ndim is %d", source->ndim);
     return TENON_OK;
 }
 
@@ -198,12 +198,12 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
                                const char *function, tenon_error *err)
 {
     if (!source->data)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): data is NULL, but %s has elements", function,
-                               tenon__type_phrase(source->dtype, source->ndim, shape).text);
-    return tenon_error_set(err, TENON_EBOUNDS,
-                           "%s(): bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
-                           " are outside any memory",
-                           function, extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "data is NULL, but %s has elements",
+                                  tenon__type_phrase(source->dtype, source->ndim, shape).text);
+    return tenon_error_set_in(err, TENON_EBOUNDS, function,
+                              "bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
+                              " are outside any memory",
+                              extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 
 /* Whether a source with a known dtype is what tenon__view_init_fast wants, but for its ndim, shape and dims. */
@@ -295,7 +295,8 @@ tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, ui
                              tenon_error *err)
 {
     if (!view || !source)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_view_init(): argument '%s' is NULL", view ? "source" : "view");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_view_init", "argument '%s' is NULL",
+                                  view ? "source" : "view");
     return tenon__describe(view, source, flags, dims, "tenon_view_init", err);
 }
 

@@ -43,14 +43,13 @@ tenon_counts tenon_stats(void)
 tenon_status tenon_set_allocator(const tenon_allocator *replacement, tenon_error *err)
 {
     if (replacement && (!replacement->alloc || !replacement->free))
-        return tenon_error_set(err, TENON_EINVAL, "tenon_set_allocator(): argument 'allocator': its '%s' is NULL",
-                               replacement->alloc ? "free" : "alloc");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_set_allocator", "argument 'allocator': its '%s' is NULL",
+                                  replacement->alloc ? "free" : "alloc");
     tenon_counts counts = tenon_stats();
     if (counts.tensors || counts.exports)
-        return tenon_error_set(
-            err, TENON_EINVAL,
-            "tenon_set_allocator(): %lld tensors and %lld exports are alive; set it before the first",
-            (long long)counts.tensors, (long long)counts.exports);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_set_allocator",
+                                  "%lld tensors and %lld exports are alive; set it before the first",
+                                  (long long)counts.tensors, (long long)counts.exports);
     tenon__debug_flush();
     allocator = replacement ? *replacement : default_allocator;
     return TENON_OK;

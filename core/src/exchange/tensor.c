@@ -12,7 +12,7 @@ tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const
     size_t size = sizeof(tenon_tensor) + 2 * (size_t)ndim * sizeof(int64_t);
     tenon_tensor *block = tenon__add_overflows(size, extra, &size) ? NULL : tenon__alloc(size, zeroed);
     if (!block) {
-        tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, extra + sizeof(tenon_tensor));
+        tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", extra + sizeof(tenon_tensor));
         return NULL;
     }
     block->block_size = size;
@@ -143,14 +143,14 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
         if (wraps || source->byte_offset > block_size || block->low < start || block->high > end) {
             tenon__tensor_discard(block);
             if (wraps)
-                return tenon_error_set(err, TENON_EBOUNDS,
-                                       "%s(): data_size %" PRIu64 " from 0x%" PRIxPTR " reaches past the last address",
-                                       function, block_size, (uintptr_t)source->data);
-            return tenon_error_set(err, TENON_EBOUNDS,
-                                   "%s(): %s touches bytes %" PRId64 " to %" PRId64
-                                   " from its first element, which is at %" PRIu64 " of data_size %" PRIu64,
-                                   function, tenon__type_phrase(source->dtype, source->ndim, source->shape).text,
-                                   extent.low, extent.high, source->byte_offset, block_size);
+                return tenon_error_set_in(err, TENON_EBOUNDS, function,
+                                          "data_size %" PRIu64 " from 0x%" PRIxPTR " reaches past the last address",
+                                          block_size, (uintptr_t)source->data);
+            return tenon_error_set_in(err, TENON_EBOUNDS, function,
+                                      "%s touches bytes %" PRId64 " to %" PRId64
+                                      " from its first element, which is at %" PRIu64 " of data_size %" PRIu64,
+                                      tenon__type_phrase(source->dtype, source->ndim, source->shape).text, extent.low,
+                                      extent.high, source->byte_offset, block_size);
         }
         block->low = start;
         block->high = end;
@@ -166,7 +166,7 @@ tenon_status tenon_tensor_from_blob(const tenon_blob *blob, tenon_tensor **out, 
 {
     const char *function = "tenon_tensor_from_blob";
     if (!blob || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, blob ? "out" : "blob");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", blob ? "out" : "blob");
     tenon_dl_tensor source = {
         .data = blob->data,
         .device = blob->device.device_type || blob->device.device_id ? blob->device : tenon_device_of(TENON_CPU, 0),
@@ -188,7 +188,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
 {
     const char *function = "tenon_tensor_from_view";
     if (!view || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, view ? "out" : "view");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "out" : "view");
     tenon_tensor *block = tenon__tensor_block(view->ndim, 0, false, function, err);
     if (!block)
         return TENON_ENOMEM;
@@ -251,11 +251,10 @@ tenon_status tenon_tensor_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *
 {
     const char *function = "tenon_tensor_alloc";
     if (!out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", function);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
     if (options & ~TENON_ZEROED)
-        return tenon_error_set(err, TENON_EINVAL,
-                               "%s(): argument 'options': expected 0 or TENON_ZEROED, got 0x%" PRIx32, function,
-                               options);
+        return tenon_error_set_in(err, TENON_EINVAL, function,
+                                  "argument 'options': expected 0 or TENON_ZEROED, got 0x%" PRIx32, options);
     return tenon__tensor_alloc(dtype, 0, ndim, shape, options & TENON_ZEROED, function, out, err);
 }
 
@@ -263,11 +262,10 @@ static tenon_status copy_for(const char *function, tenon_tensor *tensor, tenon_t
 {
     const tenon_view *view = &tensor->view;
     if (!tenon_device_on_host(view->device))
-        return tenon_error_set(
-            err, TENON_EDEVICE,
-            "%s(): argument 'tensor' is on %s, which the CPU cannot read; copy it with that device's "
-            "own functions",
-            function, tenon__device_phrase(view->device).text);
+        return tenon_error_set_in(err, TENON_EDEVICE, function,
+                                  "argument 'tensor' is on %s, which the CPU cannot read; copy it with that device's "
+                                  "own functions",
+                                  tenon__device_phrase(view->device).text);
     tenon_tensor *copy;
     uint64_t flags = TENON_IS_COPIED | (view->flags & TENON_SUBBYTE_PADDED);
     tenon_status status = tenon__tensor_alloc(view->dtype, flags, view->ndim, view->shape, false, function, &copy, err);
@@ -286,7 +284,7 @@ tenon_status tenon_tensor_copy(tenon_tensor *tensor, tenon_tensor **out, tenon_e
 {
     const char *function = "tenon_tensor_copy";
     if (!tensor || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", tensor ? "out" : "tensor");
     return copy_for(function, tensor, out, err);
 }
 
@@ -294,7 +292,7 @@ tenon_status tenon_tensor_contiguous(tenon_tensor *tensor, tenon_tensor **out, t
 {
     const char *function = "tenon_tensor_contiguous";
     if (!tensor || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", tensor ? "out" : "tensor");
     if (!(tensor->view.flags & TENON_VIEW_C))
         return copy_for(function, tensor, out, err);
     if (tenon__debug())

@@ -21,7 +21,7 @@ static tenon_status draft_begin(draft *d, const char *function, tenon_tensor *te
                                 tenon_error *err)
 {
     if (!tensor || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, tensor ? "out" : "tensor");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", tensor ? "out" : "tensor");
     const tenon_view *view = &tensor->view;
     d->function = function;
     d->err = err;
@@ -55,11 +55,10 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
 {
     const tenon_view *view = &d->tensor->view;
     if (d->inside_byte)
-        return tenon_error_set(
-            d->err, TENON_ELAYOUT,
-            "%s(): the view would start inside a byte of packed %s values; start at a whole byte, or "
-            "copy",
-            d->function, tenon__dtype_phrase(view->dtype).text);
+        return tenon_error_set_in(d->err, TENON_ELAYOUT, d->function,
+                                  "the view would start inside a byte of packed %s values; start at a whole byte, or "
+                                  "copy",
+                                  tenon__dtype_phrase(view->dtype).text);
     bool empty = false;
     for (int32_t i = 0; i < d->ndim; i++)
         empty |= d->shape[i] == 0;
@@ -93,10 +92,9 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
 static tenon_status find_dim(const draft *d, const char *argument, int64_t dim, int32_t count, int32_t *out)
 {
     if (dim < -count || dim >= count)
-        return tenon_error_set(
-            d->err, TENON_EBOUNDS,
-            "%s(): argument '%s': expected a dimension of %d, counted from 0 or from -1, got %" PRId64, d->function,
-            argument, count, dim);
+        return tenon_error_set_in(d->err, TENON_EBOUNDS, d->function,
+                                  "argument '%s': expected a dimension of %d, counted from 0 or from -1, got %" PRId64,
+                                  argument, count, dim);
     *out = (int32_t)(dim < 0 ? dim + count : dim);
     return TENON_OK;
 }
@@ -131,8 +129,8 @@ tenon_status tenon_tensor_slice(tenon_tensor *tensor, int64_t dim, int64_t start
     if (status)
         return status;
     if (step == 0 || step == TENON_OMIT)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'step': expected a number other than 0, such as 1",
-                               d.function);
+        return tenon_error_set_in(err, TENON_EINVAL, d.function,
+                                  "argument 'step': expected a number other than 0, such as 1");
     int64_t size = d.shape[i];
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     start = start == TENON_OMIT ? (step > 0 ? low : high) : clip(start, size, low, high);
@@ -160,10 +158,10 @@ tenon_status tenon_tensor_select(tenon_tensor *tensor, int64_t dim, int64_t inde
         return status;
     int64_t size = d.shape[i];
     if (index < -size || index >= size)
-        return tenon_error_set(err, TENON_EBOUNDS,
-                               "%s(): argument 'index': expected %" PRId64 " to %" PRId64
-                               " along dimension %d, got %" PRId64,
-                               d.function, -size, size - 1, i, index);
+        return tenon_error_set_in(err, TENON_EBOUNDS, d.function,
+                                  "argument 'index': expected %" PRId64 " to %" PRId64
+                                  " along dimension %d, got %" PRId64,
+                                  -size, size - 1, i, index);
     if (tensor->view.numel && size > 1)
         draft_advance(&d, (index < 0 ? index + size : index) * d.strides[i]);
     remove_dim(&d, i);
@@ -180,7 +178,7 @@ tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, ten
     if (status)
         return status;
     if (d.ndim > 0 && !axes)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'axes' is NULL", d.function);
+        return tenon_error_set_in(err, TENON_EINVAL, d.function, "argument 'axes' is NULL");
     const tenon_view *view = &tensor->view;
     uint64_t seen = 0;
     for (int32_t i = 0; i < d.ndim; i++) {
@@ -189,8 +187,8 @@ tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, ten
         if (status)
             return status;
         if (seen >> from & 1)
-            return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'axes': dimension %d is named twice", d.function,
-                                   from);
+            return tenon_error_set_in(err, TENON_EINVAL, d.function, "argument 'axes': dimension %d is named twice",
+                                      from);
         seen |= (uint64_t)1 << from;
         d.shape[i] = view->shape[from];
         d.strides[i] = view->strides[from];
@@ -266,15 +264,15 @@ static tenon_status draft_reshape(draft *d, int32_t ndim, const int64_t *shape, 
     bool fits = view->numel == 0 || (view->flags & TENON_VIEW_C) ? tenon__fill_strides(ndim, shape, 'C', strides)
                                                                  : regroup(d, ndim, shape, strides);
     if (!fits && view->numel == 0)
-        return tenon_error_set(d->err, TENON_EOVERFLOW, "%s(): %s has more bytes than 64 bits can count", d->function,
-                               tenon__type_phrase(view->dtype, ndim, shape).text);
+        return tenon_error_set_in(d->err, TENON_EOVERFLOW, d->function, "%s has more bytes than 64 bits can count",
+                                  tenon__type_phrase(view->dtype, ndim, shape).text);
     if (!fits)
-        return tenon_error_set(d->err, TENON_ELAYOUT,
-                               "%s(): %s with strides %s cannot become %s without a copy; use tenon_tensor_contiguous "
-                               "first",
-                               d->function, tenon__type_phrase(view->dtype, view->ndim, view->shape).text,
-                               tenon__list_phrase(view->ndim, view->strides).text,
-                               tenon__list_phrase(ndim, shape).text);
+        return tenon_error_set_in(d->err, TENON_ELAYOUT, d->function,
+                                  "%s with strides %s cannot become %s without a copy; use tenon_tensor_contiguous "
+                                  "first",
+                                  tenon__type_phrase(view->dtype, view->ndim, view->shape).text,
+                                  tenon__list_phrase(view->ndim, view->strides).text,
+                                  tenon__list_phrase(ndim, shape).text);
     d->ndim = ndim;
     for (int32_t i = 0; i < ndim; i++) {
         d->shape[i] = shape[i];
@@ -297,8 +295,7 @@ tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int6
         if (shape[i] != -1)
             continue;
         if (left_out >= 0)
-            return tenon_error_set(err, TENON_ESHAPE, "%s(): argument 'shape': only one dimension may be -1",
-                                   d.function);
+            return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'shape': only one dimension may be -1");
         left_out = i;
         wanted[i] = 1;
     }
@@ -313,10 +310,10 @@ tenon_status tenon_tensor_reshape(tenon_tensor *tensor, int32_t ndim, const int6
         numel = tensor->view.numel;
     }
     if (numel != tensor->view.numel || (left_out >= 0 && numel == 0 && wanted[left_out] != 0))
-        return tenon_error_set(err, TENON_ESHAPE,
-                               "%s(): argument 'shape': %s cannot hold the %" PRId64 " elements of %s", d.function,
-                               tenon__list_phrase(ndim, shape).text, tensor->view.numel,
-                               tenon__type_phrase(d.dtype, d.ndim, d.shape).text);
+        return tenon_error_set_in(err, TENON_ESHAPE, d.function,
+                                  "argument 'shape': %s cannot hold the %" PRId64 " elements of %s",
+                                  tenon__list_phrase(ndim, shape).text, tensor->view.numel,
+                                  tenon__type_phrase(d.dtype, d.ndim, d.shape).text);
     return draft_reshape(&d, ndim, wanted, out);
 }
 
@@ -347,9 +344,9 @@ tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tenso
     if (status)
         return status;
     if (d.shape[i] != 1)
-        return tenon_error_set(err, TENON_ESHAPE,
-                               "%s(): argument 'dim': expected a dimension of size 1, but dimension %d has %" PRId64,
-                               d.function, i, d.shape[i]);
+        return tenon_error_set_in(err, TENON_ESHAPE, d.function,
+                                  "argument 'dim': expected a dimension of size 1, but dimension %d has %" PRId64, i,
+                                  d.shape[i]);
     remove_dim(&d, i);
     return draft_finish(&d, out);
 }
@@ -364,8 +361,8 @@ tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_t
     if (status)
         return status;
     if (d.ndim == TENON_MAX_NDIM)
-        return tenon_error_set(err, TENON_ESHAPE, "%s(): argument 'tensor' has %d dimensions already", d.function,
-                               TENON_MAX_NDIM);
+        return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'tensor' has %d dimensions already",
+                                  TENON_MAX_NDIM);
     for (int32_t i = d.ndim; i > at; i--) {
         d.shape[i] = d.shape[i - 1];
         d.strides[i] = d.strides[i - 1];
@@ -396,9 +393,9 @@ tenon_status tenon_tensor_broadcast_to(tenon_tensor *tensor, int32_t ndim, const
         d.strides[i] = old && size == shape[i] ? view->strides[i - added] : 0;
     }
     if (!fits)
-        return tenon_error_set(err, TENON_ESHAPE, "%s(): argument 'shape': %s cannot be broadcast to %s", d.function,
-                               tenon__type_phrase(view->dtype, view->ndim, view->shape).text,
-                               tenon__list_phrase(ndim, shape).text);
+        return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'shape': %s cannot be broadcast to %s",
+                                  tenon__type_phrase(view->dtype, view->ndim, view->shape).text,
+                                  tenon__list_phrase(ndim, shape).text);
     d.ndim = ndim;
     return draft_finish(&d, out);
 }
@@ -416,11 +413,11 @@ tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const i
     if (status)
         return status;
     if (ndim > 0 && !strides)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'strides' is NULL", d.function);
+        return tenon_error_set_in(err, TENON_EINVAL, d.function, "argument 'strides' is NULL");
     if (!draft_advance(&d, offset))
-        return tenon_error_set(err, TENON_EOVERFLOW,
-                               "%s(): argument 'offset': %" PRId64 " elements are more bytes than 64 bits can count",
-                               d.function, offset);
+        return tenon_error_set_in(err, TENON_EOVERFLOW, d.function,
+                                  "argument 'offset': %" PRId64 " elements are more bytes than 64 bits can count",
+                                  offset);
     d.ndim = ndim;
     for (int32_t i = 0; i < ndim; i++) {
         d.shape[i] = shape[i];
@@ -436,11 +433,11 @@ tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const i
     if (view->view.numel &&
         (position + (uint64_t)extent.low < root->low || position + (uint64_t)extent.high > root->high)) {
         tenon_tensor_release(view);
-        return tenon_error_set(err, TENON_EBOUNDS,
-                               "%s(): shape %s with strides %s at offset %" PRId64
-                               " reaches outside the owner's %" PRIu64 " bytes",
-                               d.function, tenon__list_phrase(ndim, shape).text, tenon__list_phrase(ndim, strides).text,
-                               offset, root->high - root->low);
+        return tenon_error_set_in(err, TENON_EBOUNDS, d.function,
+                                  "shape %s with strides %s at offset %" PRId64 " reaches outside the owner's %" PRIu64
+                                  " bytes",
+                                  tenon__list_phrase(ndim, shape).text, tenon__list_phrase(ndim, strides).text, offset,
+                                  root->high - root->low);
     }
     *out = view;
     return TENON_OK;
@@ -457,8 +454,9 @@ tenon_status tenon_tensor_view_as(tenon_tensor *tensor, tenon_dtype dtype, tenon
     uint64_t flags = tensor->view.flags;
     if (dtype.bits * dtype.lanes != d.dtype.bits * d.dtype.lanes ||
         tenon__item_bits(dtype, flags) != tenon__item_bits(d.dtype, flags))
-        return tenon_error_set(err, TENON_EDTYPE, "%s(): argument 'dtype': expected one of the size of %s, got %s",
-                               d.function, tenon__dtype_phrase(d.dtype).text, tenon__dtype_phrase(dtype).text);
+        return tenon_error_set_in(err, TENON_EDTYPE, d.function,
+                                  "argument 'dtype': expected one of the size of %s, got %s",
+                                  tenon__dtype_phrase(d.dtype).text, tenon__dtype_phrase(dtype).text);
     d.dtype = dtype;
     return draft_finish(&d, out);
 }
@@ -471,9 +469,9 @@ static tenon_status complex_part(const char *function, tenon_tensor *tensor, boo
     if (status)
         return status;
     if (d.dtype.code != TENON_CODE_COMPLEX || d.dtype.lanes != 1)
-        return tenon_error_set(err, TENON_EDTYPE,
-                               "%s(): argument 'tensor': expected a complex dtype of one lane, got %s", function,
-                               tenon__dtype_phrase(d.dtype).text);
+        return tenon_error_set_in(err, TENON_EDTYPE, function,
+                                  "argument 'tensor': expected a complex dtype of one lane, got %s",
+                                  tenon__dtype_phrase(d.dtype).text);
     if (imaginary && tensor->view.numel)
         d.offset = d.dtype.bits / 16;
     d.dtype = tenon_dtype_of(TENON_CODE_FLOAT, d.dtype.bits / 2, 1);

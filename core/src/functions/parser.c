@@ -34,8 +34,8 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     while (length > 0 && is_inside(p->text[first + length]))
         length--;
     shown[length] = '\0';
-    return tenon_error_set(p->err, TENON_EPARSE, "%s(): %s\n  %s%s%s\n  %*s^", p->function, what, first ? "..." : "",
-                           shown, p->text[first + length] ? "..." : "", (int)column, "");
+    return tenon_error_set_in(p->err, TENON_EPARSE, p->function, "%s\n  %s%s%s\n  %*s^", what, first ? "..." : "",
+                              shown, p->text[first + length] ? "..." : "", (int)column, "");
 }
 
 static bool is_space(char c)

@@ -1,5 +1,6 @@
 /* What every host does the same way for a function that runs. */
 #include "../internal.h"
+#include "host_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
         return status;
     call->flags |= TENON_CALL_FAILED;
     error->status = status;
+    error->function = NULL;
     size_t room = sizeof error->message - 1;
     size_t shown = message ? length < room ? length : room : 0;
     if (shown)
@@ -87,8 +89,7 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
     if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
         tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
     } else if (tenon_signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
-        const char *what = strstr(err.message, "(): "); /* the host names the function itself */
-        tenon_fail(call, TENON_EFAILED, "%s", what ? what + strlen("(): ") : err.message);
+        tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host names the function itself */
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */
         tenon_fail(call, TENON_EINVAL, "its code makes result %d of a shape that no memory can hold", index);

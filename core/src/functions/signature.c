@@ -116,8 +116,8 @@ static tenon_status check_result(tenon__compiler *c, size_t at)
                                  "a result is in C order, written, and where the call runs: "
                                  "'rw', 'f', 'aligned' and 'anywhere' say nothing here");
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (spec->dims[i].kind == TENON__DIM_ANY)
-            return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at,
+        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_ANY)
+            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "a size that only the function knows is '?'");
     return TENON_OK;
 }
@@ -160,7 +160,7 @@ static tenon_status take_result(tenon__compiler *c)
     if (spec) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
-            open |= spec->dims[i].kind == TENON__DIM_UNKNOWN;
+            open |= tenon__code_of(spec)->dims[i].kind == TENON__DIM_UNKNOWN;
         /* As a constraint on the caller's own tensor. Where it must be is for the call to say. */
         spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
         item->flags |= open ? TENON_PARAMETER_OPEN : 0;
@@ -204,10 +204,10 @@ static bound_names names_bound(const tenon_signature *s)
         if (spec && spec->variable >= 0)
             bound.types |= 1u << spec->variable;
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
-            if (spec->dims[k].kind == TENON__DIM_NAME)
-                bound.dims |= 1u << spec->dims[k].slot;
-            else if (spec->dims[k].kind == TENON__DIM_STAR)
-                bound.stars |= 1u << spec->dims[k].slot;
+            if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_NAME)
+                bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
+            else if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_STAR)
+                bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
         }
     }
     return bound;
@@ -218,22 +218,25 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
     const tenon_spec *spec = item->spec;
     const tenon_names *names = &c->out->names;
     const char *sharing =
-        strstr(spec->text + spec->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
+        strstr(spec->text + tenon__code_of(spec)->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
     if (spec->variable >= 0 && !(names->defined >> spec->variable & 1))
         return tenon__parse_fail(&c->p, at,
                                  "'%s' is no dtype; a variable needs a where clause, such as \"where %s = f32|f64\"",
                                  names->types[spec->variable], names->types[spec->variable]);
     if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
         return tenon__parse_fail(&c->p, at, "no argument says what '%s' is", names->types[spec->variable]);
-    for (int32_t i = 0; i < spec->ncode; i++)
-        if (spec->code[i].kind == TENON__OP_NAME && !(bound.dims >> spec->code[i].value & 1))
-            return tenon__parse_fail(&c->p, at + (size_t)spec->code[i].at,
+    for (int32_t i = 0; i < tenon__code_of(spec)->nops; i++)
+        if (tenon__code_of(spec)->ops[i].kind == TENON__OP_NAME &&
+            !(bound.dims >> tenon__code_of(spec)->ops[i].value & 1))
+            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
                                      "no argument says what '%s' is: it stands alone nowhere",
-                                     names->dims[spec->code[i].value]);
+                                     names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (spec->dims[i].kind == TENON__DIM_STAR && !(bound.stars >> spec->dims[i].slot & 1))
-            return tenon__parse_fail(&c->p, at + (size_t)spec->dims[i].at, "no argument says what '*%s' is",
-                                     names->stars[spec->dims[i].slot]);
+        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_STAR &&
+            !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
+            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
+                                     "no argument says what '*%s' is",
+                                     names->stars[tenon__code_of(spec)->dims[i].slot]);
     at += sharing ? (size_t)(sharing - spec->text) : 0; /* what is left is about these attributes */
     if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
         return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' are for what is written: 'rw', or a result");
@@ -299,34 +302,44 @@ static size_t count_of(const char *text, const char *characters)
     return count;
 }
 
+tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, tenon_signature **out, tenon_error *err)
+{
+    if (layout != TENON__HOST_LAYOUT)
+        return tenon_error_set_in(err, TENON_EVERSION, "tenon_signature_alloc_private",
+                                  "the host was compiled with layout %u of host_private.h, and the core with %u; "
+                                  "compile both from the same release of Tenon",
+                                  (unsigned)layout, TENON__HOST_LAYOUT);
+    return tenon_signature_alloc(text, out, err);
+}
+
 tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)
 {
     const char *function = "tenon_signature_alloc";
     enum { LONGEST = 8191 };
     if (!text || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, text ? "out" : "text");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", text ? "out" : "text");
     size_t length = strlen(text);
     if (length > LONGEST)
-        return tenon_error_set(err, TENON_EPARSE, "%s(): a signature has at most %d characters, this one has %zu",
-                               function, LONGEST, length);
+        return tenon_error_set_in(err, TENON_EPARSE, function,
+                                  "a signature has at most %d characters, this one has %zu", LONGEST, length);
     size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
     size_t nnumbers = count_of(text, ",)]") + 1;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
-    size_t numbers = strings + nstrings * sizeof(char *), quick = numbers + nnumbers * sizeof(double);
-    size_t pieces = quick + 2 * nitems * sizeof(tenon__quick);
+    size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
+    size_t pieces = fast + 2 * nitems * sizeof(tenon__fast_spec);
     /* Each character is kept at most four times (a type, a string in it, a default, the whole), with an end each. */
     size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
     char *memory = tenon__alloc(size, false);
     if (!memory)
-        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory for %zu bytes", function, size);
+        return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
     tenon__signature_room room = {.signature = (void *)memory,
                                   .params = (void *)(memory + params),
                                   .results = (void *)(memory + results),
                                   .specs = (void *)(memory + specs),
                                   .strings = (void *)(memory + strings),
                                   .numbers = (void *)(memory + numbers),
-                                  .quick = (void *)(memory + quick),
+                                  .fast = (void *)(memory + fast),
                                   .text = memory + pieces};
     tenon_status status = read_all(text, room, NULL, err);
     if (!status) {
@@ -340,9 +353,9 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     tenon_signature *made = room.signature;
     for (int32_t i = 0; i < made->nparams + made->nresults; i++) {
         const tenon_spec *spec = i < made->nparams ? made->params[i].spec : made->results[i - made->nparams].spec;
-        room.quick[i] = spec ? tenon__quick_of(spec) : (tenon__quick){.ndim = -1};
+        room.fast[i] = spec ? tenon__fast_spec_of(spec) : (tenon__fast_spec){.ndim = -1};
     }
-    made->quick = room.quick;
+    made->fast = room.fast;
     made->plain = made->names.ntypes == 0 && made->nwritten == 0;
     made->size = size;
     *out = made;
@@ -353,4 +366,56 @@ void tenon_signature_release(tenon_signature *signature)
 {
     if (signature)
         tenon__free(signature, signature->size);
+}
+
+/* ------------------------------------------------------------------------------------------------------- accessors */
+
+const char *tenon_signature_text(const tenon_signature *signature)
+{
+    return signature ? signature->text : NULL;
+}
+
+const char *tenon_signature_name(const tenon_signature *signature)
+{
+    return signature ? signature->name : NULL;
+}
+
+int32_t tenon_signature_nparams(const tenon_signature *signature)
+{
+    return signature ? signature->nparams : 0;
+}
+
+int32_t tenon_signature_npositional(const tenon_signature *signature)
+{
+    return signature ? signature->npositional : 0;
+}
+
+int32_t tenon_signature_nrequired(const tenon_signature *signature)
+{
+    return signature ? signature->nrequired : 0;
+}
+
+int32_t tenon_signature_nresults(const tenon_signature *signature)
+{
+    return signature ? signature->nresults : 0;
+}
+
+bool tenon_signature_has_named_results(const tenon_signature *signature)
+{
+    return signature && signature->named_results;
+}
+
+const tenon_parameter *tenon_signature_param(const tenon_signature *signature, int32_t index)
+{
+    return signature && index >= 0 && index < signature->nparams ? &signature->params[index] : NULL;
+}
+
+const tenon_parameter *tenon_signature_result_item(const tenon_signature *signature, int32_t index)
+{
+    return signature && index >= 0 && index < signature->nresults ? &signature->results[index] : NULL;
+}
+
+const tenon_names *tenon_signature_names(const tenon_signature *signature)
+{
+    return signature ? &signature->names : NULL;
 }

@@ -13,7 +13,7 @@ typedef struct tenon__signature_room {
     tenon_spec *specs;
     const char **strings;
     double *numbers; /* lists of doubles or of int64_t */
-    tenon__quick *quick;
+    tenon__fast_spec *fast;
     char *text; /* pieces of the text, each ended by 0 */
 } tenon__signature_room;
 

@@ -4,30 +4,32 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --------------------------------------------------------------------------------------------------- the quick yes */
+/* --------------------------------------------------------------------------------------------------- the fast yes */
 
-tenon__quick tenon__quick_of(const tenon_spec *spec)
+tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
 {
-    tenon__quick quick = {.ndim = -1};
+    tenon__fast_spec fast = {.ndim = -1};
     bool on_cpu = !spec->devices || (spec->devices >> TENON_CPU & 1);
-    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || spec->star >= 0 || !on_cpu ||
-        spec->ndims > TENON__QUICK_DIMS)
-        return quick;
+    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || tenon__code_of(spec)->star >= 0 ||
+        !on_cpu || spec->ndims > TENON__FAST_DIMS)
+        return fast;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        if (spec->dims[i].kind != TENON__DIM_NAME && spec->dims[i].kind != TENON__DIM_ANY)
-            return quick;
-        quick.slots[i] = (int16_t)(spec->dims[i].kind == TENON__DIM_NAME ? spec->dims[i].slot : -1);
+        if (tenon__code_of(spec)->dims[i].kind != TENON__DIM_NAME &&
+            tenon__code_of(spec)->dims[i].kind != TENON__DIM_ANY)
+            return fast;
+        fast.slots[i] =
+            (int16_t)(tenon__code_of(spec)->dims[i].kind == TENON__DIM_NAME ? tenon__code_of(spec)->dims[i].slot : -1);
     }
     bool written = spec->flags & TENON_SPEC_WRITE; /* what is dense does not overlap itself */
     uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
                       (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
                       (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
-    quick.wanted = (uint32_t)wanted;
-    quick.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
-    quick.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
-    quick.dtype = spec->dtypes.items[0];
-    quick.ndim = spec->ndims;
-    return quick;
+    fast.wanted = (uint32_t)wanted;
+    fast.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
+    fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
+    fast.dtype = spec->dtypes.items[0];
+    fast.ndim = spec->ndims;
+    return fast;
 }
 
 /* Whether a view plainly fits, binding what it tells. False says nothing: binding and checking decide. */
@@ -47,10 +49,10 @@ static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const ch
         b->types[variable] = view->dtype;
         b->types_from[variable] = name;
     }
-    if (spec->star >= 0 || view->ndim != spec->ndims)
+    if (tenon__code_of(spec)->star >= 0 || view->ndim != spec->ndims)
         return false;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon_spec_dim *dim = &spec->dims[i];
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         int64_t size = view->shape[i], value;
         const char *unbound;
         if (dim->kind == TENON__DIM_NAME) {
@@ -87,7 +89,7 @@ static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bin
         if (param->spec) {
             const tenon_view *view = arg->as.view;
             if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
-                : s->quick[i].ndim >= 0      ? !tenon_signature_fits(s, i, view, b)
+                : s->fast[i].ndim >= 0       ? !tenon__match_fits(s, i, view, b)
                                              : !tensor_fits(param->spec, view, param->name, b))
                 return false;
         } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
@@ -168,9 +170,9 @@ static bool may_share(const tenon_spec *spec, const tenon_view *view, const char
 
 static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EOVERLAP,
-                           "%s(): argument '%s' shares memory with argument '%s'; it is written to: pass a copy of one",
-                           b->function, first, second);
+    return tenon_error_set_in(err, TENON_EOVERLAP, b->function,
+                              "argument '%s' shares memory with argument '%s'; it is written to: pass a copy of one",
+                              first, second);
 }
 
 static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
@@ -204,33 +206,32 @@ tenon_status tenon_signature_match(const tenon_signature *signature, const tenon
                                    const char *const *objects, tenon_bindings *bindings, tenon_error *err)
 {
     if (!signature || !bindings || (!args && signature->nparams))
-        return tenon_error_set(err, TENON_EINVAL, "tenon_signature_match(): argument '%s' is NULL",
-                               !signature ? "signature"
-                               : bindings ? "args"
-                                          : "bindings");
-    tenon_signature_begin(signature, bindings);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match", "argument '%s' is NULL",
+                                  !signature ? "signature"
+                                  : bindings ? "args"
+                                             : "bindings");
+    tenon__match_begin(signature, bindings);
     if (!all_fit(signature, args, bindings)) {
-        tenon_signature_begin(signature, bindings);
+        tenon__match_begin(signature, bindings);
         tenon_status status = bind_and_check(signature, signature->nparams, args, objects, bindings, err);
         if (status)
             return status;
     }
-    return tenon_signature_end(signature, args, bindings, err);
+    return tenon_signature_match_end(signature, args, bindings, err);
 }
 
 tenon_status tenon_signature_match_before(const tenon_signature *signature, int32_t count, const tenon_value *args,
                                           const char *const *objects, tenon_bindings *bindings, tenon_error *err)
 {
     if (!signature || !bindings || (!args && count > 0) || count < 0 || count > signature->nparams)
-        return tenon_error_set(err, TENON_EINVAL,
-                               "tenon_signature_match_before(): an argument is NULL, or there are no %d parameters",
-                               (int)count);
-    tenon_signature_begin(signature, bindings);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_before",
+                                  "an argument is NULL, or there are no %d parameters", (int)count);
+    tenon__match_begin(signature, bindings);
     return bind_and_check(signature, count, args, objects, bindings, err);
 }
 
-tenon_status tenon_signature_end(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
-                                 tenon_error *err)
+tenon_status tenon_signature_match_end(const tenon_signature *signature, const tenon_value *args,
+                                       tenon_bindings *bindings, tenon_error *err)
 {
     bindings->argument = bindings->object = NULL;
     for (int32_t i = 0; i < signature->names.ndims; i++) {
@@ -251,8 +252,8 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     const tenon_spec *spec =
         signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
     if (!spec || !out || !bindings || (!args && signature->nparams))
-        return tenon_error_set(err, TENON_EINVAL,
-                               "tenon_signature_match_out(): an argument is NULL, or result %d no tensor", index);
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_out",
+                                  "an argument is NULL, or result %d no tensor", index);
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
@@ -266,9 +267,9 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
         return status;
     bool on_cpu = tenon_device_on_host(device);
     if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
-        return tenon_error_set(err, TENON_EDEVICE, "%s(): argument 'out' is on %s, and the call runs on %s",
-                               signature->name, tenon__device_phrase(out->device).text,
-                               tenon__device_phrase(device).text);
+        return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
+                                  "argument 'out' is on %s, and the call runs on %s",
+                                  tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
     for (int32_t i = 0; i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
         if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))

@@ -14,7 +14,7 @@ static void begin_result(tenon__message *m, const tenon_signature *s, int32_t in
 }
 
 /* The size of dimension `at` of the result. */
-static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon_spec_dim *dim, int32_t at,
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
                                 const tenon_bindings *b, int64_t *size, tenon_error *err)
 {
     const tenon_spec *spec = s->results[index].spec;
@@ -69,12 +69,12 @@ static tenon_status work_out(const tenon_signature *s, int32_t index, const teno
     *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
     *ndim = 0;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon_spec_dim *dim = &spec->dims[i];
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         tenon_status status = TENON_OK;
         if (dim->kind == TENON__DIM_STAR)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
         else if (*ndim == TENON_MAX_NDIM)
-            status = tenon_error_set(err, TENON_ESHAPE, "%s(): result %d has more than 64 dimensions", s->name, index);
+            status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
         else if (dim->kind == TENON__DIM_UNKNOWN)
             shape[(*ndim)++] = -1;
         else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
@@ -90,21 +90,21 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
 {
     const char *function = "tenon_signature_result";
     if (!signature || !bindings || !dtype || !ndim || !shape)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): an argument is NULL", function);
+        return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
     if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'index': %s() has no tensor result %d", function,
-                               signature->name, index);
-    const tenon__quick *quick = &signature->quick[signature->nparams + index];
-    bool known = quick->ndim >= 0;
-    for (int32_t i = 0; i < quick->ndim; i++) {
-        int slot = quick->slots[i];
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': %s() has no tensor result %d",
+                                  signature->name, index);
+    const tenon__fast_spec *fast = &signature->fast[signature->nparams + index];
+    bool known = fast->ndim >= 0;
+    for (int32_t i = 0; i < fast->ndim; i++) {
+        int slot = fast->slots[i];
         shape[i] = bindings->dims[slot];
         known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
     }
     if (!known)
         return work_out(signature, index, bindings, dtype, ndim, shape, err);
-    *dtype = quick->dtype;
-    *ndim = quick->ndim;
+    *dtype = fast->dtype;
+    *ndim = fast->ndim;
     return TENON_OK;
 }
 
@@ -118,8 +118,8 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
     if (status)
         return status;
     if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
-        return tenon_error_set(err, TENON_EINVAL, "%s(): result %d has a known size and is made already",
-                               signature->name, index);
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name, "result %d has a known size and is made already",
+                                  index);
     bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
     for (int32_t i = 0; fits && i < ndim; i++)
         fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
@@ -127,8 +127,8 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
         return TENON_OK;
     tenon__message m;
     begin_result(&m, signature, index, bindings);
-    tenon__text_add(&m.text, "expected %.*s, and the function makes it ", signature->results[index].spec->type_length,
-                    signature->results[index].spec->text);
+    tenon__text_add(&m.text, "expected %.*s, and the function makes it ",
+                    tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text);
     if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape))
         tenon__text_add_list(&m.text, ndim, shape);
     else

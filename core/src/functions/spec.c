@@ -100,9 +100,10 @@ typedef struct tensor_parser {
 
 static tenon_status emit(tensor_parser *t, int32_t kind, int64_t value, size_t at)
 {
-    if (t->spec->ncode == TENON_SPEC_CODE)
+    if (tenon__code_in(t->spec)->nops == TENON_SPEC_CODE)
         return tenon__parse_fail(t->p, at, "expressions of more than %d operations", TENON_SPEC_CODE);
-    t->spec->code[t->spec->ncode++] = (tenon_spec_op){value, kind, (int32_t)(at - t->start)};
+    tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops++] =
+        (tenon__spec_op){value, kind, (int32_t)(at - t->start)};
     return TENON_OK;
 }
 
@@ -149,7 +150,7 @@ static tenon_status parse_product(tensor_parser *t)
             return tenon__parse_fail(p, at, "expected '//', the division that rounds down");
         p->at += divided ? 2 : 1;
         status = parse_atom(t);
-        const tenon_spec_op *divisor = &t->spec->code[t->spec->ncode - 1];
+        const tenon__spec_op *divisor = &tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops - 1];
         if (!status && divided && divisor->kind == TENON__OP_NUMBER && divisor->value == 0)
             return tenon__parse_fail(p, t->start + (size_t)divisor->at, "a division by 0");
         if (!status)
@@ -184,15 +185,15 @@ static tenon_status parse_dim(tensor_parser *t)
     size_t at = p->at;
     if (spec->ndims == TENON_SPEC_DIMS)
         return tenon__parse_fail(p, at, "more than %d dimensions", TENON_SPEC_DIMS);
-    tenon_spec_dim dim = {.at = (int32_t)(at - t->start), .first = spec->ncode};
+    tenon__spec_dim dim = {.at = (int32_t)(at - t->start), .first = tenon__code_in(spec)->nops};
     tenon_status status = TENON_OK;
     if (tenon__take(p, '*')) {
         tenon__word w = tenon__take_word(p);
         if (w.length == 0 || *w.start < 'a' || *w.start > 'z')
             return tenon__parse_fail(p, w.at, "expected a name after '*'");
-        if (spec->star >= 0)
+        if (tenon__code_in(spec)->star >= 0)
             return tenon__parse_fail(p, at, "a shape has at most one '*'");
-        spec->star = spec->ndims;
+        tenon__code_in(spec)->star = spec->ndims;
         dim.kind = TENON__DIM_STAR;
         status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
     } else if (p->in_result && tenon__take(p, '?')) {
@@ -202,8 +203,8 @@ static tenon_status parse_dim(tensor_parser *t)
         dim.kind = TENON__DIM_ANY;
     } else {
         status = parse_sum(t);
-        dim.count = spec->ncode - dim.first;
-        const tenon_spec_op *op = &spec->code[dim.first];
+        dim.count = tenon__code_in(spec)->nops - dim.first;
+        const tenon__spec_op *op = &tenon__code_in(spec)->ops[dim.first];
         dim.kind = TENON__DIM_EXPRESSION;
         if (!status && dim.count == 1 && op->kind == TENON__OP_NAME) {
             dim.kind = TENON__DIM_NAME;
@@ -214,7 +215,7 @@ static tenon_status parse_dim(tensor_parser *t)
         }
     }
     dim.length = (int32_t)(tenon__end_of_text(p) - at);
-    spec->dims[spec->ndims++] = dim;
+    tenon__code_in(spec)->dims[spec->ndims++] = dim;
     return status;
 }
 
@@ -319,7 +320,7 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
     tensor_parser t = {p, out, p->at};
     memset(out, 0, sizeof *out);
     out->variable = -1;
-    out->star = -1;
+    tenon__code_in(out)->star = -1;
     tenon_status status = parse_dtypes(p, &out->dtypes, &out->variable);
     if (!status)
         status = tenon__expect(p, '[', "after the dtype");
@@ -344,8 +345,8 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
     }
     if (end - t.start >= TENON_SPEC_TEXT)
         return tenon__parse_fail(p, t.start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
-    out->type_length = (int32_t)(type_end - t.start);
-    out->text_length = (int32_t)(end - t.start);
+    tenon__code_in(out)->type_length = (int32_t)(type_end - t.start);
+    tenon__code_in(out)->text_length = (int32_t)(end - t.start);
     memcpy(out->text, p->text + t.start, end - t.start);
     return TENON_OK;
 }
@@ -354,10 +355,10 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
 {
     const char *function = "tenon_spec_parse";
     if (!text || !names || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function,
-                               !text   ? "text"
-                               : names ? "out"
-                                       : "names");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL",
+                                  !text   ? "text"
+                                  : names ? "out"
+                                          : "names");
     tenon_names known = *names;
     tenon_spec spec;
     tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};

@@ -2,18 +2,8 @@
 #ifndef TENON_SPEC_INTERNAL_H
 #define TENON_SPEC_INTERNAL_H
 
+#include "host_private.h"
 #include "parser.h"
-
-/* Kinds of dimensions and of operations. */
-enum {
-    TENON__DIM_ANY,
-    TENON__DIM_NUMBER,
-    TENON__DIM_NAME,
-    TENON__DIM_STAR,
-    TENON__DIM_EXPRESSION,
-    TENON__DIM_UNKNOWN /* "?" of a result */
-};
-enum { TENON__OP_NUMBER, TENON__OP_NAME, TENON__OP_ADD, TENON__OP_SUB, TENON__OP_MUL, TENON__OP_DIV };
 
 /* Bits of tenon_dtypes.kinds. */
 enum { TENON__KIND_REAL = 1, TENON__KIND_INTEGER = 2, TENON__KIND_ANY = 4 };
@@ -34,20 +24,27 @@ static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype d
     return (natural - 1) | (wanted - 1); /* both are powers of two */
 }
 
-tenon__quick tenon__quick_of(const tenon_spec *spec);
+/* The compiled part of a spec that is being filled. */
+static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
+{
+    return (tenon__spec_code *)(void *)spec->private_;
+}
+
+tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec);
 /* The value of a dimension's expression; false where it overflows, divides by 0 or needs a name without a value
  * (*unbound). */
-bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,
+bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
                        const char **unbound);
 /* "saxpy(): argument 'x'", as far as there are labels. */
 typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
     tenon__text text;
+    const char *function;
 } tenon__message;
 void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);
 /* " (n = 3 from argument 'a', k = 4)": the names that the expression uses. */
-void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon_spec_dim *dim,
+void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon__spec_dim *dim,
                                const tenon_bindings *b);
 
 #endif

@@ -8,12 +8,12 @@
 /* The dimension of the view that spec dimension i stands for, where the view has enough. */
 static int32_t position_of(const tenon_spec *spec, int32_t i, int32_t ndim)
 {
-    return spec->star >= 0 && i > spec->star ? ndim - (spec->ndims - i) : i;
+    return tenon__code_of(spec)->star >= 0 && i > tenon__code_of(spec)->star ? ndim - (spec->ndims - i) : i;
 }
 
 static bool ndim_fits(const tenon_spec *spec, int32_t ndim)
 {
-    return spec->star >= 0 ? ndim >= spec->ndims - 1 : ndim == spec->ndims;
+    return tenon__code_of(spec)->star >= 0 ? ndim >= spec->ndims - 1 : ndim == spec->ndims;
 }
 
 void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindings *bindings)
@@ -28,7 +28,7 @@ void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindi
     if (!ndim_fits(spec, view->ndim))
         return;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon_spec_dim *dim = &spec->dims[i];
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         if (dim->kind == TENON__DIM_NAME && !(bindings->dims_bound >> dim->slot & 1)) {
             bindings->dims_bound |= 1u << dim->slot;
             bindings->dims[dim->slot] = view->shape[position_of(spec, i, view->ndim)];
@@ -48,15 +48,14 @@ void tenon__message_begin(tenon__message *m, const tenon_bindings *b)
 {
     m->text = (tenon__text){m->buffer, sizeof m->buffer, 0};
     m->buffer[0] = '\0';
-    if (b->function)
-        tenon__text_add(&m->text, "%s(): ", b->function);
+    m->function = b->function;
     if (b->argument)
         tenon__text_add(&m->text, "argument '%s'", b->argument);
 }
 
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err)
 {
-    return tenon_error_set(err, status, "%s", m->buffer);
+    return tenon_error_set_in(err, status, m->function, "%s", m->buffer);
 }
 
 /* "…: " before a sentence that does not have the argument as its subject. */
@@ -119,7 +118,7 @@ static tenon_status match_dtype(const tenon_spec *spec, const tenon_view *view, 
     if (allowed && same)
         return TENON_OK;
     tenon__message m;
-    message_expected(&m, spec, spec->type_length, view, b);
+    message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
     tenon__text_add(&m.text, "dtype is ");
     tenon__text_add_dtype(&m.text, view->dtype);
     if (spec->variable < 0) {
@@ -147,13 +146,13 @@ static bool floor_divide(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const tenon_bindings *b, int64_t *out,
+bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
                        const char **unbound)
 {
     int64_t stack[TENON_SPEC_CODE];
     int32_t top = 0;
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
-        const tenon_spec_op *op = &spec->code[i];
+        const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool fine = true;
         if (op->kind == TENON__OP_NUMBER) {
             stack[top++] = op->value;
@@ -183,13 +182,13 @@ bool tenon__spec_value(const tenon_spec *spec, const tenon_spec_dim *dim, const 
     return true;
 }
 
-void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon_spec_dim *dim,
+void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon__spec_dim *dim,
                                const tenon_bindings *b)
 {
     const char *separator = " (";
     uint32_t told = 0;
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
-        const tenon_spec_op *op = &spec->code[i];
+        const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool bound = op->kind == TENON__OP_NAME && (b->dims_bound >> op->value & 1);
         if (!bound || told >> op->value & 1) /* one that comes after a division by 0 may have no value */
             continue;
@@ -202,7 +201,7 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
         tenon__text_add(&m->text, ")");
 }
 
-static tenon_status match_expression(const tenon_spec *spec, const tenon_spec_dim *dim, int32_t at, int64_t size,
+static tenon_status match_expression(const tenon_spec *spec, const tenon__spec_dim *dim, int32_t at, int64_t size,
                                      const tenon_bindings *b, tenon_error *err)
 {
     int64_t wanted = 0;
@@ -231,7 +230,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon_spec_di
 static tenon_status match_star(const tenon_spec *spec, int32_t i, const tenon_view *view, const tenon_bindings *b,
                                tenon_error *err)
 {
-    int32_t slot = spec->dims[i].slot, ndim = view->ndim - (spec->ndims - 1);
+    int32_t slot = tenon__code_of(spec)->dims[i].slot, ndim = view->ndim - (spec->ndims - 1);
     if (!(b->stars_bound >> slot & 1))
         return TENON_OK;
     if (ndim == b->star_ndims[slot] &&
@@ -253,14 +252,14 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
 {
     if (!ndim_fits(spec, view->ndim)) {
         tenon__message m;
-        int32_t wanted = spec->ndims - (spec->star >= 0);
-        message_expected(&m, spec, spec->type_length, view, b);
+        int32_t wanted = spec->ndims - (tenon__code_of(spec)->star >= 0);
+        message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
         tenon__text_add(&m.text, "%d dimension%s, not %s%d", view->ndim, view->ndim == 1 ? "" : "s",
-                        spec->star >= 0 ? "at least " : "", wanted);
+                        tenon__code_of(spec)->star >= 0 ? "at least " : "", wanted);
         return tenon__message_end(&m, TENON_ESHAPE, err);
     }
     for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon_spec_dim *dim = &spec->dims[i];
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         int32_t at = position_of(spec, i, view->ndim);
         tenon_status status = TENON_OK;
         if (dim->kind == TENON__DIM_NAME) {
@@ -276,7 +275,7 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
         }
         if (dim->kind == TENON__DIM_NUMBER && view->shape[at] != dim->number) {
             tenon__message m;
-            message_expected(&m, spec, spec->type_length, view, b);
+            message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
             tenon__text_add(&m.text, "dimension %d is %" PRId64 ", not %" PRId64, at, view->shape[at], dim->number);
             return tenon__message_end(&m, TENON_ESHAPE, err);
         }
@@ -296,7 +295,7 @@ static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, c
                                const char *what, tenon_error *err)
 {
     tenon__message m;
-    message_expected(&m, spec, spec->text_length, view, b);
+    message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
     tenon__text_add(&m.text, "strides ");
     tenon__text_add_list(&m.text, view->ndim, view->strides);
     tenon__text_add(&m.text, " are not %s; pass a copy that is", what);
@@ -317,7 +316,7 @@ static tenon_status match_alignment(const tenon_spec *spec, const tenon_view *vi
         return tenon__message_end(&m, TENON_ELAYOUT, err);
     }
     if (alignment < (uint64_t)spec->alignment) {
-        message_expected(&m, spec, spec->text_length, view, b);
+        message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
         tenon__text_add(&m.text, "the memory is aligned to %zu bytes, not %" PRId64, alignment, spec->alignment);
         return tenon__message_end(&m, TENON_ELAYOUT, err);
     }
@@ -352,7 +351,7 @@ static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view,
 {
     tenon__message m;
     if (!device_fits(spec, view->device)) {
-        message_expected(&m, spec, spec->text_length, view, b);
+        message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
         tenon__text_add(&m.text, "the memory is on ");
         tenon__text_add_device(&m.text, view->device);
         if (!spec->devices)
@@ -383,15 +382,15 @@ tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view, co
                               tenon_error *err)
 {
     if (!spec || !bindings || !bindings->names)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_spec_check(): argument '%s' is NULL",
-                               !spec      ? "spec"
-                               : bindings ? "bindings->names"
-                                          : "bindings");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_spec_check", "argument '%s' is NULL",
+                                  !spec      ? "spec"
+                                  : bindings ? "bindings->names"
+                                             : "bindings");
     if (!view) {
         if (spec->flags & TENON_SPEC_OPTIONAL)
             return TENON_OK;
         tenon__message m;
-        message_expected(&m, spec, spec->type_length, view, bindings);
+        message_expected(&m, spec, tenon__code_of(spec)->type_length, view, bindings);
         tenon__text_add(&m.text, "it cannot be left out");
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
@@ -409,8 +408,8 @@ tenon_status tenon_spec_match(const tenon_spec *spec, const tenon_view *view, te
                               tenon_error *err)
 {
     if (!spec || !bindings)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_spec_match(): argument '%s' is NULL",
-                               spec ? "bindings" : "spec");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_spec_match", "argument '%s' is NULL",
+                                  spec ? "bindings" : "spec");
     tenon_spec_bind(spec, view, bindings);
     return tenon_spec_check(spec, view, bindings, err);
 }

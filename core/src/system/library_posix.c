@@ -348,7 +348,8 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
     bool again = true;
     tenon_status status = TENON_OK;
     if (!path || !out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_library_open(): argument '%s' is NULL", path ? "out" : "path");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_library_open", "argument '%s' is NULL",
+                                  path ? "out" : "path");
     pthread_once(&lock_once, start_lock);
     take_lock();
     for (int i = 0; i < ATTEMPTS && again; i++) {

@@ -13,7 +13,8 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
 {
     enum { WIDE_PATH = 32768 };
     if (!path || !out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_library_open(): argument '%s' is NULL", path ? "out" : "path");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_library_open", "argument '%s' is NULL",
+                                  path ? "out" : "path");
     size_t half = WIDE_PATH * sizeof(wchar_t);
     wchar_t *given = tenon__alloc(2 * half, false), *whole = given + WIDE_PATH;
     if (!given)

@@ -16,7 +16,7 @@ static int fail(const char *what, const tenon_error *err)
 
 int main(void)
 {
-    /* Not called through the macro of the same name: the plain function must be there too. */
+    /* Not called through the macro that TENON_ORIGINS adds: the function itself must exist too. */
     tenon_status (*alloc)(tenon_dtype, int32_t, const int64_t *, uint32_t, tenon_tensor **, tenon_error *) =
         tenon_tensor_alloc;
     int64_t shape[2] = {3, 4};

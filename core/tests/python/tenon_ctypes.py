@@ -25,7 +25,7 @@ class Error(Exception):
 
 
 class ErrorBuffer(C.Structure):
-    _fields_ = [("status", C.c_int32), ("message", C.c_char * 1020)]
+    _fields_ = [("status", C.c_int32), ("message", C.c_char * 1012), ("function", C.c_char_p)]
 
 
 class Dtype(C.Structure):
@@ -88,7 +88,7 @@ class Extent(C.Structure):
     _fields_ = [("low", C.c_int64), ("high", C.c_int64)]
 
 
-MAX_DIMS, MAX_NAMES, MAX_VARIABLES, NAME_SIZE, SPEC_TEXT, MAX_CODE, MAX_TYPES = 32, 32, 8, 32, 256, 64, 16
+MAX_NAMES, MAX_VARIABLES, NAME_SIZE, SPEC_TEXT, MAX_TYPES = 32, 8, 32, 256, 16
 
 
 class Dtypes(C.Structure):
@@ -101,20 +101,10 @@ class Names(C.Structure):
                 ("types", (C.c_char * NAME_SIZE) * MAX_VARIABLES), ("allowed", Dtypes * MAX_VARIABLES)]
 
 
-class SpecOp(C.Structure):
-    _fields_ = [("value", C.c_int64), ("kind", C.c_int32), ("at", C.c_int32)]
-
-
-class SpecDim(C.Structure):
-    _fields_ = [(name, C.c_int32) for name in ("kind", "at", "length", "first", "count", "slot")]
-    _fields_ += [("number", C.c_int64)]
-
-
 class Spec(C.Structure):
     _fields_ = [("flags", C.c_uint32), ("variable", C.c_int32), ("dtypes", Dtypes), ("ndims", C.c_int32),
-                ("star", C.c_int32), ("ncode", C.c_int32), ("devices", C.c_uint32), ("alignment", C.c_int64),
-                ("type_length", C.c_int32), ("text_length", C.c_int32), ("dims", SpecDim * MAX_DIMS),
-                ("code", SpecOp * MAX_CODE), ("inplace", C.c_char * NAME_SIZE), ("text", C.c_char * SPEC_TEXT)]
+                ("devices", C.c_uint32), ("alignment", C.c_int64), ("inplace", C.c_char * NAME_SIZE),
+                ("text", C.c_char * SPEC_TEXT), ("private_", C.c_uint64 * 258)]
 
 
 class Bindings(C.Structure):

@@ -66,6 +66,12 @@ defmodule Tenon.Error do
     end
   end
 
+  # The message without the name of the function.
+  @doc false
+  def why(%__MODULE__{function: function, message: message}) do
+    String.replace_prefix(message, "#{function}(): ", "")
+  end
+
   @impl true
   def message(%__MODULE__{message: message}) when is_binary(message), do: message
   def message(%__MODULE__{reason: reason}), do: Tenon.Options.show(reason)

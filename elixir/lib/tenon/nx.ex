@@ -17,7 +17,7 @@ defmodule Tenon.Nx do
   """
 
   import Tenon.Error, only: [value!: 1]
-  alias Tenon.{Blob, Options, Tensor}
+  alias Tenon.{Blob, Error, Options, Tensor}
 
   # What an address and a size can be.
   @word 0..0xFFFFFFFFFFFFFFFF
@@ -235,17 +235,16 @@ defmodule Tenon.Nx do
   # And a result.
   @doc false
   def to_result(tensor, name) do
-    with {:error, %{reason: reason, message: message}} <- to_nx(tensor) do
-      why = String.replace(message, ~r/^to_nx\(\): (argument 'tensor':? )?/, "")
-      fail(reason, name, "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor")
+    with {:error, error} <- to_nx(tensor) do
+      why = error |> Error.why() |> String.replace(~r/^argument 'tensor':? /, "")
+      fail(error.reason, name, "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor")
     end
   end
 
   # The error of another function of Tenon's, as one of the function that was called. With an argument it is the one that
   # was wrong, whatever the other function calls it.
   defp rename({:error, error}, {function, argument}) do
-    message = String.replace(error.message, ~r/^\w+\(\): /, "")
-    {:error, rename_argument(%{error | function: function, message: message}, function, argument)}
+    {:error, rename_argument(%{error | function: function, message: Error.why(error)}, function, argument)}
   end
 
   defp rename(result, _name), do: result

@@ -156,7 +156,8 @@ static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs
     tenon_torch_value all[MOST_ARGUMENTS], got[MOST_RESULTS];
     bool stable;
     if (!op || (nresults && !results))
-        return tenon_error_set(err, TENON_EINVAL, "tenon_torch_call(): argument '%s' is NULL", op ? "results" : "op");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_call", "argument '%s' is NULL",
+                                  op ? "results" : "op");
     if (op->nparams > MOST_ARGUMENTS || op->nresults > MOST_RESULTS)
         return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->full_name,
                                MOST_ARGUMENTS, MOST_RESULTS);

@@ -270,7 +270,7 @@ tenon_status tenon__torch_take_exception(const char *who, tenon_error *err)
 
 tenon_status tenon__torch_released(const char *who, tenon_error *err)
 {
-    return tenon_error_set(err, TENON_EINVAL, "%s(): the handle is NULL or was released", who);
+    return tenon_error_set_in(err, TENON_EINVAL, who, "the handle is NULL or was released");
 }
 
 /* ------------------------------------------------------------------------------------------------------------ table */

@@ -47,17 +47,17 @@ static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *e
         reason = "it was freed, its storage has 0 bytes";
     else if (!reason && ask(tensor, "aten::_is_zerotensor", &zeros, NULL) == TENON_OK && zeros)
         reason = "a ZeroTensor has none; pass x.clone()";
-    return tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): it has no plain memory%s%s", reason ? ": " : "",
-                           reason ? reason
-                                  : " of its own (a meta, fake, sparse, oneDNN or nested tensor, one inside "
-                                    "torch.vmap, or a ZeroTensor)");
+    return tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "it has no plain memory%s%s", reason ? ": " : "",
+                              reason ? reason
+                                     : " of its own (a meta, fake, sparse, oneDNN or nested tensor, one inside "
+                                       "torch.vmap, or a ZeroTensor)");
 }
 
 static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
 {
     const char *reason = reason_of(block, false);
-    return tenon_error_set(err, TENON_EDTYPE, "tenon_torch_view(): torch's dtype number %d has no name here%s%s",
-                           (int)dtype, reason ? "; " : "", reason ? reason : "");
+    return tenon_error_set_in(err, TENON_EDTYPE, "tenon_torch_view", "torch's dtype number %d has no name here%s%s",
+                              (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
 static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, tenon_error *err)
@@ -69,8 +69,8 @@ static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, teno
     if (!status && !conjugated && tenon__py_torch_may_be_negated(view))
         status = ask(tensor, "aten::is_neg", &negated, err);
     if (conjugated || negated)
-        status = tenon_error_set(err, TENON_ELAYOUT, "tenon_torch_view(): a %s view; pass x.%s()",
-                                 conjugated ? "conjugate" : "negated", conjugated ? "resolve_conj" : "resolve_neg");
+        status = tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "a %s view; pass x.%s()",
+                                    conjugated ? "conjugate" : "negated", conjugated ? "resolve_conj" : "resolve_neg");
     return status;
 }
 
@@ -80,7 +80,7 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (!block)
         return tenon__torch_released("tenon_torch_view", err);
     if (!out || !dims)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_torch_view(): argument '%s' is NULL", out ? "dims" : "out");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_view", "argument '%s' is NULL", out ? "dims" : "out");
     const tenon__torch_api *api = block->api;
     tenon__torch_handle handle = block->handle;
     int64_t ndim, *shape, *strides, bytes = -1;
@@ -97,8 +97,8 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
         return no_dtype(block, dtype, err);
     if (ndim > TENON_MAX_NDIM)
-        return tenon_error_set(err, TENON_ESHAPE, "tenon_torch_view(): it has %lld dimensions, and %d are the most",
-                               (long long)ndim, TENON_MAX_NDIM);
+        return tenon_error_set_in(err, TENON_ESHAPE, "tenon_torch_view", "it has %lld dimensions, and %d are the most",
+                                  (long long)ndim, TENON_MAX_NDIM);
     tenon_dl_tensor source = {.data = data,
                               .ndim = (int32_t)ndim,
                               .dtype = api->dtypes[dtype],
@@ -113,8 +113,8 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (!data && !empty)
         return no_memory(tensor, bytes, err);
     if (device_type != api->cpu && device_type != api->cuda)
-        return tenon_error_set(err, TENON_EDEVICE, "tenon_torch_view(): torch's device number %d is not known here",
-                               (int)device_type);
+        return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "torch's device number %d is not known here",
+                                  (int)device_type);
     tenon_status status = tenon_view_init(out, &source, 0, dims, err);
     return status ? status : check_bits(tensor, out, err);
 }
@@ -128,11 +128,11 @@ static tenon_status numbers_of(const tenon__torch_api *api, const char *who, ten
     char word[64];
     if (!tenon__torch_dtype_number(api, dtype, &numbers[0])) {
         tenon_dtype_format(dtype, word, sizeof word);
-        return tenon_error_set(err, TENON_EDTYPE, "%s(): torch %s has no dtype %s", who, api->report.version, word);
+        return tenon_error_set_in(err, TENON_EDTYPE, who, "torch %s has no dtype %s", api->report.version, word);
     }
     if (!tenon__torch_device_number(api, device, &numbers[1], &numbers[2])) {
         tenon_device_format(device, word, sizeof word);
-        return tenon_error_set(err, TENON_EDEVICE, "%s(): no tensor of torch's can be made on %s here", who, word);
+        return tenon_error_set_in(err, TENON_EDEVICE, who, "no tensor of torch's can be made on %s here", word);
     }
     return TENON_OK;
 }
@@ -144,7 +144,7 @@ static tenon_status wrap(const tenon__torch_api *api, const char *who, tenon__to
     tenon_torch *tensor = tenon__torch_wrap(api, handle);
     if (!tensor) {
         api->delete_handle(handle); /* nobody has made a Python object for it yet: this takes no lock */
-        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory", who);
+        return tenon_error_set_in(err, TENON_ENOMEM, who, "no memory");
     }
     *out = tensor;
     return TENON_OK;
@@ -158,13 +158,13 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     int64_t strides[TENON_MAX_NDIM];
     tenon__torch_handle handle = NULL;
     if (!out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument 'out' is NULL", who);
+        return tenon_error_set_in(err, TENON_EINVAL, who, "argument 'out' is NULL");
     const tenon__torch_api *api = tenon__torch_interp_state(err);
     if (!api)
         return TENON_EFAILED;
     tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
     if (status == TENON_EOVERFLOW)
-        return tenon_error_set(err, status, "%s(): the shape has more elements than can be counted", who);
+        return tenon_error_set_in(err, status, who, "the shape has more elements than can be counted");
     status = status ? status : numbers_of(api, who, dtype, device, numbers, err);
     if (status)
         return status;
@@ -221,10 +221,10 @@ static tenon_status blob_view(const tenon_blob *blob, tenon_view *view, int64_t 
     view->strides = dims + view->ndim;
     tenon_tensor_release(checked);
     if (view->flags & TENON_READ_ONLY)
-        return tenon_error_set(err, TENON_EREADONLY, "%s(): torch has no read-only tensors", who);
+        return tenon_error_set_in(err, TENON_EREADONLY, who, "torch has no read-only tensors");
     for (int32_t i = 0; i < view->ndim; i++) {
         if (view->strides[i] < 0)
-            return tenon_error_set(err, TENON_ELAYOUT, "%s(): torch has no negative strides", who);
+            return tenon_error_set_in(err, TENON_ELAYOUT, who, "torch has no negative strides");
     }
     return TENON_OK;
 }
@@ -235,8 +235,8 @@ static tenon_status import_blob(const tenon__torch_api *api, const tenon_view *v
 {
     static const char *const who = "tenon_torch_from_blob";
     if (!tenon__py_attached_to(api->interp))
-        return tenon_error_set(err, TENON_EFAILED, "%s(): torch %s needs the interpreter's lock for this", who,
-                               api->report.version);
+        return tenon_error_set_in(err, TENON_EFAILED, who, "torch %s needs the interpreter's lock for this",
+                                  api->report.version);
     tenon_tensor *tensor;
     tenon_status status = tenon_tensor_from_view(view, owner, owner_release, &tensor, err);
     if (status)
@@ -259,7 +259,7 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     int64_t dims[2 * TENON_MAX_NDIM];
     int32_t numbers[3];
     if (!blob || !out)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", who, blob ? "out" : "blob");
+        return tenon_error_set_in(err, TENON_EINVAL, who, "argument '%s' is NULL", blob ? "out" : "blob");
     const tenon__torch_api *api = tenon__torch_interp_state(err);
     if (!api)
         return TENON_EFAILED;
@@ -272,7 +272,7 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     blob_owner *owner = malloc(sizeof *owner);
     tenon__torch_handle handle = NULL;
     if (!owner)
-        return tenon_error_set(err, TENON_ENOMEM, "%s(): no memory", who);
+        return tenon_error_set_in(err, TENON_ENOMEM, who, "no memory");
     *owner = (blob_owner){.release = blob->release, .owner = blob->owner};
     if (nowhere) {
         if (api->empty_strided(view.ndim, view.shape, view.strides, numbers[0], numbers[1], numbers[2], &handle) != 0)

@@ -300,10 +300,10 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
     tenon_torch_op *op = functions ? calloc(1, sizeof *op) : NULL;
     bool good = op;
     if (!functions)
-        tenon_error_set(err, TENON_EINVAL, "tenon_torch_find(): torch %s has no operator %s%s%s", api->report.version,
-                        name, *overload ? "." : "", overload);
+        tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_find", "torch %s has no operator %s%s%s",
+                           api->report.version, name, *overload ? "." : "", overload);
     else if (!op)
-        tenon_error_set(err, TENON_ENOMEM, "tenon_torch_find(): no memory");
+        tenon_error_set_in(err, TENON_ENOMEM, "tenon_torch_find", "no memory");
     if (good) {
         op->api = api;
         PyOS_snprintf(op->full_name, sizeof op->full_name, "%s%s%s", name, *overload ? "." : "", overload);
@@ -346,10 +346,10 @@ static bool is_stale(const tenon_torch_op *op)
 tenon_status tenon_torch_find(const char *name, const char *overload, const tenon_torch_op **out, tenon_error *err)
 {
     if (!name || !overload || !out)
-        return tenon_error_set(err, TENON_EINVAL, "tenon_torch_find(): argument '%s' is NULL",
-                               !name       ? "name"
-                               : !overload ? "overload"
-                                           : "out");
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_find", "argument '%s' is NULL",
+                                  !name       ? "name"
+                                  : !overload ? "overload"
+                                              : "out");
     _Atomic(tenon_torch_op *) *bucket = &buckets[bucket_of(name, overload)];
     *out = known(atomic_load_explicit(bucket, memory_order_acquire), name, overload);
     while (*out && is_stale(*out))
@@ -362,10 +362,10 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
     if (!api)
         return TENON_EFAILED;
     if (!tenon__py_attached_to(api->interp))
-        return tenon_error_set(err, TENON_EFAILED,
-                               "tenon_torch_find(): %s has not been used yet, and this thread does not hold the lock "
-                               "of the interpreter that imported torch: find it before",
-                               name);
+        return tenon_error_set_in(err, TENON_EFAILED, "tenon_torch_find",
+                                  "%s has not been used yet, and this thread does not hold the lock "
+                                  "of the interpreter that imported torch: find it before",
+                                  name);
     tenon__py_scope scope = tenon__py_enter_scope();
     tenon_torch_op *op = make(api, name, overload, err);
     tenon__py_leave_scope(scope);

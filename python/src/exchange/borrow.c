@@ -8,17 +8,17 @@
 
 bool tenon__py_alloc_dims(tenon_py_borrowed *out, int32_t ndim)
 {
-    out->dims = out->inline_dims;
+    out->private_.dims = out->private_.inline_dims;
     if (ndim > TENON_PY_INLINE_DIMS && ndim <= TENON_MAX_NDIM)
-        out->dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *out->dims);
-    return out->dims;
+        out->private_.dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *out->private_.dims);
+    return out->private_.dims;
 }
 
 void tenon__py_free_dims(tenon_py_borrowed *out)
 {
-    if (out->dims != out->inline_dims)
-        PyMem_Free(out->dims);
-    out->dims = out->inline_dims;
+    if (out->private_.dims != out->private_.inline_dims)
+        PyMem_Free(out->private_.dims);
+    out->private_.dims = out->private_.inline_dims;
 }
 
 tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
@@ -26,8 +26,9 @@ tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit un
 {
     if (!tenon__py_alloc_dims(out, source->ndim))
         return tenon_error_set(err, TENON_ENOMEM, "no memory for %d dimensions", source->ndim);
-    tenon_status status = unit == TENON__PY_BYTES ? tenon_view_init_bytes(&out->view, source, flags, out->dims, err)
-                                                  : tenon_view_init(&out->view, source, flags, out->dims, err);
+    tenon_status status = unit == TENON__PY_BYTES
+                              ? tenon_view_init_bytes(&out->view, source, flags, out->private_.dims, err)
+                              : tenon_view_init(&out->view, source, flags, out->private_.dims, err);
     if (status)
         tenon__py_free_dims(out);
     return status;
@@ -96,7 +97,7 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
 static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
     enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
-    out->object = NULL;
+    out->private_.object = NULL;
     if (!object || (flags & ~(uint32_t)KNOWN_FLAGS)) {
         PyErr_Format(PyExc_ValueError,
                      object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
@@ -112,12 +113,12 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
     if (kind->reason)
         return tenon__py_set_error(PyExc_TypeError, object, "%s", kind->reason);
     tenon__py_request request = {.flags = flags, .stream = stream};
-    out->flags = flags;
-    out->table = NULL;
-    out->holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.flags = flags;
+    out->private_.table = NULL;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
     if (read_by_kind(object, kind, &request, out) < 0)
         return -1;
-    out->object = object;
+    out->private_.object = object;
     Py_INCREF(object);
     if (tenon__py_check_flags(object, flags, &out->view) < 0 ||
         (kind->owner && kind->owner->check && kind->owner->check(object, out) < 0)) {
@@ -136,9 +137,9 @@ static inline bool is_plain(uint32_t flags)
 /* What was described by a peek is borrowed. */
 static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    out->flags = flags;
-    out->dims = out->inline_dims;
-    out->object = object;
+    out->private_.flags = flags;
+    out->private_.dims = out->private_.inline_dims;
+    out->private_.object = object;
     Py_INCREF(object);
     tenon__py_drain_soon();
     return 0;
@@ -188,21 +189,21 @@ int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_
 
 static void release_held(tenon_py_borrowed *borrowed)
 {
-    switch (borrowed->holds) {
+    switch (borrowed->private_.holds) {
     case TENON__PY_HOLDS_BUFFER:
     case TENON__PY_HOLDS_QUIET_BUFFER:
-        PyBuffer_Release(&borrowed->held.buffer);
+        PyBuffer_Release(&borrowed->private_.held.buffer);
         break;
     case TENON__PY_HOLDS_MANAGED:
-        if (borrowed->held.managed->deleter)
-            borrowed->held.managed->deleter(borrowed->held.managed);
+        if (borrowed->private_.held.managed->deleter)
+            borrowed->private_.held.managed->deleter(borrowed->private_.held.managed);
         break;
     case TENON__PY_HOLDS_LEGACY:
-        if (borrowed->held.legacy->deleter)
-            borrowed->held.legacy->deleter(borrowed->held.legacy);
+        if (borrowed->private_.held.legacy->deleter)
+            borrowed->private_.held.legacy->deleter(borrowed->private_.held.legacy);
         break;
     case TENON__PY_HOLDS_OBJECT:
-        Py_XDECREF(borrowed->held.object);
+        Py_XDECREF(borrowed->private_.held.object);
         break;
     default:
         break;
@@ -225,10 +226,10 @@ void tenon__py_give_back(tenon_py_borrowed *borrowed, PyObject *object)
 
 static TENON__PY_NOINLINE void unborrow_other(tenon_py_borrowed *borrowed, PyObject *object)
 {
-    if (borrowed->holds == TENON__PY_HOLDS_QUIET_BUFFER)
-        PyBuffer_Release(&borrowed->held.buffer);
-    else if (borrowed->holds == TENON__PY_HOLDS_TENSOR)
-        tenon__py_release(borrowed->held.tensor);
+    if (borrowed->private_.holds == TENON__PY_HOLDS_QUIET_BUFFER)
+        PyBuffer_Release(&borrowed->private_.held.buffer);
+    else if (borrowed->private_.holds == TENON__PY_HOLDS_TENSOR)
+        tenon__py_release(borrowed->private_.held.tensor);
     else
         tenon__py_give_back(borrowed, object);
     tenon__py_free_dims(borrowed);
@@ -237,11 +238,12 @@ static TENON__PY_NOINLINE void unborrow_other(tenon_py_borrowed *borrowed, PyObj
 
 void tenon_py_unborrow(tenon_py_borrowed *borrowed)
 {
-    PyObject *object = borrowed->object;
+    PyObject *object = borrowed->private_.object;
     if (!object)
         return;
-    borrowed->object = NULL;
-    if (borrowed->holds == TENON__PY_HOLDS_NOTHING && borrowed->dims == borrowed->inline_dims)
+    borrowed->private_.object = NULL;
+    if (borrowed->private_.holds == TENON__PY_HOLDS_NOTHING &&
+        borrowed->private_.dims == borrowed->private_.inline_dims)
         Py_DECREF(object); /* it is all that is held */
     else
         unborrow_other(borrowed, object);
@@ -255,7 +257,7 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
             tenon_py_unborrow_many(i, out);
             return -1;
         }
-        disturbed |= out[i].holds != TENON__PY_HOLDS_NOTHING;
+        disturbed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING;
     }
     for (size_t i = 0; disturbed && i < count; i++) {
         if (tenon__py_is_unchanged(objects[i], &out[i]))

@@ -109,19 +109,13 @@ void *tenon_py_raise(const tenon_error *err)
     return NULL;
 }
 
-const char *tenon__py_message(const tenon_error *err)
-{
-    const char *message = strstr(err->message, "(): ");
-    return message ? message + 4 : err->message;
-}
-
 void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 {
     PyObject *exception = tenon__py_exception_for(err->status);
     /* What a producer hands out cannot be the caller's mistake, except for its dtype and its layout. */
     if (exception != PyExc_TypeError && exception != PyExc_MemoryError && err->status != TENON_ELAYOUT)
         exception = PyExc_BufferError;
-    tenon__py_set_error(exception, object, "%s", tenon__py_message(err));
+    tenon__py_set_error(exception, object, "%s", tenon_error_reason(err));
 }
 
 bool tenon__py_is_refusal(void)

@@ -26,7 +26,7 @@ static PyObject *export_same(tenon_tensor *tensor)
     tenon_py_borrowed now;
     const tenon__py_kind *kind;
     const tenon_view *view = tenon_tensor_view(tensor);
-    PyObject *object = holder->borrowed.object;
+    PyObject *object = holder->borrowed.private_.object;
     bool same = false;
     int fixed = 0;
     if (tenon__py_is_ndarray(object) && tenon__py_numpy_still_is(object, view)) {

@@ -11,8 +11,8 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
         return NULL;
     }
     tenon_tensor *tensor = NULL;
-    if (holder->borrowed.holds == TENON__PY_HOLDS_TENSOR) {
-        tensor = tenon_tensor_retain(holder->borrowed.held.tensor);
+    if (holder->borrowed.private_.holds == TENON__PY_HOLDS_TENSOR) {
+        tensor = tenon_tensor_retain(holder->borrowed.private_.held.tensor);
         tenon_py_unborrow(&holder->borrowed);
         tenon__py_holder_free(holder);
         return tensor;

@@ -19,7 +19,7 @@ TENON__PY_INLINE int64_t *tenon__py_numbers_of(const Py_ssize_t *numbers)
 }
 
 /* The fast case of tenon__py_finish: few dimensions in C order. False means "unknown", not "invalid". It does not set
- * out->dims, which borrows that hold nothing do not need. The caller guarantees what tenon__view_init_fast asks for: a
+ * out->private_.dims, which borrows that hold nothing do not need. The caller guarantees what tenon__view_init_fast asks for: a
  * known dtype of whole bytes, memory with addresses, byte_offset 0, and a shape. */
 TENON__PY_INLINE bool tenon__py_finish_fast(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
                                             tenon_py_borrowed *out)
@@ -32,10 +32,10 @@ TENON__PY_INLINE bool tenon__py_finish_fast(const tenon_dl_tensor *source, tenon
             return false;
         shift = __builtin_ctz(source->dtype.bits) - 3; /* whole bytes are powers of two */
     }
-    return tenon__view_init_fast(&out->view, source, shift, flags, out->inline_dims);
+    return tenon__view_init_fast(&out->view, source, shift, flags, out->private_.inline_dims);
 }
 
-/* Describe `source` in out->view, with its shape and strides in out->dims; the core tries its fast case first. On failure
+/* Describe `source` in out->view, with its shape and strides in out->private_.dims; the core tries its fast case first. On failure
  * nothing is kept, and no exception is set, so that it may run while a lock is held. */
 tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
                                 tenon_py_borrowed *out, tenon_error *err);

@@ -30,15 +30,15 @@ int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
     *stream = NULL;
     if (tenon_device_on_host(borrowed->view.device))
         return 0;
-    const tenon_dl_exchange *table = borrowed->table;
+    const tenon_dl_exchange *table = borrowed->private_.table;
     const tenon__py_producer *owner = NULL;
-    bool is_ours = borrowed->holds == TENON__PY_HOLDS_TENSOR;
-    if (!table && borrowed->object && !is_ours && tenon__py_owner(borrowed->object, &owner) < 0)
+    bool is_ours = borrowed->private_.holds == TENON__PY_HOLDS_TENSOR;
+    if (!table && borrowed->private_.object && !is_ours && tenon__py_owner(borrowed->private_.object, &owner) < 0)
         return -1;
     if (owner && owner->stream)
         return owner->stream(stream);
     if (is_ours && !table)
-        *stream = tenon_tensor_stream(borrowed->held.tensor);
+        *stream = tenon_tensor_stream(borrowed->private_.held.tensor);
     if (!table || !table->current_work_stream)
         return 0; /* else __dlpack__ was asked for the default stream */
     tenon_device device = borrowed->view.device;
@@ -47,7 +47,8 @@ int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
     if (status == 0 && !raised)
         return 0;
     if (!raised)
-        tenon__py_set_error(PyExc_RuntimeError, borrowed->object, "its framework did not tell its current stream");
+        tenon__py_set_error(PyExc_RuntimeError, borrowed->private_.object,
+                            "its framework did not tell its current stream");
     return -1;
 }
 
@@ -99,11 +100,11 @@ int tenon__py_order_default(tenon_device device, intptr_t stream)
 /* The same for what the tensor's producer works on: it is asked as if `stream` were to read its own object. */
 static int order_after_producer(const tenon_py_borrowed *borrowed, tenon_device device, intptr_t stream)
 {
-    int ready = borrowed->table ? tenon__py_table_is_on(borrowed->table, device, stream) : 0;
+    int ready = borrowed->private_.table ? tenon__py_table_is_on(borrowed->private_.table, device, stream) : 0;
     if (ready)
         return ready < 0 ? -1 : 0;
     PyObject *number = PyLong_FromSsize_t(stream);
-    int asked = number ? tenon__py_ask_to_order(borrowed->object, number) : -1;
+    int asked = number ? tenon__py_ask_to_order(borrowed->private_.object, number) : -1;
     Py_XDECREF(number);
     if (asked != 1)
         return asked;
@@ -154,7 +155,9 @@ static int pass_on(const tenon_tensor *tensor, PyObject *stream)
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     if (!producer)
         return 0;
-    return check_interpreter(producer) < 0 || tenon__py_ask_to_order(producer->borrowed.object, stream) < 0 ? -1 : 0;
+    return check_interpreter(producer) < 0 || tenon__py_ask_to_order(producer->borrowed.private_.object, stream) < 0
+               ? -1
+               : 0;
 }
 
 int tenon__py_order_argument(tenon_tensor *tensor, PyObject *stream)

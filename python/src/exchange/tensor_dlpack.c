@@ -40,7 +40,7 @@ PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
     tenon_status status =
         legacy ? tenon_tensor_export_legacy(tensor, &old, &err) : tenon_tensor_export(tensor, &managed, &err);
     if (status) {
-        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError, tenon__py_message(&err));
+        PyErr_SetString(status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_BufferError, tenon_error_reason(&err));
         return NULL;
     }
     PyObject *capsule = legacy ? PyCapsule_New(old, TENON_DL_CAPSULE_LEGACY, capsule_destroy)

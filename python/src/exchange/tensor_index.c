@@ -89,7 +89,7 @@ static PyObject *get_data_ptr(PyObject *self, void *unused)
 
 void *tenon__py_raise_reason(const tenon_error *err)
 {
-    return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon__py_message(err));
+    return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon_error_reason(err));
 }
 
 /* A tenon.Tensor of what a function of the core has made, which is taken; NULL with an exception if it failed. */

@@ -41,11 +41,12 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     tenon_tensor *tensor = inside(self);
     const tenon__py_holder *holder = tenon__py_holder_of(tensor);
     if (holder && tenon_tensor_refcount(tensor) == 1 && tenon_tensor_refcount(tenon_tensor_root(tensor)) == 1) {
-        Py_VISIT(holder->borrowed.object);
-        if (holder->borrowed.holds == TENON__PY_HOLDS_BUFFER || holder->borrowed.holds == TENON__PY_HOLDS_QUIET_BUFFER)
-            Py_VISIT(holder->borrowed.held.buffer.obj);
-        else if (holder->borrowed.holds == TENON__PY_HOLDS_OBJECT)
-            Py_VISIT(holder->borrowed.held.object);
+        Py_VISIT(holder->borrowed.private_.object);
+        if (holder->borrowed.private_.holds == TENON__PY_HOLDS_BUFFER ||
+            holder->borrowed.private_.holds == TENON__PY_HOLDS_QUIET_BUFFER)
+            Py_VISIT(holder->borrowed.private_.held.buffer.obj);
+        else if (holder->borrowed.private_.holds == TENON__PY_HOLDS_OBJECT)
+            Py_VISIT(holder->borrowed.private_.held.object);
     }
     return 0;
 }
@@ -268,8 +269,8 @@ tenon_tensor *tenon__py_tensor_of(PyObject *object)
 static TENON__PY_NOINLINE int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
 {
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
-    out->table = producer ? producer->borrowed.table : NULL;
-    if (stream == TENON__PY_NO_STREAM && (out->table || !producer))
+    out->private_.table = producer ? producer->borrowed.private_.table : NULL;
+    if (stream == TENON__PY_NO_STREAM && (out->private_.table || !producer))
         return 0; /* the work goes where the memory is made */
     return tenon__py_order(tensor, stream);
 }
@@ -285,13 +286,13 @@ static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_r
         return PyErr_NoMemory(), -1;
     out->view = *view;
     if (view->ndim > 0) {
-        memcpy(out->dims, view->shape, (size_t)view->ndim * sizeof *out->dims);
-        memcpy(out->dims + view->ndim, view->strides, (size_t)view->ndim * sizeof *out->dims);
+        memcpy(out->private_.dims, view->shape, (size_t)view->ndim * sizeof *out->private_.dims);
+        memcpy(out->private_.dims + view->ndim, view->strides, (size_t)view->ndim * sizeof *out->private_.dims);
     }
-    out->view.shape = out->dims;
-    out->view.strides = out->dims + view->ndim;
-    out->holds = TENON__PY_HOLDS_TENSOR;
-    out->held.tensor = tenon_tensor_retain(tensor);
+    out->view.shape = out->private_.dims;
+    out->view.strides = out->private_.dims + view->ndim;
+    out->private_.holds = TENON__PY_HOLDS_TENSOR;
+    out->private_.held.tensor = tenon_tensor_retain(tensor);
     if (view->device.device_type == TENON_CPU || borrow_from_device(tensor, request->stream, out) == 0)
         return 0;
     tenon__py_release(tensor);

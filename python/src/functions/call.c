@@ -12,7 +12,7 @@ static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borro
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
-    int status = tenon_device_on_host(f->device)
+    int status = tenon_device_on_host(f->base.call.device)
                      ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
                      : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, tenon__py_call_stream(f), borrowed);
     tenon__py_leave_recursion();
@@ -20,16 +20,11 @@ static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borro
 }
 
 /* What was borrowed is argument `i`. */
-static inline void take_view(tenon__py_frame *f, const tenon_signature *s, int32_t i, tenon_py_borrowed *borrowed)
+static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *borrowed)
 {
     f->nborrowed++;
     f->elements |= borrowed->view.numel;
-    f->args[i].kind = TENON_KIND_TENSOR;
-    f->args[i].flags = 0;
-    f->args[i].as.view = &borrowed->view;
-    if (s->nwritten && (s->params[i].spec->flags & TENON_SPEC_WRITE))
-        borrowed->view.flags |= TENON_VIEW_WRITTEN;
-    f->fits = f->fits && tenon_signature_fits(s, i, &borrowed->view, &f->bindings);
+    tenon__frame_take_view(&f->base, i, &borrowed->view);
 }
 
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
@@ -37,23 +32,23 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    bool first = tenon_device_on_host(f->device);
+    bool first = tenon_device_on_host(f->base.call.device);
     bool same_stream = first || (f->like && Py_TYPE(f->like) == Py_TYPE(object)); /* a framework has one at a time */
     if (peeked && same_stream) {
-        borrowed->flags = TENON_PY_ANY_DEVICE;
-        borrowed->dims = borrowed->inline_dims;
-        borrowed->object = object;
+        borrowed->private_.flags = TENON_PY_ANY_DEVICE;
+        borrowed->private_.dims = borrowed->private_.inline_dims;
+        borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
         if (borrow_on_stream(f, object, borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
-    take_view(f, f->function->signature, i, borrowed);
+    take_view(f, i, borrowed);
     if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
-        tenon__py_meet_device(f, param, borrowed) < 0)
+        tenon__py_meet_device(f, i, borrowed) < 0)
         return -1;
     if (!f->like) {
         const tenon__py_producer *owner;
@@ -64,19 +59,10 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
     return 0;
 }
 
-/* An argument that was left out, or None where that is allowed; false: it is another one. */
+/* An argument that was left out, or None if that is allowed. False: it is something else. */
 static inline bool take_nothing(tenon__py_frame *f, int32_t i, PyObject *object)
 {
-    const tenon_parameter *param = &f->function->signature->params[i];
-    if (!object) {
-        f->args[i] = param->value;
-        return true;
-    }
-    if (object != Py_None || !(param->flags & TENON_PARAMETER_OPTIONAL))
-        return false;
-    f->args[i].kind = TENON_KIND_NONE;
-    f->args[i].flags = 0;
-    return true;
+    return tenon__frame_take_nothing(&f->base, i, object != NULL, object == Py_None);
 }
 
 static int take_tensors(tenon__py_frame *f, int32_t before)
@@ -90,8 +76,8 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         const tenon__py_kind *kind = NULL;
         bool peeked = object && tenon__py_peek(object, &kind, borrowed);
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
-            borrowed->object = NULL; /* nothing to hold: the caller does */
-            take_view(f, s, i, borrowed);
+            borrowed->private_.object = NULL; /* nothing to hold: the caller does */
+            take_view(f, i, borrowed);
             if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
                 tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->flat) < 0)
                 return tenon__py_first_mistake(f, i);
@@ -109,10 +95,10 @@ static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
-        return tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+        return tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
-    int status = tenon__py_to_value(f->function, param, object, &f->blocks, &f->args[i]);
+    int status = tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
     tenon__py_leave_recursion();
     return status;
 }
@@ -164,61 +150,39 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     if (tenon__py_check_gradient(f->function, "out", object, &f->flat) < 0)
         return -1;
     const tenon_signature *s = f->function->signature;
-    if (tenon_signature_match_out(s, 0, &borrowed->view, f->args, f->device, &f->bindings, NULL))
+    if (tenon_signature_match_out(s, 0, &borrowed->view, f->base.args, f->base.call.device, &f->base.bindings, NULL))
         return tenon__py_raise_out_mismatch(f, object, &borrowed->view);
     Py_INCREF(object);
     tenon__py_place_result(f, 0, object, borrowed, TENON_VIEW_WRITTEN);
     return 0;
 }
 
-static TENON__PY_NOINLINE int prepare_results(tenon__py_frame *f)
+static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
 {
-    const tenon_signature *s = f->function->signature;
     if (f->out && f->wanted_like) {
-        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' exclude each other: pass one of them", s->name);
+        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' exclude each other: pass one of them",
+                     f->function->signature->name);
         return -1;
     }
     if (f->wanted_like)
         f->like = f->wanted_like;
-    if (f->out)
-        return take_out(f, f->out);
-    for (int32_t i = 0; i < s->nresults; i++) {
-        const tenon_parameter *result = &s->results[i];
-        if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN))
-            continue;
-        tenon_dtype dtype;
-        int32_t ndim;
-        int64_t shape[TENON_MAX_NDIM];
-        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, NULL))
-            return tenon__py_raise_result_error(f, i);
-        if (tenon__py_make_result(f, i, dtype, ndim, shape) < 0)
-            return -1;
-        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, NULL))
-            return tenon__py_raise_result_error(f, i);
-    }
-    return 0;
-}
-
-static PyObject *result_missing(const tenon__py_frame *f, int32_t index)
-{
-    PyErr_Format(PyExc_RuntimeError, "%s(): its code returned without giving result %d", f->function->signature->name,
-                 (int)index);
-    return NULL;
+    return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &tenon__py_client);
 }
 
 /* A result as an object: a new reference. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->function->signature->results[index];
-    const tenon_value *value = &f->results[index];
+    const tenon_value *value = &f->base.results[index];
     PyObject *made = f->made[index];
     if (made) {
         f->made[index] = NULL;
         return made;
     }
-    if (value->flags & TENON_VALUE_UNSET) {
-        if (!(param->flags & TENON_PARAMETER_OPTIONAL))
-            return result_missing(f, index);
+    int there = tenon__frame_has_result(&f->base, index);
+    if (there < 0)
+        return NULL;
+    if (!there) {
         Py_INCREF(Py_None);
         return Py_None;
     }
@@ -230,19 +194,9 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
     case TENON_KIND_BOOL:
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:
-        if (value->as.integer >= 0 && value->as.integer < param->count)
-            return PyUnicode_FromString(param->choices[value->as.integer]);
-        return PyErr_Format(PyExc_RuntimeError, "%s(): its code gave result %d the choice %lld of %d",
-                            f->function->signature->name, (int)index, (long long)value->as.integer, (int)param->count);
-    case TENON_KIND_STR: {
-        PyObject *text = PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
-        if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-            PyErr_Format(PyExc_RuntimeError, "%s(): its code gave result %d a text that is no UTF-8",
-                         f->function->signature->name, (int)index);
-        return text;
-    }
-    default:
-        return result_missing(f, index);
+        return PyUnicode_FromString(param->choices[value->as.integer]);
+    default: /* a string: the driver lets no other kind pass */
+        return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
     }
 }
 
@@ -294,32 +248,29 @@ static bool releases_lock(const tenon__py_frame *f)
     return false;
 }
 
-/* Run the C code. -1 with an exception. */
-static int run(tenon__py_frame *f)
+/* Run the C code: the client's `run`. */
+static tenon_status run_code(tenon__frame *base)
 {
-    const tenon_function *function = &f->function->function;
-    tenon_status status = TENON_OK;
-    if (function->shape && f->function->signature->open_results) {
-        f->call.flags |= TENON_CALL_SHAPE_ONLY;
-        status = function->shape(&f->call);
-        f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
-    }
-    if (!status && !(f->call.flags & TENON_CALL_FAILED)) {
-        if (releases_lock(f)) {
-            f->call.flags |= TENON_CALL_UNLOCKED;
-            f->thread = PyEval_SaveThread();
-            status = function->call(&f->call);
-            PyEval_RestoreThread(f->thread);
-            f->thread = NULL;
-        } else {
-            status = function->call(&f->call);
-        }
-    }
-    if (!status && !(f->call.flags & TENON_CALL_FAILED))
-        return 0;
-    tenon__py_raise_failure(f, f->function->signature->name, status);
-    return -1;
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    if (!releases_lock(f))
+        return base->call.function->call(&base->call);
+    base->call.flags |= TENON_CALL_UNLOCKED;
+    f->thread = PyEval_SaveThread();
+    tenon_status status = base->call.function->call(&base->call);
+    PyEval_RestoreThread(f->thread);
+    f->thread = NULL;
+    return status;
 }
+
+const tenon__client tenon__py_client = {
+    .refuse = tenon__py_refuse,
+    .describe = tenon__py_describe_argument,
+    .make_result = tenon__py_make_result,
+    .open_result = tenon__py_open_result,
+    .take_handle = tenon__py_take_handle,
+    .device_scratch = tenon__py_device_scratch,
+    .run = run_code,
+};
 
 /* Tell the array's framework, which may count what is written. */
 static void after_write(PyObject *object)
@@ -340,7 +291,7 @@ static void after_writes(const tenon__py_frame *f)
     PyObject *error = tenon__py_take_exception();
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
-        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->args[i].kind == TENON_KIND_TENSOR)
+        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->base.args[i].kind == TENON_KIND_TENSOR)
             after_write(f->given[i]);
     }
     if (f->out)
@@ -351,25 +302,13 @@ static void after_writes(const tenon__py_frame *f)
 static PyObject *call_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (take_arguments(f) < 0)
+    if (take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0)
         return NULL;
-    tenon_status status = TENON_OK;
-    if (!f->fits)
-        status = tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
-    else if (!s->plain || f->bindings.dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1))
-        status = tenon_signature_end(s, f->args, &f->bindings, NULL);
-    if (status) {
-        tenon__py_raise_mismatch(f, s->nparams);
-        return NULL;
-    }
-    f->call.results = f->results;
-    f->call.types = f->bindings.types;
-    f->call.device = f->device;
-    if (f->function->takes_like && prepare_results(f) < 0)
+    if (f->function->takes_like && make_results(f) < 0)
         return NULL;
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
         return NULL;
-    int done = run(f);
+    int done = tenon__frame_run(&f->base, &tenon__py_client);
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
@@ -400,13 +339,13 @@ static TENON__PY_NOINLINE int take_heap(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     size_t params = (size_t)s->nparams, results = (size_t)s->nresults, borrows = (size_t)s->ntensors + results;
-    f->borrowed = PyMem_Malloc(borrows * sizeof *f->borrowed + (params + results) * sizeof *f->args +
+    f->borrowed = PyMem_Malloc(borrows * sizeof *f->borrowed + (params + results) * sizeof *f->base.args +
                                (results + params + 2) * sizeof(PyObject *));
     if (!f->borrowed)
         return PyErr_NoMemory(), -1;
-    f->args = (tenon_value *)(void *)(f->borrowed + borrows);
-    f->results = f->args + params;
-    f->made = (PyObject **)(void *)(f->results + results);
+    f->base.args = (tenon_value *)(void *)(f->borrowed + borrows);
+    f->base.results = f->base.args + params;
+    f->made = (PyObject **)(void *)(f->base.results + results);
     f->sorted = f->made + results;
     return 0;
 }
@@ -425,8 +364,8 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.out = f.wanted_like = NULL;
     f.given = args;
     f.borrowed = f.inline_borrowed;
-    f.args = f.inline_args;
-    f.results = f.inline_results;
+    f.base.args = f.inline_args;
+    f.base.results = f.inline_results;
     f.made = f.inline_made;
     f.sorted = f.inline_sorted;
     if (f.function->is_large && take_heap(&f) < 0)
@@ -441,38 +380,24 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         f.out = out == Py_None ? NULL : out;
         f.wanted_like = like == Py_None ? NULL : like;
     }
-    f.call = f.function->call;
-    f.call.host_private = &f;
-    /* Two of four pointers here, two later: side by side the compiler packs them, which takes longer. */
-    f.call.args = f.args;
-    f.call.dims = f.bindings.dims;
-    f.device = f.call.device;
+    tenon__frame_begin(&f.base, &tenon__py_client, &f.function->call, s, f.base.args, f.base.results);
     f.looked = 0;
     f.thread = NULL;
     f.nborrowed = 0;
     f.like = f.exception = f.kept = NULL;
-    f.blocks = NULL;
-    f.error = NULL;
     f.stream_from = NULL;
-    for (int32_t i = 0; i < s->nresults; i++) {
+    for (int32_t i = 0; i < s->nresults; i++)
         f.made[i] = NULL;
-        f.results[i].kind = s->results[i].kind;
-        f.results[i].flags = TENON_VALUE_UNSET;
-        f.results[i].as.view = NULL;
-    }
-    f.fits = !s->binds_ints;
     f.held = f.flat = f.disturbed = false;
     f.elements = 0;
-    tenon_signature_begin(s, &f.bindings);
     for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
-        f.args[i].kind = TENON_KIND_NONE; /* so that it can be told which were taken */
+        f.base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
     PyObject *result = call_in(&f);
     if (f.held)
         tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
     if (!result || f.function->has_foreign || f.kept)
         clear_rest(&f, !result);
-    if (f.blocks)
-        tenon_blocks_release(f.blocks);
+    tenon__frame_end(&f.base);
     free_heap(&f);
     return result;
 }

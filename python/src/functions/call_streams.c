@@ -3,35 +3,28 @@
 
 intptr_t tenon__py_call_stream(const tenon__py_frame *f)
 {
-    intptr_t stream = (intptr_t)f->call.stream;
-    return stream == 0 && f->device.device_type == TENON_CUDA ? 1 : stream;
+    intptr_t stream = (intptr_t)f->base.call.stream;
+    return stream == 0 && f->base.call.device.device_type == TENON_CUDA ? 1 : stream;
 }
 
-int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed)
+int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed)
 {
-    tenon_device device = borrowed->view.device;
-    if (!f->stream_from) {
-        f->device = device;
-        f->like = borrowed->object; /* the results are there too */
-        f->stream_from = borrowed;
-        return tenon_py_stream(borrowed, &f->call.stream);
-    }
-    if (tenon_device_equal(f->device, device) || (param->spec->flags & TENON_SPEC_ANYWHERE))
-        return 0;
-    char here[64], there[64];
-    tenon_device_format(device, here, sizeof here);
-    tenon_device_format(f->device, there, sizeof there);
-    return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                    "it is on %s, and an earlier argument on %s; move one of them", here, there);
+    int met = tenon__frame_meet_device(&f->base, index, borrowed->view.device);
+    if (met <= 0)
+        return met;
+    f->like = borrowed->private_.object; /* the results are there too */
+    f->stream_from = borrowed;
+    return tenon_py_stream(borrowed, &f->base.call.stream);
 }
 
 /* Whether what was borrowed may be used on another stream than the call's: by another framework, on CUDA. */
 static bool is_elsewhere(const tenon__py_frame *f, const tenon_py_borrowed *borrowed)
 {
     const tenon_py_borrowed *from = f->stream_from;
-    if (borrowed->view.device.device_type != TENON_CUDA || borrowed == from || !borrowed->object)
+    if (borrowed->view.device.device_type != TENON_CUDA || borrowed == from || !borrowed->private_.object)
         return false;
-    return Py_TYPE(borrowed->object) != Py_TYPE(from->object) && (!borrowed->table || borrowed->table != from->table);
+    return Py_TYPE(borrowed->private_.object) != Py_TYPE(from->private_.object) &&
+           (!borrowed->private_.table || borrowed->private_.table != from->private_.table);
 }
 
 int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made)
@@ -39,7 +32,7 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
     if (!f->stream_from || !is_elsewhere(f, made))
         return 0;
     PyObject *stream = PyLong_FromSsize_t(tenon__py_call_stream(f));
-    int status = stream ? tenon__py_ask_to_order(made->object, stream) : -1;
+    int status = stream ? tenon__py_ask_to_order(made->private_.object, stream) : -1;
     Py_XDECREF(stream);
     return status < 0 ? -1 : 0;
 }
@@ -49,7 +42,7 @@ int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *ma
 static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
 {
     const tenon__py_producer *owner;
-    if (tenon__py_owner(used->object, &owner) < 0)
+    if (tenon__py_owner(used->private_.object, &owner) < 0)
         return -1;
     if (!owner || !owner->waits)
         return used->view.flags & TENON_VIEW_WRITTEN
@@ -62,7 +55,7 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
                              .device = used->view.device,
                              .ndim = 1,
                              .shape = (int64_t[]){1},
-                             .stream = f->call.stream};
+                             .stream = f->base.call.stream};
     if (tenon_tensor_from_blob(&blob, &byte, &err))
         return tenon_py_raise(&err), -1;
     PyObject *taken = owner->wrap(byte);

@@ -57,8 +57,8 @@ void tenon__py_foreign_release(const tenon__py_frame *f)
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_py_foreign *foreign = tenon__py_foreign(s->params[i].handle);
-        if (foreign && f->args[i].kind == TENON_KIND_HANDLE && f->args[i].as.handle.object)
-            foreign->release(f->args[i].as.handle.object);
+        if (foreign && f->base.args[i].kind == TENON_KIND_HANDLE && f->base.args[i].as.handle.object)
+            foreign->release(f->base.args[i].as.handle.object);
     }
 }
 

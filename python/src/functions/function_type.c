@@ -262,16 +262,7 @@ static int fill_function(tenon__py_function *self)
     int32_t tensors = 0;
     for (int32_t i = 0; i < s->nresults; i++)
         tensors += s->results[i].kind == TENON_KIND_TENSOR;
-    self->call = (tenon_call){.size = sizeof self->call,
-                              .minor = TENON_ABI_MINOR,
-                              .host = &tenon__py_host,
-                              .function = &self->function,
-                              .state = self->library->state,
-                              .nargs = s->nparams,
-                              .nresults = s->nresults,
-                              .ndims = s->names.ndims,
-                              .ntypes = s->names.ntypes,
-                              .device = tenon_device_of(TENON_CPU, 0)};
+    tenon_call_init(&self->call, &tenon__py_host, &self->function, self->library->state, s);
     for (int32_t i = 0; i < s->nparams; i++) {
         self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE;
         self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
@@ -300,12 +291,10 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     tenon_function function;
     tenon_signature *signature = NULL;
     tenon_module_function(library->module, index, &function);
-    if (tenon_signature_alloc(function.signature, &signature, &err)) {
-        const char *what = strstr(err.message, "(): ");
+    if (tenon_signature_alloc_private(function.signature, TENON__HOST_LAYOUT, &signature, &err))
         return err.status == TENON_ENOMEM ? PyErr_NoMemory()
                                           : PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s",
-                                                         (long long)index, what ? what + strlen("(): ") : err.message);
-    }
+                                                         (long long)index, tenon_error_reason(&err));
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
     Py_ssize_t names = (Py_ssize_t)signature->nparams + 2;

@@ -4,7 +4,7 @@
 
 #include "../internal.h"
 
-#include <tenon/host.h>
+#include "host_private.h"
 
 /* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
 typedef struct tenon__py_library {
@@ -90,33 +90,26 @@ enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLI
 
 /* Everything of one call, on the stack; nothing fills it with zeros. */
 typedef struct tenon__py_frame {
-    tenon_call call;
-    const tenon__py_function *function;
-    tenon_device device; /* of the first device tensor, else the CPU */
+    tenon__frame base;
+    const tenon__py_function *function; /* NULL while a module's `load` runs */
     int32_t nborrowed;
-    bool fits;             /* all tensors so far plainly fit */
-    bool held;             /* some borrow holds something */
-    bool flat;             /* see tenon__py_check_gradient */
-    bool disturbed;        /* Python code of the user's may have run since the first tensor was borrowed */
-    PyObject *like;        /* whose framework the results follow, or NULL */
-    PyObject *exception;   /* one of Python's that came up during the call */
-    PyObject *kept;        /* a list of what must live until the end, or NULL */
-    PyThreadState *thread; /* where the lock was let go */
-    int64_t elements;      /* of all tensors, or-ed: as large as the largest, or up to twice that */
-    int64_t looked;        /* when `cancelled` last looked, in nanoseconds; 0: never */
-    tenon_block *blocks;
+    bool held;              /* some borrow holds something */
+    bool flat;              /* see tenon__py_check_gradient */
+    bool disturbed;         /* Python code of the user's may have run since the first tensor was borrowed */
+    PyObject *like;         /* whose framework the results follow, or NULL */
+    PyObject *exception;    /* one of Python's that came up during the call */
+    PyObject *kept;         /* a list of what must live until the end, or NULL */
+    PyThreadState *thread;  /* where the lock was let go */
+    int64_t elements;       /* of all tensors, or-ed: as large as the largest, or up to twice that */
+    int64_t looked;         /* when `cancelled` last looked, in nanoseconds; 0: never */
     PyObject *const *given; /* the arguments by parameter; NULL: left out */
     PyObject *out;          /* these two are NULL where they are not given, or None */
     PyObject *wanted_like;
     const tenon_py_borrowed
-        *stream_from;   /* the first device tensor, whose framework's stream the call runs on, or NULL */
-    tenon_error *error; /* NULL until the function fails; one of the blocks */
-    tenon_bindings bindings;
-    tenon_py_borrowed *borrowed; /* these point to the arrays below, or into the heap */
-    tenon_value *args;
-    tenon_value *results;
-    PyObject **made;   /* the results as objects */
-    PyObject **sorted; /* what `given` points to if the caller's order is another one; then out and like */
+        *stream_from;            /* the first device tensor, whose framework's stream the call runs on, or NULL */
+    tenon_py_borrowed *borrowed; /* these three, and the base's arrays, point to the arrays below or into the heap */
+    PyObject **made;             /* the results as objects */
+    PyObject **sorted;           /* what `given` points to if the caller's order is another one; then out and like */
     tenon_value inline_args[TENON__PY_INLINE_PARAMS];
     tenon_value inline_results[TENON__PY_INLINE_RESULTS];
     PyObject *inline_made[TENON__PY_INLINE_RESULTS];
@@ -139,24 +132,28 @@ static inline int tenon__py_check_argument_gradient(tenon__py_frame *f, int32_t 
                : tenon__py_check_gradient(f->function, f->function->signature->params[i].name, object, &f->flat);
 }
 
+static inline tenon__py_frame *tenon__py_frame_of(tenon__frame *base)
+{
+    return (tenon__py_frame *)(void *)base; /* it is the first member */
+}
+
 /* Report what is wrong with a call's arguments. Each raises an exception and returns -1. */
 
 /* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array
  * the signature says more than a list of protocols. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object);
-/* The first `count` arguments do not match: the same match again, with the names of their types. */
-int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count);
 /* Argument `index` is wrong, as the pending exception says. If an earlier one does not match, that is raised instead. */
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
 /* `out` did not match. */
 int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const tenon_view *view);
-/* A result's shape cannot be worked out, or its memory is not where it must be. */
-int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index);
+/* The client's `refuse` and `describe`. */
+void tenon__py_refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err);
+const char *tenon__py_describe_argument(tenon__frame *base, int32_t index);
 
 /* DLPack's number for the stream that the call runs on. */
 intptr_t tenon__py_call_stream(const tenon__py_frame *f);
 /* A tensor on a device: the first one says where, and on which stream, the call runs. 0, or -1 with an exception. */
-int tenon__py_meet_device(tenon__py_frame *f, const tenon_parameter *param, const tenon_py_borrowed *borrowed);
+int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed);
 /* Before new memory of another framework is written: the call's stream waits for that framework's. 0, or -1. */
 int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *made);
 /* After the function: the streams of all other frameworks wait for the call's. Keeps a pending exception. 0, or -1 with
@@ -188,15 +185,17 @@ static inline int tenon__py_enter_recursion(const char *where)
     return 0;
 }
 
-/* What the host does for the function. */
+/* The host's side of a call that runs: what it does for the function, and the client's functions for that. */
 extern const tenon_host tenon__py_host;
-/* Make a tensor result in the caller's framework. -1 with an exception. */
-int tenon__py_make_result(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+int tenon__py_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+int tenon__py_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
+void *tenon__py_device_scratch(tenon__frame *base, size_t bytes, tenon_device device);
+/* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
+int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+extern const tenon__client tenon__py_client;
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
-/* Raise what the function `name` said, or what its status means. */
-void tenon__py_raise_failure(tenon__py_frame *f, const char *name, tenon_status status);
 
 /* --------------------------------------------------------------------------------------------------------- handles */
 

@@ -57,7 +57,7 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
 {
     const tenon_signature *s = f->function->signature;
     int32_t i = 0;
-    while (i < s->nparams && s->params[i].name != f->bindings.argument)
+    while (i < s->nparams && s->params[i].name != f->base.bindings.argument)
         i++;
     PyObject *object = i < s->nparams ? f->given[i] : NULL;
     char advice[160] = "";
@@ -67,38 +67,59 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;
     static const char copy[] = "pass a copy";
-    size_t length = strlen(err->message), kept = length;
+    const char *reason = tenon_error_reason(err);
+    size_t length = strlen(reason), kept = length;
     const char *more = advice;
     if (object && err->status == TENON_EREADONLY && length > strlen(copy) &&
-        strcmp(err->message + length - strlen(copy), copy) == 0) {
+        strcmp(reason + length - strlen(copy), copy) == 0) {
         kept = length - strlen(copy);
         more = tenon__py_writable_advice(object);
     }
     tenon_error with_advice;
-    tenon_error_set(&with_advice, err->status, "%.*s%s", (int)kept, err->message, more);
+    tenon_error_set_in(&with_advice, err->status, err->function, "%.*s%s", (int)kept, reason, more);
     tenon_py_raise(&with_advice);
 }
 
-int tenon__py_raise_mismatch(tenon__py_frame *f, int32_t count)
+/* The name of the argument's type, in a block of the call. */
+const char *tenon__py_describe_argument(tenon__frame *base, int32_t index)
 {
-    const tenon_signature *s = f->function->signature;
-    PyObject *names[TENON_MAX_PARAMETERS];
-    const char *objects[TENON_MAX_PARAMETERS];
-    for (int32_t i = 0; i < s->nparams; i++) {
-        names[i] = f->given[i] ? tenon__py_type_name(f->given[i]) : NULL;
-        objects[i] = names[i] ? PyUnicode_AsUTF8AndSize(names[i], NULL) : NULL;
-        tenon__py_clear_ignorable_error();
+    PyObject *object = tenon__py_frame_of(base)->given[index];
+    PyObject *name = object && !PyErr_Occurred() ? tenon__py_type_name(object) : NULL;
+    Py_ssize_t length = 0;
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
+    char *copy = text ? tenon_block_alloc(&base->blocks, (size_t)length + 1, 0) : NULL;
+    if (copy)
+        memcpy(copy, text, (size_t)length + 1);
+    Py_XDECREF(name);
+    tenon__py_clear_ignorable_error();
+    return copy;
+}
+
+/* Raise the failure of the function itself. What came up in Python while it ran comes first. */
+static void raise_failure(tenon__py_frame *f, const tenon_error *err)
+{
+    if (f->exception) {
+        PyErr_SetObject((PyObject *)Py_TYPE(f->exception), f->exception);
+        return;
     }
-    tenon_error err;
-    tenon_status status = PyErr_Occurred() ? TENON_OK
-                          : count == s->nparams
-                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
-                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
-    if (status)
-        raise_for(f, &err);
-    for (int32_t i = 0; i < s->nparams; i++)
-        Py_XDECREF(names[i]);
-    return -1;
+    tenon_status status = err->status;
+    bool of_its_own = status == TENON_EVERSION || status >= TENON_EFAILED || status < TENON_OK;
+    PyErr_Format(of_its_own ? PyExc_RuntimeError : tenon__py_exception_for(status), "%s(): %s",
+                 f->function ? f->function->signature->name : "load", err->message);
+}
+
+void tenon__py_refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err)
+{
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    (void)index;
+    if (why == TENON__REFUSED_BY_CODE)
+        raise_failure(f, err);
+    else if (PyErr_Occurred()) /* from describing an argument: it is worse than a mismatch */
+        return;
+    else if (why == TENON__REFUSED_ARGUMENT)
+        raise_for(f, err);
+    else
+        tenon_py_raise(err);
 }
 
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
@@ -106,12 +127,10 @@ int tenon__py_first_mistake(tenon__py_frame *f, int32_t index)
     if (!tenon__py_may_replace())
         return -1;
     PyObject *error = tenon__py_take_exception();
-    if (tenon_signature_match_before(f->function->signature, index, f->args, NULL, &f->bindings, NULL)) {
-        tenon__py_raise_mismatch(f, index);
+    if (tenon_frame_refuse_earlier(&f->base, index))
         Py_DECREF(error);
-    } else {
+    else
         tenon__py_raise_again(error);
-    }
     return -1;
 }
 
@@ -119,25 +138,13 @@ int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const ten
 {
     tenon_error err;
     PyObject *name = tenon__py_type_name(object);
-    f->bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    f->base.bindings.object = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     tenon__py_clear_ignorable_error();
     if (!PyErr_Occurred() &&
-        tenon_signature_match_out(f->function->signature, 0, view, f->args, f->device, &f->bindings, &err) &&
+        tenon_signature_match_out(f->function->signature, 0, view, f->base.args, f->base.call.device, &f->base.bindings,
+                                  &err) &&
         !(err.status == TENON_EREADONLY && raise_immutable(f, "out", object)))
         tenon_py_raise(&err);
     Py_XDECREF(name);
-    return -1;
-}
-
-int tenon__py_raise_result_error(tenon__py_frame *f, int32_t index)
-{
-    const tenon_signature *s = f->function->signature;
-    tenon_error err;
-    tenon_dtype dtype;
-    int32_t ndim;
-    int64_t shape[TENON_MAX_NDIM];
-    if (tenon_signature_result(s, index, &f->bindings, &dtype, &ndim, shape, &err) ||
-        tenon_spec_check(s->results[index].spec, f->results[index].as.view, &f->bindings, &err))
-        tenon_py_raise(&err);
     return -1;
 }

@@ -5,20 +5,20 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     tenon_py_borrowed now;
     const tenon__py_producer *owner = NULL;
-    switch (borrowed->holds) {
+    switch (borrowed->private_.holds) {
     case TENON__PY_HOLDS_NOTHING: /* looking at the object again runs C code only */
         if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
             return false;
         break;
     case TENON__PY_HOLDS_MANAGED:
     case TENON__PY_HOLDS_LEGACY:
-        if (!borrowed->table && tenon__py_owner(object, &owner) < 0)
+        if (!borrowed->private_.table && tenon__py_owner(object, &owner) < 0)
             return false;
         return !owner || !owner->has_data || owner->has_data(object, borrowed->view.data);
     case TENON__PY_HOLDS_TENSOR: {
-        const tenon__py_holder *holder = tenon__py_holder_of(borrowed->held.tensor);
+        const tenon__py_holder *holder = tenon__py_holder_of(borrowed->private_.held.tensor);
         return !holder || !tenon__py_attached_to(holder->interp) ||
-               tenon__py_is_unchanged(holder->borrowed.object, &holder->borrowed);
+               tenon__py_is_unchanged(holder->borrowed.private_.object, &holder->borrowed);
     }
     default:
         return true;
@@ -35,9 +35,9 @@ int tenon__py_check_unchanged(tenon__py_frame *f)
     f->disturbed = false;
     for (int32_t i = 0; i < s->nparams; i++) {
         PyObject *object = f->given[i];
-        if (f->args[i].kind != TENON_KIND_TENSOR)
+        if (f->base.args[i].kind != TENON_KIND_TENSOR)
             continue;
-        const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->args[i].as.view;
+        const tenon_py_borrowed *borrowed = (const tenon_py_borrowed *)(const void *)f->base.args[i].as.view;
         if (!tenon__py_is_unchanged(object, borrowed)) {
             tenon__py_clear_ignorable_error();
             if (PyErr_Occurred())

@@ -191,8 +191,8 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     if (array_interface_read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
         return -1;
     source.data = memory.data;
-    out->holds = TENON__PY_HOLDS_OBJECT;
-    out->held.object = memory.view;
+    out->private_.holds = TENON__PY_HOLDS_OBJECT;
+    out->private_.held.object = memory.view;
     if (tenon__py_finish(object, &source, TENON__PY_BYTES, memory.flags, out) == 0) {
         if (array_interface_within(&memory, &out->view))
             return 0;
@@ -256,12 +256,12 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
     uint64_t flags = array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY;
     int parsed = text ? array_interface_parse_typestr(object, text, &source.dtype) : -1;
     Py_XDECREF(text);
-    out->holds = TENON__PY_HOLDS_OBJECT;
-    out->held.object = NULL;
+    out->private_.holds = TENON__PY_HOLDS_OBJECT;
+    out->private_.held.object = NULL;
     if (parsed < 0 || tenon__py_finish(object, &source, TENON__PY_BYTES, flags, out) < 0)
         return -1;
     Py_INCREF(capsule); /* it keeps the memory */
-    out->held.object = capsule;
+    out->private_.held.object = capsule;
     return 0;
 }
 
@@ -318,7 +318,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         Py_DECREF(interface);
         tenon__py_leave_scope(scope);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
-        if (writable && i == 2 && out->held.object) {
+        if (writable && i == 2 && out->private_.held.object) {
             int anew = array_interface_is_made_anew(object, names[i], out);
             if (anew < 0) {
                 tenon__py_free_dims(out);

@@ -216,7 +216,7 @@ static int arrow_read_array(PyObject *object, PyObject *pair, tenon_py_borrowed 
     if (arrow_describe(object, schema, array, out) < 0)
         return -1;
     Py_INCREF(keeper);
-    out->held.object = keeper;
+    out->private_.held.object = keeper;
     return 0;
 }
 
@@ -285,7 +285,7 @@ static int arrow_read_only_one(PyObject *object, arrow_stream *stream, const arr
                             "it has more than one chunk, which a tensor cannot share; combine them first, as in "
                             "x.combine_chunks() or x.rechunk()");
     int result = ended == 1 ? arrow_describe(object, schema, has_one ? array : NULL, out) : -1;
-    out->held.object = keeper;
+    out->private_.held.object = keeper;
     if (result < 0)
         Py_DECREF(keeper);
     return result;
@@ -343,7 +343,7 @@ static int arrow_ask(PyObject *object, tenon_py_borrowed *out)
         result = arrow_read_array(object, given, out);
     else if (found == 0 && (found = arrow_call(object, "__arrow_c_stream__", &given)) == 1)
         result = arrow_read_stream(object, given, out);
-    out->holds = TENON__PY_HOLDS_OBJECT;
+    out->private_.holds = TENON__PY_HOLDS_OBJECT;
     tenon__py_scope scope = tenon__py_enter_scope();
     Py_XDECREF(given);
     tenon__py_leave_scope(scope);

@@ -127,7 +127,7 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
     if (!dtype.bits || !buffer->shape || buffer->suboffsets)
         return false;
     tenon_dl_tensor source = buffer_source(buffer, dtype);
-    out->dims = out->inline_dims;
+    out->private_.dims = out->private_.inline_dims;
     return tenon__py_finish_fast(&source, TENON__PY_BYTES, flags, out);
 }
 
@@ -151,10 +151,10 @@ int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)
 
 int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
 {
-    Py_buffer *buffer = &out->held.buffer;
+    Py_buffer *buffer = &out->private_.held.buffer;
     if (PyObject_GetBuffer(object, buffer, PyBUF_FULL_RO) < 0)
         return tenon__py_buffer_refused(object, request);
-    out->holds = TENON__PY_HOLDS_BUFFER;
+    out->private_.holds = TENON__PY_HOLDS_BUFFER;
     if (!PyErr_Occurred() && buffer_fill(object, buffer, out) == 0)
         return 0;
     tenon__py_give_back(out, object);

@@ -40,8 +40,8 @@ static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out
         return INVALID;
     if (!only_look)
         dlpack_mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
-    out->holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
-    out->held.managed = managed;
+    out->private_.holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
+    out->private_.held.managed = managed;
     return TAKEN;
 }
 

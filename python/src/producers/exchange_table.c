@@ -35,7 +35,7 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
         tenon__py_free_dims(out);
         return ready < 0 ? -1 : 1;
     }
-    out->table = kind->table;
+    out->private_.table = kind->table;
     return 0;
 }
 
@@ -62,9 +62,9 @@ static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, i
         tenon__py_free_dims(out);
         result = ready < 0 ? -1 : 1;
     }
-    out->holds = TENON__PY_HOLDS_MANAGED;
-    out->table = kind->table;
-    out->held.managed = managed;
+    out->private_.holds = TENON__PY_HOLDS_MANAGED;
+    out->private_.table = kind->table;
+    out->private_.held.managed = managed;
     if (result != 0)
         tenon__py_give_back(out, object);
     return result;

@@ -32,12 +32,12 @@ static int jax_recognise(PyObject *object, tenon__py_kind *kind)
 /* JAX's functions leave no exception behind and do not look at one that is pending: hence the quiet buffer. */
 static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
 {
-    if (PyObject_GetBuffer(object, &out->held.buffer, PyBUF_FULL_RO) < 0)
+    if (PyObject_GetBuffer(object, &out->private_.held.buffer, PyBUF_FULL_RO) < 0)
         return tenon__py_buffer_refused(object, request);
-    out->holds = TENON__PY_HOLDS_QUIET_BUFFER;
-    if (tenon__py_read_buffer_fast(&out->held.buffer, TENON_READ_ONLY, out))
+    out->private_.holds = TENON__PY_HOLDS_QUIET_BUFFER;
+    if (tenon__py_read_buffer_fast(&out->private_.held.buffer, TENON_READ_ONLY, out))
         return 0;
-    PyBuffer_Release(&out->held.buffer);
+    PyBuffer_Release(&out->private_.held.buffer);
     return tenon__py_read_buffer(object, request, out);
 }
 

@@ -355,8 +355,8 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
     source.device = tenon_device_of(TENON_CPU, 0);
     source.shape = (int64_t *)(uintptr_t)shape;
     if (dtype.bits % 8 == 0 && tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out)) {
-        out->holds = TENON__PY_HOLDS_NOTHING;
-        out->object = NULL;
+        out->private_.holds = TENON__PY_HOLDS_NOTHING;
+        out->private_.object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {
         Py_DECREF(array);
         return NULL;

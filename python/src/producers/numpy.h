@@ -82,7 +82,7 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
     if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
         (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
         return false;
-    out->holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
     tenon_dl_tensor source = tenon__py_array_source(array);
     source.dtype = tenon__py_numbers[number].dtype;
     return tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, tenon__py_array_flags(array), out);

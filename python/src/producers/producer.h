@@ -3,6 +3,7 @@
 #ifndef TENON_PY_PRODUCER_H
 #define TENON_PY_PRODUCER_H
 
+#define TENON_ORIGINS /* reports of TENON_DEBUG name the bridge's line */
 #include <tenon/python.h>
 
 #include <stdatomic.h>

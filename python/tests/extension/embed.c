@@ -84,7 +84,7 @@ static void again(void)
         CHECK(object && Py_TYPE(object) == tenon_py_type());
         tenon_py_borrowed borrowed;
         CHECK(tenon_py_borrow(object, 0, &borrowed) == 0);
-        tenon_tensor_release(borrowed.held.tensor); /* the count that import_new gave */
+        tenon_tensor_release(borrowed.private_.held.tensor); /* the count that import_new gave */
         tenon_py_unborrow(&borrowed);
         Py_DECREF(object);
         CHECK(tenon_stats().deferred == 0);
@@ -102,7 +102,7 @@ static void during(void)
     CHECK(object);
     tenon_py_borrowed borrowed;
     CHECK(tenon_py_borrow(object, 0, &borrowed) == 0);
-    tenon_tensor_release(borrowed.held.tensor);
+    tenon_tensor_release(borrowed.private_.held.tensor);
     tenon_py_unborrow(&borrowed);
     CHECK(PySys_SetObject("kept", object) == 0);
     Py_DECREF(object);

@@ -59,8 +59,8 @@ SLOTS = {
     13: (RuntimeError, "its code gives result 0 a text that cannot be taken"),
     14: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
     15: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
-    16: (RuntimeError, "its code gives result 1 a handle that cannot be taken"),
-    17: (RuntimeError, "its code gives result 77 a handle that cannot be taken"),
+    16: (RuntimeError, "result 1 is not a handle, or the handle is NULL"),
+    17: (RuntimeError, "result 77 is not a handle, or the handle is NULL"),
 }
 
 
@@ -158,18 +158,18 @@ def test_message_with_percent_and_unicode(kernels):
 
 @pytest.mark.parametrize("name", ["no_int", "no_float", "no_bool", "no_str", "no_enum", "no_handle"])
 def test_gives_nothing(lies, name):
-    assert fails(getattr(lies, name), RuntimeError) == f"{name}(): its code returned without giving result 0"
+    assert fails(getattr(lies, name), RuntimeError) == f"{name}(): the function returned without setting result 0"
 
 
 def test_makes_nothing(lies):
-    assert fails(lies.no_open, RuntimeError, 3) == "no_open(): its code returned without giving result 0"
-    assert fails(lies.shape_silent, RuntimeError, X) == "shape_silent(): its code returned without giving result 0"
-    assert fails(lies.no_second, RuntimeError) == "no_second(): its code returned without giving result 1"
+    assert fails(lies.no_open, RuntimeError, 3) == "no_open(): the function returned without setting result 0"
+    assert fails(lies.shape_silent, RuntimeError, X) == "shape_silent(): the function returned without setting result 0"
+    assert fails(lies.no_second, RuntimeError) == "no_second(): the function returned without setting result 1"
 
 
 @pytest.mark.parametrize("index", [-1, 2, 2**62, -(2**63)])
 def test_choice_that_is_none(lies, index):
-    assert fails(lies.choice, RuntimeError, index) == f"choice(): its code gave result 0 the choice {index} of 2"
+    assert fails(lies.choice, RuntimeError, index) == f"choice(): the function set result 0 to choice {index}, but there are only 2"
 
 
 def test_choice(lies):
@@ -193,9 +193,9 @@ def test_fails_after_its_results_were_made(lies):
 def test_handles(lies):
     before = lies.number_destroyed()
     message = fails(lies.two_handles, RuntimeError)
-    assert message == "two_handles(): its code gives result 0 twice"
+    assert message == "two_handles(): the function sets result 0 twice"
     assert lies.number_destroyed() == before + 1
-    assert "cannot be taken" in fails(lies.null_handle, RuntimeError)
+    assert "the handle is NULL" in fails(lies.null_handle, RuntimeError)
     assert "gave no reason" in fails(lies.handle_then_fail, ValueError)
     assert lies.number_destroyed() == before + 2
     del message

@@ -166,7 +166,7 @@ def test_functions_of_another_size(size):
         assert loaded.f() == 7
         assert rows[0].data and EchoData.from_address(rows[0].data).length
     else:
-        with pytest.raises(RuntimeError, match="its code returned without giving result 0"):
+        with pytest.raises(RuntimeError, match="the function returned without setting result 0"):
             loaded.f()
 
 

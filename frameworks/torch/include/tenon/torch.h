@@ -1,12 +1,13 @@
-/* The torch bridge: a torch.Tensor in C as itself (one TensorImpl, with its autograd history), every operator of torch by
- * name, and new tensors. Nothing of torch at build time: one binary serves torch 2.4 and newer, found when it is there.
+/* The torch bridge: C code holds a torch.Tensor as itself (the same TensorImpl, with its autograd history), calls any
+ * operator of torch by name, and makes new tensors. It needs nothing from torch at build time: one binary works with
+ * torch 2.4 and newer, and finds torch when it has been imported.
  *
- * Import and export handle Python's objects: they need a thread attached to the interpreter that imported torch, and on
- * failure an exception is set. Everything else may be called from any thread, with or without the interpreter's lock,
- * and reports by tenon_status and tenon_error; where a torch can do something only through Python, that is an error on a
- * thread without the lock, never a wait for it.
+ * Import and export handle Python objects. They need a thread that is attached to the interpreter that imported torch,
+ * and set an exception on failure. All other functions may be called from any thread, with or without the interpreter
+ * lock, and report by tenon_status and tenon_error. If a version of torch can do something only through Python, a
+ * thread without the lock gets an error; it never waits for the lock.
  *
- * One failure rule: on failure nothing was taken and nothing needs to be undone. A handle belongs to the copy of the
+ * One failure rule: on failure nothing was taken, and nothing needs to be undone. A handle belongs to the copy of the
  * library that made it. */
 #ifndef TENON_TORCH_H
 #define TENON_TORCH_H
@@ -19,104 +20,117 @@ extern "C" {
 
 struct _object; /* PyObject */
 
-/* A counted reference to a tensor of torch's. A use after its last release is caught (unless its place has been used 63
- * times since): an error, or the end of the program where it is released again. */
+/* A counted reference to a torch tensor. A use after the last release is detected, unless the slot of the handle has
+ * been reused 63 times since. It is an error; a second release ends the program. */
 typedef struct tenon_torch tenon_torch;
 
 /* ---------------------------------------------------------------------------------------------------- what is there */
 
 enum {
-    TENON_TORCH_TIER_NONE = 0,    /* torch is not imported, or too old: `missing` says so */
-    TENON_TORCH_TIER_PRIVATE = 1, /* 2.4 to 2.13: import and export by functions that torch keeps for itself */
-    TENON_TORCH_TIER_STABLE = 2   /* 2.14 and newer: by C functions that torch promises to keep */
+    TENON_TORCH_TIER_NONE = 0,    /* torch is not imported, or is too old: `missing` says which */
+    TENON_TORCH_TIER_PRIVATE = 1, /* torch 2.4 to 2.13: import and export use private functions of torch */
+    TENON_TORCH_TIER_STABLE = 2   /* torch 2.14 and newer: they use functions of torch's stable ABI */
 };
 
 typedef struct tenon_torch_report {
     int32_t tier;
-    bool
-        calls_unlocked; /* operators run by torch's C functions (2.13), without Python; some need it still: `unlocked` */
-    bool blobs_unlocked; /* tenon_torch_from_blob needs no lock (2.11) */
+    bool calls_unlocked; /* torch 2.13: operators run without Python; tenon_torch_unlocked says which */
+    bool blobs_unlocked; /* torch 2.11: tenon_torch_from_blob needs no lock */
     char version[32];    /* torch.__version__, or "" */
-    char missing[200];   /* what this torch does not have, "" where nothing is missing */
+    char missing[200];   /* what this torch lacks, or "" */
 } tenon_torch_report;
 
-/* What is known of the torch in this process. It is looked for once it has been imported, and never imported: on a
- * thread that is not attached, before anything else here was called, nothing is found yet. */
+/* Describe the torch of this process. The bridge never imports torch; it looks for it on an attached thread, once torch
+ * has been imported. So a thread that is not attached finds nothing if it makes the first call to this bridge.
+ *
+ * Threads:   any. */
 void tenon_torch_info(tenon_torch_report *out);
 
 /* ------------------------------------------------------------------------------------------------------- the object */
 
-/* Take a reference to the tensor behind a Python object: the use count of the TensorImpl goes up by one.
+/* Import a Python object's tensor.
  *
- * Subclasses, parameters, fake tensors and those inside torch.func and torch.vmap are taken as what they are: operators
+ * Subclasses, parameters, fake tensors and the tensors inside torch.func and torch.vmap stay what they are: operators
  * work on them as they do in Python.
  *
+ * Ownership: *out is a new handle, which holds the TensorImpl: its use count rises by one.
  * Release:   tenon_torch_release(*out).
- * Returns:   0, or -1 with a TypeError that names the type that came (by its real type, whatever __class__ says), a
- * RuntimeError where this torch lacks what is needed. */
+ * Threads:   attached to the interpreter that imported torch.
+ * Errors:    -1 with TypeError (not a tensor; the message has the real type, whatever __class__ says) or RuntimeError
+ *            (this torch lacks something that is needed); 0 otherwise. */
 TENON_NODISCARD int tenon_torch_import(struct _object *object, tenon_torch **out);
 
-/* Give a new reference to the tensor's Python object: the very same while it lives, also where only C holds it.
+/* Export the tensor's Python object: the same one as long as it lives, even if only C holds it.
  *
- * Returns:   0, or -1 with an exception: a RuntimeError in an interpreter that is not torch's. */
+ * Ownership: *out is a new reference; the handle stays the caller's.
+ * Threads:   attached to the interpreter that imported torch.
+ * Errors:    -1 with an exception, a RuntimeError in another interpreter; 0 otherwise. */
 TENON_NODISCARD int tenon_torch_export(tenon_torch *tensor, struct _object **out);
 
-/* Add a count and return `tensor`. NULL, and a handle that was released, give NULL. */
+/* Add a count and return `tensor`. Returns NULL for NULL and for a handle that was released. */
 tenon_torch *tenon_torch_retain(tenon_torch *tensor);
 
 /* Drop a count; the last one lowers the use count of the TensorImpl by one. NULL does nothing.
  *
- * Threads:   any, at any time. Torch may need the interpreter's lock for this (Python's object may end): a thread that
- * does not hold it leaves it to the next that does, and never waits. After the interpreter's end it is leaked. */
+ * Threads:   any, at any time. Torch may need the interpreter lock for this, because the Python object may die. A
+ *            thread that does not hold the lock never waits: it leaves the release to the next thread that holds it.
+ *            After the interpreter's shutdown the reference is leaked. */
 void tenon_torch_release(tenon_torch *tensor);
 
-/* The counts on this handle (not those of the TensorImpl); 0 for NULL and where it was released. */
+/* The counts on this handle, not those of the TensorImpl. 0 for NULL and for a handle that was released. */
 int64_t tenon_torch_refcount(const tenon_torch *tensor);
 
-/* What could not be given back because the interpreter had ended. */
+/* The number of references that were leaked because the interpreter had ended. */
 int64_t tenon_torch_leaked(void);
 
-/* The tensor's memory. `dims` is room for 2 * TENON_MAX_NDIM values, to which the view's shape and strides point. Valid
- * while a count is held and nobody resizes the tensor or replaces its memory; autograd does not see what is written.
+/* Describe the tensor's memory. The view's shape and strides go to `dims`, which has room for 2 * TENON_MAX_NDIM values.
+ * Autograd does not notice writes to it.
  *
- * Errors:    TENON_EINVAL (released), TENON_EDTYPE, TENON_EDEVICE, TENON_ELAYOUT: it has no plain memory (meta, fake,
- * sparse, oneDNN's, inside torch.vmap, conjugated, freed, …; with the lock, the message says which), and those of
- * tenon_view_init. A negated view is known by its even strides, which only torch's private _neg_view does not give. */
+ * Ownership: takes nothing. The view is valid while a count is held and the tensor is neither resized nor given other
+ *            memory.
+ * Threads:   any.
+ * Errors:    TENON_EINVAL (released), TENON_EDTYPE, TENON_EDEVICE, TENON_ELAYOUT (it has no plain memory: meta, fake,
+ *            sparse, oneDNN, inside torch.vmap, conjugated, negated, freed, …; with the lock held, the message says
+ *            which), and those of tenon_view_init. A negated view is recognised by its even strides; one that torch's
+ *            private _neg_view made may not have them, and goes unnoticed. */
 TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err);
 
 /* ------------------------------------------------------------------------------------------------------- new tensors */
 
 /* Make a tensor in torch's own memory, in C order, not filled.
  *
+ * Ownership: *out is a new handle.
  * Release:   tenon_torch_release(*out).
- * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW, TENON_EDTYPE, TENON_EDEVICE (a device type that this torch
- * does not have), TENON_EFAILED (torch's own: out of memory, no GPU). */
+ * Threads:   any.
+ * Errors:    TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW, TENON_EDTYPE, TENON_EDEVICE (this torch does not have the
+ *            device type), TENON_EFAILED (torch's own error, such as out of memory or no GPU). */
 TENON_NODISCARD tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t ndim,
                                                const int64_t *shape, tenon_torch **out, tenon_error *err);
 
-/* Make a tensor on memory that exists: shape and strides not negative, and to be written.
+/* Make a tensor on existing memory. The memory must be writable, and no stride may be negative.
  *
  * Ownership: takes `owner` on TENON_OK; torch calls release(owner) once, on any thread, when the last tensor on this
- * memory goes.
+ *            memory dies.
  * Release:   tenon_torch_release(*out).
+ * Threads:   any; before torch 2.11, only with the interpreter lock (`blobs_unlocked`).
  * Errors:    those of tenon_tensor_from_blob and tenon_torch_empty, TENON_EREADONLY, TENON_ELAYOUT. */
 TENON_NODISCARD tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, tenon_error *err);
 
 /* ------------------------------------------------------------------------------------------------------- operators */
 
-/* The kinds of arguments and results. Zeros are what the schema says, so that trailing arguments may be left out. Among
- * several results a tensor that torch leaves undefined is TENON_TORCH_NONE. */
+/* The kinds of arguments and results. A value of zeros stands for the schema's default, so trailing arguments may be
+ * left out. If an operator with several results leaves a tensor undefined, that result is TENON_TORCH_NONE. */
 enum {
     TENON_TORCH_DEFAULT = 0,
     TENON_TORCH_NONE = 1,
     TENON_TORCH_TENSOR = 2,
     TENON_TORCH_INT = 3,
-    TENON_TORCH_FLOAT = 4, /* for a float or a Scalar; an int will do too */
+    TENON_TORCH_FLOAT = 4, /* for a float or a Scalar; an int is accepted too */
     TENON_TORCH_BOOL = 5,
-    TENON_TORCH_STR = 6, /* also a layout or memory format: "channels_last" */
+    TENON_TORCH_STR = 6, /* also for a layout or memory format: "channels_last" */
     TENON_TORCH_DTYPE = 7,
     TENON_TORCH_DEVICE = 8,
-    TENON_TORCH_INTS = 9, /* this, FLOATS and BOOLS also for a list of Scalars */
+    TENON_TORCH_INTS = 9, /* INTS, FLOATS and BOOLS are also for a list of Scalars */
     TENON_TORCH_FLOATS = 10,
     TENON_TORCH_TENSORS = 11, /* a NULL among them is None */
     TENON_TORCH_BOOLS = 12,
@@ -134,49 +148,56 @@ typedef struct tenon_torch_value {
         tenon_dtype dtype;
         tenon_device device;
         struct {
-            const void *data; /* int64_t, double, bool, tenon_torch *, or the text, ended by 0 */
+            const void *data; /* int64_t, double, bool, tenon_torch *, or a string that ends with 0 */
             int64_t length;
         } list;
     } as;
 } tenon_torch_value;
 
-/* An operator of this process; never freed. */
+/* An operator of torch. Never freed. */
 typedef struct tenon_torch_op tenon_torch_op;
 
-/* Find an operator by name and overload ("aten::mul", "Tensor"; "" is an overload too) and remember it. The first time
- * it needs the interpreter's lock.
+/* Find an operator by name and overload, such as "aten::mul" and "Tensor", and remember it. "" is an overload too.
  *
- * Ownership: *out lives as long as the process. Where the operator was defined from Python, and is unloaded or defined
- * anew with another schema, calling it is TENON_EINVAL: find it again.
- * Errors:    TENON_EINVAL (there is none such: the message names it), TENON_EFAILED (torch is missing; the lock). */
+ * Ownership: *out lives as long as the process. If an operator that was defined from Python is unloaded, or defined
+ *            again with another schema, calling *out is TENON_EINVAL: find it again.
+ * Threads:   any; the first time for each operator, only with the interpreter lock.
+ * Errors:    TENON_EINVAL (there is no such operator), TENON_EFAILED (torch is missing, or the lock is needed). */
 TENON_NODISCARD tenon_status tenon_torch_find(const char *name, const char *overload, const tenon_torch_op **out,
                                               tenon_error *err);
 
-/* Whether it can be called without the lock here. Torch's C functions carry neither Scalar (aten::add's alpha), complex
- * nor layout, nor lists of numbers or several types as results, nor operators that only TorchScript has: such go
- * through Python. So does a call with a tensor whose class has a __torch_function__, whatever the operator. One that
- * was defined from Python needs the lock too: it may have changed. */
+/* Whether the operator can be called without the interpreter lock.
+ *
+ * It cannot if torch's C functions cannot represent its schema: they have no Scalar (aten::add's alpha), complex or
+ * layout, no results that are lists of numbers or of several types, and no operators that only TorchScript has. It
+ * cannot if it was defined from Python, because its definition may have changed. In a call with a tensor whose class
+ * has a __torch_function__, every operator goes through Python.
+ *
+ * Threads:   any. */
 bool tenon_torch_unlocked(const tenon_torch_op *op);
 
-/* Call it: autograd records, modes and subclasses are honoured, as for a call in Python; but a thread without the lock
- * cannot ask a TorchFunctionMode. `args` are in the order of the schema, keyword-only ones too; what is missing takes
- * its default. An argument for which there is no kind (a Generator) can only do that, or be None. `results` has room
- * for as many as the operator returns, or for fewer: the others are dropped.
+/* Call an operator, as a call in Python would: autograd records it, and modes and subclasses take part. Only a
+ * TorchFunctionMode is not asked on a thread without the lock.
  *
- * Ownership: takes no argument; each result for tenon_torch_value_release, or for tenon_torch_release where a tensor.
- * Threads:   any; torch itself may wait for the lock where Python's code is part of the work (hooks, subclasses).
- * Errors:    TENON_EINVAL (an argument that is released, of a wrong kind, or missing; an operator that is gone),
- * TENON_EFAILED (torch's own, with its message, or any exception of Python's, SystemExit too; a result that is not what
- * the schema says; or it needs the lock here). */
+ * `args` are in the order of the schema, keyword-only ones included; missing ones take their default. An argument that
+ * has no kind here (a Generator) must be left out, or be None. `results` may have room for fewer results than the
+ * operator returns: the others are dropped.
+ *
+ * Ownership: takes no argument. Each result is the caller's.
+ * Release:   tenon_torch_value_release(&results[i]), or tenon_torch_release of a tensor.
+ * Threads:   any. Torch itself may wait for the lock if Python code is part of the work (hooks, subclasses).
+ * Errors:    TENON_EINVAL (an argument is released, missing, or of the wrong kind; the operator no longer exists),
+ *            TENON_EFAILED (torch's own error, with its message; any Python exception, SystemExit included; a result
+ *            that does not match the schema; or the lock is needed). */
 TENON_NODISCARD tenon_status tenon_torch_call_op(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
                                                  size_t nresults, tenon_torch_value *results, tenon_error *err);
 
-/* Both in one. */
+/* tenon_torch_find and tenon_torch_call_op in one. */
 TENON_NODISCARD tenon_status tenon_torch_call(const char *name, const char *overload, size_t nargs,
                                               const tenon_torch_value *args, size_t nresults,
                                               tenon_torch_value *results, tenon_error *err);
 
-/* Give back what a result holds, and make it TENON_TORCH_DEFAULT. */
+/* Release what a result holds, and set it to TENON_TORCH_DEFAULT. */
 void tenon_torch_value_release(tenon_torch_value *value);
 
 static inline tenon_torch_value tenon_torch_value_of(int32_t kind)
@@ -223,7 +244,7 @@ static inline tenon_torch_value tenon_torch_complex(double real, double imaginar
     return value;
 }
 
-/* `data` stays the caller's: a text, int64_t, double, bool or tenon_torch *, as the kind says. */
+/* `data` stays the caller's: a string, or int64_t, double, bool or tenon_torch * elements, by the kind. */
 static inline tenon_torch_value tenon_torch_list(int32_t kind, const void *data, int64_t length)
 {
     tenon_torch_value value = tenon_torch_value_of(kind);
@@ -253,8 +274,8 @@ static inline tenon_torch_value tenon_torch_device(tenon_device device)
 
 /* ------------------------------------------------------------------------------------- for the functions of a library */
 
-/* The same functions as a table: a function of function.h gets it from its host, which made the handles that it is
- * given as handle("torch.Tensor"), and links nothing. Grows at its end. */
+/* The same functions as a table, for a function of tenon/function.h, which links nothing. It gets the table from its
+ * host, which also made the handles that it receives as handle("torch.Tensor"). The struct grows only at the end. */
 typedef struct tenon_torch_table {
     uint32_t size;
     uint32_t minor;
@@ -275,12 +296,15 @@ typedef struct tenon_torch_table {
 
 #define TENON_TORCH_EXTENSION "tenon.torch"
 
-/* Let the Python host take and give handle("torch.Tensor"). 0, or -1 with an exception. */
-int tenon_torch_register(void);
+/* Let functions that are called from Python accept and return handle("torch.Tensor").
+ *
+ * Threads:   attached.
+ * Errors:    -1 with an exception; 0 otherwise. */
+TENON_NODISCARD int tenon_torch_register(void);
 
 extern const tenon_torch_table tenon_torch_services;
 
-/* The host's table, or NULL where it has none. */
+/* The host's table, or NULL if it has none. */
 static inline const tenon_torch_table *tenon_torch_of(tenon_call *call)
 {
     return call->host->extension ? (const tenon_torch_table *)call->host->extension(call, TENON_TORCH_EXTENSION, 1)

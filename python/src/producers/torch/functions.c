@@ -172,11 +172,11 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
         return NULL;
     }
     if (described) {
-        out->holds = TENON__PY_HOLDS_NOTHING;
-        out->table = NULL;
-        out->flags = 0;
-        out->dims = out->inline_dims;
-        out->object = object;
+        out->private_.holds = TENON__PY_HOLDS_NOTHING;
+        out->private_.table = NULL;
+        out->private_.flags = 0;
+        out->private_.dims = out->private_.inline_dims;
+        out->private_.object = object;
         Py_INCREF((PyObject *)object);
     }
     return object;

@@ -24,8 +24,8 @@ static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_bo
         source.dtype.code == TENON_CODE_COMPLEX || source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
         !tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out) || out->view.numel < 2)
         return false;
-    out->holds = TENON__PY_HOLDS_NOTHING;
-    out->table = kind->table;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.table = kind->table;
     return true;
 }
 
@@ -96,7 +96,8 @@ static int torch_order(tenon_tensor *tensor, const tenon_dl_exchange *table)
 {
     tenon_device device = tenon_tensor_view(tensor)->device;
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
-    if (tenon_device_on_host(device) || !table->current_work_stream || (producer && producer->borrowed.table == table))
+    if (tenon_device_on_host(device) || !table->current_work_stream ||
+        (producer && producer->borrowed.private_.table == table))
         return 0;
     void *stream = NULL;
     if (table->current_work_stream(device.device_type, device.device_id, &stream) == 0 && !PyErr_Occurred())

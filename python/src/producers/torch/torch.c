@@ -112,14 +112,14 @@ static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
                             "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
     if (conjugated || negated)
         return -1;
-    int recorded = borrowed->flags & TENON_PY_WRITE ? torch_is_true(object, "requires_grad", false) : 0;
+    int recorded = borrowed->private_.flags & TENON_PY_WRITE ? torch_is_true(object, "requires_grad", false) : 0;
     if (recorded > 0)
         recorded = tenon__py_autograd_records("torch");
     if (recorded > 0)
         tenon__py_set_error(PyExc_RuntimeError, object,
                             "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
                             "torch.no_grad()");
-    int tangent = recorded || !(borrowed->flags & TENON_PY_WRITE) ? 0 : tenon__py_torch_tangent(object);
+    int tangent = recorded || !(borrowed->private_.flags & TENON_PY_WRITE) ? 0 : tenon__py_torch_tangent(object);
     if (tangent > 0)
         tenon__py_set_error(PyExc_RuntimeError, object,
                             "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
@@ -130,7 +130,8 @@ static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
 static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
-                          !tenon__py_torch_may_be_negated(&borrowed->view) && !(borrowed->flags & TENON_PY_WRITE);
+                          !tenon__py_torch_may_be_negated(&borrowed->view) &&
+                          !(borrowed->private_.flags & TENON_PY_WRITE);
     if (nothing_to_ask)
         return 0;
     /* The tensor itself is asked, not what a subclass or a mode would have it say. */

@@ -1,0 +1,193 @@
+/* The driver's part of a call that only a failing call needs, and the services that a host gives through its client. */
+#include "../internal.h"
+#include "host_private.h"
+
+#include <string.h>
+
+static const char *name_of(const tenon__frame *f)
+{
+    return f->signature ? f->signature->name : "load";
+}
+
+void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_function *function, void *state,
+                     const tenon_signature *signature)
+{
+    memset(call, 0, sizeof *call);
+    call->size = sizeof *call;
+    call->minor = TENON_ABI_MINOR;
+    call->host = host;
+    call->function = function;
+    call->state = state;
+    call->device = tenon_device_of(TENON_CPU, 0);
+    if (signature) {
+        call->nargs = signature->nparams;
+        call->nresults = signature->nresults;
+        call->ndims = signature->names.ndims;
+        call->ntypes = signature->names.ntypes;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- refusals */
+
+int tenon_frame_refuse_device(tenon__frame *f, int32_t index, tenon_device device)
+{
+    tenon_error err;
+    tenon_error_set_in(
+        &err, TENON_EDEVICE, name_of(f), "argument '%s' is on %s, but an earlier argument is on %s; move one of them",
+        f->signature->params[index].name, tenon__device_phrase(device).text, tenon__device_phrase(f->call.device).text);
+    f->client->refuse(f, TENON__REFUSED_DEVICE, index, &err);
+    return -1;
+}
+
+/* The match was made without a message. Make it again, with phrases for the arguments. */
+int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count)
+{
+    const tenon_signature *s = f->signature;
+    const char *objects[TENON_MAX_PARAMETERS];
+    tenon_error err;
+    for (int32_t i = 0; i < s->nparams; i++)
+        objects[i] = f->client->describe(f, i);
+    tenon_status status = count == s->nparams
+                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
+                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
+    if (!status) /* a phrase ran code that changed an argument */
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "the arguments changed while they were matched");
+    f->client->refuse(f, TENON__REFUSED_ARGUMENT, -1, &err);
+    return -1;
+}
+
+bool tenon_frame_refuse_earlier(tenon__frame *f, int32_t index)
+{
+    if (!tenon_signature_match_before(f->signature, index, f->args, NULL, &f->bindings, NULL))
+        return false;
+    tenon_frame_refuse_arguments(f, index);
+    return true;
+}
+
+int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
+{
+    tenon_error err;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err) &&
+        !tenon_spec_check(f->signature->results[index].spec, f->results[index].as.view, &f->bindings, &err))
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be made", (int)index);
+    f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
+    return -1;
+}
+
+int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status)
+{
+    tenon_error unsaid; /* it returned a status and no message */
+    tenon_error *err = f->error ? f->error : &unsaid;
+    if (!f->error && (f->call.flags & TENON_CALL_FAILED))
+        tenon_error_set(err, TENON_ENOMEM, "no memory for the message of an error");
+    else
+        tenon_call_failure(&f->call, status, err);
+    f->client->refuse(f, TENON__REFUSED_BY_CODE, -1, err);
+    return -1;
+}
+
+int tenon_frame_check_result(tenon__frame *f, int32_t index)
+{
+    const tenon_parameter *param = &f->signature->results[index];
+    const tenon_value *value = &f->results[index];
+    tenon_error err;
+    bool unset = value->flags & TENON_VALUE_UNSET;
+    if (unset && (param->flags & TENON_PARAMETER_OPTIONAL))
+        return 0;
+    if (unset || param->kind == TENON_KIND_TENSOR || param->kind == TENON_KIND_HANDLE)
+        tenon_error_set(&err, TENON_EFAILED, "the function returned without setting result %d", (int)index);
+    else if (param->kind == TENON_KIND_ENUM && (value->as.integer < 0 || value->as.integer >= param->count))
+        tenon_error_set(&err, TENON_EFAILED, "the function set result %d to choice %lld, but there are only %d",
+                        (int)index, (long long)value->as.integer, (int)param->count);
+    else if (param->kind == TENON_KIND_STR && !tenon_utf8_is_valid(value->as.list.data, (size_t)value->as.list.length))
+        tenon_error_set(&err, TENON_EFAILED, "the function set result %d to a string that is not UTF-8", (int)index);
+    else
+        return 1;
+    f->client->refuse(f, TENON__REFUSED_BY_CODE, index, &err);
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- load */
+
+int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_host *host, const tenon_module *module,
+                     void **state)
+{
+    tenon_call_init(&f->call, host, NULL, NULL, NULL);
+    f->call.host_private = f;
+    f->client = client;
+    f->signature = NULL;
+    f->args = f->results = NULL;
+    f->blocks = NULL;
+    f->error = NULL;
+    tenon_status status = module->load(&f->call, state);
+    int done = status || (f->call.flags & TENON_CALL_FAILED) ? tenon_frame_refuse_failure(f, status) : 0;
+    tenon__frame_end(f);
+    return done;
+}
+
+/* --------------------------------------------------------------------------------------------------------- services */
+
+static tenon__frame *frame_of(tenon_call *call)
+{
+    return call->host_private;
+}
+
+/* The first failure stays. Without memory for the message only the failure itself is kept. */
+tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
+{
+    tenon__frame *f = frame_of(call);
+    if (!f->error)
+        f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
+    if (f->error)
+        return tenon_call_fail(call, f->error, status, message, length);
+    call->flags |= TENON_CALL_FAILED;
+    return TENON_ENOMEM;
+}
+
+const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                                const int64_t *shape)
+{
+    tenon__frame *f = frame_of(call);
+    if (!f->signature) {
+        tenon_fail(call, TENON_EFAILED, "load has no results");
+        return NULL;
+    }
+    if (!tenon_call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype) ||
+        f->client->open_result(f, index, dtype, ndim, shape))
+        return NULL;
+    return f->results[index].as.view;
+}
+
+tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
+                                            void (*destroy)(void *object))
+{
+    tenon__frame *f = frame_of(call);
+    tenon_value *result = index >= 0 && index < call->nresults ? &f->results[index] : NULL;
+    if (!result || result->kind != TENON_KIND_HANDLE || !object)
+        return tenon_fail(call, TENON_EFAILED, "result %d is not a handle, or the handle is NULL", index);
+    if (!(result->flags & TENON_VALUE_UNSET))
+        return tenon_fail(call, TENON_EFAILED, "the function sets result %d twice", index);
+    if (f->client->take_handle(f, index, object, destroy))
+        return TENON_ENOMEM;
+    result->flags &= ~TENON_VALUE_UNSET;
+    return TENON_OK;
+}
+
+tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
+{
+    return tenon_call_result_str(call, &frame_of(call)->blocks, index, text, length);
+}
+
+void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
+{
+    tenon__frame *f = frame_of(call);
+    if (tenon_device_on_host(device))
+        return tenon_call_scratch(call, &f->blocks, bytes, align);
+    if (f->client->device_scratch)
+        return f->client->device_scratch(f, bytes, device);
+    tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
+    return NULL;
+}

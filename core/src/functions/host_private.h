@@ -1,0 +1,383 @@
+/* For the hosts that are built with the core: the inside of a signature, and the driver of a call.
+ *
+ * A host is a client of the driver: it reads its runtime's arguments into a frame, and the driver does what every host
+ * does alike. docs/hosts.md is the contract. The layouts here may change in every release. So a host compiles its
+ * signatures with tenon_signature_alloc_private, which refuses a host that was compiled with another layout.
+ *
+ * The steps of every call are inline, and take the client as a constant, so that its functions are called directly. The
+ * steps that only a failing call takes are functions of the core. */
+#ifndef TENON_HOST_PRIVATE_H
+#define TENON_HOST_PRIVATE_H
+
+#include <tenon/tenon.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Increase it when a struct or an inline function here changes. */
+#define TENON__HOST_LAYOUT 1u
+
+/* ------------------------------------------------------------------------------------------------------ specs */
+
+/* The compiled part of a spec may be anywhere in the caller's storage. */
+#ifdef __GNUC__
+#define TENON__MAY_ALIAS __attribute__((__may_alias__))
+#else
+#define TENON__MAY_ALIAS
+#endif
+
+enum {
+    TENON__DIM_ANY,
+    TENON__DIM_NUMBER,
+    TENON__DIM_NAME,
+    TENON__DIM_STAR,
+    TENON__DIM_EXPRESSION,
+    TENON__DIM_UNKNOWN /* "?" of a result */
+};
+enum { TENON__OP_NUMBER, TENON__OP_NAME, TENON__OP_ADD, TENON__OP_SUB, TENON__OP_MUL, TENON__OP_DIV };
+
+/* One operation of an expression, in postfix order. */
+typedef struct TENON__MAY_ALIAS tenon__spec_op {
+    int64_t value; /* a number, or the slot of a name */
+    int32_t kind;  /* TENON__OP_… */
+    int32_t at;    /* its position in the text */
+} tenon__spec_op;
+
+typedef struct TENON__MAY_ALIAS tenon__spec_dim {
+    int32_t kind; /* TENON__DIM_… */
+    int32_t at;   /* its position in the text, and its length */
+    int32_t length;
+    int32_t first; /* its first operation, and the number of them */
+    int32_t count;
+    int32_t slot; /* of a name or "*" name */
+    int64_t number;
+} tenon__spec_dim;
+
+/* What `private_` of a tenon_spec holds. */
+typedef struct TENON__MAY_ALIAS tenon__spec_code {
+    int32_t star; /* index of the "*" dimension, or -1 */
+    int32_t nops;
+    int32_t type_length; /* of the text, up to "]" or "?" */
+    int32_t text_length; /* of the text, up to the where clause */
+    tenon__spec_dim dims[TENON_SPEC_DIMS];
+    tenon__spec_op ops[TENON_SPEC_CODE];
+} tenon__spec_code;
+
+static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
+{
+    return (const tenon__spec_code *)(const void *)spec->private_;
+}
+
+/* ------------------------------------------------------------------------------------------------------ signatures */
+
+/* The constraints of a spec that most calls meet: one dtype, few dimensions, each a name or anything, memory of the CPU. */
+enum { TENON__FAST_DIMS = 4 };
+typedef struct tenon__fast_spec {
+    tenon_dtype dtype;
+    int32_t ndim;    /* -1: the spec is not so simple */
+    uint32_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
+    uint32_t looked_at;
+    uint32_t address_mask;           /* bits of the address that must be 0 */
+    int16_t slots[TENON__FAST_DIMS]; /* of the names; -1: anything */
+} tenon__fast_spec;
+
+/* Never changed after it is made, so any number of threads may use it. */
+struct tenon_signature {
+    const char *text;
+    const char *name;
+    const tenon_parameter *params;
+    const tenon_parameter *results;
+    int32_t nparams;
+    int32_t npositional; /* those before the "*" */
+    int32_t nrequired;   /* positional ones without a default */
+    int32_t nresults;
+    int32_t ntensors;             /* tensor parameters */
+    int32_t nwritten;             /* of these, written */
+    bool named_results;           /* all have a name, or none */
+    bool plain;                   /* no dtype variable, nothing written: a match only binds dimensions */
+    bool binds_ints;              /* an int parameter binds a dimension */
+    bool open_results;            /* some are TENON_PARAMETER_OPEN */
+    size_t size;                  /* of the one block of memory that holds it all */
+    const tenon__fast_spec *fast; /* of the parameters, then of the results */
+    tenon_names names;
+};
+
+/* Compile a signature for a host that was compiled with this `layout` (TENON__HOST_LAYOUT).
+ *
+ * Release:   tenon_signature_release(*out).
+ * Errors:    TENON_EVERSION (another layout), and those of tenon_signature_alloc. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout,
+                                                                     tenon_signature **out, tenon_error *err);
+
+/* Incremental match: begin, ask for each tensor as soon as it is there whether it fits, end. `false` means "unknown", not
+ * "mismatch": tenon_signature_match decides then, and also if an int parameter binds a dimension. */
+static inline void tenon__match_begin(const tenon_signature *signature, tenon_bindings *bindings)
+{
+    tenon_bindings_reset(bindings, &signature->names);
+    bindings->function = signature->name;
+}
+
+static inline bool tenon__match_fits(const tenon_signature *signature, int32_t index, const tenon_view *view,
+                                     tenon_bindings *bindings)
+{
+    const tenon__fast_spec *fast = &signature->fast[index];
+    if (view->ndim != fast->ndim || !tenon_dtype_equal(view->dtype, fast->dtype) ||
+        (((uint32_t)view->flags & fast->looked_at) ^ fast->wanted) |
+            ((uint32_t)(uintptr_t)view->data & fast->address_mask) ||
+        view->device.device_type != TENON_CPU)
+        return false;
+    for (int32_t i = 0; i < fast->ndim; i++) {
+        int slot = fast->slots[i];
+        if (slot < 0)
+            continue;
+        if (!(bindings->dims_bound >> slot & 1)) {
+            bindings->dims_bound |= 1u << slot;
+            bindings->dims[slot] = view->shape[i];
+            bindings->dims_from[slot] = signature->params[index].name;
+        } else if (bindings->dims[slot] != view->shape[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+TENON_API TENON_NODISCARD tenon_status tenon_signature_match_end(const tenon_signature *signature,
+                                                                 const tenon_value *args, tenon_bindings *bindings,
+                                                                 tenon_error *err);
+
+/* ------------------------------------------------------------------------------------------------------ the driver */
+
+typedef struct tenon__frame tenon__frame;
+
+/* Why a call is refused. */
+typedef enum tenon__refusal {
+    TENON__REFUSED_ARGUMENT, /* it does not match; bindings.argument is its name, or NULL */
+    TENON__REFUSED_DEVICE,   /* argument `index` is on another device than the call */
+    TENON__REFUSED_RESULT,   /* the shape of result `index` has no value, or its memory is on another device */
+    TENON__REFUSED_BY_CODE /* the function failed, or did not keep to its signature; the message is without its name */
+} tenon__refusal;
+
+/* What a host brings. All but device_scratch are required. Those that return an int return 0 on success, and otherwise
+ * have reported the error in the host's own way. */
+typedef struct tenon__client {
+    /* Report an error. */
+    void (*refuse)(tenon__frame *frame, tenon__refusal why, int32_t index, const tenon_error *err);
+    /* A phrase for argument `index` in messages, such as "numpy.ndarray", which lives as long as the call; NULL if the
+     * argument was left out. */
+    const char *(*describe)(tenon__frame *frame, int32_t index);
+    /* Allocate tensor result `index` before the function runs, and call tenon__frame_place. */
+    int (*make_result)(tenon__frame *frame, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+    /* The same while the function runs. On failure it calls tenon_fail, or keeps the host's own error for `refuse`. */
+    int (*open_result)(tenon__frame *frame, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+    /* Take a handle as result `index`; takes `object` on success. Fails as open_result does. */
+    int (*take_handle)(tenon__frame *frame, int32_t index, void *object, void (*destroy)(void *object));
+    /* Scratch memory on a device, or NULL; fails as open_result does. */
+    void *(*device_scratch)(tenon__frame *frame, size_t bytes, tenon_device device);
+    /* Call frame->call.function->call, with or without the runtime's lock, and return what it returned. */
+    tenon_status (*run)(tenon__frame *frame);
+} tenon__client;
+
+/* One call: the first member of a host's own frame, on its stack. Nothing fills it with zeros. */
+struct tenon__frame {
+    tenon_call call;
+    const tenon__client *client;
+    const tenon_signature *signature; /* NULL while a module's `load` runs */
+    tenon_value *args;
+    tenon_value *results;
+    tenon_block *blocks; /* released by tenon__frame_end */
+    tenon_error *error;  /* NULL until the function fails; one of the blocks */
+    bool fits;           /* all tensors so far fit */
+    tenon_bindings bindings;
+};
+
+/* Fill in the part of a call that is the same in all calls of a function. */
+TENON_API void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_function *function, void *state,
+                               const tenon_signature *signature);
+
+/* Begin a call. `constant` is from tenon_call_init; `args` and `results` have room for all of the signature's. */
+static inline void tenon__frame_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
+                                      const tenon_signature *signature, tenon_value *args, tenon_value *results)
+{
+    f->call = *constant;
+    f->call.host_private = f;
+    f->call.args = f->args = args;
+    f->call.dims = f->bindings.dims;
+    f->client = client;
+    f->signature = signature;
+    f->results = results;
+    f->blocks = NULL;
+    f->error = NULL;
+    for (int32_t i = 0; i < signature->nresults; i++) {
+        results[i].kind = signature->results[i].kind;
+        results[i].flags = TENON_VALUE_UNSET;
+        results[i].as.view = NULL;
+    }
+    f->fits = !signature->binds_ints;
+    tenon__match_begin(signature, &f->bindings);
+}
+
+/* Release what the driver holds. */
+static inline void tenon__frame_end(tenon__frame *f)
+{
+    if (f->blocks)
+        tenon_blocks_release(f->blocks);
+}
+
+/* Argument `index` was left out (`given` is false), or is the runtime's "nothing". False: it is neither, or nothing is not
+ * allowed here, and the host reads it. */
+static inline bool tenon__frame_take_nothing(tenon__frame *f, int32_t index, bool given, bool is_none)
+{
+    const tenon_parameter *param = &f->signature->params[index];
+    if (!given) {
+        f->args[index] = param->value;
+        return true;
+    }
+    if (!is_none || !(param->flags & TENON_PARAMETER_OPTIONAL))
+        return false;
+    f->args[index].kind = TENON_KIND_NONE;
+    f->args[index].flags = 0;
+    return true;
+}
+
+/* Argument `index` is this tensor. */
+static inline void tenon__frame_take_view(tenon__frame *f, int32_t index, tenon_view *view)
+{
+    const tenon_signature *s = f->signature;
+    f->args[index].kind = TENON_KIND_TENSOR;
+    f->args[index].flags = 0;
+    f->args[index].as.view = view;
+    if (s->nwritten && (s->params[index].spec->flags & TENON_SPEC_WRITE))
+        view->flags |= TENON_VIEW_WRITTEN;
+    f->fits = f->fits && tenon__match_fits(s, index, view, &f->bindings);
+}
+
+TENON_API int tenon_frame_refuse_device(tenon__frame *f, int32_t index, tenon_device device);
+TENON_API int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count);
+TENON_API int tenon_frame_refuse_result(tenon__frame *f, int32_t index);
+TENON_API int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status);
+TENON_API int tenon_frame_check_result(tenon__frame *f, int32_t index);
+
+/* The device rule, for an argument that the CPU cannot read: the call runs on the device of the first one, and the others
+ * are there too, unless the signature says "anywhere". 1: it was the first one; 0: it is there too; -1: refused. */
+static inline int tenon__frame_meet_device(tenon__frame *f, int32_t index, tenon_device device)
+{
+    if (tenon_device_on_host(f->call.device)) {
+        f->call.device = device;
+        return 1;
+    }
+    if (tenon_device_equal(f->call.device, device) || (f->signature->params[index].spec->flags & TENON_SPEC_ANYWHERE))
+        return 0;
+    return tenon_frame_refuse_device(f, index, device);
+}
+
+/* The host cannot read argument `index`. If an earlier argument does not match, refuse that one instead, and return true:
+ * the first mistake is reported. */
+TENON_API bool tenon_frame_refuse_earlier(tenon__frame *f, int32_t index);
+
+/* All arguments are taken: match them, and fill in what the function reads. 0, or -1: refused. */
+static inline int tenon__frame_match(tenon__frame *f)
+{
+    const tenon_signature *s = f->signature;
+    tenon_status status = TENON_OK;
+    if (!f->fits)
+        status = tenon_signature_match(s, f->args, NULL, &f->bindings, NULL);
+    else if (!s->plain || f->bindings.dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1))
+        status = tenon_signature_match_end(s, f->args, &f->bindings, NULL);
+    if (status)
+        return tenon_frame_refuse_arguments(f, s->nparams);
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
+    return 0;
+}
+
+/* Result `index` is in this memory. */
+static inline void tenon__frame_place(tenon__frame *f, int32_t index, tenon_view *view, uint64_t flags)
+{
+    view->flags |= flags;
+    f->results[index].as.view = view;
+    f->results[index].flags = 0;
+}
+
+/* Make the tensor results whose shape is known. 0, or -1: refused. */
+static inline int tenon__frame_make_results(tenon__frame *f, const tenon__client *client)
+{
+    const tenon_signature *s = f->signature;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        const tenon_parameter *result = &s->results[i];
+        if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN))
+            continue;
+        tenon_dtype dtype;
+        int32_t ndim;
+        int64_t shape[TENON_MAX_NDIM];
+        if (tenon_signature_result(s, i, &f->bindings, &dtype, &ndim, shape, NULL))
+            return tenon_frame_refuse_result(f, i);
+        if (client->make_result(f, i, dtype, ndim, shape))
+            return -1;
+        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, NULL))
+            return tenon_frame_refuse_result(f, i);
+    }
+    return 0;
+}
+
+/* Run the shape function, if there is one and a result needs it, and then the function. 0, or -1: refused. */
+static inline int tenon__frame_run(tenon__frame *f, const tenon__client *client)
+{
+    const tenon_function *function = f->call.function;
+    tenon_status status = TENON_OK;
+    if (function->shape && f->signature->open_results) {
+        f->call.flags |= TENON_CALL_SHAPE_ONLY;
+        status = function->shape(&f->call);
+        f->call.flags &= ~TENON_CALL_SHAPE_ONLY;
+    }
+    if (!status && !(f->call.flags & TENON_CALL_FAILED))
+        status = client->run(f);
+    if (!status && !(f->call.flags & TENON_CALL_FAILED))
+        return 0;
+    return tenon_frame_refuse_failure(f, status);
+}
+
+/* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
+ * optional and was not set; -1: refused. */
+static inline int tenon__frame_has_result(tenon__frame *f, int32_t index)
+{
+    uint32_t kind = f->results[index].kind;
+    bool simple = kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
+    return simple && !(f->results[index].flags & TENON_VALUE_UNSET) ? 1 : tenon_frame_check_result(f, index);
+}
+
+/* Call a module's `load`, in a frame of the host's that is used for nothing else. 0, or -1: refused. */
+TENON_API int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_host *host,
+                               const tenon_module *module, void **state);
+
+/* What a host's tenon_host does through its client. */
+TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
+TENON_API const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype,
+                                                          int32_t ndim, const int64_t *shape);
+TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
+                                                      void (*destroy)(void *object));
+TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);
+TENON_API void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device);
+
+/* The members of a tenon_host that are the same for every client. */
+/* clang-format off */
+#define TENON__HOST_SERVICES                                                                                           \
+    .size = sizeof(tenon_host), .minor = TENON_ABI_MINOR, .fail = tenon_frame_host_fail,                               \
+    .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
+    .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch
+/* clang-format on */
+
+/* ------------------------------------------------------------------------------------------------------------ text */
+
+/* The length of the UTF-8 character at `text`, of which `left` bytes are there, or 0 if it is not one: no overlong forms,
+ * no surrogates, nothing cut off. */
+TENON_API size_t tenon_utf8_length(const char *text, size_t left);
+TENON_API bool tenon_utf8_is_valid(const char *text, size_t length);
+/* The length of the text, or less: cut to at most `most` bytes, but not inside a character. */
+TENON_API size_t tenon_utf8_cut(const char *text, size_t length, size_t most);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
