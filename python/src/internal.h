@@ -3,7 +3,6 @@
 #define TENON_PY_INTERNAL_H
 
 #include "exchange/process.h"
-#include "exchange/source.h"
 
 /* Kept out of line, so that the usual way through its caller stays short. */
 #define TENON__PY_NOINLINE __attribute__((noinline))

@@ -31,47 +31,6 @@ TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const t
 TENON_API TENON_NODISCARD tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *source,
                                                              uint64_t flags, int64_t *dims, tenon_error *err);
 
-/* Private. The fast case of tenon_view_init and tenon_view_init_bytes, which try it first; it is inline because the
- * bridges' fast paths begin with it. It takes tensors in C order without gaps that have from 1 to INT32_MAX elements,
- * and gives what the functions would give. False means "unknown", not "invalid": call one of them to find out; `view`
- * and `dims` may be half written then. 2^stride_shift units of the strides make an element.
- *
- * The caller guarantees that the dtype is known and has whole bytes, that the device is known and has addresses, that
- * byte_offset is 0, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that `dims` is not
- * where strides in bytes are. */
-static inline bool tenon__view_init_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift,
-                                         uint64_t flags, int64_t *dims)
-{
-    const int64_t *shape = source->shape, *strides = source->strides;
-    int32_t ndim = source->ndim;
-    /* Not NULL; and in the lower half of the addresses so many elements do not reach the end. */
-    if ((uintptr_t)source->data - 1 >= INTPTR_MAX || sizeof source->data < 8)
-        return false;
-    view->data = source->data;
-    view->device = source->device;
-    view->ndim = ndim;
-    view->dtype = source->dtype;
-    view->shape = dims;
-    view->strides = dims + ndim;
-    view->byte_offset = 0;
-    int64_t product = 1, longest = 1;
-    for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
-        int64_t size = shape[i], stride = strides ? strides[i] : product;
-        if (strides && stride != product << stride_shift && size != 1)
-            return false;
-        dims[i] = size;
-        dims[ndim + i] = strides ? stride >> stride_shift : stride;
-        /* Neither 0, negative nor large, so that nothing can overflow; large tensors do not notice the general case. */
-        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
-            return false;
-        longest = size > longest ? size : longest;
-    }
-    /* Fortran order too if no more than one dimension is longer than 1. */
-    view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
-    view->numel = product;
-    return true;
-}
-
 /* The number of elements of a shape.
  *
  * Errors: TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW (also where only a dimension of 0 keeps the product small). */

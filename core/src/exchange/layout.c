@@ -1,5 +1,7 @@
 #include "../internal.h"
 
+#include "../functions/host_private.h"
+
 #include <inttypes.h>
 #include <string.h>
 

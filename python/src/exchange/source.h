@@ -5,6 +5,7 @@
 #define TENON_PY_SOURCE_H
 
 #include "compat.h"
+#include "host_private.h"
 
 #include <tenon/python.h>
 

@@ -1,4 +1,5 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
+#include "source.h"
 #include "tensor_object.h"
 
 #include <structmember.h>

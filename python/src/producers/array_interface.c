@@ -1,4 +1,5 @@
 /* __cuda_array_interface__, __array_interface__ and __array_struct__: attributes with an address in them. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Arrow's C data interface: arrays without nulls, of numbers or of lists of numbers that all have the same length. A stream is
  * taken if it has one array: a chunked array of one chunk, a Series of pandas or polars. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <stdlib.h>

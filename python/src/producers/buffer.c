@@ -1,4 +1,5 @@
 /* The buffer protocol. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <stdlib.h>

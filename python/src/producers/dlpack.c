@@ -1,4 +1,5 @@
 /* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* DLPack's exchange table: C functions that a framework hangs on its type. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 #ifndef TENON_PY_NUMPY_H
 #define TENON_PY_NUMPY_H
 
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
 /* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
+#include "../../exchange/source.h"
 #include "torch.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* torch's tensors by its exchange table, and new ones. */
+#include "../../exchange/source.h"
 #include "torch.h"
 
 const tenon_dl_exchange *tenon__py_torch_table(void)
