@@ -309,8 +309,9 @@ static tenon_status divide_strides(const tenon_dl_tensor *source, uint64_t flags
     int64_t item_bits = tenon__item_bits(source->dtype, flags), item = item_bits / 8;
     bool empty = false, whole = true;
     if (item_bits % 8)
-        return tenon_error_set(err, TENON_ELAYOUT, "%s(): strides in bytes: elements of %s have no bytes of their own",
-                               function, tenon__dtype_phrase(source->dtype).text);
+        return tenon_error_set_in(err, TENON_ELAYOUT, function,
+                                  "strides in bytes: elements of %s have no bytes of their own",
+                                  tenon__dtype_phrase(source->dtype).text);
     for (int32_t i = 0; i < source->ndim; i++) {
         int64_t stride = source->strides[i], rest = stride % item;
         empty |= source->shape[i] == 0;
@@ -319,10 +320,10 @@ static tenon_status divide_strides(const tenon_dl_tensor *source, uint64_t flags
     }
     if (whole || empty)
         return TENON_OK;
-    return tenon_error_set(err, TENON_ELAYOUT,
-                           "%s(): strides of %s bytes are not multiples of the item size, %" PRId64
-                           " (a field of a structured array?); pass a copy",
-                           function, tenon__list_phrase(source->ndim, source->strides).text, item);
+    return tenon_error_set_in(err, TENON_ELAYOUT, function,
+                              "strides of %s bytes are not multiples of the item size, %" PRId64
+                              " (a field of a structured array?); pass a copy",
+                              tenon__list_phrase(source->ndim, source->strides).text, item);
 }
 
 tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
@@ -330,7 +331,7 @@ tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *sour
 {
     const char *function = "tenon_view_init_bytes";
     if (!view || !source)
-        return tenon_error_set(err, TENON_EINVAL, "%s(): argument '%s' is NULL", function, view ? "source" : "view");
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "source" : "view");
     tenon_dl_tensor in_elements = *source;
     /* What else is wrong is found below. */
     if (source->strides && source->shape && dims && source->ndim > 0 && source->ndim <= TENON_MAX_NDIM &&

@@ -38,7 +38,8 @@ static inline bool tenon__view_init_fast(tenon_view *view, const tenon_dl_tensor
     if ((uintptr_t)source->data - 1 >= INTPTR_MAX || sizeof source->data < 8)
         return false;
     view->data = source->data;
-    view->device = source->device;
+    view->device.device_type = source->device.device_type;
+    view->device.device_id = source->device.device_id;
     view->ndim = ndim;
     view->dtype = source->dtype;
     view->shape = dims;
