@@ -1,0 +1,526 @@
+/* The driver of a call, with a host that only records what the driver does. */
+#include "signature_call.h"
+
+static float memory[64];
+
+typedef struct host_frame {
+    tenon__frame base;
+    tenon__refusal why;
+    int32_t index;
+    int refusals;
+    tenon_error refused;
+    int made, runs, shapes;
+    tenon_device made_on;
+    roomy_view views[4];
+    tenon_value args[TENON_MAX_PARAMETERS];
+    tenon_value results[TENON_MAX_RESULTS];
+} host_frame;
+
+static host_frame *frame_of(tenon__frame *base)
+{
+    return (host_frame *)(void *)base;
+}
+
+static void refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *error)
+{
+    host_frame *f = frame_of(base);
+    f->why = why;
+    f->index = index;
+    f->refused = *error;
+    f->refusals++;
+}
+
+static const char *describe(tenon__frame *base, int32_t index)
+{
+    (void)base;
+    return object_words[index];
+}
+
+static int make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    host_frame *f = frame_of(base);
+    tenon_dl_tensor source = {.data = memory, .dtype = dtype, .ndim = ndim, .device = f->made_on};
+    source.shape = (int64_t *)(uintptr_t)shape;
+    roomy_view *room = &f->views[f->made++];
+    OK(tenon_view_init(&room->view, &source, 0, room->dims, &err));
+    tenon__frame_place(base, index, &room->view, TENON_VIEW_WRITTEN);
+    return 0;
+}
+
+static int take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
+{
+    (void)base;
+    (void)index;
+    destroy(object);
+    return 0;
+}
+
+static tenon_status run(tenon__frame *base)
+{
+    frame_of(base)->runs++;
+    return base->call.function->call(&base->call);
+}
+
+static const tenon__client client = {.refuse = refuse,
+                                     .describe = describe,
+                                     .make_result = make_result,
+                                     .open_result = make_result,
+                                     .take_handle = take_handle,
+                                     .run = run};
+static const tenon_host host = {TENON__HOST_SERVICES, .name = "test"};
+
+/* -------------------------------------------------------------------------------------------------------- functions */
+
+static tenon_status (*code)(tenon_call *running);
+
+static tenon_status call_code(tenon_call *running)
+{
+    return code(running);
+}
+
+static tenon_status count_shapes(tenon_call *running)
+{
+    host_frame *f = frame_of(running->host_private);
+    f->shapes++;
+    assert_true(running->flags & TENON_CALL_SHAPE_ONLY);
+    return TENON_OK;
+}
+
+static tenon_status succeed(tenon_call *running)
+{
+    (void)running;
+    return TENON_OK;
+}
+
+static const tenon_function function = {.call = call_code, .shape = count_shapes};
+
+/* A frame of a call of `text`, which ends with end(). */
+static void begin(host_frame *f, const char *text)
+{
+    static tenon_call constant;
+    memset(f, 0xa5, sizeof *f); /* nothing may rely on what was there */
+    tenon_signature *signature = NULL;
+    OK(tenon_signature_alloc_private(text, TENON__HOST_LAYOUT, &signature, &err));
+    tenon_call_init(&constant, &host, &function, memory, signature);
+    tenon__frame_begin(&f->base, &client, &constant, signature, f->args, f->results);
+    f->refusals = f->made = f->runs = f->shapes = 0;
+    f->made_on = tenon_device_of(TENON_CPU, 0);
+    code = succeed;
+}
+
+static void end(host_frame *f)
+{
+    tenon__frame_end(&f->base);
+    tenon_signature_release((tenon_signature *)(uintptr_t)f->base.signature);
+}
+
+static void refused(const host_frame *f, tenon__refusal why, int32_t index, tenon_status status, const char *message)
+{
+    assert_int_equal(f->refusals, 1);
+    assert_int_equal(f->why, why);
+    assert_int_equal(f->index, index);
+    assert_int_equal(f->refused.status, status);
+    assert_string_equal(f->refused.message, message);
+}
+
+/* f32[n] as argument `index`. */
+static void take(host_frame *f, int32_t index, int64_t n, tenon_device device)
+{
+    static roomy_view rooms[4];
+    tenon_dl_tensor source = {.data = memory, .dtype = TENON_F32, .ndim = 1, .device = device, .shape = &n};
+    OK(tenon_view_init(&rooms[index].view, &source, 0, rooms[index].dims, &err));
+    tenon__frame_take_view(&f->base, index, &rooms[index].view);
+}
+
+static tenon_device cpu(void)
+{
+    return tenon_device_of(TENON_CPU, 0);
+}
+
+static tenon_device cuda(int32_t id)
+{
+    return tenon_device_of(TENON_CUDA, id);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ tests */
+
+static void test_a_whole_call(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n], k: int = 3, y: f32[n]? = None) -> f32[n], float?");
+    take(&f, 0, 5, cpu());
+    assert_true(tenon__frame_take_nothing(&f.base, 1, false, false));
+    assert_true(tenon__frame_take_nothing(&f.base, 2, true, true));
+    assert_false(tenon__frame_take_nothing(&f.base, 2, true, false));
+    assert_false(tenon__frame_take_nothing(&f.base, 1, true, true)); /* an int without "?" */
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon__frame_run(&f.base, &client), 0);
+    assert_int_equal(f.args[1].as.integer, 3);
+    assert_int_equal(f.args[2].kind, TENON_KIND_NONE);
+    assert_int_equal(f.base.call.dims[0], 5);
+    assert_ptr_equal(f.base.call.state, memory);
+    assert_int_equal(f.base.call.nargs, 3);
+    assert_int_equal(f.base.call.nresults, 2);
+    assert_int_equal(f.results[0].as.view->shape[0], 5);
+    assert_int_equal(tenon__frame_has_result(&f.base, 1), 0);
+    assert_int_equal(f.runs, 1);
+    assert_int_equal(f.shapes, 0); /* no result is open */
+    assert_int_equal(f.refusals, 0);
+    end(&f);
+}
+
+static void test_what_is_written_is_marked(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n], y: f32[n] rw)");
+    take(&f, 0, 5, cpu());
+    take(&f, 1, 5, cpu());
+    assert_false(f.args[0].as.view->flags & TENON_VIEW_WRITTEN);
+    assert_true(f.args[1].as.view->flags & TENON_VIEW_WRITTEN);
+    assert_int_equal(tenon__frame_match(&f.base), -1);
+    refused(&f, TENON__REFUSED_ARGUMENT, -1, TENON_EOVERLAP,
+            "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one");
+    end(&f);
+}
+
+static void test_a_mismatch_names_the_object(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n], y: f32[n, n])");
+    take(&f, 0, 5, cpu());
+    take(&f, 1, 5, cpu());
+    assert_int_equal(tenon__frame_match(&f.base), -1);
+    assert_int_equal(f.refusals, 1);
+    assert_int_equal(f.refused.status, TENON_ESHAPE);
+    assert_non_null(strstr(f.refused.message, "torch.Tensor"));
+    assert_string_equal(f.base.bindings.argument, "y");
+    end(&f);
+}
+
+/* The first mistake in the order of the parameters is the one that is reported. */
+static void test_an_earlier_mistake_comes_first(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n], y: f32[n], k: int)");
+    take(&f, 0, 5, cpu());
+    take(&f, 1, 5, cpu());
+    assert_false(tenon_frame_refuse_earlier(&f.base, 2));
+    assert_int_equal(f.refusals, 0);
+    take(&f, 1, 4, cpu());
+    assert_true(tenon_frame_refuse_earlier(&f.base, 2));
+    assert_int_equal(f.refusals, 1);
+    assert_string_equal(f.base.bindings.argument, "y");
+    end(&f);
+}
+
+static void test_the_device_rule(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(a: f32[n] cuda, b: f32[n] cuda, c: f32[n] anywhere, d: f32[n] cuda)");
+    assert_int_equal(tenon__frame_meet_device(&f.base, 0, cuda(1)), 1);
+    assert_int_equal(tenon__frame_meet_device(&f.base, 1, cuda(1)), 0);
+    assert_int_equal(tenon__frame_meet_device(&f.base, 2, cuda(0)), 0);
+    assert_true(tenon_device_equal(f.base.call.device, cuda(1)));
+    assert_int_equal(tenon__frame_meet_device(&f.base, 3, cuda(0)), -1);
+    refused(&f, TENON__REFUSED_DEVICE, 3, TENON_EDEVICE,
+            "f(): argument 'd' is on cuda:0, but an earlier argument is on cuda:1; move one of them");
+    end(&f);
+}
+
+static void test_results_that_cannot_be_made(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n]) -> f32[n - 8]");
+    take(&f, 0, 5, cpu());
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_make_results(&f.base, &client), -1);
+    assert_int_equal(f.why, TENON__REFUSED_RESULT);
+    assert_int_equal(f.index, 0);
+    assert_int_equal(f.refused.status, TENON_ESHAPE);
+    assert_int_equal(f.made, 0);
+    end(&f);
+}
+
+/* A host that can only make memory of the CPU must not give it to a function that wants a device's. */
+static void test_a_result_is_on_its_device(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(n: int) -> f32[n] cuda");
+    f.args[0] = INT(2);
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_make_results(&f.base, &client), -1);
+    assert_int_equal(f.why, TENON__REFUSED_RESULT);
+    assert_int_equal(f.refused.status, TENON_EDEVICE);
+    end(&f);
+    begin(&f, "f(n: int) -> f32[n] cuda");
+    f.made_on = cuda(0);
+    f.args[0] = INT(2);
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    end(&f);
+}
+
+static tenon_status fail_with_words(tenon_call *running)
+{
+    tenon_fail(running, TENON_EINVAL, "the matrix is singular");
+    tenon_fail(running, TENON_EDTYPE, "a second message");
+    return TENON_OK;
+}
+
+static tenon_status fail_silently(tenon_call *running)
+{
+    (void)running;
+    return TENON_ELAYOUT;
+}
+
+static void test_failures_of_the_code(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f()");
+    code = fail_with_words;
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
+    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EINVAL, "the matrix is singular");
+    end(&f);
+    begin(&f, "f()");
+    code = fail_silently;
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
+    assert_int_equal(f.refused.status, TENON_ELAYOUT);
+    assert_non_null(strstr(f.refused.message, "TENON_ELAYOUT"));
+    end(&f);
+}
+
+static tenon_status allocate(tenon_call *running)
+{
+    return tenon_result_alloc(running, 0, 1, DIMS(3)) ? TENON_OK : TENON_EFAILED;
+}
+
+static void test_open_results(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f() -> f32[?]");
+    code = allocate;
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(f.made, 0);
+    assert_int_equal(tenon__frame_run(&f.base, &client), 0);
+    assert_int_equal(f.shapes, 1);
+    assert_int_equal(f.made, 1);
+    assert_int_equal(f.results[0].as.view->shape[0], 3);
+    end(&f);
+}
+
+static void has(host_frame *f, tenon_value value, int wanted, const char *message)
+{
+    value.kind = f->results[0].kind;
+    f->results[0] = value;
+    f->refusals = 0;
+    assert_int_equal(tenon__frame_has_result(&f->base, 0), wanted);
+    assert_int_equal(f->refusals, wanted < 0);
+    if (wanted < 0)
+        refused(f, TENON__REFUSED_BY_CODE, 0, TENON_EFAILED, message);
+}
+
+static void test_values_of_results(void **state)
+{
+    (void)state;
+    host_frame f;
+    tenon_value unset = {.flags = TENON_VALUE_UNSET};
+    const char *kinds[] = {"f() -> int", "f() -> float",   "f() -> bool",
+                           "f() -> str", "f() -> 'a'|'b'", "f() -> f32[?]"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        begin(&f, kinds[i]);
+        has(&f, unset, -1, "the function returned without setting result 0");
+        end(&f);
+    }
+    begin(&f, "f() -> int?");
+    has(&f, unset, 0, NULL);
+    has(&f, INT(-1), 1, NULL);
+    end(&f);
+    begin(&f, "f() -> 'a'|'b'");
+    has(&f, INT(1), 1, NULL);
+    has(&f, INT(2), -1, "the function set result 0 to choice 2, but there are only 2");
+    has(&f, INT(-1), -1, "the function set result 0 to choice -1, but there are only 2");
+    end(&f);
+    begin(&f, "f() -> str");
+    has(&f, (tenon_value){.as.list = {"gr\xc3\xbc\xc3\x9f", 6}}, 1, NULL);
+    has(&f, (tenon_value){.as.list = {"\xff", 1}}, -1, "the function set result 0 to a string that is not UTF-8");
+    end(&f);
+}
+
+static int destroyed;
+
+static void destroy(void *object)
+{
+    (void)object;
+    destroyed++;
+}
+
+static void test_services(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f() -> handle('Index'), str, int");
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    tenon_call *running = &f.base.call;
+    destroyed = 0;
+    assert_int_equal(host.result_handle(running, 0, memory, destroy), TENON_OK);
+    assert_int_equal(destroyed, 1);
+    assert_int_equal(host.result_str(running, 1, "text", 4), TENON_OK);
+    assert_non_null(host.scratch(running, 100, 64, cpu()));
+    assert_false(running->flags & TENON_CALL_FAILED);
+    assert_int_equal(host.result_handle(running, 0, memory, destroy), TENON_EFAILED);
+    assert_string_equal(f.base.error->message, "the function sets result 0 twice");
+    end(&f);
+    const struct {
+        int32_t index;
+        void *object;
+    } wrong[] = {{2, memory}, {-1, memory}, {3, memory}, {0, NULL}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char message[100];
+        begin(&f, "f() -> handle('Index'), str, int");
+        assert_int_equal(tenon__frame_match(&f.base), 0);
+        snprintf(message, sizeof message, "result %d is not a handle, or the handle is NULL", (int)wrong[i].index);
+        assert_int_equal(host.result_handle(running, wrong[i].index, wrong[i].object, destroy), TENON_EFAILED);
+        assert_string_equal(f.base.error->message, message);
+        end(&f);
+    }
+    assert_int_equal(destroyed, 1);
+    begin(&f, "f()");
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_null(host.scratch(running, 100, 64, cuda(0)));
+    assert_string_equal(f.base.error->message, "this host has scratch memory on the CPU only");
+    end(&f);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- load */
+
+static tenon_status load(tenon_call *running, void **made)
+{
+    assert_non_null(tenon_scratch(running, 10));
+    *made = memory;
+    return TENON_OK;
+}
+
+static tenon_status load_with_results(tenon_call *running, void **made)
+{
+    (void)made;
+    assert_null(running->host->result_alloc(running, 0, TENON_F32, 0, NULL));
+    return TENON_OK;
+}
+
+static void test_load(void **state)
+{
+    (void)state;
+    host_frame f = {0};
+    void *made = NULL;
+    tenon_module module = {.load = load};
+    assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), 0);
+    assert_ptr_equal(made, memory);
+    module.load = load_with_results;
+    assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), -1);
+    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EFAILED, "load has no results");
+}
+
+/* A host and a core of two releases must not read each other's structs. */
+static void test_a_mixed_build_is_refused(void **state)
+{
+    (void)state;
+    tenon_signature *signature = NULL;
+    FAILS(TENON_EVERSION, tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT + 1, &signature, &err));
+    assert_null(signature);
+    assert_non_null(strstr(err.message, "compile both from the same release"));
+    OK(tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT, &signature, &err));
+    tenon_signature_release(signature);
+}
+
+static void test_accessors(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled("f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
+    assert_string_equal(tenon_signature_name(s), "f");
+    assert_string_equal(tenon_signature_text(s), "f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
+    assert_int_equal(tenon_signature_nparams(s), 3);
+    assert_int_equal(tenon_signature_npositional(s), 2);
+    assert_int_equal(tenon_signature_nrequired(s), 1);
+    assert_int_equal(tenon_signature_nresults(s), 2);
+    assert_true(tenon_signature_has_named_results(s));
+    assert_string_equal(tenon_signature_param(s, 2)->name, "z");
+    assert_null(tenon_signature_param(s, 3));
+    assert_null(tenon_signature_param(s, -1));
+    assert_string_equal(tenon_signature_result_item(s, 1)->name, "b");
+    assert_null(tenon_signature_result_item(s, 2));
+    assert_null(tenon_signature_result_item(s, -1));
+    assert_int_equal(tenon_signature_names(s)->ndims, 1);
+    tenon_signature_release(s);
+    assert_null(tenon_signature_name(NULL));
+    assert_null(tenon_signature_text(NULL));
+    assert_null(tenon_signature_names(NULL));
+    assert_null(tenon_signature_param(NULL, 0));
+    assert_null(tenon_signature_result_item(NULL, 0));
+    assert_int_equal(tenon_signature_nparams(NULL) + tenon_signature_npositional(NULL), 0);
+    assert_int_equal(tenon_signature_nrequired(NULL) + tenon_signature_nresults(NULL), 0);
+    assert_false(tenon_signature_has_named_results(NULL));
+}
+
+static void test_utf8(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        size_t length; /* of its first character; 0: it is not valid */
+    } cases[] = {{"a", 1},
+                 {"\xc3\xbc", 2},
+                 {"\xe2\x82\xac", 3},
+                 {"\xf0\x9f\x98\x80", 4},
+                 {"\x80", 0},
+                 {"\xc0\xaf", 0},
+                 {"\xe0\x9f\xbf", 0},
+                 {"\xed\xa0\x80", 0},
+                 {"\xf0\x8f\xbf\xbf", 0},
+                 {"\xf4\x90\x80\x80", 0},
+                 {"\xf5\x80\x80\x80", 0},
+                 {"\xe2\x82", 0},
+                 {"\xc3(", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(tenon_utf8_length(cases[i].text, strlen(cases[i].text)), cases[i].length);
+        assert_int_equal(tenon_utf8_is_valid(cases[i].text, strlen(cases[i].text)), cases[i].length > 0);
+    }
+    assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, 9), 4);
+    assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, 4), 4);
+    for (size_t most = 1; most < 4; most++)
+        assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, most), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_whole_call),
+        cmocka_unit_test(test_what_is_written_is_marked),
+        cmocka_unit_test(test_a_mismatch_names_the_object),
+        cmocka_unit_test(test_an_earlier_mistake_comes_first),
+        cmocka_unit_test(test_the_device_rule),
+        cmocka_unit_test(test_results_that_cannot_be_made),
+        cmocka_unit_test(test_a_result_is_on_its_device),
+        cmocka_unit_test(test_failures_of_the_code),
+        cmocka_unit_test(test_open_results),
+        cmocka_unit_test(test_values_of_results),
+        cmocka_unit_test(test_services),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_a_mixed_build_is_refused),
+        cmocka_unit_test(test_accessors),
+        cmocka_unit_test(test_utf8),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
