@@ -530,7 +530,7 @@ def test_the_example_trains(example, monkeypatch, capsys):
     made["ops"].unload()
     shown = capsys.readouterr().out
     first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", shown).groups())
-    assert last < first / 5 and "learned too: True" in shown
+    assert last < first / 5 and "trained too: True" in shown
 
 
 # ----------------------------------------------------------------------------------------------------- torch's compiler
