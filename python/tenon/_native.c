@@ -17,7 +17,7 @@ static PyObject *open_library(PyObject *self, PyObject *object)
 }
 
 /* Whether a function got no keyword arguments; false with a TypeError if it did. */
-static bool no_keywords(const char *function, PyObject *keywords)
+static bool check_no_keywords(const char *function, PyObject *keywords)
 {
     if (!keywords || PyDict_Size(keywords) == 0)
         return true;
@@ -33,7 +33,8 @@ static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
 {
     (void)self;
     PyObject *object;
-    if (!no_keywords("tenon.from_dlpack", keywords) || !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
+    if (!check_no_keywords("tenon.from_dlpack", keywords) ||
+        !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
         return NULL;
     tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
     PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
@@ -45,7 +46,7 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     (void)self;
     PyObject *object, *framework;
-    if (!no_keywords("tenon.to", keywords) || !PyArg_ParseTuple(arguments, "OO:tenon.to", &object, &framework))
+    if (!check_no_keywords("tenon.to", keywords) || !PyArg_ParseTuple(arguments, "OO:tenon.to", &object, &framework))
         return NULL;
     if (!PyUnicode_Check(framework) && !PyModule_Check(framework))
         return PyErr_Format(PyExc_TypeError,
@@ -81,7 +82,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int fill(PyObject *module)
+static int add_contents(PyObject *module)
 {
     PyTypeObject *type = tenon_py_type();
     if (!type)
@@ -94,7 +95,7 @@ static int fill(PyObject *module)
     return tenon_torch_register() < 0 ? -1 : PyModule_AddStringConstant(module, "version", tenon_version());
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(fill)}, TENON__PY_FREE_SLOTS{0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(add_contents)}, TENON__PY_FREE_SLOTS{0, NULL}};
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tenon._native", NULL, 0, methods, slots, NULL, NULL, NULL};
 

@@ -1,4 +1,4 @@
-"""What the framework tests share: the flags a view should have, and ways into an object."""
+"""Helpers for the tests of frameworks: the flags that a view should have, and objects with a single protocol."""
 
 import ctypes
 import sys
@@ -9,7 +9,7 @@ READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
 VIEW_C, VIEW_F, VIEW_DENSE = 1 << 8, 1 << 9, 1 << 10
 CPU = (1, 0)
 
-# Our names for the dtypes that every framework calls alike.
+# Our names for the dtypes that have the same name in every framework.
 NAMES = {
     "bool": "bool",
     "uint8": "u8",
@@ -30,7 +30,8 @@ NAMES = {
 
 
 def layout_flags(shape, strides):
-    """The flags of a layout, by their definitions: sizes of 1 do not count, empty is contiguous in every order."""
+    """The flags of a layout by their definitions: sizes of 1 do not count, and an empty array is contiguous in every
+    order."""
     if 0 in shape:
         return VIEW_C | VIEW_F | VIEW_DENSE
     dims = [(size, stride) for size, stride in zip(shape, strides) if size != 1]
@@ -49,7 +50,8 @@ def layout_flags(shape, strides):
 
 
 def jax_knows_read_only():
-    """Whether this JAX asks for versioned capsules. Older ones cannot be told of read-only memory, so they are not given any."""
+    """Whether this JAX asks for versioned capsules. Older ones have no flag for read-only memory, so they do not get
+    any."""
     import jax.dlpack
 
     asked = {}
@@ -70,7 +72,7 @@ def jax_knows_read_only():
 
 
 def numpy_name(dtype):
-    """Our name of a plain NumPy dtype."""
+    """Our name for a plain NumPy dtype."""
     return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"
 
 
@@ -79,7 +81,7 @@ def element_strides(array):
 
 
 def check_numpy(view, array, dtype=None, extra=0):
-    """A borrowed view says what NumPy says of the array."""
+    """Assert that a borrowed view matches the NumPy array."""
     assert view["data"] == array.ctypes.data
     assert view["shape"] == array.shape
     assert view["strides"] == element_strides(array)
@@ -92,12 +94,12 @@ def check_numpy(view, array, dtype=None, extra=0):
 
 
 def check_torch(view, tensor, dtype):
-    """A borrowed view says what torch says of the tensor, which has no flags."""
+    """Assert that a borrowed view matches the torch tensor, which has no flags."""
     assert view["data"] == tensor.data_ptr()
     assert view["shape"] == tuple(tensor.shape)
     if hasattr(type(tensor), "__dlpack_c_exchange_api__"):
         assert view["strides"] == tuple(tensor.stride())
-    else:  # before 2.10 torch's capsules have a stride of 1 where it does not matter
+    else:  # before 2.10, torch's capsules have a stride of 1 for dimensions of size 1
         pairs = zip(view["shape"], view["strides"], tensor.stride())
         assert tensor.numel() == 0 or all(ours == theirs for size, ours, theirs in pairs if size > 1)
     assert view["dtype"] == dtype
@@ -108,7 +110,7 @@ def check_torch(view, tensor, dtype):
 
 
 def check_counts(make, holds=1):
-    """Borrowing and importing give every reference back; an import holds one, or what its held buffer adds to it."""
+    """Assert that borrow and import release every reference. An import holds one, plus those of its buffer."""
     array = make()
     before = sys.getrefcount(array)
     probe.borrow(array)
@@ -121,18 +123,18 @@ def check_counts(make, holds=1):
 
 
 def memory(view, size):
-    """The first bytes behind a view, as they are now."""
+    """The first bytes of the memory of a view."""
     return ctypes.string_at(view["data"], size)
 
 
 class DLPack:
-    """An object with nothing but __dlpack__, answered by another object."""
+    """An object with only __dlpack__, which another object implements."""
 
     def __init__(self, inner):
         self.inner = inner
 
     @property
-    def __dlpack__(self):  # the method itself, whose own signature says which keywords it has
+    def __dlpack__(self):  # the method itself, because its signature says which keywords it has
         return self.inner.__dlpack__
 
     def __dlpack_device__(self):
@@ -140,7 +142,7 @@ class DLPack:
 
 
 class Interface:
-    """An object with nothing but __array_interface__."""
+    """An object with only __array_interface__."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -151,7 +153,7 @@ class Interface:
 
 
 class Struct:
-    """An object with nothing but __array_struct__."""
+    """An object with only __array_struct__."""
 
     def __init__(self, inner):
         self.inner = inner

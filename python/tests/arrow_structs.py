@@ -1,4 +1,4 @@
-"""Arrow's structs, made by hand: producers that no library is."""
+"""Arrow's structs, made by hand, for producers that no library provides."""
 
 import ctypes
 
@@ -29,7 +29,7 @@ TEXT = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 REASON = ctypes.create_string_buffer(b"the disk is gone")
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-kept = []  # what C has a pointer to
+kept = []  # objects that C has a pointer to
 released = []  # the kinds of the structs that were released
 
 

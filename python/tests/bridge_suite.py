@@ -1,9 +1,8 @@
-"""What every suite of the bridge begins with: the built extensions are found, the packages that this run does without are
-missing, and every test leaves the counts where it found them.
+"""The setup of every suite of the bridge: it finds the built extensions, hides the packages that this run does
+without, and checks that every test leaves the counts unchanged.
 
-TENON_PROBE names the folder with the built tenon_probe, TENON_PACKAGE the one with `tenon` if that is not the installed
-one, TENON_WITHOUT the packages that this run does without, as if they
-were not installed."""
+TENON_PROBE names the folder with the built tenon_probe, TENON_PACKAGE the one with `tenon` if that is not the
+installed one, TENON_WITHOUT the packages that this run does without, as if they were not installed."""
 
 import gc
 import os
@@ -22,7 +21,7 @@ import tenon_probe  # noqa: E402
 try:
     import hypothesis
 
-    # No deadlines: a test never asserts a time. `make test` repeats itself, `make test-all` takes its chances.
+    # No deadlines: a test never asserts a time. `make test` uses the same cases each time, `make test-all` random ones.
     by_chance = bool(os.environ.get("TENON_CHANCE"))
     hypothesis.settings.register_profile("tenon", deadline=None, derandomize=not by_chance)
     hypothesis.settings.load_profile("tenon")
@@ -31,15 +30,15 @@ except ImportError:
 
 
 def settle():
-    """Give back what is only waiting: garbage, and releases of other threads (a bridge call drains those)."""
+    """Release what is only waiting: garbage, and releases of other threads (a call of the bridge drains those)."""
     gc.collect()
     tenon_probe.borrow(b"")
 
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """tensors, exports, bytes, deferred and leaked as before the test."""
-    gc.freeze()  # a framework makes hundreds of thousands of objects, which no collection has to look at
+    """Assert that the numbers of tensors, exports, bytes, deferred releases and leaks are as before the test."""
+    gc.freeze()  # a framework makes hundreds of thousands of objects, which need not be traversed by each collection
     baseline = tenon_probe.stats()
     yield
     if tenon_probe.stats() != baseline:
@@ -49,7 +48,7 @@ def nothing_left():
 
 @pytest.fixture
 def released():
-    """A function: how often the release function of probe.new's memory has run in this test."""
+    """A function that returns how often the release function of probe.new's memory has run in this test."""
     before = tenon_probe.released()
 
     def since():
@@ -60,4 +59,4 @@ def released():
 
 
 def pytest_sessionfinish():
-    gc.unfreeze()  # the interpreter's last collection looks at everything
+    gc.unfreeze()  # the interpreter's last collection traverses everything

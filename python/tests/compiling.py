@@ -1,5 +1,5 @@
-"""Builds what the tests import with cc and nvcc alone, for a machine with a GPU, where nothing can be installed. Everywhere
-else CMake does it: the target tenon_probes."""
+"""Builds the extensions of the tests with only cc and nvcc, for a GPU machine where nothing can be installed.
+Everywhere else CMake builds them: the target tenon_probes."""
 
 import pathlib
 import shutil
@@ -14,7 +14,7 @@ TORCH = [*BRIDGE, "frameworks/torch"]
 
 
 def build_extension(file, source, parts=BRIDGE):
-    """The module of a source file, with the sources of these parts of the tree."""
+    """Build and import the module of a source file, together with the sources of these parts of the tree."""
     sources = [ROOT / source, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
     includes = [*(ROOT / part / "include" for part in TORCH), sysconfig.get_path("include")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
@@ -36,7 +36,7 @@ def build_package(folder):
 
 
 def build_cuda(file, source):
-    """A library of functions, by nvcc."""
+    """Build a library of functions with nvcc."""
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
                     str(source), "-o", str(file)], check=True)

@@ -1,4 +1,4 @@
-"""The bridge's tests. suites.py says what they need, bridge_suite.py what each of them begins with."""
+"""The bridge's tests. Their requirements are in suites.py, and their setup is in bridge_suite.py."""
 
 from suites import needs, pytest_terminal_summary  # noqa: F401
 
@@ -9,5 +9,5 @@ else:
 
 
 def pytest_collection_modifyitems(items):
-    """Sub-interpreters last: once there was one, PyGILState_Check says yes for ever, and torch's autograd gives up."""
+    """Sub-interpreters last: after the first one, PyGILState_Check always returns 1, and torch's autograd fails."""
     items.sort(key=lambda item: "test_subinterpreters" in item.nodeid)

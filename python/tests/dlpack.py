@@ -1,4 +1,4 @@
-"""DLPack's structs and the exchange table for ctypes, to see what is really in a capsule."""
+"""DLPack's structs and the exchange table for ctypes, to read the contents of capsules."""
 
 import ctypes
 
@@ -70,7 +70,7 @@ def name_of(capsule):
 
 
 def contents(capsule):
-    """The struct in a DLPack capsule, by its name; it keeps the capsule."""
+    """The struct in a DLPack capsule, by its name. It keeps the capsule alive."""
     kind = {"dltensor": Legacy, "dltensor_versioned": Versioned}[name_of(capsule)]
     found = kind.from_address(_get_pointer(capsule, _get_name(capsule)))
     found.capsule = capsule

@@ -1,4 +1,4 @@
-"""What the tests of hostile producers share. Each outcome is checked twice, for a borrow and for an import."""
+"""Helpers for the tests of hostile producers. Each outcome is checked twice, for a borrow and for an import."""
 
 import gc
 import sys
@@ -9,15 +9,15 @@ import tenon_probe as probe
 
 
 class Surprise(Exception):
-    """An exception that nobody else raises."""
+    """An exception that no other code raises."""
 
 
 EXCEPTIONS = [Surprise, TypeError, AttributeError, ZeroDivisionError, KeyboardInterrupt, SystemExit, MemoryError,
               GeneratorExit, StopIteration]
-"""Each reaches the user as it was raised."""
+"""Each reaches the user unchanged."""
 
 REFUSALS = [BufferError, RuntimeError, ValueError]
-"""A producer's way to say no: each becomes the cause of a BufferError."""
+"""Exceptions by which producers refuse: each becomes the cause of a BufferError."""
 
 
 def outstanding():
@@ -26,14 +26,15 @@ def outstanding():
 
 
 def settled(before):
-    """Everything that was made since then is deleted, if need be when the garbage goes."""
+    """Assert that everything made since then is deleted, if necessary by a garbage collection."""
     if outstanding() != before:
         gc.collect()
     assert outstanding() == before
 
 
 def taken(make, flags=0):
-    """Both ways in take it; what was handed out is deleted exactly once, at the end. The borrow's description."""
+    """Assert that borrow and import accept it, and that each struct is deleted exactly once, at the end. Return the
+    description of the borrow."""
     before = outstanding()
     thing = make()
     references = sys.getrefcount(thing)
@@ -52,7 +53,8 @@ def taken(make, flags=0):
 
 
 def refused(make, kind, text="", flags=0, cause=None):
-    """Neither way in takes it: exactly this exception, nothing kept, and nothing deleted twice. The exception."""
+    """Assert that borrow and import refuse it with exactly this exception, keep nothing, and delete nothing twice.
+    Return the exception."""
     before = outstanding()
     for way in (probe.borrow, probe.import_):
         thing = make()
@@ -74,10 +76,10 @@ def refused(make, kind, text="", flags=0, cause=None):
 
 
 def producer(method, **attributes):
-    """An object of a class of its own whose __dlpack__ is `method`."""
+    """An object of a new class whose __dlpack__ is `method`."""
     return type("Producer", (), {"__dlpack__": method, **attributes})()
 
 
 def answering(**plan):
-    """An object whose __dlpack__ answers with a capsule made by the plan."""
+    """An object whose __dlpack__ returns a capsule made by the plan."""
     return lambda: producer(lambda self, **keywords: hostile.capsule(**plan))

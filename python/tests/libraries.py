@@ -1,4 +1,5 @@
-"""Libraries of functions for the tests of the package: compiled as a user would, against the installed headers."""
+"""Libraries of functions for the tests of the package: compiled as a user would compile them, with the installed
+headers."""
 
 import os
 import subprocess
@@ -32,7 +33,7 @@ TENON_MODULE_STATE(counting, "Counts.", load, free,
     TENON_FUNCTION("mine() -> int", mine, NULL))
 """
 
-# Nothing of this is called; it has one of everything that a signature can say.
+# These functions are never called. They use every feature of signatures once.
 WIDE = r"""
 #define TENON_MODULE_VERSION "1.2"
 #include <tenon/function.h>
@@ -69,13 +70,13 @@ def counting(file, answer):
 
 
 def run(*arguments, **options):
-    """python -m tenon, in a process of its own."""
+    """Run python -m tenon in a new process."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8", **options}
     return subprocess.run([sys.executable, "-m", "tenon", *map(str, arguments)], **options)
 
 
 def command_line(*arguments):
-    """The words that a command prints."""
+    """The output of a command, split into words."""
     done = run(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()

@@ -1,10 +1,10 @@
-"""A stand-in for an array of a device, for the tests of streams: nothing of its memory is read."""
+"""A stand-in for an array on a device, for the tests of streams. Its memory is never read."""
 
 import tenon_probe as probe
 
 
 class Producer:
-    """An array on a device that writes down the streams it was asked for."""
+    """An array on a device that records the streams that it was asked for."""
 
     def __init__(self, device_type=2, device_id=0, error=None):
         self.asked, self.error = [], error
@@ -20,13 +20,13 @@ class Producer:
         return self.inner.__dlpack_device__()
 
     def since(self):
-        """What it was asked since the last look."""
+        """The streams that it was asked for since the last call."""
         asked, self.asked = self.asked, []
         return asked
 
 
 def through(producer, kind=probe.TENSOR):
-    """The producer's memory as tenon.Tensor; what the import asked for does not count."""
+    """The producer's memory as a tenon.Tensor, without the streams that the import asked for."""
     made = probe.through(producer, kind)
     producer.since()
     return made

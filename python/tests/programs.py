@@ -1,10 +1,11 @@
-"""Which compilers and tools run here."""
+"""Find out which compilers and tools run on this machine."""
 
 import subprocess
 
 
 def runs(program):
-    """Whether the program runs. A version manager's shim can be on the PATH and refuse, so it is asked for its version."""
+    """Whether the program runs. It is asked for its version, because the shim of a version manager can be on the PATH
+    and refuse to run."""
     try:
         command = [program, "--version"]
         asked = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

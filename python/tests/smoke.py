@@ -1,5 +1,5 @@
-"""A short walk through the bridge with what every Python has, and NumPy where it is: for each version of Python, and under
-valgrind. TENON_PROBE names the folder with the built tenon_probe."""
+"""A short tour of the bridge with objects that every Python has, and with NumPy if it is installed. For each version
+of Python, and under valgrind. TENON_PROBE names the folder with the built tenon_probe."""
 import array
 import gc
 import os
@@ -64,7 +64,7 @@ def walk_tensor():
     once = Producer(tensor.__dlpack__())
     assert probe.borrow(once)["dtype"] == "f64"
     assert "consumed" in raises(BufferError, probe.borrow, once)
-    tensor.__dlpack__(max_version=(1, 0))  # nobody takes it
+    tensor.__dlpack__(max_version=(1, 0))  # no consumer takes it
     del tensor, once
     gc.collect()
     assert probe.released() == before + 1
@@ -92,7 +92,7 @@ def walk_numpy():
 
 
 def walk_registered_dtypes():
-    """NumPy 2.5 can be told what a dtype is in DLPack. What is registered stays."""
+    """NumPy 2.5 lets code register the DLPack dtype of a dtype. It cannot be unregistered."""
     for key, dtype, name in (((3, 64), "M8[ns]", "opaque64"), ((3, 16), "V2", "opaque16")):
         part = numpy.zeros((2, 3), dtype)[:, ::2]
         assert "DLPack" in raises(TypeError, probe.borrow, part)

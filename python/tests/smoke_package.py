@@ -1,5 +1,5 @@
-"""A short walk through the installed package, with what every Python has, and NumPy if it is installed. The argument is a
-library of examples/functions/kernels.c."""
+"""A short tour of the installed package with objects that every Python has, and with NumPy if it is installed. The
+argument is a library of examples/functions/kernels.c."""
 import array
 import gc
 import sys

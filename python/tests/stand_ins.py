@@ -1,4 +1,4 @@
-"""Stand-ins for torch and for CUDA's driver, which write down what they were asked; for tests of streams."""
+"""Stand-ins for torch and for the CUDA driver that record their calls, for the tests of streams."""
 
 import os
 import shlex
@@ -107,7 +107,7 @@ def driver(tmp_path_factory):
 
 
 def run(driver, code):
-    """In a process of its own, where nothing else has loaded torch or a driver."""
+    """Run it in a new process, where nothing else has loaded torch or a driver."""
     paths = [os.environ.get("TENON_PROBE", ""), os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     program = STAND_INS + textwrap.dedent(code)

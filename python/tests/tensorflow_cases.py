@@ -1,4 +1,4 @@
-"""TensorFlow's tensors on the CPU: immutable. Run by test_tensorflow.py."""
+"""TensorFlow's tensors on the CPU, which are immutable. Run by test_tensorflow.py."""
 
 import gc
 
@@ -48,7 +48,7 @@ def test_dtype(name):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("q")])
 def test_both_ways_give_one_memory(name):
-    """The buffer protocol and __dlpack__ lead to the same place."""
+    """The buffer protocol and __dlpack__ give the same memory."""
     given = some(name)
     assert probe.borrow(given)["data"] == probe.borrow(DLPack(given))["data"]
 
@@ -101,7 +101,7 @@ def test_shapes(shape):
 
 
 def test_not_even_aligned():
-    """4 bytes behind a multiple of 64: TensorFlow takes it where it is."""
+    """4 bytes after a multiple of 64: TensorFlow accepts it without copying."""
     handle = probe.new("f32", (2, 2), None, 4)
     assert probe.borrow(probe.export(handle, probe.TENSORFLOW))["data"] == probe.describe(handle)["data"]
 

@@ -61,7 +61,7 @@ static bool is_list(int32_t kind)
 }
 
 /* The error in an argument of the right kind, or NULL. */
-static const char *flaw_of(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
+static const char *find_flaw(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
 {
     static const char *const gone = ": a handle or list is NULL, or was released";
     int32_t number, index;
@@ -113,16 +113,16 @@ static bool is_in_mode(const tenon__torch_api *api)
     return found;
 }
 
-static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *param, tenon_error *err,
-                          const char *before, const char *what)
+static tenon_status set_argument_error(const tenon_torch_op *op, const tenon__torch_param *param, tenon_error *err,
+                                       const char *before, const char *what)
 {
     return tenon_error_set(err, TENON_EINVAL, "%s: argument '%s' (%s)%s%s", op->full_name, param->name,
                            param->type.text, before, what);
 }
 
 /* Fill `all` with one value for each parameter. *stable becomes true if torch's C functions do the same as Python. */
-static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
-                             tenon_torch_value *all, bool *stable, tenon_error *err)
+static tenon_status fill_arguments(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
+                                   tenon_torch_value *all, bool *stable, tenon_error *err)
 {
     *stable = op->carried;
     if (nargs > op->nparams || (nargs && !args))
@@ -133,12 +133,12 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
         bool given = i < nargs && args[i].kind != TENON_TORCH_DEFAULT;
         all[i] = given ? args[i] : param->value;
         if (!given && !param->has_default)
-            return wrong(op, param, err, " is missing", "");
+            return set_argument_error(op, param, err, " is missing", "");
         if (given && !fits(&param->type, all[i].kind))
-            return wrong(op, param, err, ": got ", kind_name(all[i].kind));
-        const char *flaw = given ? flaw_of(op->api, &param->type, &all[i]) : NULL;
+            return set_argument_error(op, param, err, ": got ", kind_name(all[i].kind));
+        const char *flaw = given ? find_flaw(op->api, &param->type, &all[i]) : NULL;
         if (flaw)
-            return wrong(op, param, err, flaw, "");
+            return set_argument_error(op, param, err, flaw, "");
         /* False for a default that C cannot represent, and for a value of a type that only Python knows. */
         bool carried = fits(&param->type, all[i].kind) &&
                        (all[i].kind == TENON_TORCH_NONE || param->type.base < TENON__TORCH_SCALAR);
@@ -166,7 +166,7 @@ static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs
                                op->nresults, nresults);
     bool checked = op->fixed || (just_found && tenon__py_attached_to(op->api->interp));
     tenon_status status = checked ? TENON_OK : tenon__torch_check_op(op, err);
-    status = status ? status : complete(op, nargs, args, all, &stable, err);
+    status = status ? status : fill_arguments(op, nargs, args, all, &stable, err);
     if (status)
         return status;
     status = stable ? tenon__torch_call_stable(op, all, got, err) : tenon__torch_call_python(op, all, got, err);

@@ -6,7 +6,7 @@
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static PyObject *none(void)
+static PyObject *new_none(void)
 {
     Py_INCREF(Py_None);
     return Py_None;
@@ -14,7 +14,7 @@ static PyObject *none(void)
 
 static PyObject *tensor_object(const tenon_torch *tensor)
 {
-    return tensor ? tenon__torch_object(tenon__torch_block_of(tensor)) : none();
+    return tensor ? tenon__torch_object(tenon__torch_block_of(tensor)) : new_none();
 }
 
 static PyObject *list_object(const tenon_torch_value *value)
@@ -64,7 +64,7 @@ static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type 
     char word[64];
     switch (value->kind) {
     case TENON_TORCH_NONE:
-        return none();
+        return new_none();
     case TENON_TORCH_TENSOR:
         return tensor_object(value->as.tensor);
     case TENON_TORCH_INT:

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tenon__torch_stable of_pointer(const void *pointer)
+static tenon__torch_stable from_pointer(const void *pointer)
 {
     return (tenon__torch_stable)(uintptr_t)pointer;
 }
@@ -18,7 +18,7 @@ static void *to_pointer(tenon__torch_stable value)
     return (void *)(uintptr_t)value;
 }
 
-static tenon__torch_stable of_double(double number)
+static tenon__torch_stable from_double(double number)
 {
     tenon__torch_stable bits;
     memcpy(&bits, &number, sizeof bits);
@@ -38,7 +38,7 @@ static bool pack_tensor(const tenon__torch_api *api, const tenon_torch *tensor, 
 {
     tenon__torch_handle handle = NULL;
     bool good = api->new_handle(tenon__torch_block_of(tensor)->handle, &handle) == 0;
-    *out = of_pointer(handle);
+    *out = from_pointer(handle);
     return good;
 }
 
@@ -48,7 +48,7 @@ static bool pack_optional(const tenon__torch_api *api, tenon__torch_stable value
     if (api->new_optional(&place) != 0)
         return false;
     *place = value;
-    *out = of_pointer(place);
+    *out = from_pointer(place);
     return true;
 }
 
@@ -65,7 +65,7 @@ static bool pack_item(const tenon__torch_api *api, const tenon__torch_type *type
         return true;
     }
     if (list->kind == TENON_TORCH_FLOATS) {
-        *out = of_double(((const double *)data)[index]);
+        *out = from_double(((const double *)data)[index]);
         return true;
     }
     const tenon_torch *tensor = ((tenon_torch *const *)data)[index];
@@ -84,7 +84,7 @@ static bool pack_list(const tenon__torch_api *api, const tenon__torch_type *type
         tenon__torch_stable item;
         good = pack_item(api, type, value, i, &item) && api->list_push(list, item) == 0;
     }
-    *out = of_pointer(list);
+    *out = from_pointer(list);
     return good;
 }
 
@@ -98,14 +98,14 @@ static bool pack_plain(const tenon__torch_api *api, const tenon__torch_type *typ
     case TENON__TORCH_TENSOR:
         return pack_tensor(api, value->as.tensor, out);
     case TENON__TORCH_FLOAT:
-        *out = of_double(value->kind == TENON_TORCH_INT ? (double)value->as.integer : value->as.number);
+        *out = from_double(value->kind == TENON_TORCH_INT ? (double)value->as.integer : value->as.number);
         return true;
     case TENON__TORCH_BOOL:
         *out = value->as.integer != 0;
         return true;
     case TENON__TORCH_STR:
         good = api->new_string(value->as.list.data, strlen(value->as.list.data), &text) == 0;
-        *out = of_pointer(text);
+        *out = from_pointer(text);
         return good;
     case TENON__TORCH_DTYPE:
         good = tenon__torch_dtype_number(api, value->as.dtype, &number);

@@ -75,7 +75,7 @@ static void find_more(void *library, tenon__torch_api *api)
 /* ------------------------------------------------------------------------------------------------------- the module */
 
 /* object.first.second.third: a new reference, or NULL without an exception. `second` and `third` may be NULL. */
-static PyObject *reach(PyObject *object, const char *first, const char *second, const char *third)
+static PyObject *get_nested(PyObject *object, const char *first, const char *second, const char *third)
 {
     const char *names[] = {first, second, third};
     Py_INCREF(object);
@@ -90,7 +90,7 @@ static PyObject *reach(PyObject *object, const char *first, const char *second, 
 
 static void read_version(PyObject *torch, char *version, size_t size)
 {
-    PyObject *attribute = reach(torch, "__version__", NULL, NULL);
+    PyObject *attribute = get_nested(torch, "__version__", NULL, NULL);
     PyObject *words = attribute ? PyObject_Str(attribute) : NULL;
     const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
     if (text)
@@ -104,8 +104,8 @@ static bool find_private(PyObject *torch, tenon__torch_api *api)
 {
     static const char *const in = "unsafe_alloc_void_ptr_from_tensor", *const out =
                                                                            "alloc_tensor_by_stealing_from_void_ptr";
-    api->handle_of = reach(torch, "_C", "_aoti", in);
-    api->object_of = reach(torch, "_C", "_aoti", out);
+    api->handle_of = get_nested(torch, "_C", "_aoti", in);
+    api->object_of = get_nested(torch, "_C", "_aoti", out);
     if (!api->handle_of || !api->object_of)
         snprintf(api->report.missing, sizeof api->report.missing, "torch._C._aoti.%s (torch 2.4 and newer)",
                  api->handle_of ? out : in);
@@ -113,12 +113,12 @@ static bool find_private(PyObject *torch, tenon__torch_api *api)
 }
 
 /* Inspect the module torch. If it cannot be used, `report.tier` stays 0 and `report.missing` says why. */
-static void examine(PyObject *torch, tenon__torch_api *api)
+static void inspect_torch(PyObject *torch, tenon__torch_api *api)
 {
     tenon_torch_report *report = &api->report;
     read_version(torch, report->version, sizeof report->version);
     void *library = tenon__py_torch_library();
-    api->tensor_type = (PyTypeObject *)reach(torch, "Tensor", NULL, NULL);
+    api->tensor_type = (PyTypeObject *)get_nested(torch, "Tensor", NULL, NULL);
     if (!api->tensor_type || !PyType_Check((PyObject *)api->tensor_type)) {
         snprintf(report->missing, sizeof report->missing, "torch.Tensor (torch is only partly imported)");
         return;
@@ -133,16 +133,16 @@ static void examine(PyObject *torch, tenon__torch_api *api)
     if (!api->from_pyobject && !find_private(torch, api))
         return;
     api->function_name = PyUnicode_InternFromString("__torch_function__");
-    api->no_function = reach(torch, "_C", "_disabled_torch_function_impl", NULL);
-    api->mode_enabled = reach(torch, "_C", "_is_torch_function_mode_enabled", NULL);
-    PyObject *clears = reach(torch, "library", "_clear_torch_ops_cache", NULL);
+    api->no_function = get_nested(torch, "_C", "_disabled_torch_function_impl", NULL);
+    api->mode_enabled = get_nested(torch, "_C", "_is_torch_function_mode_enabled", NULL);
+    PyObject *clears = get_nested(torch, "library", "_clear_torch_ops_cache", NULL);
     api->clears_ops = clears;
     Py_XDECREF(clears);
     if (!api->function_name || !api->no_function || !api->mode_enabled) {
         snprintf(report->missing, sizeof report->missing, "torch._C's functions for __torch_function__");
         return;
     }
-    PyObject *hip = reach(torch, "version", "hip", NULL);
+    PyObject *hip = get_nested(torch, "version", "hip", NULL);
     api->cuda_device = hip && hip != Py_None ? TENON_ROCM : TENON_CUDA;
     Py_XDECREF(hip);
     report->tier = api->from_pyobject ? TENON_TORCH_TIER_STABLE : TENON_TORCH_TIER_PRIVATE;
@@ -167,7 +167,7 @@ static void free_api(tenon__torch_api *api)
 }
 
 /* Look for torch, on an attached thread. `report` describes it; a torch that can be used is published. */
-static const tenon__torch_api *look(tenon_torch_report *report)
+static const tenon__torch_api *look_for_torch(tenon_torch_report *report)
 {
     tenon__py_scope scope = tenon__py_enter_scope();
     const tenon__torch_api *found = NULL;
@@ -178,7 +178,7 @@ static const tenon__torch_api *look(tenon_torch_report *report)
         api->module = torch;
         api->interp = tenon__py_interp_state();
         if (api->interp)
-            examine(torch, api);
+            inspect_torch(torch, api);
         *report = api->report;
     } else {
         snprintf(report->missing, sizeof report->missing, api ? "torch (it has not been imported)" : "memory");
@@ -202,7 +202,7 @@ const tenon__torch_api *tenon__torch_get(tenon_error *err)
                         "torch has not been looked for yet, and this thread does not hold the interpreter lock");
         return NULL;
     }
-    const tenon__torch_api *api = look(&report);
+    const tenon__torch_api *api = look_for_torch(&report);
     if (!api)
         tenon_error_set(err, TENON_EFAILED, "torch %s%scannot be used here; missing: %s", report.version,
                         report.version[0] ? " " : "", report.missing);
@@ -216,7 +216,7 @@ void tenon_torch_info(tenon_torch_report *out)
     if (api)
         *out = api->report;
     else if (tenon__py_is_attached())
-        look(out);
+        look_for_torch(out);
     else
         snprintf(out->missing, sizeof out->missing, "torch (it has not been looked for yet)");
 }

@@ -105,7 +105,7 @@ static void raise_failed(const tenon__torch_api *api, const char *who)
     PyErr_SetString(PyExc_RuntimeError, err.message);
 }
 
-static int complain(PyObject *object, const char *more)
+static int raise_not_tensor(PyObject *object, const char *more)
 {
     PyObject *name = object ? tenon__py_type_name(object) : PyUnicode_FromString("NULL");
     if (name)
@@ -141,14 +141,14 @@ static PyObject *object_of(const tenon__torch_api *api, tenon__torch_handle hand
     return object;
 }
 
-static int not_here(PyObject *object)
+static int raise_not_imported(PyObject *object)
 {
     tenon_error err;
     tenon_torch_report report;
     tenon_torch_info(&report);
     /* If torch has not been imported, the object cannot be a tensor. */
     if (!report.version[0] || !object)
-        return complain(object, report.version[0] ? "" : ", and torch has not been imported");
+        return raise_not_tensor(object, report.version[0] ? "" : ", and torch has not been imported");
     if (!tenon__torch_get(&err))
         PyErr_SetString(PyExc_RuntimeError, err.message);
     return -1;
@@ -158,12 +158,12 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
 {
     const tenon__torch_api *api = tenon__torch_interp_state(NULL);
     if (!api)
-        return not_here(object);
+        return raise_not_imported(object);
     tenon__py_drain_soon();
     /* The real type, not __class__: torch would read a tensor out of any object. */
     bool is_subclass = object && Py_TYPE(object) != api->tensor_type;
     if (!object || (is_subclass && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
-        return complain(object, "");
+        return raise_not_tensor(object, "");
     tenon__torch_handle handle = NULL;
     if (!api->from_pyobject)
         handle = handle_of(api, object);
@@ -236,16 +236,16 @@ int64_t tenon_torch_refcount(const tenon_torch *tensor)
 }
 
 /* Destroying a tensor may run Python code. That keeps a pending exception, as it does for any object. */
-static void give_up(tenon__torch_block *block)
+static void release_block(tenon__torch_block *block)
 {
     block->api->delete_handle(block->handle);
     block_free(block, true);
 }
 
-static void give_up_waiting(void *pointer)
+static void run_deferred_release(void *pointer)
 {
     atomic_fetch_sub_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
-    give_up(pointer);
+    release_block(pointer);
 }
 
 void tenon_torch_release(tenon_torch *tensor)
@@ -265,7 +265,7 @@ void tenon_torch_release(tenon_torch *tensor)
     /* Even if Python holds the tensor too: since 2.10, the last count besides Python's own keeps the Python object
      * alive. */
     if (tenon__py_attached_to(block->api->interp))
-        give_up(block);
-    else if (!tenon__py_defer(block->api->interp, &block->node, give_up_waiting, block))
+        release_block(block);
+    else if (!tenon__py_defer(block->api->interp, &block->node, run_deferred_release, block))
         atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
 }

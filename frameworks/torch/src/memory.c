@@ -26,7 +26,7 @@ static const char *reason_of(const tenon__torch_block *block, bool by_class_only
 }
 
 /* Ask whether one of the bits is set that change the meaning of the memory. */
-static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
+static tenon_status ask_bit(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
 {
     tenon_torch_value argument = tenon_torch_tensor(tensor), result;
     const tenon_torch_op *op;
@@ -40,13 +40,13 @@ static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_
 }
 
 /* `bytes`: the size of its storage, or -1 if it is not known. */
-static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *err)
+static tenon_status set_no_memory_error(tenon_torch *tensor, int64_t bytes, tenon_error *err)
 {
     bool zeros = false;
     const char *reason = reason_of(tenon__torch_block_of(tensor), false);
     if (!reason && bytes == 0)
         reason = "it was freed: its storage has 0 bytes";
-    else if (!reason && ask(tensor, "aten::_is_zerotensor", &zeros, NULL) == TENON_OK && zeros)
+    else if (!reason && ask_bit(tensor, "aten::_is_zerotensor", &zeros, NULL) == TENON_OK && zeros)
         reason = "a ZeroTensor has none; pass x.clone()";
     return tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "the tensor has no plain memory%s%s",
                               reason ? ": " : "",
@@ -55,7 +55,7 @@ static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *e
                                        "torch.vmap, or a ZeroTensor)");
 }
 
-static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
+static tenon_status set_no_dtype_error(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
 {
     const char *reason = reason_of(block, false);
     return tenon_error_set_in(err, TENON_EDTYPE, "tenon_torch_view", "Tenon does not know torch's dtype number %d%s%s",
@@ -67,9 +67,9 @@ static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, teno
     bool conjugated = false, negated = false;
     tenon_status status = TENON_OK;
     if (view->dtype.code == TENON_CODE_COMPLEX)
-        status = ask(tensor, "aten::is_conj", &conjugated, err);
+        status = ask_bit(tensor, "aten::is_conj", &conjugated, err);
     if (!status && !conjugated && tenon__py_torch_may_be_negated(view))
-        status = ask(tensor, "aten::is_neg", &negated, err);
+        status = ask_bit(tensor, "aten::is_neg", &negated, err);
     if (conjugated || negated)
         status = tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "the tensor is a %s view; pass x.%s()",
                                     conjugated ? "conjugate" : "negated", conjugated ? "resolve_conj" : "resolve_neg");
@@ -90,14 +90,14 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     void *data;
     /* Before torch is called: it warns about the address of a fake tensor, and before 2.13 writes to stderr. */
     if (block->is_subclass && reason_of(block, true))
-        return no_memory(tensor, bytes, err);
+        return set_no_memory_error(tensor, bytes, err);
     /* oneDNN's tensors have an address but no storage: their elements are in a private order. */
     if (api->get_storage_size(handle, &bytes) || api->get_device_type(handle, &device_type) ||
         api->get_device_index(handle, &device_index) || api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) ||
         api->get_sizes(handle, &shape) || api->get_strides(handle, &strides) || api->get_data(handle, &data))
-        return no_memory(tensor, bytes, err);
+        return set_no_memory_error(tensor, bytes, err);
     if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
-        return no_dtype(block, dtype, err);
+        return set_no_dtype_error(block, dtype, err);
     if (ndim > TENON_MAX_NDIM)
         return tenon_error_set_in(err, TENON_ESHAPE, "tenon_torch_view",
                                   "the tensor has %lld dimensions, and at most %d are allowed", (long long)ndim,
@@ -114,7 +114,7 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     for (int64_t i = 0; i < ndim; i++)
         empty |= shape[i] == 0;
     if (!data && !empty)
-        return no_memory(tensor, bytes, err);
+        return set_no_memory_error(tensor, bytes, err);
     if (device_type != api->cpu && device_type != api->cuda)
         return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "Tenon does not know torch's device type %d",
                                   (int)device_type);

@@ -29,7 +29,7 @@ static char *copy_text(const char *text)
 /* ------------------------------------------------------------------------------------------------------- the schema */
 
 /* Write str(object); takes `object`, which may be NULL. False with an exception. */
-static bool read_word(PyObject *object, char *buffer, size_t size)
+static bool write_str(PyObject *object, char *buffer, size_t size)
 {
     PyObject *text = object ? PyObject_Str(object) : NULL;
     const char *utf8 = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
@@ -63,9 +63,9 @@ static bool read_type(PyObject *argument, tenon__torch_type *out)
 {
     PyObject *type = PyObject_GetAttrString(argument, "real_type");
     char kind[40] = "";
-    bool good = type && read_word(PyObject_GetAttrString(argument, "real_type"), out->text, sizeof out->text);
+    bool good = type && write_str(PyObject_GetAttrString(argument, "real_type"), out->text, sizeof out->text);
     for (int depth = 0; good; depth++) {
-        good = read_word(PyObject_CallMethod(type, "kind", NULL), kind, sizeof kind);
+        good = write_str(PyObject_CallMethod(type, "kind", NULL), kind, sizeof kind);
         bool optional = strcmp(kind, "OptionalType") == 0, list = strcmp(kind, "ListType") == 0;
         bool known = (optional && !out->optional_items) || (list && !out->list);
         if (!good || !known || depth == 3)
@@ -109,7 +109,7 @@ static void read_default(PyObject *object, const tenon__torch_type *type, tenon_
 static bool read_param(PyObject *argument, tenon__torch_param *out)
 {
     char name[200];
-    if (!read_word(PyObject_GetAttrString(argument, "name"), name, sizeof name) || !read_type(argument, &out->type))
+    if (!write_str(PyObject_GetAttrString(argument, "name"), name, sizeof name) || !read_type(argument, &out->type))
         return false;
     out->name = copy_text(name);
     if (!out->name)
@@ -140,7 +140,7 @@ static bool is_carried_back(const tenon__torch_type *type)
 }
 
 /* torch's C functions read the results in reverse: each by the type of the one at the mirrored position. */
-static bool is_same(const tenon__torch_type *a, const tenon__torch_type *b)
+static bool is_same_type(const tenon__torch_type *a, const tenon__torch_type *b)
 {
     return a->base == b->base && a->list == b->list;
 }
@@ -165,7 +165,7 @@ static bool read_schema(PyObject *schema, tenon_torch_op *op)
     }
     for (size_t i = 0; good && i < op->nresults; i++) {
         good = read_type(PyList_GetItem(returns, (Py_ssize_t)i), &op->results[i]);
-        op->carried &= is_carried_back(&op->results[i]) && is_same(&op->results[i], &op->results[0]);
+        op->carried &= is_carried_back(&op->results[i]) && is_same_type(&op->results[i], &op->results[0]);
     }
     if (!good && !PyErr_Occurred())
         PyErr_NoMemory();
@@ -212,7 +212,7 @@ static PyObject *ask_torch(const tenon__torch_api *api, const char *question, co
 
 /* Whether it was registered by C++, which never unregisters it. torch names the place: "registered at
  * aten/src/ATen/RegisterSchema.cpp:6". */
-static bool is_of_cpp(PyObject *entry)
+static bool is_defined_in_cpp(PyObject *entry)
 {
     PyObject *words = PyObject_CallMethod(entry, "debug", NULL);
     const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
@@ -229,7 +229,7 @@ static PyObject *ask_dispatcher(const tenon_torch_op *op, bool *fixed)
 {
     PyObject *entry = ask_torch(op->api, "_dispatch_find_schema_or_throw", op->name, op->overload);
     PyObject *schema = entry ? PyObject_CallMethod(entry, "schema", NULL) : NULL;
-    *fixed = !entry || is_of_cpp(entry);
+    *fixed = !entry || is_defined_in_cpp(entry);
     PyErr_Clear();
     Py_XDECREF(entry);
     return schema;
@@ -250,7 +250,7 @@ PyObject *tenon__torch_function(const tenon_torch_op *op)
 }
 
 /* Remember the object in torch.ops, which is faster to compare than the schema. Never fails. */
-static void watch(tenon_torch_op *op)
+static void remember_packet(tenon_torch_op *op)
 {
     const char *colons = strstr(op->name, "::");
     PyObject *space = colons ? PyUnicode_FromStringAndSize(op->name, colons - op->name) : NULL;
@@ -294,7 +294,7 @@ tenon_status tenon__torch_check_op(const tenon_torch_op *op, tenon_error *err)
 }
 
 /* On an attached thread without a pending exception. */
-static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const char *overload, tenon_error *err)
+static tenon_torch_op *make_op(const tenon__torch_api *api, const char *name, const char *overload, tenon_error *err)
 {
     PyObject *schema = ask_torch(api, "_get_schema", name, overload);
     PyObject *functions = schema ? ask_torch(api, "_get_operation_overload", name, overload) : NULL;
@@ -318,7 +318,7 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
             good = read_schema(schema, op);
         }
         if (good && !op->fixed && api->clears_ops)
-            watch(op);
+            remember_packet(op);
         if (!good && !PyErr_Occurred())
             PyErr_NoMemory();
         if (!good)
@@ -331,7 +331,7 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
     return good ? op : NULL;
 }
 
-static const tenon_torch_op *known(const tenon_torch_op *op, const char *name, const char *overload)
+static const tenon_torch_op *find_known(const tenon_torch_op *op, const char *name, const char *overload)
 {
     while (op && (strcmp(op->name, name) != 0 || strcmp(op->overload, overload) != 0))
         op = op->next;
@@ -352,9 +352,9 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
                                   : !overload ? "overload"
                                               : "out");
     _Atomic(tenon_torch_op *) *bucket = &buckets[bucket_of(name, overload)];
-    *out = known(atomic_load_explicit(bucket, memory_order_acquire), name, overload);
+    *out = find_known(atomic_load_explicit(bucket, memory_order_acquire), name, overload);
     while (*out && is_stale(*out))
-        *out = known((*out)->next, name, overload);
+        *out = find_known((*out)->next, name, overload);
     if (*out)
         return TENON_OK;
     tenon_error here = {.status = TENON_EFAILED};
@@ -368,7 +368,7 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
                                   "of the interpreter that imported torch; find it once with the lock",
                                   name);
     tenon__py_scope scope = tenon__py_enter_scope();
-    tenon_torch_op *op = make(api, name, overload, err);
+    tenon_torch_op *op = make_op(api, name, overload, err);
     tenon__py_leave_scope(scope);
     if (!op)
         return err->status;

@@ -1,4 +1,7 @@
-"""Everything a number of times, for a leak checker: what is lost must not depend on the number.   leaks.py FOLDER TIMES"""
+"""Run everything TIMES times, for a leak checker: the number of leaks must not depend on TIMES.
+
+    leaks.py FOLDER TIMES
+"""
 
 import sys
 

@@ -129,7 +129,7 @@ bool tenon__py_is_refusal(void)
 
 /* Replace the pending exception by a BufferError: "object: before: its first line; advice". Without an object, `before`
  * is the name of the framework that did not accept a tensor. */
-static void replace(PyObject *object, const char *before, const char *advice)
+static void replace_by_buffer_error(PyObject *object, const char *before, const char *advice)
 {
     PyObject *cause = tenon__py_take_exception();
     PyObject *text = cause ? PyObject_Str(cause) : NULL;
@@ -169,11 +169,11 @@ static void replace(PyObject *object, const char *before, const char *advice)
 void tenon__py_refused(PyObject *object, const char *advice)
 {
     if (tenon__py_may_replace())
-        replace(object, "the producer refused", advice);
+        replace_by_buffer_error(object, "the producer refused", advice);
 }
 
 void tenon__py_raise_not_exported(const char *framework)
 {
     if (tenon__py_may_replace() && !PyErr_ExceptionMatches(PyExc_BufferError))
-        replace(NULL, framework, NULL);
+        replace_by_buffer_error(NULL, framework, NULL);
 }

@@ -52,17 +52,17 @@ void tenon__py_holder_free(tenon__py_holder *holder)
         interp->spare = holder;
 }
 
-static void give_up(void *pointer)
+static void release_holder(void *pointer)
 {
     tenon__py_holder *holder = pointer;
     tenon_py_unborrow(&holder->borrowed);
     tenon__py_holder_free(holder);
 }
 
-static void give_up_waiting(void *pointer)
+static void run_deferred_release(void *pointer)
 {
     atomic_fetch_sub_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
-    give_up(pointer);
+    release_holder(pointer);
 }
 
 static int drain_pending(void *pointer)
@@ -94,10 +94,10 @@ void tenon__py_holder_release(void *pointer)
     tenon__py_holder *holder = pointer;
     tenon__py_interp *interp = holder->interp;
     if (tenon__py_attached_to(interp)) {
-        give_up(holder);
+        release_holder(holder);
         return;
     }
-    if (!tenon__py_defer(interp, &holder->node, give_up_waiting, holder))
+    if (!tenon__py_defer(interp, &holder->node, run_deferred_release, holder))
         atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
 }
 

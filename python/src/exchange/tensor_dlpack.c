@@ -58,7 +58,7 @@ static int refuse(const char *why)
 }
 
 /* Raise TypeError for an argument of __dlpack__. Returns -1. */
-static int wrong_argument(const char *name, const char *expected, PyObject *got)
+static int raise_argument_error(const char *name, const char *expected, PyObject *got)
 {
     PyErr_Format(PyExc_TypeError, "tenon.Tensor.__dlpack__(): argument '%s': expected %s, got %R", name, expected, got);
     return -1;
@@ -71,18 +71,18 @@ static int wanted_major(PyObject *max_version)
     if (!max_version || max_version == Py_None)
         return 0;
     if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2)
-        return wrong_argument("max_version", expected, max_version);
+        return raise_argument_error("max_version", expected, max_version);
     int numbers[2];
     for (int i = 0; i < 2; i++) {
         PyObject *item = PyTuple_GetItem(max_version, i);
         PyObject *number = PyIndex_Check(item) ? PyNumber_Index(item) : NULL;
         if (!number)
-            return PyErr_Occurred() ? -1 : wrong_argument("max_version", expected, max_version);
+            return PyErr_Occurred() ? -1 : raise_argument_error("max_version", expected, max_version);
         int overflow;
         long value = PyLong_AsLongAndOverflow(number, &overflow);
         Py_DECREF(number);
         if (overflow < 0 || (!overflow && value < 0))
-            return wrong_argument("max_version", "a version without negative numbers", max_version);
+            return raise_argument_error("max_version", "a version without negative numbers", max_version);
         numbers[i] = overflow || value > INT_MAX ? INT_MAX : (int)value;
     }
     return numbers[0];
@@ -93,7 +93,7 @@ static int wanted_copy(PyObject *copy)
 {
     if (!copy || copy == Py_None || copy == Py_False)
         return 0;
-    return copy == Py_True ? 1 : wrong_argument("copy", "None, True or False", copy);
+    return copy == Py_True ? 1 : raise_argument_error("copy", "None, True or False", copy);
 }
 
 /* The device that the consumer wants: the one that the memory is on, or the CPU if it can read it. -1 with an
@@ -107,7 +107,7 @@ static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_devi
     if (!PyTuple_Check(dl_device) || !PyArg_ParseTuple(dl_device, "ii", &type, &id)) {
         if (PyErr_Occurred() && !tenon__py_may_replace())
             return -1;
-        return wrong_argument("dl_device", "None or a tuple of two ints, (type, id)", dl_device);
+        return raise_argument_error("dl_device", "None or a tuple of two ints, (type, id)", dl_device);
     }
     *out = tenon_device_of(type, id);
     if (tenon_device_equal(*out, view->device) || (type == TENON_CPU && tenon_device_on_host(view->device)))
@@ -132,7 +132,7 @@ static void release_shared(void *tensor)
 }
 
 /* The same memory with the CPU as its device: the CPU can read pinned and managed memory too. */
-static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
+static tenon_status share_on_device(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
 {
     tenon_view view = *tenon_tensor_view(tensor);
     view.device = device;
@@ -143,7 +143,7 @@ static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_te
 }
 
 /* The tensor to export on `device`: the tensor itself with one more count, or a new one. NULL with an exception. */
-static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool copied)
+static tenon_tensor *tensor_to_export(tenon_tensor *tensor, tenon_device device, bool copied)
 {
     tenon_error err;
     tenon_tensor *out = NULL;
@@ -155,7 +155,7 @@ static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool
     if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
         return NULL;
     if (!copied)
-        return share_as(tensor, device, &out, &err) ? tenon__py_raise_reason(&err) : out;
+        return share_on_device(tensor, device, &out, &err) ? tenon__py_raise_reason(&err) : out;
     return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_reason(&err) : out;
 }
 
@@ -174,7 +174,7 @@ PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject 
     tenon_device device;
     tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;
     if (tensor && wanted_device(tenon_tensor_view(tensor), dl_device, &device) == 0)
-        given = to_hand_out(tensor, device, wants_copy);
+        given = tensor_to_export(tensor, device, wants_copy);
     PyObject *capsule = NULL;
     if (given && tenon__py_order_argument(given, stream) == 0)
         capsule = tenon__py_capsule(given, major < 1);

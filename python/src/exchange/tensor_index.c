@@ -93,7 +93,7 @@ void *tenon__py_raise_reason(const tenon_error *err)
 }
 
 /* Wrap the result of a function of the core in a tenon.Tensor. Takes `made`. NULL with an exception if it failed. */
-static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
+static PyObject *wrap_result(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
         return tenon__py_raise_reason(err);
@@ -113,7 +113,7 @@ static PyObject *get_transposed(PyObject *self, void *unused)
         axes[i] = ndim - 1 - i;
     tenon_error err;
     tenon_status status = tenon_tensor_permute(tensor, axes, &turned, &err);
-    return wrapped(status, turned, &err);
+    return wrap_result(status, turned, &err);
 }
 
 PyGetSetDef tenon__py_tensor_attributes[] = {
@@ -286,7 +286,7 @@ PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key)
 /* -------------------------------------------------------------------------------------------------------- sequence */
 
 /* The view if it has a first dimension; NULL with an exception. */
-static const tenon_view *with_dimensions(PyObject *self, const char *what)
+static const tenon_view *require_dimensions(PyObject *self, const char *what)
 {
     const tenon_view *view = view_of(self);
     if (!view || view->ndim > 0)
@@ -297,13 +297,13 @@ static const tenon_view *with_dimensions(PyObject *self, const char *what)
 
 Py_ssize_t tenon__py_tensor_length(PyObject *self)
 {
-    const tenon_view *view = with_dimensions(self, "has no len()");
+    const tenon_view *view = require_dimensions(self, "has no len()");
     return view ? (Py_ssize_t)view->shape[0] : -1;
 }
 
 PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index)
 {
-    if (!with_dimensions(self, "cannot be indexed with a number"))
+    if (!require_dimensions(self, "cannot be indexed with a number"))
         return NULL;
     cut c = {tenon_tensor_retain(tenon__py_alive(self)), 0};
     PyObject *result = cut_by_number(&c, index) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
@@ -313,7 +313,7 @@ PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index)
 
 PyObject *tenon__py_tensor_iter(PyObject *self)
 {
-    return with_dimensions(self, "cannot be iterated over") ? PySeqIter_New(self) : NULL;
+    return require_dimensions(self, "cannot be iterated over") ? PySeqIter_New(self) : NULL;
 }
 
 int tenon__py_tensor_contains(PyObject *self, PyObject *value)

@@ -174,7 +174,8 @@ static PyObject *python_number(PyObject *self)
 
 /* Convert the number with `to_number`. NULL with an exception, also for a complex number and, with `only_ints`, for any
  * number that is not an int. */
-static PyObject *converted(PyObject *self, PyObject *(*to_number)(PyObject *number), bool only_ints, const char *wanted)
+static PyObject *convert_number(PyObject *self, PyObject *(*to_number)(PyObject *number), bool only_ints,
+                                const char *wanted)
 {
     PyObject *number = python_number(self), *result = NULL;
     if (!number)
@@ -193,17 +194,17 @@ static PyObject *converted(PyObject *self, PyObject *(*to_number)(PyObject *numb
 
 PyObject *tenon__py_tensor_int(PyObject *self)
 {
-    return converted(self, PyNumber_Long, false, "an int");
+    return convert_number(self, PyNumber_Long, false, "an int");
 }
 
 PyObject *tenon__py_tensor_float(PyObject *self)
 {
-    return converted(self, PyNumber_Float, false, "a float");
+    return convert_number(self, PyNumber_Float, false, "a float");
 }
 
 PyObject *tenon__py_tensor_index_value(PyObject *self)
 {
-    return converted(self, PyNumber_Long, true, "an index");
+    return convert_number(self, PyNumber_Long, true, "an index");
 }
 
 PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused)

@@ -11,16 +11,16 @@ typedef struct tensor_object {
     PyObject *weak_references;
 } tensor_object;
 
-static tenon_tensor *inside(PyObject *self)
+static tenon_tensor *tensor_inside(PyObject *self)
 {
     return ((tensor_object *)self)->tensor;
 }
 
 tenon_tensor *tenon__py_alive(PyObject *self)
 {
-    if (!inside(self))
+    if (!tensor_inside(self))
         PyErr_SetString(PyExc_ValueError, "tenon.Tensor: its memory has been released");
-    return inside(self);
+    return tensor_inside(self);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- object */
@@ -40,7 +40,7 @@ static PyObject *tensor_refuse_new(PyTypeObject *type, PyObject *arguments, PyOb
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    tenon_tensor *tensor = inside(self);
+    tenon_tensor *tensor = tensor_inside(self);
     const tenon__py_holder *holder = tenon__py_holder_of(tensor);
     if (holder && tenon_tensor_refcount(tensor) == 1 && tenon_tensor_refcount(tenon_tensor_root(tensor)) == 1) {
         Py_VISIT(holder->borrowed.private_.object);
@@ -55,7 +55,7 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 
 static int tensor_clear(PyObject *self)
 {
-    tenon_tensor *tensor = inside(self);
+    tenon_tensor *tensor = tensor_inside(self);
     ((tensor_object *)self)->tensor = NULL;
     tenon_tensor_release(tensor);
     return 0;
@@ -67,16 +67,16 @@ static void tensor_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (((tensor_object *)self)->weak_references)
         PyObject_ClearWeakRefs(self);
-    tenon__py_release(inside(self));
+    tenon__py_release(tensor_inside(self));
     PyObject_GC_Del(self);
     Py_DECREF((PyObject *)type);
 }
 
 static PyObject *tensor_repr(PyObject *self)
 {
-    if (!inside(self))
+    if (!tensor_inside(self))
         return PyUnicode_FromString("<tenon.Tensor, released>");
-    return tenon__py_tensor_repr(tenon_tensor_view(inside(self)));
+    return tenon__py_tensor_repr(tenon_tensor_view(tensor_inside(self)));
 }
 
 /* ---------------------------------------------------------------------------------------------------------- buffer */
@@ -92,7 +92,7 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     buffer->obj = NULL;
     if (!tenon__py_alive(self))
         return -1;
-    const tenon_view *view = tenon_tensor_view(inside(self));
+    const tenon_view *view = tenon_tensor_view(tensor_inside(self));
     const char *format = tenon__py_format(view->dtype);
     bool c_order = view->flags & TENON_VIEW_C, f_order = view->flags & TENON_VIEW_F;
     if (!tenon_device_on_host(view->device))
@@ -263,7 +263,7 @@ bool tenon__py_is_tensor(PyObject *object)
 
 tenon_tensor *tenon__py_tensor_of(PyObject *object)
 {
-    return tenon__py_is_tensor(object) ? inside(object) : NULL;
+    return tenon__py_is_tensor(object) ? tensor_inside(object) : NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- in */

@@ -111,7 +111,7 @@ static int32_t keyword_index(const tenon__py_function *function, PyObject *keywo
     return PyUnicode_CompareWithASCIIString(keyword, "like") == 0 ? count + 1 : -1;
 }
 
-static int too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObject *const *given)
+static int raise_too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObject *const *given)
 {
     const tenon_signature *s = function->signature;
     char takes[48], more[64] = "";
@@ -132,7 +132,7 @@ static int too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObje
 }
 
 /* The missing names, as Python lists them: 'a', 'b', and 'c'. */
-static int missing(const tenon__py_function *function, PyObject *const *given, bool keyword_only)
+static int raise_missing(const tenon__py_function *function, PyObject *const *given, bool keyword_only)
 {
     const tenon_signature *s = function->signature;
     int32_t from = keyword_only ? s->npositional : 0, to = keyword_only ? s->nparams : s->npositional;
@@ -178,10 +178,10 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
         given[i] = args[nargs + k];
     }
     if (nargs > s->npositional) /* after the keywords, as in Python */
-        return too_many(function, nargs, given);
+        return raise_too_many(function, nargs, given);
     for (int32_t i = (int32_t)nargs; i < s->nparams; i++)
         if (!given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT))
-            return missing(function, given, i >= s->npositional);
+            return raise_missing(function, given, i >= s->npositional);
     return 0;
 }
 
@@ -360,8 +360,8 @@ static PyObject *read_items(PyObject *object, Py_ssize_t most)
 }
 
 /* `length` numbers were read; there may be more. */
-static int wrong_length(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
-                        Py_ssize_t length)
+static int raise_wrong_length(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
+                              Py_ssize_t length)
 {
     Py_ssize_t all = length > param->count ? PyObject_Size(object) : length;
     tenon__py_clear_ignorable_error();
@@ -388,7 +388,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
     Py_ssize_t length = PyTuple_Size(items);
     int result = 0;
     if (param->count >= 0 && length != param->count) {
-        result = wrong_length(function, param, object, length);
+        result = raise_wrong_length(function, param, object, length);
     } else {
         void *list = tenon_block_alloc(blocks, (size_t)length * sizeof(int64_t), 0);
         if (!list)

@@ -117,7 +117,7 @@ static PyObject *module_name(const char *path)
 
 /* Name the file in the pending ImportError: put "kernels.so: " before its message. This changes the exception instead
  * of raising a second one, so that it is printed once. */
-static void name_file(const char *path, PyObject *file)
+static void add_file_name(const char *path, PyObject *file)
 {
     if (!PyErr_ExceptionMatches(PyExc_ImportError))
         return;
@@ -162,7 +162,7 @@ PyObject *tenon_py_open(const char *path)
     if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
         Py_CLEAR(module);
     if (!module)
-        name_file(path, file);
+        add_file_name(path, file);
     Py_DECREF(file);
     return module;
 }

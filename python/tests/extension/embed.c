@@ -1,5 +1,5 @@
-/* Python inside a C program: tensors that outlive their interpreter. Each scenario prints nothing and returns 0, or
- * says what was wrong. */
+/* Python embedded in a C program: tensors that outlive their interpreter. Each scenario returns 0 and prints nothing,
+ * or prints what went wrong. */
 #define PY_SSIZE_T_CLEAN
 #include <tenon/python.h>
 
@@ -16,7 +16,7 @@
         }                                                                                                              \
     } while (0)
 
-/* A tensor of a bytearray of which nobody else knows. */
+/* A tensor on a bytearray that nothing else refers to. */
 static tenon_tensor *import_new(void)
 {
     PyObject *object = PyByteArray_FromStringAndSize("0123456789abcdef", 16);
@@ -45,8 +45,8 @@ static void check_memory(const tenon_tensor *tensor)
     CHECK(memcmp(tenon_tensor_view(tensor)->data, "0123456789abcdef", 16) == 0);
 }
 
-/* Released by this thread, by another, and by a consumer's deleter, all when the interpreter has ended: the references
- * are leaked and counted. */
+/* Tensors that are released after the interpreter has ended, by this thread, by another one, and by a consumer's
+ * deleter: the references are leaked and counted. */
 static void after(void)
 {
     Py_Initialize();
@@ -68,7 +68,7 @@ static void after(void)
     CHECK(tenon_stats().tensors == 0 && tenon_stats().exports == 0);
 }
 
-/* A second life of the interpreter: what came from the first is not given back to it. */
+/* The interpreter is started again: references of the first one are not released in the second. */
 static void again(void)
 {
     for (int life = 0; life < 3; life++) {
@@ -84,7 +84,7 @@ static void again(void)
         CHECK(object && Py_TYPE(object) == tenon_py_type());
         tenon_py_borrowed borrowed;
         CHECK(tenon_py_borrow(object, 0, &borrowed) == 0);
-        tenon_tensor_release(borrowed.private_.held.tensor); /* the count that import_new gave */
+        tenon_tensor_release(borrowed.private_.held.tensor); /* the count from import_new */
         tenon_py_unborrow(&borrowed);
         Py_DECREF(object);
         CHECK(tenon_stats().deferred == 0);
@@ -94,7 +94,8 @@ static void again(void)
     CHECK(tenon_stats().tensors == 0);
 }
 
-/* Given back while the interpreter ends: by objects that die with it, and by its own functions at exit. */
+/* Tensors that are released while the interpreter shuts down: by objects that die with it, and by its atexit
+ * functions. */
 static void during(void)
 {
     Py_Initialize();
@@ -128,7 +129,7 @@ static void *release_many(void *unused)
     return NULL;
 }
 
-/* A thread that never heard of Python releases while the interpreter ends. */
+/* A thread without a Python thread state releases tensors while the interpreter shuts down. */
 static void race(void)
 {
     Py_Initialize();

@@ -1,4 +1,4 @@
-/* Two kinds of foreign handles, added by threads at the same moment, and a function that takes one of each. */
+/* Two foreign handle types that threads add at the same time, and a function that takes one handle of each. */
 #define PY_SSIZE_T_CLEAN
 #include <tenon/python.h>
 
@@ -7,8 +7,8 @@
 
 enum { KINDS = 2, THREADS = 8 };
 
-static int held[KINDS];                        /* handles that were taken and not released */
-static const int services[KINDS] = {111, 222}; /* what `extension` gives */
+static int held[KINDS];                        /* handles that were taken and not yet released */
+static const int services[KINDS] = {111, 222}; /* the result of `extension` */
 
 /* A handle is the integer itself; 0 is refused. */
 static int take(int kind, PyObject *object, void **out)
@@ -79,7 +79,7 @@ static void *add(void *kind)
     return NULL;
 }
 
-/* load(): adds the kinds from eight threads at once, then loads the module. */
+/* load(): adds the types from eight threads at once, then loads the module. */
 static PyObject *foreign_load(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -97,7 +97,7 @@ static PyObject *foreign_load(PyObject *module, PyObject *unused)
     return tenon_py_module(&tenon__module_library, NULL);
 }
 
-/* fill(): adds kinds until there is no room, and raises what is said then. */
+/* fill(): adds types until there is no more room, and raises that error. */
 static PyObject *foreign_fill(PyObject *module, PyObject *unused)
 {
     (void)module;

@@ -1,5 +1,5 @@
-/* tenon_hostile: plays every producer that is hostile or merely odd. It knows DLPack's structs, and nothing of the
- * bridge that is tested with it. */
+/* tenon_hostile: plays every producer that is hostile or merely odd. It knows DLPack's structs, but nothing about the
+ * bridge under test. */
 #include "hostile.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What Cython calls; from Python 3.13 on no header has it. */
+/* Cython calls this function. Since Python 3.13 no header declares it. */
 PyAPI_FUNC(void) _PyTraceback_Add(const char *function, const char *file, int line);
 
 hostile_plan hostile_now;
@@ -128,7 +128,7 @@ void hostile_box_free(hostile_box *box)
 {
     char mode[sizeof box->deleter];
     memcpy(mode, box->deleter, sizeof mode);
-    memset(box, 0x5a, sizeof *box); /* whoever looks again sees nonsense */
+    memset(box, 0x5a, sizeof *box); /* a second look at the struct sees nonsense */
     free(box);
     atomic_fetch_add(&deleted, 1);
     if (strcmp(mode, "raise") == 0)
@@ -206,7 +206,7 @@ static void delete_edge(tenon_dl_managed *managed)
     atomic_fetch_add(&deleted, 1);
 }
 
-/* What DLPack lets a reader of version 1 see of a version 2 struct, and not one byte more. */
+/* The part of a version 2 struct that DLPack lets a reader of version 1 read, and not one byte more. */
 static tenon_dl_managed *edge_new(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -231,7 +231,7 @@ static void run_deleter(void *pointer, bool legacy)
         managed->deleter(managed);
 }
 
-/* As the protocol has it: only what nobody consumed. */
+/* As in the protocol: release only a capsule that was not consumed. */
 static void polite_destroy(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
@@ -256,7 +256,7 @@ static PyObject *capsule_by_plan(void)
     PyCapsule_Destructor destroy = strcmp(plan->destructor, "rude") == 0   ? rude_destroy
                                    : strcmp(plan->destructor, "none") == 0 ? NULL
                                                                            : polite_destroy;
-    /* The name dies with the box: a consumer that leaves it in place reads freed memory. */
+    /* The name is freed with the box, so a consumer that does not rename the capsule reads freed memory. */
     PyObject *capsule = PyCapsule_New(pointer, edge ? edge_name : box->name, destroy);
     if (capsule && strcmp(plan->kind, "legacy") == 0)
         PyCapsule_SetContext(capsule, pointer);
@@ -306,7 +306,7 @@ static PyObject *dlpack_all(PyObject *module, PyObject *arguments, PyObject *key
     return capsule_by_plan();
 }
 
-/* Cython adds an entry to the traceback also where it rejects an argument. */
+/* Cython adds a traceback entry even if it rejects an argument. */
 static PyObject *dlpack_cython(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
     static const char *const unknown[] = {"copy", "max_version"};
@@ -342,7 +342,7 @@ static int table_managed(void *object, tenon_dl_managed **out)
 
 static int table_plain(void *object, tenon_dl_tensor *out)
 {
-    static hostile_box *kept; /* a borrow is the producer's: the last one lives until the next */
+    static hostile_box *kept; /* the producer owns a borrow: it lives until the next one */
     tenon_dl_managed *managed = NULL;
     int result = table_managed(object, &managed);
     if (managed) {
@@ -382,8 +382,8 @@ static int table_to_object(tenon_dl_managed *managed, void **out)
     return -1;
 }
 
-/* table(name=, major=, minor=, null=, prev=): a capsule of a table that lives for ever, as tables do. `null` names the
- * function that is missing; `prev` is another table's capsule, or "self" for a circle. */
+/* table(name=, major=, minor=, null=, prev=): a capsule of a table that is never freed, like every table. `null` names
+ * a missing function; `prev` is the capsule of another table, or "self" for a cycle. */
 static PyObject *hostile_table(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"name", "major", "minor", "null", "prev", NULL};
@@ -418,8 +418,8 @@ static PyObject *hostile_table(PyObject *module, PyObject *arguments, PyObject *
 
 /* ---------------------------------------------------------------------------------------------------------- module */
 
-/* drop_with(list, exception): drops the last reference to the list's only item while the exception is on its way, and
- * raises what is on its way after that. */
+/* drop_with(list, exception): drops the last reference to the list's only item while the exception is pending, and
+ * raises the exception that is pending afterwards. */
 static PyObject *hostile_drop_with(PyObject *module, PyObject *arguments)
 {
     (void)module;

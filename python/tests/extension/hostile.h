@@ -1,4 +1,4 @@
-/* What the sources of tenon_hostile share. */
+/* Declarations that the sources of tenon_hostile share. */
 #ifndef TENON_HOSTILE_H
 #define TENON_HOSTILE_H
 
@@ -9,13 +9,13 @@
 
 enum { HOSTILE_MOST_DIMS = 100 };
 
-/* What the next struct, table answer or buffer is to look like: set by plan(), with a polite default for each field. */
+/* The description of the next struct, table result or buffer. Set by plan(), with a polite default for each field. */
 typedef struct hostile_plan {
-    char kind[16]; /* "versioned", "legacy", or "edge": 24 bytes of a version 2 struct, then a page nobody may read */
+    char kind[16]; /* "versioned", "legacy", or "edge": 24 bytes of a version 2 struct before an unreadable page */
     char name[40];
     uint32_t major, minor;
     uint64_t flags;
-    uint64_t data; /* 0: NULL; 1: memory of its own; else an address */
+    uint64_t data; /* 0: NULL; 1: its own memory; otherwise an address */
     int32_t device_type, device_id;
     int32_t ndim;
     int code, bits, lanes;
@@ -23,9 +23,9 @@ typedef struct hostile_plan {
     int64_t shape[HOSTILE_MOST_DIMS], strides[HOSTILE_MOST_DIMS], suboffsets[HOSTILE_MOST_DIMS];
     uint64_t byte_offset;
     char deleter[16];    /* "count", "null", "raise", "clobber" */
-    char destructor[16]; /* "polite", "rude": does not look at the name, "none" */
-    char answer[16];     /* of a table's or a buffer's function: "ok", "fail", "nothing", "fail_written" */
-    PyObject *error;     /* the exception that it sets as well, or NULL */
+    char destructor[16]; /* "polite", "rude" (ignores the name), "none" */
+    char answer[16];     /* the result of a function of a table or buffer: "ok", "fail", "nothing", "fail_written" */
+    PyObject *error;     /* the exception that it also sets, or NULL */
     char stream_answer[16];
     PyObject *stream_error;
     uint64_t stream;
@@ -43,7 +43,7 @@ int hostile_read_plan(PyObject *arguments, PyObject *keywords);
 /* Set the plan's exception, if it has one. */
 void hostile_set_error(PyObject *error);
 
-/* A struct and everything it points to: one allocation. */
+/* A struct and everything that it points to, in one allocation. */
 typedef struct hostile_box {
     union {
         tenon_dl_managed versioned;
@@ -57,7 +57,7 @@ typedef struct hostile_box {
     _Alignas(64) char memory[256];
 } hostile_box;
 
-/* By the plan. NULL with an exception. Counted as made, and as deleted by hostile_box_free. */
+/* Make a box by the plan. NULL with an exception. It counts as made, and hostile_box_free counts it as deleted. */
 hostile_box *hostile_box_new(void);
 void hostile_box_free(hostile_box *box);
 

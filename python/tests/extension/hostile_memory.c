@@ -88,7 +88,7 @@ static void array_struct_destroy(PyObject *capsule)
     free(array);
 }
 
-/* array_struct(**plan): what __array_struct__ answers. */
+/* array_struct(**plan): the result of an __array_struct__. */
 static PyObject *hostile_array_struct(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
     const hostile_plan *plan = &hostile_now;
@@ -159,10 +159,10 @@ static void starved_free(void *domain, void *pointer)
     next->free(next->ctx, pointer);
 }
 
-/* starve(first, count, function, *arguments): calls the function while `count` of Python's allocations from `first` on
- * fail. Gives (reached, result, exception): whether there were that many allocations, and how the call went. The
- * exception has no traceback: CPython has 16 spare MemoryErrors, and if all are in use it raises one that is never
- * freed. Since 3.12 that one keeps its traceback, whose frames hold the function's arguments. */
+/* starve(first, count, function, *arguments): calls the function while `count` of Python's allocations, from number
+ * `first` on, fail. Returns (reached, result, exception): whether there were that many allocations, and the outcome of
+ * the call. The exception has no traceback: CPython has 16 spare MemoryErrors, and if all are in use it raises one
+ * that is never freed. Since 3.12 that one keeps its traceback, whose frames hold the function's arguments. */
 static PyObject *hostile_starve(PyObject *module, PyObject *arguments)
 {
     (void)module;

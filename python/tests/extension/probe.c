@@ -1,4 +1,4 @@
-/* The bridge, laid open to the Python tests: each function of tenon/python.h as a Python function. */
+/* The functions of tenon/python.h as Python functions, for the tests. */
 #define PY_SSIZE_T_CLEAN
 #include "describe.h"
 
@@ -50,7 +50,7 @@ static PyObject *probe_borrow_many(PyObject *module, PyObject *arguments)
     return result;
 }
 
-/* Two arrays and a number, parsed with converters: a wrong number must give the arrays back. */
+/* Parse two arrays and a number with converters. A wrong number must release the arrays. */
 static PyObject *probe_parse(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -63,7 +63,7 @@ static PyObject *probe_parse(PyObject *module, PyObject *arguments)
     return PyLong_FromLong(number);
 }
 
-/* Writes `value` into the first byte of the object's memory. */
+/* Write `value` to the first byte of the object's memory. */
 static PyObject *probe_poke(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -77,7 +77,7 @@ static PyObject *probe_poke(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* The address, and nothing else: for measuring. */
+/* Return only the address, for measuring. */
 static PyObject *probe_address(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -156,7 +156,7 @@ static PyObject *probe_export(PyObject *module, PyObject *arguments)
     return tensor ? tenon_py_export(tensor, (tenon_py_as)as) : NULL;
 }
 
-/* In and straight out again. */
+/* Import and export at once. */
 static PyObject *probe_through(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -196,8 +196,8 @@ static void block_release(void *owner)
     free(owner);
 }
 
-/* new(dtype, shape, strides or None, offset, flags, device type, device id, stream): a handle on 4096 bytes counting 0, 1,
- * 2, … */
+/* new(dtype, shape, strides or None, offset, flags, device type, device id, stream): a handle on 4096 bytes counting
+ * 0, 1, 2, … */
 static PyObject *probe_new(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -314,7 +314,7 @@ static void *release_body(void *tensor)
     return NULL;
 }
 
-/* Releases the handle's count on another thread, and waits for that thread with the lock held. */
+/* Release the handle's count on another thread, and wait for that thread with the lock held. */
 static PyObject *probe_release_elsewhere(PyObject *module, PyObject *handle)
 {
     (void)module;
@@ -335,7 +335,7 @@ static void release_at_exit(void)
     tenon_tensor_release(kept_for_exit);
 }
 
-/* Releases the handle's count when the process ends, after the interpreter has. */
+/* Release the handle's count when the process exits, after the interpreter has ended. */
 static PyObject *probe_release_at_exit(PyObject *module, PyObject *handle)
 {
     (void)module;
@@ -346,7 +346,7 @@ static PyObject *probe_release_at_exit(PyObject *module, PyObject *handle)
     Py_RETURN_NONE;
 }
 
-/* The handle's count as a number, for another interpreter of this process; adopt() makes a handle of it there. */
+/* The handle's count as an integer, which adopt() turns into a handle in another interpreter of this process. */
 static PyObject *probe_detach(PyObject *module, PyObject *handle)
 {
     (void)module;

@@ -1,4 +1,4 @@
-/* Threads that borrow the same object at the same moment, again and again. */
+/* Threads that borrow the same object at the same time, again and again. */
 #define PY_SSIZE_T_CLEAN
 #include <tenon/python.h>
 
@@ -21,7 +21,7 @@ static void run_round(race *this, Py_ssize_t i)
 {
     tenon_py_borrowed borrowed;
     PyObject *object = PyList_GetItem(this->objects, i);
-    /* The last to come does not wait, and the others are let go by what it counts. */
+    /* The last thread to arrive does not wait. Its count releases the others. */
     if (atomic_fetch_add(&this->arrived, 1) + 1 < (i + 1) * this->threads) {
         Py_BEGIN_ALLOW_THREADS for (int spins = 0; atomic_load(&this->arrived) < (i + 1) * this->threads;
                                     spins++) if (spins > 1000) sched_yield();
@@ -46,7 +46,8 @@ static void *run_thread(void *pointer)
     return NULL;
 }
 
-/* race(objects, threads): how many threads won each object, as bytes; how often one lost; what else happened. */
+/* race(objects, threads): the number of threads that won each object, as bytes; the number of losses; other
+ * outcomes. */
 static PyObject *race_race(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -63,7 +64,7 @@ static PyObject *race_race(PyObject *module, PyObject *arguments)
         return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS for (int i = 0; i < this.threads;
                                 i++) if (pthread_create(&ids[i], NULL, run_thread, &this) != 0)
-        abort(); /* the others would wait for it for ever */
+        abort(); /* the others would wait for it permanently */
     for (int i = 0; i < this.threads; i++)
         pthread_join(ids[i], NULL);
     Py_END_ALLOW_THREADS PyObject *result =
@@ -73,8 +74,8 @@ static PyObject *race_race(PyObject *module, PyObject *arguments)
     return result;
 }
 
-/* An object whose __dlpack__ gives the same capsule each time, whatever it is asked: nothing of Python runs between two
- * threads and the capsule. */
+/* An object whose __dlpack__ always returns the same capsule, so that no Python code runs between two threads and the
+ * capsule. */
 typedef struct same_object {
     PyObject ob_base;
     PyObject *capsule;

@@ -1,6 +1,6 @@
-/* A function for every signature: it writes what it was given, as JSON, into the memory behind its entry's `data`, and
- * gives every result something. The module of this library is the one whose address TENON_TEST_MODULE is: tests make
- * them by hand. */
+/* A function that fits every signature. It writes its arguments as JSON to the memory that its entry's `data` points
+ * to, and sets every result. The module of this library is at the address in TENON_TEST_MODULE: tests make it by
+ * hand. */
 #include <tenon/function.h>
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 /* As in echo.py. */
 typedef struct echo_data {
     int32_t open_ndim; /* of the results that the signature leaves open */
-    int32_t length;    /* of what was written; 0: the function was not called */
+    int32_t length;    /* the length of the JSON; 0 if the function was not called */
     int64_t open_shape[8];
     char text[16384];
 } echo_data;

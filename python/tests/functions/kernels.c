@@ -19,7 +19,7 @@ static tenon_status saxpy(tenon_call *call)
     return TENON_OK;
 }
 
-/* The bytes of the first argument in the first result, whatever their dtype. */
+/* Copy the bytes of the first argument to the first result, whatever their dtype is. */
 static tenon_status copy(tenon_call *call)
 {
     const tenon_view *x = tenon_arg(call, 0), *y = tenon_result(call, 0);
@@ -140,7 +140,7 @@ static tenon_status scalars(tenon_call *call)
     return TENON_OK;
 }
 
-/* Fifteen numbers, more than a call keeps room for without asking. */
+/* Fifteen numbers: more than a call has room for without allocating. */
 static tenon_status many(tenon_call *call)
 {
     double sum = 0;
@@ -161,7 +161,7 @@ static tenon_status fail(tenon_call *call)
                 : (tenon_status)tenon_arg_int(call, 0);
 }
 
-/* Scratch memory: aligned, and its own each time. */
+/* Scratch memory is aligned, and each block is separate. */
 static tenon_status scratch(tenon_call *call)
 {
     int64_t count = tenon_arg_int(call, 0);
@@ -178,7 +178,7 @@ static tenon_status scratch(tenon_call *call)
 
 /* -------------------------------------------------------------------------------------------------------- the lock */
 
-/* Says in flags[0] that it runs, and waits until another thread has said something in flags[1]. */
+/* Set flags[0] to say that it runs, and wait until another thread sets flags[1]. */
 static tenon_status handshake(tenon_call *call)
 {
     volatile uint8_t *flags = tenon_rw_data(call, 0, uint8_t);
@@ -200,7 +200,7 @@ static tenon_status unlocked(tenon_call *call)
     return TENON_OK;
 }
 
-/* Until the caller gives up. */
+/* Run until the caller cancels. */
 static tenon_status run(tenon_call *call)
 {
     volatile uint8_t *flags = tenon_rw_data(call, 0, uint8_t);
@@ -246,7 +246,7 @@ static tenon_status counter_next(tenon_call *call)
     return self ? TENON_OK : tenon_fail(call, TENON_EINVAL, "no counter");
 }
 
-/* How many counters there are, how often this module was unloaded, and the number of this load's calls. */
+/* The number of counters, how often this module was unloaded, and the number of calls since it was loaded. */
 static tenon_status counts(tenon_call *call)
 {
     tenon_return_int(call, 0, __atomic_load_n(&alive, __ATOMIC_SEQ_CST));

@@ -1,13 +1,13 @@
-/* Functions that are wrong about themselves. The host must fail the call, and reads no wild pointer. */
+/* Functions that break their own signatures. The host must fail the call without reading a wild pointer. */
 #include <tenon/function.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a function here got what it should not have got. */
+/* The number of times that a function here got a value that it must not get. */
 static int64_t surprises;
 
-/* What the accessors are asked for, by number: each fails the call, and gives nothing. */
+/* Wrong calls of the accessors, by number. Each fails the call and returns nothing. */
 static tenon_status ask(tenon_call *call)
 {
     int64_t length = 7;
@@ -86,7 +86,7 @@ static tenon_status ask(tenon_call *call)
     default:
         return TENON_OK;
     }
-    /* After a mistake loops must end at once. */
+    /* After an error, loops must end at once. */
     if (got || number || (call->flags & TENON_CALL_FAILED && tenon_dim(call, 0) != 0))
         surprises++;
     return TENON_OK;
@@ -258,7 +258,7 @@ static tenon_status handle_then_fail(tenon_call *call)
     return TENON_EINVAL;
 }
 
-/* A handle that nobody has to destroy. */
+/* A handle that does not need to be destroyed. */
 static tenon_status static_handle(tenon_call *call)
 {
     static int object;

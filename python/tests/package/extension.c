@@ -1,4 +1,4 @@
-/* A small extension, built against each way of delivery: adds up the bytes of any array, and makes one. */
+/* A small extension that is built against each form of delivery. It adds the bytes of any array, and makes an array. */
 #ifdef USE_BUNDLE
 #include "tenon_python.h"
 #else

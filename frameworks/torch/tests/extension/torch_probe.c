@@ -1,4 +1,4 @@
-/* The torch bridge, laid open to the Python tests: a handle is an int there. */
+/* The functions of tenon/torch.h as Python functions, for the tests. A handle is an int. */
 #define PY_SSIZE_T_CLEAN
 #include <tenon/python.h>
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What the functions report by status, as an exception: those of torch's own are RuntimeErrors. */
+/* Raise the error of a function as an exception. torch's own errors become RuntimeErrors. */
 static PyObject *raise(const tenon_error *err)
 {
     if (err->status != TENON_EFAILED)
@@ -93,7 +93,7 @@ static PyObject *probe_leaked(PyObject *module, PyObject *unused)
     return PyLong_FromLongLong(tenon_torch_leaked());
 }
 
-/* round_trips(x, n): in and out n times; the object that came out last. */
+/* round_trips(x, n): imports and exports n times, and returns the last object. */
 static PyObject *probe_round_trips(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -129,8 +129,8 @@ static void *retain_and_release(void *pointer)
     return NULL;
 }
 
-/* release_elsewhere(handle, threads=1, count=0): each thread retains and releases, then drops a count of its own, and
- * the last drops the caller's; all while this thread holds the lock and waits for them. */
+/* release_elsewhere(handle, threads=1, count=0): each thread retains and releases `count` times, then drops its own
+ * count, and the last one drops the caller's. This thread waits for them with the lock held. */
 static PyObject *probe_release_elsewhere(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -174,7 +174,8 @@ static void release_late(void)
     fflush(stdout);
 }
 
-/* release_past_the_end(handle, list): the handle when Python has ended, those of the list one by one meanwhile. */
+/* release_past_the_end(handle, list): releases the handle after Python has ended, and those of the list one by one
+ * while it ends. */
 static PyObject *probe_release_past_the_end(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -220,7 +221,7 @@ static PyObject *probe_view(PyObject *module, PyObject *number)
     return describe(&view);
 }
 
-/* view_unlocked(handle): the message where it failed, else None. */
+/* view_unlocked(handle): the message if it failed, otherwise None. */
 static PyObject *probe_view_unlocked(PyObject *module, PyObject *number)
 {
     (void)module;
@@ -468,7 +469,7 @@ static PyObject *result_object(tenon_torch_value *value)
     return out;
 }
 
-/* call(name, overload, arguments, nresults=1, unlocked=0, op=None): a tuple of the results; `op` is what find gave. */
+/* call(name, overload, arguments, nresults=1, unlocked=0, op=None): a tuple of the results; `op` comes from find(). */
 static PyObject *probe_call(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -505,7 +506,7 @@ static PyObject *probe_call(PyObject *module, PyObject *args)
     return tuple;
 }
 
-/* The operator of a name and an overload, or NULL with an exception. */
+/* Find an operator by name and overload, or return NULL with an exception. */
 static const tenon_torch_op *op_of(PyObject *args)
 {
     const char *name, *overload;
@@ -534,7 +535,7 @@ static PyObject *probe_find(PyObject *module, PyObject *args)
     return op ? PyLong_FromVoidPtr((void *)(uintptr_t)op) : NULL;
 }
 
-/* square_plus(x, y): x * x + y, by torch's operators, through the table that functions of a library get. */
+/* square_plus(x, y): x * x + y with torch's operators, through the table that functions of a library get. */
 static PyObject *probe_square_plus(PyObject *module, PyObject *args)
 {
     (void)module;

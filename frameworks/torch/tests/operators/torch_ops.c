@@ -1,4 +1,4 @@
-/* The library of test_torch_ops.py: what torch's operators can and cannot be made of. */
+/* The library of test_torch_ops.py: functions that can and cannot become torch operators. */
 #include <tenon/function.h>
 
 /* Elementwise in either dtype: z = a * x * (w or 1) + shift */

@@ -1,4 +1,4 @@
-/* An extension that is compiled with the bundle, or by its headers alone: it gives a tensor back as itself. */
+/* An extension that is compiled with the bundle, or with its headers alone. It returns the same tensor. */
 #ifdef USE_BUNDLE
 #include "tenon_python.h"
 
