@@ -82,7 +82,7 @@ defmodule Tenon.NxTest do
           {shared.(at + 1, nil, :cpu), {:misaligned, 4, 1}, :from_nx, :tensor, "without the option :device its elements"},
           {shared.(0, nil, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without the option :device its elements are copied"},
           {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without the option :device its elements"},
-          {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "functions inside"},
+          {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "contains functions"},
           {shared.(at, gone, :cpu), :released, :from_nx, :tensor, "was released; without the option :device its elements"},
           {shared.(at, nil, :moon), {:badarg, :device}, :from_nx, :device, "expected a device such as :cpu"},
           {shared.(at, memory, {:cuda, 0}), {:device_mismatch, :cpu, {:cuda, 0}}, :from_nx, :device, "another device"}
