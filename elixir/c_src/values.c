@@ -147,8 +147,9 @@ static bool to_int(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_
         *out = value;
         return true;
     }
-    return is_integer(r->env, term) ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer does not fit 64 bits")
-                                    : wrong_kind(r, index, term);
+    return is_integer(r->env, term)
+               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer does not fit in 64 bits")
+               : wrong_kind(r, index, term);
 }
 
 static bool to_double(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, double *out)
