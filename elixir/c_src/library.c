@@ -173,7 +173,7 @@ static bool get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[4096])
     return true;
 }
 
-/* {:ok, {doc, [{signature, doc}]}} */
+/* {:ok, {doc, [{signature, doc, {name, parameters, results}}]}} */
 TENON_NIF(library_describe)
 {
     (void)argc;
@@ -188,9 +188,10 @@ TENON_NIF(library_describe)
         return trouble_term(env, &t, path);
     ERL_NIF_TERM list = enif_make_list(env, 0);
     for (int64_t i = library->nfunctions - 1; i >= 0; i--) {
-        const tenon_function *f = &library->functions[i].function;
-        ERL_NIF_TERM item =
-            enif_make_tuple2(env, tenon_nif_make_text(env, f->signature), tenon_nif_make_text(env, f->doc));
+        const tenon_nif_function *f = &library->functions[i];
+        ERL_NIF_TERM item = enif_make_tuple3(env, tenon_nif_make_text(env, f->function.signature),
+                                             tenon_nif_make_text(env, f->function.doc),
+                                             tenon_nif_describe_signature(env, f->signature));
         list = enif_make_list_cell(env, item, list);
     }
     return tenon_nif_ok(env, enif_make_tuple2(env, tenon_nif_make_text(env, library->opened->module->doc), list));

@@ -83,6 +83,9 @@ ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *func
 ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text);
 ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t length);
 
+/* {name, parameters, results}, each of these a map: see Tenon.Signature. */
+ERL_NIF_TERM tenon_nif_describe_signature(ErlNifEnv *env, const tenon_signature *signature);
+
 /* --------------------------------------------------------------------------------------------------------- handles */
 
 /* A resource: an object of a library's. The reaper destroys it. */

@@ -474,7 +474,9 @@ defmodule Tenon.LibraryLoadingTest do
       {:ok, {_doc, functions}} = Tenon.Nif.library_describe(path)
 
       text =
-        Enum.map_join(functions, "\n", fn {signature, doc} -> "# #{doc}\n#{Tenon.Signature.one_line(signature)}\n" end)
+        Enum.map_join(functions, "\n", fn {signature, doc, _} ->
+          "# #{doc}\n#{Tenon.Signature.one_line(signature)}\n"
+        end)
 
       file = path <> ".tenon"
       File.write!(file, text)

@@ -2,6 +2,7 @@ defmodule Tenon.LibrarySignatureTest do
   use ExUnit.Case, async: true
 
   alias Tenon.Signature
+  alias Tenon.Test.Kernels, as: Build
 
   doctest Signature
 
@@ -67,14 +68,14 @@ defmodule Tenon.LibrarySignatureTest do
     for {default, value} <- [
           {"int = 1", 1},
           {"int = -9223372036854775808", -9_223_372_036_854_775_808},
-          {"float = 1", 1},
+          {"float = 1", 1.0},
           {"float = -2.5e3", -2500.0},
           {"float = 1e-5", 1.0e-5},
           {"float = .5", 0.5},
           {"float = 2.", 2.0},
           {"float = 1E+2", 100.0},
           {"float = 1e400", :infinity},
-          {"floats = [-1e400, 1]", [:neg_infinity, 1]},
+          {"floats = [-1e400, 1]", [:neg_infinity, 1.0]},
           {"bool = True", true},
           {"bool = False", false},
           {"str = 'it = 3, or (4)'", "it = 3, or (4)"},
@@ -83,7 +84,9 @@ defmodule Tenon.LibrarySignatureTest do
           {"ints = (1, -2)", [1, -2]},
           {"ints = (1,)", [1]},
           {"floats = []", []},
-          {"floats = [1, 2.5]", [1, 2.5]},
+          {"floats = [1, 2.5]", [1.0, 2.5]},
+          {"float = -0", -0.0},
+          {"float = 1e-400", 0.0},
           {"int? = None", nil},
           {"f32[n]? = None", nil},
           {"int?", nil},
@@ -112,6 +115,86 @@ defmodule Tenon.LibrarySignatureTest do
             ["f(x: f32)", "f(x: f32[n)", "f(x: str = 3)", "f(,)", "f() -> ", "f(*)", "f(x: int = 1 2)"] do
       assert {:error, "the signature " <> _} = Signature.parse(text)
     end
+  end
+
+  # What the library says of its functions when it is open.
+  defp described(path) do
+    {:ok, {_doc, functions}} = Tenon.Nif.library_describe(path)
+    for {text, _doc, read} <- functions, do: {text, Signature.described(text, read)}
+  end
+
+  defp build!(name, signatures) do
+    rows = Enum.map_join(signatures, ", ", &"TENON_FUNCTION(#{inspect(&1, printable_limit: :infinity)}, f, NULL)")
+
+    Build.build_text!(name, """
+    static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+    TENON_MODULE(#{name}, NULL, #{rows})
+    """)
+  end
+
+  test "the library says what the text says" do
+    sources = [Build.source("kernels.c"), Build.repository("examples/functions/kernels.c")]
+
+    for source <- sources, source != nil do
+      functions = described(Build.build!("parity_#{Path.basename(Path.dirname(source))}", source))
+      assert length(functions) >= 5
+      for {text, signature} <- functions, do: assert(parse!(text) === signature)
+    end
+  end
+
+  @types ["int", "float", "bool", "str", "ints", "floats", "ints[3]", "floats [ 2 ]", "handle('A, b')", "'a,b'|\"c)\""] ++
+           ["'x'", "f32[]", "bool[n]", "bool|u8[n]", "f32[n, 3] c aligned(64)", "real[_, n] rw alias cpu|cuda"] ++
+           ["T[*b, n + 1, (n - 1) // 2] unaligned", "T[n] rw inplace(other)", "'größe'|'\u{1F600}'"]
+
+  @defaults ["int = 1", "int = -9223372036854775808", "int? = None", "int? = 3", "float = 1", "float = -2.5e3"] ++
+              ["float = 1e-5", "float = .5", "float = 2.", "float = 1E+2", "float = 1e400", "float = -1e400"] ++
+              ["float = 1e-400", "float = -0", "float = 0.1", "float = 123456789012345678901234567890"] ++
+              ["float = #{String.duplicate("9", 50)}", "float? = 2.5", "bool = True", "bool = False", "bool? = None"] ++
+              ["str = 'it = 3, or (4)'", "str = \"\"", "str = 'ä'", "str? = 'x'", "'a'|'b c' = 'b c'", "'ü'|'b' = 'ü'"] ++
+              ["'a'|'b' ? = 'a'", "'a'? = None", "ints = (1, -2)", "ints = (1,)", "ints[2] = [3, 4]", "ints = ()"] ++
+              ["floats = []", "floats = [1, 2.5]", "floats = (-1e400, 1)", "floats? = None", "ints ? = [1 , ]"] ++
+              ["f32[n]? = None", "handle('A')? = None", "str = '#{String.duplicate("long ", 60)}'"]
+
+  test "the library says what the text says, for every type and default" do
+    tail = "other: T[*b, n]) where T = f32|f64"
+    given = for {type, i} <- Enum.with_index(@types), do: "t#{i}(x: #{type}, #{tail}"
+    optional = for {type, i} <- Enum.with_index(@types), do: "o#{i}(*, x: #{optional(type)}, #{tail}"
+    results = for i <- 0..7, do: "r#{i}(x: f32[n, *b]) -> #{Enum.at(results(), i)}"
+    defaults = for {type, i} <- Enum.with_index(@defaults), do: "d#{i}(x: #{type})"
+    keywords = for {type, i} <- Enum.with_index(@defaults), do: "k#{i}(a: int,\n *, \tx: #{type}, y: str)"
+    choices = "'#{String.duplicate("ä", 300)}'|'b'"
+    others = ["n()", "m ( a :int ) ->\n  f32[?, a] , 'a  b'|'b'", "l(x: #{choices} = 'b') -> #{choices}"]
+    signatures = given ++ optional ++ results ++ defaults ++ keywords ++ others
+    functions = described(build!("parity", signatures))
+    assert length(functions) == length(signatures)
+    for {text, signature} <- functions, do: assert(parse!(text) === signature)
+  end
+
+  defp results do
+    ["int", "float?", "f32[n]", "f32[?]?", "a: str, b: 'x'|'y', c: bool?", "handle('A')", "u8[*b, n + 1], int, str?"] ++
+      ["f32[n] alias cpu, f64[]"]
+  end
+
+  # The "?" of a tensor comes before its attributes.
+  defp optional(type) do
+    case String.split(type, "]", parts: 2) do
+      ["ints" <> _ = head, _] -> head <> "]?"
+      ["floats" <> _ = head, _] -> head <> "]?"
+      [head, attributes] -> "#{head}]?#{attributes}"
+      [_] -> type <> "?"
+    end
+  end
+
+  test "a library whose signature is not UTF-8 is refused" do
+    path =
+      Build.build_text!("not_text", """
+      static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+      TENON_MODULE(not_text, NULL, TENON_FUNCTION("f(x: '\\xff')", f, NULL))
+      """)
+
+    code = "defmodule Tenon.LibrarySignatureTest.NotText do use Tenon.Library, path: #{inspect(path)} end"
+    error = assert_raise(CompileError, fn -> Code.eval_string(code) end)
+    assert Exception.message(error) =~ "#{path}: the signature is not text in UTF-8"
   end
 
   test "files" do

@@ -99,8 +99,8 @@ int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py
 int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
 /* After PyObject_GetBuffer failed: 1 if another reader may know the object, otherwise -1 with an exception. */
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request);
-/* Describe a buffer with few dimensions in C order. False if it is not one. */
-bool tenon__py_fill_ordinary(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out);
+/* The fast case of tenon__py_read_buffer, for a buffer that is held already. */
+bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out);
 /* The exchange table of a type, or NULL in *out. 0, or -1 with an exception. */
 int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out);
 /* The device type that the object's __dlpack_device__ returns; TENON_CPU if it does not have one; -1 with an
@@ -114,12 +114,6 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
 /* Check a view against the flags of a borrow: 0, or -1 with an exception. */
 int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
 
-/* Make room for 2 * ndim values in `out`, inline or on the heap. -1 with an exception. */
-int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim);
-/* Validate `source` and describe it in `out`. On failure frees the room and raises; the caller releases what it
- * holds. */
-int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, uint64_t flags, PyObject *object);
-void tenon__py_free_dims(tenon_py_borrowed *out);
 /* Release what `out` holds besides the object. Keeps a pending exception. */
 void tenon__py_give_back(tenon_py_borrowed *out, PyObject *object);
 

@@ -66,6 +66,19 @@ class Parameter(TypedDict):
     written: bool
 
 @type_check_only
+class TensorType(TypedDict):
+    text: str  # without attributes
+    variable: Optional[str]
+    dtypes: tuple[str, ...]  # names, then "real", "integer" and "any"; of a variable, those of its where clause
+    # (kind, text, name, code). The kinds: any, number, name, star, expression, unknown. The code is in postfix order:
+    # numbers, names and the operators + - * //
+    dims: tuple[tuple[str, str, Optional[str], tuple[Union[int, str], ...]], ...]
+    devices: list[str]  # none: memory that the CPU can read
+    attributes: list[str]  # of rw, c, f, dense, anywhere, alias, unaligned; a result has those that its `out` needs
+    alignment: int  # of aligned(N), or 0
+    inplace: Optional[str]
+
+@type_check_only
 class Function:
     @property
     def name(self) -> str: ...
@@ -79,6 +92,8 @@ class Function:
     def parameters(self) -> tuple[Parameter, ...]: ...
     @property
     def results(self) -> tuple[Parameter, ...]: ...
+    @property
+    def tensors(self) -> tuple[Optional[TensorType], ...]: ...
 
 def open_library(path: Union[str, bytes, "PathLike[str]", "PathLike[bytes]"], /) -> ModuleType: ...
 def torch_info() -> dict[str, str]: ...

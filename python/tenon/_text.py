@@ -129,8 +129,7 @@ class _Stub:
                 text += " = ..."
             (keywords if parameter["keyword_only"] else positional).append(text)
         kinds = [result["kind"] for result in function.results]
-        # "?": only the function itself can allocate this result.
-        if kinds == ["tensor"] and "?" not in function.results[0]["type"]:
+        if kinds == ["tensor"] and not _is_open(function):
             keywords.append(f"out: {self.word('Optional')}[{self.array}] = ...")
         if "tensor" in kinds:
             keywords.append(f"like: {self.word('Any')} = ...")
@@ -193,6 +192,13 @@ class _Stub:
             self.handles[handle] = self.new_name(handle)
             self.classes.append(f"@{self.word('type_check_only')}\nclass {self.handles[handle]}: ...\n")
         return self.handles[handle]
+
+
+def _is_open(function: Function) -> bool:
+    """Whether only the function itself can make its first result, a tensor."""
+    tensor = function.tensors[len(function.parameters)]
+    sizes = [dim[0] for dim in tensor["dims"]] if tensor else []
+    return function.results[0]["optional"] or "unknown" in sizes
 
 
 def _docstring(text: str, indent: str) -> str:

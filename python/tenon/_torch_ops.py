@@ -10,7 +10,7 @@ from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
-from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module, variables_of
+from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter
@@ -156,11 +156,11 @@ class _Operator:
         self.name = described.name
         self.path = f"{namespace}::{self.name}"
         self.parameters, self.results = described.parameters, described.results
-        self.variables = variables_of(described.signature)
-        self.tensors = {_name(p): Tensor(p["type"], self.variables) for p in self.parameters if p["kind"] == "tensor"}
-        self.outputs = [Tensor(r["type"], self.variables) if r["kind"] == "tensor" else None for r in self.results]
+        tensors = [Tensor(one) if one else None for one in described.tensors]
+        self.tensors = {_name(p): tensor for p, tensor in zip(self.parameters, tensors) if tensor}
+        self.outputs = tensors[len(self.parameters) :]
         used = [*self.tensors.values(), *(output for output in self.outputs if output)]
-        names = {name for tensor in used for dim in tensor.dims for name in dim.names if dim.kind != "star"}
+        names = {name for tensor in used for dim in tensor.dims for name in dim.names}
         self.sizes = [_name(p) for p in self.parameters if p["kind"] == "int" and p["name"] in names]
         self.written = [_name(p) for p in self.parameters if p["written"]]
         self.backward: Any = self.no_backward

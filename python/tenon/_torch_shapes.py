@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+if TYPE_CHECKING:
+    from tenon._native import TensorType
 
 
 def torch_module() -> Any:
@@ -23,97 +26,82 @@ def torch_module() -> Any:
 _SPELLINGS = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
 
 
-def _short(name: str) -> str:
-    """f32 of float32, torch.float32 or f32."""
-    name = name.replace("torch.", "")
-    for long, short in _SPELLINGS:
-        if re.match(long + r"\d", name):
-            name = short + name[len(long) :]
-    return re.sub(r"_x(\d+)$", r"x\1", name)
+def _respelled(name: str, old: str, new: str) -> str:
+    """i8 of int8; "" if the name does not begin with `old` and a digit."""
+    size = name[len(old) :]
+    return new + size if name.startswith(old) and size[:1].isdigit() else ""
+
+
+def _short(dtype: Any) -> str:
+    """f32 of torch.float32."""
+    name = str(dtype).replace("torch.", "")
+    name = next(filter(None, (_respelled(name, long, short) for long, short in _SPELLINGS)), name)
+    kind, mark, lanes = name.rpartition("_x")
+    return f"{kind}x{lanes}" if mark and lanes.isdigit() else name
 
 
 def torch_dtype(short: str) -> Any:
     """torch's dtype of such a name, or None."""
-    for long, prefix in _SPELLINGS:
-        if re.match(prefix + r"\d", short):
-            return getattr(torch_module(), long + short[len(prefix) :], None)
-    return getattr(torch_module(), short, None) if short == "bool" else None
+    names = (_respelled(short, prefix, long) for long, prefix in _SPELLINGS)
+    long = next(filter(None, names), short if short == "bool" else "")
+    return getattr(torch_module(), long, None) if long else None
 
 
-def _is_among(dtype: str, choices: list[str]) -> bool:
-    whole = re.fullmatch(r"[iu]\d+", dtype)
-    real = whole or re.fullmatch(r"b?f\d+(_\w+(?<!x\d))?", dtype)
+def _is_among(dtype: str, choices: Sequence[str]) -> bool:
+    kind, _, lanes = dtype.rpartition("x")
+    plain = not (kind and lanes.isdigit())
+    whole = plain and dtype[:1] in ("i", "u") and dtype[1:].isdigit()
+    real = whole or plain and any(_respelled(dtype, prefix, prefix) for prefix in ("f", "bf"))
     kinds = {"any", *(["integer"] if whole else []), *(["real"] if real else [])}
     return dtype in choices or not kinds.isdisjoint(choices)
 
 
-def has_gradients(choices: list[str]) -> bool:
+def has_gradients(choices: Sequence[str]) -> bool:
     return any(choice in ("any", "real") or choice[0] in "fbc" and choice != "bool" for choice in choices)
 
 
 # ---------------------------------------------------------------------------------------------------------- tensors
 
 
-def _checked(name: str) -> Any:
-    plain = getattr(int, name)
-
-    def operator(self: int, other: Any) -> Any:
-        value = plain(self, other)  # NotImplemented if the other one is a symbol of torch's
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise OverflowError
-        return _Int64(value) if isinstance(value, int) else value
-
-    return operator
-
-
-class _Int64(int):
-    """An int whose arithmetic ends where the core's does: OverflowError beyond 64 bits."""
-
-    __add__, __radd__ = _checked("__add__"), _checked("__radd__")
-    __sub__, __rsub__ = _checked("__sub__"), _checked("__rsub__")
-    __mul__, __rmul__ = _checked("__mul__"), _checked("__rmul__")
-    __floordiv__, __rfloordiv__ = _checked("__floordiv__"), _checked("__rfloordiv__")
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
 
 
 class _Dim:
     """One dimension: `kind` is name, number, expression, any, star or unknown."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text = text.strip()
-        self.name = text.lstrip("* \t\n")
-        self.kind = {"_": "any", "?": "unknown"}.get(text, "expression")
-        if text.startswith("*"):
-            self.kind = "star"
-        elif text.isdigit():
-            self.kind = "number"
-        elif self.kind == "expression" and text.isidentifier():
-            self.kind = "name"
-        self.names = list(dict.fromkeys(re.findall(r"[a-z]\w*", text)))
-        # The core has compiled the signature: nothing else is in here than names, numbers, + - * // and parentheses.
-        self.python = re.sub(r"[a-z]\w*", lambda found: f"dims['{found[0]}']", re.sub(r"\b0+(?=\d)", "", text))
+    def __init__(self, kind: str, text: str, name: Optional[str], code: tuple[Union[int, str], ...]) -> None:
+        self.kind, self.text, self.code = kind, text, code
+        self.name = name or ""
+        self.names = [step for step in dict.fromkeys(code) if isinstance(step, str) and step not in _OPERATORS]
 
     def value(self, dims: Mapping[str, Any]) -> Any:
         """ZeroDivisionError or OverflowError if there is no value in 64 bits."""
-        known = {name: _Int64(dims[name]) if isinstance(dims[name], int) else dims[name] for name in self.names}
-        value = eval(f"({self.python})", {"dims": known})
-        return int(value) if isinstance(value, int) else value
+        stack: list[Any] = []
+        for step in self.code:
+            if isinstance(step, int):
+                stack.append(step)
+            elif step in _OPERATORS:
+                right = stack.pop()
+                value = _OPERATORS[step](stack.pop(), right)
+                if isinstance(value, int) and not -(2**63) <= value < 2**63:  # and not one of torch's symbols
+                    raise OverflowError
+                stack.append(value)
+            else:
+                stack.append(dims[step])
+        return stack.pop()
 
 
 class Tensor:
-    """The type of a tensor, such as "f32[n, k]? c cuda"."""
+    """The type of a tensor, such as "f32[n, k]? c cuda", as the core describes it."""
 
-    def __init__(self, text: str, variables: Mapping[str, list[str]]) -> None:
-        parts = re.fullmatch(r"([^\[]*)\[([^\]]*)\](\s*\?)?(.*)", text, re.S)
-        assert parts
-        self.text = text[: parts.start(4)].strip()
-        names = [_short(name.strip()) for name in parts[1].split("|")]
-        self.variable = names[0] if names[0][0].isupper() else None
-        self.choices = variables.get(names[0], ["any"]) if self.variable else names
-        self.dims = [_Dim(dim) for dim in parts[2].split(",")] if parts[2].strip() else []
+    def __init__(self, described: TensorType) -> None:
+        self.text = described["text"]
+        self.variable = described["variable"]
+        self.choices = described["dtypes"]
+        self.dims = [_Dim(*dim) for dim in described["dims"]]
         self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
-        self.attributes = re.findall(r"\w+(?:\s*\([^)]*\))?", parts[4])
-        others = ("rw", "c", "f", "dense", "alias", "unaligned")
-        self.devices = [word for word in self.attributes if word not in others and "(" not in word] or ["cpu"]
+        self.attributes = described["attributes"]
+        self.devices = described["devices"] or ["anywhere" if "anywhere" in self.attributes else "cpu"]
 
     def fits(self, ndim: int) -> bool:
         return ndim == len(self.dims) if self.star is None else ndim >= len(self.dims) - 1
@@ -127,14 +115,6 @@ class Tensor:
             else:
                 at = i if self.star is None or i < self.star else i + more
                 yield at, dim, shape[at]
-
-
-def variables_of(signature: str) -> dict[str, list[str]]:
-    """What the where clause says."""
-    plain = re.sub(r"""'[^']*'|"[^"]*\"""", "", signature)
-    clause = re.search(r"\bwhere\b([^()\[\]:]*)$", plain)
-    pairs = [pair.split("=") for pair in clause[1].split(",")] if clause else []
-    return {name.strip(): [_short(choice.strip()) for choice in choices.split("|")] for name, choices in pairs}
 
 
 # ---------------------------------------------------------------------------------------------------------- binding
@@ -153,7 +133,7 @@ class Bindings:
 
     def bind(self, argument: str, tensor: Tensor, value: Any) -> None:
         if tensor.variable:
-            self.note(self.types, tensor.variable, _short(str(value.dtype)), argument)
+            self.note(self.types, tensor.variable, _short(value.dtype), argument)
         for _, dim, size in tensor.sizes(value.shape) if tensor.fits(value.dim()) else ():
             if dim.kind == "name":
                 self.note(self.dims, dim.name, size, argument)
@@ -168,7 +148,7 @@ class Bindings:
     def fit(self, argument: str, tensor: Tensor, value: Any) -> None:
         """Raise where the argument is not what its type says."""
         begin = f"{self.function}(): argument '{argument}': "
-        dtype = _short(str(value.dtype))
+        dtype = _short(value.dtype)
         got = f"{begin}expected {tensor.text}, got {dtype}{_list(value.shape)} (torch.Tensor)\n  "
         if not _is_among(dtype, tensor.choices) or (tensor.variable and self.types[tensor.variable] != dtype):
             raise TypeError(f"{got}dtype is {dtype}, {self.other_dtype(argument, tensor, dtype)}")
@@ -179,7 +159,8 @@ class Bindings:
             if dim.kind == "star":
                 self.fit_star(begin, dim, size)
             elif dim.kind == "number":
-                self.check(size == int(dim.text), lambda: f"{got}dimension {at} is {size}, not {dim.text}")
+                number = dim.code[0]
+                self.check(size == number, lambda: f"{got}dimension {at} is {size}, not {number}")
             elif dim.kind == "name":
                 known = self.dims[dim.name]
                 self.check(
@@ -246,7 +227,7 @@ class Bindings:
             else:
                 shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))
         if all(isinstance(size, int) for size in shape) and math.prod(shape) * dtype.itemsize >= 2**63:
-            raise OverflowError(f"{begin}{_short(str(dtype))}{_list(shape)} has more bytes than 64 bits can count")
+            raise OverflowError(f"{begin}{_short(dtype)}{_list(shape)} has more bytes than 64 bits can count")
         return torch.empty(shape, dtype=dtype, device=device)
 
     def result_size(self, said: str, dim: _Dim) -> Any:

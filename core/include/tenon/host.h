@@ -126,6 +126,55 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_match_out(const tenon_sig
                                                                  tenon_device device, tenon_bindings *bindings,
                                                                  tenon_error *err);
 
+/* ----------------------------------------------------------------------------------------------------- dimensions
+ *
+ * The dimensions of a tensor, for hosts that work out shapes by themselves: with symbols instead of numbers, or in
+ * another language. What else there is to know of a tensor is in tenon_parameter and in its tenon_spec. */
+
+enum {
+    TENON_DIM_ANY,        /* "_" */
+    TENON_DIM_NUMBER,     /* "3" */
+    TENON_DIM_NAME,       /* "n", which the first argument that has it binds */
+    TENON_DIM_STAR,       /* "*b", any number of dimensions */
+    TENON_DIM_EXPRESSION, /* "2 * n + 1" */
+    TENON_DIM_UNKNOWN     /* "?" of a result: the function says */
+};
+
+enum {
+    TENON_OP_NUMBER, /* push a number */
+    TENON_OP_NAME,   /* push the value of a name */
+    TENON_OP_ADD,    /* replace the last two values by their sum, and so on; the last value is the right operand */
+    TENON_OP_SUB,
+    TENON_OP_MUL,
+    TENON_OP_FLOOR_DIV /* rounds down, as Python's // does; there is no value if the right operand is 0 */
+};
+
+/* One step of an expression in postfix order. */
+typedef struct tenon_dimension_op {
+    int32_t kind;   /* TENON_OP_… */
+    int32_t slot;   /* TENON_OP_NAME: an index of tenon_names.dims; otherwise -1 */
+    int64_t number; /* TENON_OP_NUMBER */
+} tenon_dimension_op;
+
+typedef struct tenon_dimension {
+    int32_t kind;     /* TENON_DIM_… */
+    int32_t slot;     /* TENON_DIM_NAME: an index of tenon_names.dims; TENON_DIM_STAR: of its stars; otherwise -1 */
+    int64_t number;   /* TENON_DIM_NUMBER */
+    const char *text; /* as it is written, `length` bytes without a 0 after them; lives as long as the signature */
+    int32_t length;
+    int32_t ncode; /* numbers, names and expressions have code: one step, or more */
+    tenon_dimension_op code[TENON_SPEC_CODE];
+} tenon_dimension;
+
+/* Describe dimension `index` of the tensor `item`. Items are the parameters, then the results; tenon_spec.ndims says how
+ * many dimensions there are. An expression has a value if each step of its code has one in 64 bits.
+ *
+ * Ownership: `out` is the caller's storage; it is written only on TENON_OK.
+ * Threads:   any.
+ * Errors:    TENON_EINVAL (NULL, an item that is not a tensor, no such dimension). */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item,
+                                                           int32_t index, tenon_dimension *out, tenon_error *err);
+
 /* -------------------------------------------------------------------------------------- what every host does alike */
 
 /* Memory that is valid as long as a call: a list of blocks. NULL is an empty list. */

@@ -117,7 +117,7 @@ static tenon_status check_result(tenon__compiler *c, size_t at)
                                  "a result is always writable, in C order, and on the device of the call: "
                                  "'rw', 'f', 'aligned' and 'anywhere' do not apply to it");
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_ANY)
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_ANY)
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "write '?' for a size that only the function knows");
     return TENON_OK;
@@ -161,7 +161,7 @@ static tenon_status take_result(tenon__compiler *c)
     if (spec) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
-            open |= tenon__code_of(spec)->dims[i].kind == TENON__DIM_UNKNOWN;
+            open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
         /* These constrain a tensor that the caller passes as `out`. Its device is checked separately. */
         spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
         item->flags |= open ? TENON_PARAMETER_OPEN : 0;
@@ -205,9 +205,9 @@ static bound_names names_bound(const tenon_signature *s)
         if (spec && spec->variable >= 0)
             bound.types |= 1u << spec->variable;
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
-            if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_NAME)
+            if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
                 bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
-            else if (tenon__code_of(spec)->dims[k].kind == TENON__DIM_STAR)
+            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR)
                 bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
         }
     }
@@ -227,14 +227,14 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
     if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
         return tenon__parse_fail(&c->p, at, "no argument determines '%s'", names->types[spec->variable]);
     for (int32_t i = 0; i < tenon__code_of(spec)->nops; i++)
-        if (tenon__code_of(spec)->ops[i].kind == TENON__OP_NAME &&
+        if (tenon__code_of(spec)->ops[i].kind == TENON_OP_NAME &&
             !(bound.dims >> tenon__code_of(spec)->ops[i].value & 1))
             return tenon__parse_fail(
                 &c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
                 "no argument determines '%s': it must be a whole dimension of an argument, or an int parameter",
                 names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON__DIM_STAR &&
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR &&
             !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);

@@ -14,11 +14,10 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
         !on_cpu || spec->ndims > TENON__FAST_DIMS)
         return fast;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        if (tenon__code_of(spec)->dims[i].kind != TENON__DIM_NAME &&
-            tenon__code_of(spec)->dims[i].kind != TENON__DIM_ANY)
+        if (tenon__code_of(spec)->dims[i].kind != TENON_DIM_NAME && tenon__code_of(spec)->dims[i].kind != TENON_DIM_ANY)
             return fast;
         fast.slots[i] =
-            (int16_t)(tenon__code_of(spec)->dims[i].kind == TENON__DIM_NAME ? tenon__code_of(spec)->dims[i].slot : -1);
+            (int16_t)(tenon__code_of(spec)->dims[i].kind == TENON_DIM_NAME ? tenon__code_of(spec)->dims[i].slot : -1);
     }
     bool written = spec->flags & TENON_SPEC_WRITE; /* a dense view does not overlap itself */
     uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
@@ -55,7 +54,7 @@ static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const ch
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         int64_t size = view->shape[i], value;
         const char *unbound;
-        if (dim->kind == TENON__DIM_NAME) {
+        if (dim->kind == TENON_DIM_NAME) {
             if (b->dims_bound >> dim->slot & 1) {
                 if (b->dims[dim->slot] != size)
                     return false;
@@ -64,10 +63,10 @@ static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const ch
                 b->dims[dim->slot] = size;
                 b->dims_from[dim->slot] = name;
             }
-        } else if (dim->kind == TENON__DIM_NUMBER) {
+        } else if (dim->kind == TENON_DIM_NUMBER) {
             if (dim->number != size)
                 return false;
-        } else if (dim->kind != TENON__DIM_ANY &&
+        } else if (dim->kind != TENON_DIM_ANY &&
                    (!tenon__spec_value(spec, dim, b, &value, &unbound) || value != size)) {
             return false;
         }

@@ -71,11 +71,11 @@ static tenon_status work_out(const tenon_signature *s, int32_t index, const teno
     for (int32_t i = 0; i < spec->ndims; i++) {
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         tenon_status status = TENON_OK;
-        if (dim->kind == TENON__DIM_STAR)
+        if (dim->kind == TENON_DIM_STAR)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
         else if (*ndim == TENON_MAX_NDIM)
             status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
-        else if (dim->kind == TENON__DIM_UNKNOWN)
+        else if (dim->kind == TENON_DIM_UNKNOWN)
             shape[(*ndim)++] = -1;
         else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
             (*ndim)++;

@@ -126,13 +126,13 @@ static tenon_status parse_atom(tensor_parser *t)
     if (first >= '0' && first <= '9') {
         int64_t number;
         tenon_status status = tenon__take_number(p, &number);
-        return status ? status : emit(t, TENON__OP_NUMBER, number, w.at);
+        return status ? status : emit(t, TENON_OP_NUMBER, number, w.at);
     }
     if (first >= 'a' && first <= 'z') {
         int32_t slot = 0;
         tenon__take_word(p);
         tenon_status status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &slot);
-        return status ? status : emit(t, TENON__OP_NAME, slot, w.at);
+        return status ? status : emit(t, TENON_OP_NAME, slot, w.at);
     }
     if (first >= 'A' && first <= 'Z')
         return tenon__parse_fail(p, w.at, "the name of a dimension must start with a lowercase letter");
@@ -154,10 +154,10 @@ static tenon_status parse_product(tensor_parser *t)
         p->at += divided ? 2 : 1;
         status = parse_atom(t);
         const tenon__spec_op *divisor = &tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops - 1];
-        if (!status && divided && divisor->kind == TENON__OP_NUMBER && divisor->value == 0)
+        if (!status && divided && divisor->kind == TENON_OP_NUMBER && divisor->value == 0)
             return tenon__parse_fail(p, t->start + (size_t)divisor->at, "division by 0");
         if (!status)
-            status = emit(t, times ? TENON__OP_MUL : TENON__OP_DIV, 0, at);
+            status = emit(t, times ? TENON_OP_MUL : TENON_OP_FLOOR_DIV, 0, at);
     }
     return status;
 }
@@ -176,7 +176,7 @@ static tenon_status parse_sum(tensor_parser *t)
         p->at++;
         status = parse_product(t);
         if (!status)
-            status = emit(t, plus ? TENON__OP_ADD : TENON__OP_SUB, 0, at);
+            status = emit(t, plus ? TENON_OP_ADD : TENON_OP_SUB, 0, at);
     }
     return status;
 }
@@ -198,23 +198,23 @@ static tenon_status parse_dim(tensor_parser *t)
         if (tenon__code_in(spec)->star >= 0)
             return tenon__parse_fail(p, at, "a shape has at most one '*'");
         tenon__code_in(spec)->star = spec->ndims;
-        dim.kind = TENON__DIM_STAR;
+        dim.kind = TENON_DIM_STAR;
         status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
     } else if (p->in_result && tenon__take(p, '?')) {
-        dim.kind = TENON__DIM_UNKNOWN;
+        dim.kind = TENON_DIM_UNKNOWN;
     } else if (tenon__word_is(tenon__peek_word(p), "_")) {
         tenon__take_word(p);
-        dim.kind = TENON__DIM_ANY;
+        dim.kind = TENON_DIM_ANY;
     } else {
         status = parse_sum(t);
         dim.count = tenon__code_in(spec)->nops - dim.first;
         const tenon__spec_op *op = &tenon__code_in(spec)->ops[dim.first];
-        dim.kind = TENON__DIM_EXPRESSION;
-        if (!status && dim.count == 1 && op->kind == TENON__OP_NAME) {
-            dim.kind = TENON__DIM_NAME;
+        dim.kind = TENON_DIM_EXPRESSION;
+        if (!status && dim.count == 1 && op->kind == TENON_OP_NAME) {
+            dim.kind = TENON_DIM_NAME;
             dim.slot = (int32_t)op->value;
         } else if (!status && dim.count == 1) {
-            dim.kind = TENON__DIM_NUMBER;
+            dim.kind = TENON_DIM_NUMBER;
             dim.number = op->value;
         }
     }

@@ -29,11 +29,11 @@ void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindi
         return;
     for (int32_t i = 0; i < spec->ndims; i++) {
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
-        if (dim->kind == TENON__DIM_NAME && !(bindings->dims_bound >> dim->slot & 1)) {
+        if (dim->kind == TENON_DIM_NAME && !(bindings->dims_bound >> dim->slot & 1)) {
             bindings->dims_bound |= 1u << dim->slot;
             bindings->dims[dim->slot] = view->shape[position_of(spec, i, view->ndim)];
             bindings->dims_from[dim->slot] = bindings->argument;
-        } else if (dim->kind == TENON__DIM_STAR && !(bindings->stars_bound >> dim->slot & 1)) {
+        } else if (dim->kind == TENON_DIM_STAR && !(bindings->stars_bound >> dim->slot & 1)) {
             bindings->stars_bound |= 1u << dim->slot;
             bindings->stars[dim->slot] = view->ndim ? view->shape + i : NULL;
             bindings->star_ndims[dim->slot] = view->ndim - (spec->ndims - 1);
@@ -154,11 +154,11 @@ bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool fine = true;
-        if (op->kind == TENON__OP_NUMBER) {
+        if (op->kind == TENON_OP_NUMBER) {
             stack[top++] = op->value;
             continue;
         }
-        if (op->kind == TENON__OP_NAME) {
+        if (op->kind == TENON_OP_NAME) {
             if (!(b->dims_bound >> op->value & 1)) {
                 *unbound = b->names->dims[op->value];
                 return false;
@@ -167,11 +167,11 @@ bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const
             continue;
         }
         int64_t right = stack[--top], *left = &stack[top - 1];
-        if (op->kind == TENON__OP_ADD)
+        if (op->kind == TENON_OP_ADD)
             fine = !tenon__add_overflows(*left, right, left);
-        else if (op->kind == TENON__OP_SUB)
+        else if (op->kind == TENON_OP_SUB)
             fine = !__builtin_sub_overflow(*left, right, left);
-        else if (op->kind == TENON__OP_MUL)
+        else if (op->kind == TENON_OP_MUL)
             fine = !tenon__mul_overflows(*left, right, left);
         else
             fine = floor_divide(*left, right, left);
@@ -189,7 +189,7 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
     uint32_t told = 0;
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
-        bool bound = op->kind == TENON__OP_NAME && (b->dims_bound >> op->value & 1);
+        bool bound = op->kind == TENON_OP_NAME && (b->dims_bound >> op->value & 1);
         if (!bound || told >> op->value & 1) /* names after a division by 0 may have no value */
             continue;
         told |= 1u << op->value;
@@ -262,7 +262,7 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         int32_t at = position_of(spec, i, view->ndim);
         tenon_status status = TENON_OK;
-        if (dim->kind == TENON__DIM_NAME) {
+        if (dim->kind == TENON_DIM_NAME) {
             if (!(b->dims_bound >> dim->slot & 1) || b->dims[dim->slot] == view->shape[at])
                 continue;
             tenon__message m;
@@ -273,15 +273,15 @@ static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, 
             add_from(&m, b->dims_from[dim->slot]);
             return tenon__message_end(&m, TENON_ESHAPE, err);
         }
-        if (dim->kind == TENON__DIM_NUMBER && view->shape[at] != dim->number) {
+        if (dim->kind == TENON_DIM_NUMBER && view->shape[at] != dim->number) {
             tenon__message m;
             message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
             tenon__text_add(&m.text, "dimension %d is %" PRId64 ", not %" PRId64, at, view->shape[at], dim->number);
             return tenon__message_end(&m, TENON_ESHAPE, err);
         }
-        if (dim->kind == TENON__DIM_EXPRESSION)
+        if (dim->kind == TENON_DIM_EXPRESSION)
             status = match_expression(spec, dim, at, view->shape[at], b, err);
-        else if (dim->kind == TENON__DIM_STAR)
+        else if (dim->kind == TENON_DIM_STAR)
             status = match_star(spec, i, view, b, err);
         if (status)
             return status;

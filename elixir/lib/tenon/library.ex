@@ -164,10 +164,8 @@ defmodule Tenon.Library do
 
   # {function, argument}, for errors only. `argument` is a position, or the name of an option.
   defp name(module, key, argument) do
-    {text, _} = Enum.at(module.__tenon_library__().functions, key &&& 0xFFFFF)
-    {:ok, signature} = Signature.parse(text)
-    argument = if is_integer(argument), do: String.to_atom(Enum.at(signature.params, argument).name), else: argument
-    {String.to_atom(signature.name), argument}
+    {function, params} = Enum.at(module.__tenon_library__().names, key &&& 0xFFFFF)
+    {function, if(is_integer(argument), do: Enum.at(params, argument), else: argument)}
   end
 
   defp values(argument), do: if(Keyword.keyword?(argument), do: Keyword.values(argument), else: [argument])
@@ -286,6 +284,7 @@ defmodule Tenon.Library do
 
     functions = for s <- signatures, do: {s.text, scheduler(schedulers, s.name, env)}
     id = :erlang.phash2(functions, 1 <<< 32)
+    params = for s <- signatures, do: for(p <- s.params, do: String.to_atom(p.name))
 
     definitions =
       for {signature, index} <- Enum.with_index(signatures) do
@@ -298,7 +297,13 @@ defmodule Tenon.Library do
       resources: [source],
       doc: doc,
       functions: definitions,
-      info: %{id: id, otp_app: opts[:otp_app], path: info_path(opts, path, env), functions: functions}
+      info: %{
+        id: id,
+        otp_app: opts[:otp_app],
+        path: info_path(opts, path, env),
+        functions: functions,
+        names: Enum.zip(names, params)
+      }
     }
   end
 
@@ -358,11 +363,10 @@ defmodule Tenon.Library do
 
   defp describe(source) do
     with {:ok, {doc, functions}} <- Nif.library_describe(source) do
-      parsed = for {text, doc} <- functions, do: {Signature.parse(text), doc && valid(doc)}
-
-      case Enum.find(parsed, &match?({{:error, _}, _}, &1)) do
-        nil -> {:ok, doc && valid(doc), for({{:ok, signature}, doc} <- parsed, do: %{signature | doc: doc})}
-        {{:error, message}, _} -> {:error, "#{source}: #{message}"}
+      if Enum.all?(functions, fn {text, _, _} -> String.valid?(text) end) do
+        {:ok, doc && valid(doc), for({text, doc, read} <- functions, do: signature(text, doc, read))}
+      else
+        {:error, "#{source}: the signature is not text in UTF-8"}
       end
     else
       {:error, %{reason: {:library, :unreadable}, message: message}} ->
@@ -374,6 +378,8 @@ defmodule Tenon.Library do
         {:error, error.message}
     end
   end
+
+  defp signature(text, doc, read), do: %{Signature.described(text, read) | doc: doc && valid(doc)}
 
   defp several(paths), do: Enum.join(paths, ", ")
 

@@ -237,7 +237,12 @@ defmodule Tenon.Nx do
   def to_result(tensor, name) do
     with {:error, error} <- to_nx(tensor) do
       why = error |> Error.why() |> String.replace(~r/^argument 'tensor':? /, "")
-      fail(error.reason, name, "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor")
+
+      fail(
+        error.reason,
+        name,
+        "its result cannot be an Nx tensor: #{why}; for a Tenon.Tensor, pass one as the first tensor"
+      )
     end
   end
 

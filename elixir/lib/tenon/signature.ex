@@ -6,8 +6,9 @@ defmodule Tenon.Signature do
       iex> for p <- signature.params, do: {p.name, p.kind, p.default}
       [{"x", :tensor, nil}, {"by", :enum, {:ok, :sum}}]
 
-  It reads enough to write a function's head, also where the library itself cannot be opened (a cross build). Whether a
-  signature is right in all its parts is checked by the library's host, when the library is opened.
+  `Tenon.Library` gets this from the library itself when a module is compiled. `parse/1` and `parse_file/1` are for
+  libraries that cannot be opened there, as in a cross build. They read enough to write the head of a function. The
+  whole signature is checked when the library is opened.
   """
 
   alias Tenon.Options
@@ -56,6 +57,17 @@ defmodule Tenon.Signature do
   def parse(text) when is_binary(text) do
     if String.valid?(text), do: parse_line(one_line(text)), else: {:error, "the signature is not text in UTF-8"}
   end
+
+  # As c_src/describe.c describes it: {name, params, results}.
+  @doc false
+  def described(text, {name, params, results}) do
+    %__MODULE__{text: one_line(text), name: name, params: Enum.map(params, &with_choice/1), results: results}
+  end
+
+  defp with_choice(%{kind: :enum, default: {:ok, text}} = item) when text != nil,
+    do: %{item | default: {:ok, choice(text)}}
+
+  defp with_choice(item), do: item
 
   defp parse_line(text) do
     tokens = for [_, token] <- Regex.scan(@token, text), do: token
@@ -221,14 +233,14 @@ defmodule Tenon.Signature do
   defp default(["None"], _item), do: {:ok, nil}
   defp default(["True"], _item), do: {:ok, true}
   defp default(["False"], _item), do: {:ok, false}
-  defp default([open | rest], _item) when open in ["(", "["], do: {:ok, numbers(rest, [])}
+  defp default([open | rest], item) when open in ["(", "["], do: {:ok, numbers(rest, item.kind, [])}
 
   defp default([token], %{kind: kind}) when kind in [:enum, :str] do
     if string?(token), do: {:ok, literal(kind, unquoted(token))}, else: throw("#{token} is no string")
   end
 
-  defp default(tokens, _item) do
-    {number, rest} = number(tokens)
+  defp default(tokens, item) do
+    {number, rest} = number(tokens, item.kind)
     if rest == [], do: {:ok, number}, else: throw("#{Enum.join(tokens, " ")} is no default")
   end
 
@@ -240,31 +252,31 @@ defmodule Tenon.Signature do
   @spec choice(String.t()) :: atom() | String.t()
   def choice(text), do: if(String.length(text) <= 255, do: String.to_atom(text), else: text)
 
-  defp numbers([close], done) when close in [")", "]"], do: Enum.reverse(done)
+  defp numbers([close], _kind, done) when close in [")", "]"], do: Enum.reverse(done)
 
-  defp numbers(tokens, done) do
-    {number, rest} = number(tokens)
-    numbers(after_comma(rest), [number | done])
+  defp numbers(tokens, kind, done) do
+    {number, rest} = number(tokens, kind)
+    numbers(after_comma(rest), kind, [number | done])
   end
 
-  defp number(["-" | rest]) do
-    case number(rest) do
+  defp number(["-" | rest], kind) do
+    case number(rest, kind) do
       {:infinity, rest} -> {:neg_infinity, rest}
       {number, rest} -> {-number, rest}
     end
   end
 
-  defp number([token | _]) when byte_size(token) > @most_digits,
+  defp number([token | _], _kind) when byte_size(token) > @most_digits,
     do: throw("a number has more than #{@most_digits} digits")
 
-  defp number([token | rest]) do
+  defp number([token | rest], kind) do
     case Integer.parse(token) do
-      {whole, ""} -> {whole, rest}
+      {whole, ""} when kind not in [:float, :floats] -> {whole, rest}
       _ -> {float(token), rest}
     end
   end
 
-  defp number([]), do: throw("a number is missing")
+  defp number([], _kind), do: throw("a number is missing")
 
   # As C and Python write them: .5, 1. and 1e5 too, and 1e400, which is infinite.
   defp float(token) do

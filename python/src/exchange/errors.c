@@ -112,8 +112,8 @@ void *tenon_py_raise(const tenon_error *err)
 void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 {
     PyObject *exception = tenon__py_exception_for(err->status);
-    /* A wrong array from a producer is not the caller's mistake, except for its dtype. */
-    if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
+    /* A wrong array from a producer is not the caller's mistake, except for its dtype and its layout. */
+    if (exception != PyExc_TypeError && exception != PyExc_MemoryError && err->status != TENON_ELAYOUT)
         exception = PyExc_BufferError;
     tenon__py_set_error(exception, object, "%s", tenon_error_reason(err));
 }

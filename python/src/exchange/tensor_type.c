@@ -1,4 +1,5 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
+#include "source.h"
 #include "tensor_object.h"
 
 #include <structmember.h>
@@ -284,8 +285,8 @@ static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_r
     if (!tensor)
         return -1;
     const tenon_view *view = tenon_tensor_view(tensor);
-    if (tenon__py_dims(out, view->ndim) < 0)
-        return -1;
+    if (!tenon__py_alloc_dims(out, view->ndim))
+        return PyErr_NoMemory(), -1;
     out->view = *view;
     if (view->ndim > 0) {
         memcpy(out->private_.dims, view->shape, (size_t)view->ndim * sizeof *out->private_.dims);

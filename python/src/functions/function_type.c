@@ -177,6 +177,8 @@ static PyGetSetDef function_attributes[] = {
     {"module", get_module, NULL, "The name of its module.", NULL},
     {"parameters", get_parameters, NULL, "One dict for each parameter.", NULL},
     {"results", get_results, NULL, "One dict for each result.", NULL},
+    {"tensors", tenon__py_describe_tensors, NULL,
+     "One dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -38,6 +38,9 @@ typedef struct tenon__py_function {
 /* A builtin function object of a module's entry. */
 PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
 
+/* Its attribute `tensors`: what describe.c tells of each item. */
+PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
+
 /* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 

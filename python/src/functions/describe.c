@@ -1,0 +1,155 @@
+/* What a signature says of its tensors, as plain Python objects: for code that works out shapes by itself. */
+#include "host.h"
+
+#include <string.h>
+
+/* A tuple of what `make` gives for each index. */
+static PyObject *described_tuple(int32_t count, PyObject *(*make)(const void *from, int32_t index), const void *from)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; tuple && i < count; i++) {
+        PyObject *item = make(from, i);
+        if (!item) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, item);
+    }
+    return tuple;
+}
+
+/* ----------------------------------------------------------------------------------------------------- dimensions */
+
+typedef struct described_tensor {
+    const tenon_signature *signature;
+    const tenon_names *names;
+    int32_t item;
+} described_tensor;
+
+typedef struct described_dim {
+    const tenon_names *names;
+    tenon_dimension dim;
+} described_dim;
+
+/* One step of the code: a number, a name, or an operator. */
+static PyObject *described_step(const void *from, int32_t index)
+{
+    static const char *const operators[] = {"+", "-", "*", "//"};
+    const described_dim *d = from;
+    const tenon_dimension_op *op = &d->dim.code[index];
+    if (op->kind == TENON_OP_NUMBER)
+        return PyLong_FromLongLong(op->number);
+    return PyUnicode_FromString(op->kind == TENON_OP_NAME ? d->names->dims[op->slot]
+                                                          : operators[op->kind - TENON_OP_ADD]);
+}
+
+/* (kind, text, name, code) */
+static PyObject *described_dimension(const void *from, int32_t index)
+{
+    static const char *const kinds[] = {"any", "number", "name", "star", "expression", "unknown"};
+    const described_tensor *t = from;
+    described_dim d = {.names = t->names};
+    tenon_error err;
+    if (tenon_signature_dim(t->signature, t->item, index, &d.dim, &err))
+        return tenon_py_raise(&err);
+    const char *name = d.dim.kind == TENON_DIM_NAME   ? t->names->dims[d.dim.slot]
+                       : d.dim.kind == TENON_DIM_STAR ? t->names->stars[d.dim.slot]
+                                                      : NULL;
+    return Py_BuildValue("(sNzN)", kinds[d.dim.kind], PyUnicode_FromStringAndSize(d.dim.text, d.dim.length), name,
+                         described_tuple(d.dim.ncode, described_step, &d));
+}
+
+/* -------------------------------------------------------------------------------------------------------- tensors */
+
+static const char *const described_kinds[] = {"real", "integer", "any"}; /* the bits of tenon_dtypes.kinds */
+
+static int32_t described_kind_count(const tenon_dtypes *dtypes)
+{
+    int32_t count = 0;
+    for (int i = 0; i < 3; i++)
+        count += (int32_t)(dtypes->kinds >> i & 1);
+    return count;
+}
+
+/* The dtypes first, then the kinds, as messages list them. */
+static PyObject *described_dtype(const void *from, int32_t index)
+{
+    const tenon_dtypes *dtypes = from;
+    char name[64];
+    if (index < dtypes->count) {
+        tenon_dtype_format(dtypes->items[index], name, sizeof name);
+        return PyUnicode_FromString(name);
+    }
+    int bit = 0;
+    for (int32_t left = index - dtypes->count; !(dtypes->kinds >> bit & 1) || left-- > 0;)
+        bit++;
+    return PyUnicode_FromString(described_kinds[bit]);
+}
+
+/* A list with the words whose bits are set. */
+static PyObject *described_words(uint32_t bits, const char *(*word)(int bit, char *room, size_t size))
+{
+    PyObject *list = PyList_New(0);
+    for (int bit = 0; list && bit < 32; bit++) {
+        char room[64];
+        const char *text = bits >> bit & 1 ? word(bit, room, sizeof room) : NULL;
+        PyObject *item = text ? PyUnicode_FromString(text) : NULL;
+        if (text && (!item || PyList_Append(list, item) < 0)) {
+            Py_DECREF(list);
+            list = NULL;
+        }
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static const char *described_device(int bit, char *room, size_t size)
+{
+    tenon_device_format(tenon_device_of(bit, 0), room, size);
+    room[strcspn(room, ":")] = '\0'; /* a device stands for all its ids */
+    return room;
+}
+
+static const char *described_attribute(int bit, char *room, size_t size)
+{
+    static const char *const words[] = {NULL, "rw", "c", "f", "dense", "anywhere", "alias", NULL, "unaligned"};
+    (void)room;
+    (void)size;
+    return bit < (int)(sizeof words / sizeof *words) ? words[bit] : NULL;
+}
+
+/* A dict, or None if the item is not a tensor. */
+static PyObject *described_item(const void *from, int32_t index)
+{
+    const tenon_signature *s = from;
+    int32_t nparams = tenon_signature_nparams(s);
+    const tenon_parameter *item =
+        index < nparams ? tenon_signature_param(s, index) : tenon_signature_result_item(s, index - nparams);
+    const tenon_spec *spec = item->spec;
+    if (!spec) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    described_tensor t = {s, tenon_signature_names(s), index};
+    bool varies = spec->variable >= 0;
+    const tenon_dtypes *dtypes = varies ? &t.names->allowed[spec->variable] : &spec->dtypes;
+    /* Messages show the type without its attributes: up to the bracket, or to the "?" after it. */
+    const char *end = strchr(spec->text, ']') + 1;
+    if (spec->flags & TENON_SPEC_OPTIONAL)
+        end = strchr(end, '?') + 1;
+    int32_t count = dtypes->count + described_kind_count(dtypes);
+    return Py_BuildValue("{sNszsNsNsNsNsLsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text),
+                         "variable", varies ? t.names->types[spec->variable] : NULL, "dtypes",
+                         described_tuple(count, described_dtype, dtypes), "dims",
+                         described_tuple(spec->ndims, described_dimension, &t), "devices",
+                         described_words(spec->devices, described_device), "attributes",
+                         described_words(spec->flags, described_attribute), "alignment", (long long)spec->alignment,
+                         "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL);
+}
+
+PyObject *tenon__py_describe_tensors(PyObject *self, void *unused)
+{
+    const tenon_signature *s = ((tenon__py_function *)self)->signature;
+    (void)unused;
+    return described_tuple(tenon_signature_nparams(s) + tenon_signature_nresults(s), described_item, s);
+}
