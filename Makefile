@@ -1,13 +1,13 @@
-# The front door: each target sets up what it needs.
+# The front door. Each target sets up what it needs.
 #
-#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon{,_python,_torch}.{h,c}
-#   make test-core   the core's            make demo                   one library, every framework that is here
+#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon*.{h,c}
+#   make test-core   the core's            make demo                   one library, every installed framework
 #   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
 #   make test-elixir the BEAM bridge's     make bench-check            the targets that are missed
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers
 #   make check       style and headers     make format                 clang-format in place
-#   make clean       remove what was built
+#   make clean       remove the build folder
 #
 # PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
 

@@ -1,6 +1,6 @@
-"""The tests with other Pythons and other versions of the frameworks, each in an environment of its own.
+"""Runs the tests with other Pythons and other versions of the frameworks, each in an environment of its own.
 
-    tools/nox SESSION, or nox --list; TENON_BUILD names the folder for what is built
+    tools/nox SESSION, or nox --list; TENON_BUILD names the build folder
 """
 
 import os
@@ -18,7 +18,7 @@ nox.options.reuse_venv = "yes"
 ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", "build"))
 LINKS = (ROOT / BUILD / "pythons").resolve()
-# Not made for the free-threaded Python: there are few wheels, or none.
+# These have few wheels for the free-threaded Python, or none.
 WITHOUT_HEAVY = {"TENON_WITHOUT": "torch jax tensorflow"}
 LIMITED = "-DPy_LIMITED_API=0x030c0000"
 SUBINTERPRETERS = "python/tests/test_subinterpreters.py"
@@ -26,7 +26,7 @@ WHEEL_ONLY = "python/tests/installed"
 
 
 def output(*command):
-    """What the command prints; nothing if it does not run."""
+    """The output of a command; "" if it fails."""
     try:
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, encoding="utf-8")
@@ -41,7 +41,7 @@ def version_of(python):
 
 
 def find_pythons():
-    """The versions that are here, oldest first, each of which nox finds on the PATH as pythonVERSION."""
+    """The installed versions, oldest first; nox finds each on the PATH as pythonVERSION."""
     free_threaded = [*os.environ.get("TENON_FREE_THREADED", "").split(), "python3.14t", "python3.13t",
                      os.path.expanduser("~/.cache/tenon/python3.13t/bin/python3.13t")]
     runs = "import sys; sys._is_gil_enabled() and sys.exit(1); print(sys.executable)"
@@ -54,7 +54,7 @@ def find_pythons():
             versions.append(version)
             link = LINKS / f"python{version}.{os.getpid()}"
             link.symlink_to(python)
-            link.replace(LINKS / f"python{version}")  # another nox may do the same now
+            link.replace(LINKS / f"python{version}")  # another nox may do the same at this moment
     os.environ["PATH"] = f"{LINKS}{os.pathsep}{os.environ['PATH']}"
     return versions
 
@@ -82,7 +82,7 @@ def include_of(session):
 
 
 def build_probes(session, folder, preset="dev", python=None):
-    """What the tests import, for the session's Python; their environment."""
+    """Build the extensions that the tests import, for the session's Python; returns the environment of the tests."""
     folder = ROOT / BUILD / folder
     session.run("cmake", "--preset", preset, "-B", str(folder), "-DTENON_TESTS=OFF",
                 f"-DPython_EXECUTABLE={python or python_of(session)}", external=True, silent=True)
@@ -97,12 +97,12 @@ def pytest(session, *arguments, **env):
 
 
 def pytest_apart(session, *arguments, **env):
-    """A run that leaves itself out is fine."""
+    """Run pytest; it is not an error if no test can run."""
     session.run("python", "-m", "pytest", "-q", *arguments, env=env, success_codes=[0, 5])
 
 
 def check_with_clang(session, *options):
-    """The other compiler sees each version's headers too."""
+    """Compile with clang too, and the headers of this Python."""
     if not output("clang", "--version"):
         return
     print("the sources with clang and the headers of this Python", *options)
@@ -113,13 +113,13 @@ def check_with_clang(session, *options):
 
 
 def skipped(reason):
-    """A session that only says why there is none."""
+    """A session that only says why it cannot run."""
     return lambda session: session.skip(reason)
 
 
 # ------------------------------------------------------------------------------------------------------------ Pythons
 
-# The oldest NumPy that we know, the last of its first major version, and the newest.
+# The oldest NumPy that we support, the last NumPy 1, and the newest.
 NUMPY = {"3.9": "numpy==1.23.*", "3.10": "numpy<2"}
 
 
@@ -137,7 +137,7 @@ def python(session):
     if session.python not in STABLE:
         print(f"left out: abi3 and sub-interpreters with their own lock, since this is Python {session.python}")
         return
-    # One build with the stable ABI serves all.
+    # One build with the stable ABI works for all.
     stable = build_probes(session, "python-abi3", "abi3", f"python{STABLE[0]}")
     check_with_clang(session, LIMITED)
     session.run("python", "python/tests/smoke.py", env=stable)
@@ -153,7 +153,7 @@ def free_threaded(session):
 
 
 if len(PYTHONS) > len(WITH_LOCK):
-    # By its path: nox looks for the name python3.13t elsewhere.
+    # By path, because nox does not find the name python3.13t on the PATH.
     nox.session(python=str(LINKS / f"python{next(filter(is_free_threaded, PYTHONS))}"))(free_threaded)
 else:
     nox.session(python=False, name="free_threaded")(
@@ -179,9 +179,9 @@ def abi3_wheel(session):
 
 @nox.session(python=STABLE or False, requires=[f"abi3_wheel-{version}" for version in BUILDERS])
 def abi3(session):
-    """Each of these wheels serves every Python from 3.12 on."""
+    """Each of these wheels works with every Python from 3.12 on."""
     if not STABLE:
-        session.skip("no Python here is 3.12 or newer")
+        session.skip("no Python 3.12 or newer is installed")
     session.install("numpy")
     kernels = (BUILD / "abi3" / f"kernels-{session.python}.so").resolve()
     session.run("cc", "-O2", "-shared", "-fPIC", "-Icore/include", "examples/functions/kernels.c", "-o", str(kernels),
@@ -199,9 +199,9 @@ def abi3(session):
 @nox.session(python="3.12" if "3.12" in PYTHONS else False)
 @nox.parametrize("torch", ["2.13.0", "2.10.0", "2.6.0", "2.4.1"])
 def torch(session, torch):
-    """All of torch's tests with each torch; one binary for all of them."""
+    """All tests of torch with each version of torch; one binary for all of them."""
     if not session.python:
-        session.skip("there is no Python 3.12")
+        session.skip("Python 3.12 is not installed")
     session.install(f"torch=={torch}", "pytest", "setuptools", "numpy<2" if torch == "2.4.1" else "numpy")
     env = build_probes(session, "torch-abi3", "abi3", "python3.12")
     pytest(session, "frameworks/torch/tests", **env)
@@ -210,7 +210,7 @@ def torch(session, torch):
 @nox.session(python=OWN)
 @nox.parametrize("jax", ["0.4.38", "0.6.2"])
 def jax(session, jax):
-    """The bridge's tests of JAX with older ones."""
+    """The bridge's tests of JAX, with older versions of JAX."""
     session.install(f"jax=={jax}", "pytest")
     env = build_probes(session, "jax", python=sys.executable)
     pytest(session, "python/tests/test_jax.py", **env)

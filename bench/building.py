@@ -18,8 +18,8 @@ import files
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
-SECONDS = 300  # that one peer may take to build, unless it says how long
-ROUGHLY = 15  # seconds for a peer that was never built here
+SECONDS = 300  # the limit for building one peer, unless its recipe has another
+ROUGHLY = 15  # seconds, for a peer that was never built on this machine
 APART = ("pyo3_tch",)  # peers that need an environment of their own
 
 
@@ -28,7 +28,7 @@ class NotHere(Exception):
 
 
 def need(*programs):
-    """Raise NotHere unless each program runs. A version manager's shim can be on the PATH and refuse."""
+    """Raise NotHere unless each program runs. A version manager's shim can be on the PATH and refuse to run."""
     for program in programs:
         try:
             asked = subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -49,7 +49,7 @@ def run(command, **options):
 
 
 def ask(python, code):
-    """What an interpreter prints; a failing import becomes the reason."""
+    """The output of an interpreter; if an import fails, that is the reason of NotHere."""
     result = subprocess.run([str(python), "-c", code], capture_output=True, text=True)
     if result.returncode:
         raise NotHere(result.stderr.strip().splitlines()[-1])
@@ -77,7 +77,7 @@ def cargo(python, peer, folder, **environment):
     """Build a crate in a copy of its folder, so that nothing is written beside the sources."""
     need("cargo")
     crate = folder / "crate"
-    # Without their dates: cargo takes a file that is older than its last build for built.
+    # Without their dates, because cargo does not rebuild for a file that is older than its last build.
     shutil.copytree(PEERS / peer, crate, copy_function=shutil.copy, dirs_exist_ok=True)
     run(["cargo", "build", "--quiet", "--release", "--manifest-path", crate / "Cargo.toml"],
         env={**os.environ, "PYO3_PYTHON": str(python), "CARGO_TARGET_DIR": str(folder / "target"),
@@ -92,7 +92,7 @@ def crate_version(folder, crate):
 
 
 def load_file(path, name=None):
-    """Import an extension module from a file whose name says nothing about it."""
+    """Import an extension module from a file of any name."""
     name = name or pathlib.Path(path).name.partition(".")[0]
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
@@ -105,7 +105,7 @@ def peer(name):
 
 
 def title(name):
-    """A peer's name in the tables, by its folder's; any other name as it is."""
+    """The name of a peer in the tables, from the name of its folder; any other name is returned unchanged."""
     return peer(name).NAME if (PEERS / name / "peer.py").exists() else name
 
 
@@ -151,7 +151,7 @@ def seconds_for(name, python, folder):
 
 
 def build(name, python, folder):
-    """Build a peer in its folder unless it is there: {"version": …} or {"reason": …}."""
+    """Build a peer in its folder unless it is built: {"version": …} or {"reason": …}."""
     folder = pathlib.Path(folder) / name
     try:
         mark = stamp(name, python)
@@ -161,9 +161,9 @@ def build(name, python, folder):
     known = files.known(record)
     if known.get("stamp") == mark and "version" in known:
         return known
-    # Who reads it from here on finds no version until the peer is whole.
+    # From here on there is no version, until the peer is complete.
     files.replace(record, json.dumps({"seconds": known.get("seconds", ROUGHLY)}))
-    # ninja too goes by dates: nothing that was compiled from other files stays, but for what cargo keeps of its crates.
+    # ninja relies on dates too, so everything that was compiled is removed, except cargo's crates.
     for path in folder.rglob("*"):
         if path.suffix in (".o", ".so") and "target" not in path.relative_to(folder).parts:
             path.unlink()

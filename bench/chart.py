@@ -1,4 +1,4 @@
-"""The chart: an SVG with a background of its own, light or dark as its reader's system is."""
+"""The chart: an SVG with its own background, light or dark according to the reader's system."""
 import hashlib
 import html
 import io
@@ -17,14 +17,14 @@ PANELS = (
     ("new memory as PyTorch", "new memory as torch", "torch", None),
 )
 BELOW = "nanoseconds a call, logarithmic; less is better"
-# No one colour can be read both on white and on black: each has a light form and a dark one.
+# No colour is readable on both white and black, so each has a light and a dark form.
 BACKGROUND, TEXT, OURS, LINE, OTHERS = COLOURS = (
     ("#ffffff", "#0d1117"), ("#4b5563", "#c3cad4"), ("#c2410c", "#ff8a5c"), ("#0f766e", "#4fd1c5"),
     ("#8794a8", "#66738a"))
 
 
 def panels(results):
-    """What there is to show: [(title, [(ns, contender)], (ns, the limit's name) or None)]."""
+    """The panels to show: [(title, [(ns, contender)], (ns, the limit's name) or None)]."""
     found, shown = tables.grid(results), []
     for title, operation, producer, limit in PANELS:
         row = found.get((operation, producer), {})
@@ -37,12 +37,12 @@ def panels(results):
 
 
 def mark(shown):
-    """Tells a chart of these figures from any other's."""
+    """A mark that identifies a chart of these figures."""
     return "rows " + hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
 def labels(shown):
-    """Every text of the chart but the numbers of its axes."""
+    """Every string of the chart, except the numbers of its axes."""
     found = [BELOW]
     for title, bars, limit in shown:
         found.append(title)
@@ -69,7 +69,7 @@ def draw(results):
     """(the SVG, None), or (None, why it cannot be drawn)."""
     shown = panels(results)
     if not shown:
-        return None, "no row that it shows was measured"
+        return None, "none of its rows was measured"
     try:
         import matplotlib
         matplotlib.use("svg")
@@ -104,12 +104,12 @@ def draw_panel(axis, title, bars, limit):
         if label.get_text() == "tenon":
             label.set(color=OURS[0], fontweight="bold")
     for place, (ns, _) in zip(places, bars):
-        # On the background, so that the limit line does not run through it.
+        # With a background, so that the limit line does not run through it.
         axis.text(ns * 1.08, place, tables.number(ns), va="center", fontsize=8,
                   bbox={"facecolor": BACKGROUND[0], "edgecolor": "none", "pad": 0.5})
     if limit:
         axis.axvline(limit[0], color=LINE[0], linestyle="--", linewidth=1.2)
-        # Above the axis, where the line has ended.
+        # Above the axis, after the end of the line.
         axis.text(limit[0], 1.02, f"{limit[1]} {tables.number(limit[0])}", color=LINE[0], fontsize=8, ha="center",
                   va="bottom", transform=axis.get_xaxis_transform())
     axis.set_title(title, fontsize=10, loc="left", pad=16)

@@ -1,4 +1,4 @@
-"""Instruction counts by callgrind: what one warm call spends inside the C function, on ours and on the limit.
+"""Instruction counts by callgrind: those of one call inside the C function, after a warm-up, for Tenon and the limit.
 
 callgrind collects only while the C function is running, so that neither Python's loop nor its call of the function is
 in the count; what our code calls (NumPy, torch, CPython) is. The counts repeat exactly.
@@ -38,16 +38,16 @@ PATHS = {
     ("import and release", "torch", "tenon, same object"): ("bench_same_import", "same.owned(t)"),
     ("in and out", "torch", "tenon, same object"): ("bench_same_through", "same.through(t)"),
 }
-# Whose code a file is, by its name.
+# The owner of the code in a file, by its name.
 OWNERS = {
     "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"kernels\.so", "CPython": r"(lib)?python3.*",
     "NumPy": r"_multiarray_umath.*", "torch": r"(libtorch|libc10|_C\.).*",
     "C library": r"(libc|ld-linux.*|libpthread)\.so.*"}
-# One process for each set: a name that is an entry in one may be a kernel's in another.
+# One process for each set, because the name of an entry may be the name of a kernel in another set.
 SETS = [[key for key in PATHS if key[1] == "numpy" and key[2] != "C by hand"],
         [key for key in PATHS if key[2] == "C by hand"],
         [key for key in PATHS if key[1] == "torch"]]
-# Calls before the counting: the caches of types, of torch's functions and of Python's own are filled.
+# The calls before the counting fill the caches of types, of torch's functions and of Python.
 CODE = """
 import sys
 sys.dont_write_bytecode = True
@@ -95,17 +95,17 @@ def owner(library):
 
 
 def layers_of(path):
-    """A callgrind file as {"by": {whose code: instructions a call}, "top": [[function, whose, instructions]]}."""
+    """A callgrind file as {"by": {whose code: instructions per call}, "top": [[function, owner, instructions]]}."""
     text = subprocess.run(["callgrind_annotate", "--threshold=100", "--auto=no", str(path)], capture_output=True,
                           text=True).stdout
     counts, libraries = {}, {}
     for line in text.splitlines():
         match = re.match(r"\s*([\d,]+)\s+\([\d. ]+%\)\s+\S+?:(\S.*?)(?: \[(.*)\])?$", line)
         if match and "PROGRAM" not in line:
-            # Neither recursion's number, nor a symbol's version, nor C++'s list of arguments.
+            # Without the number of a recursion, the version of a symbol, and the arguments of C++.
             name = re.sub(r"'\d+$|@@.*|(?<=\w)\([^()]*\)( const)?$", "", match.group(2))
             counts[name] = counts.get(name, 0) + int(match.group(1).replace(",", "")) / CALLS
-            if match.group(3):  # not said again for the lines that were inlined from another file
+            if match.group(3):  # not repeated for lines that were inlined from another file
                 libraries[name] = pathlib.Path(match.group(3)).name
     whose, by = {name: owner(libraries.get(name, "")) for name in counts}, {}
     for name, count in counts.items():

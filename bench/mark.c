@@ -1,5 +1,5 @@
-/* Tells callgrind where a measurement begins and ends. Outside it runs at the speed of plain valgrind: importing torch
- * under it would take many minutes. */
+/* Tells callgrind where a measurement begins and ends. Elsewhere it runs at the speed of plain valgrind; importing torch
+ * under callgrind would take many minutes. */
 #include <Python.h>
 
 #include <valgrind/callgrind.h>

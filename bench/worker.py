@@ -24,7 +24,7 @@ from groups import GROUPS
 
 
 class Session:
-    """What a group needs: the built peers, the plan, and a way to report."""
+    """The built peers, the plan, and a way to report, for a group."""
 
     def __init__(self, group, folder, quick):
         self.group, self.folder, self.plan = group, pathlib.Path(folder), timing.Plan(quick)
@@ -38,7 +38,7 @@ class Session:
     def contenders(self, only=None):
         """[(name, operations)] of every peer that loads."""
         found = []
-        # Ours first: the package must be the one that was built here.
+        # Tenon first, so that the package is the one that was just built.
         for peer in sorted(self.built, key=lambda name: (name != "tenon", name)):
             if only and peer not in only:
                 continue
@@ -51,8 +51,8 @@ class Session:
         return found
 
     def version(self, contender):
-        """A peer's own; else of the peer or the framework that the contender's name begins with (`tenon: dot`,
-        `numpy copy`); the compiler's for C."""
+        """The version of a contender: that of its peer, or of the peer or framework that its name begins with (`tenon: dot`,
+        `numpy copy`), or of the compiler for C."""
         word = re.match(r"\w*", contender.removeprefix("raw ")).group().lower()
         if contender in self.versions and not contender.endswith(".from_dlpack"):  # whose peer is the frameworks
             return self.versions[contender]
@@ -71,7 +71,7 @@ class Session:
         self.say(step=label)
 
     def compare(self, operation, producer, candidates, check=None):
-        """Time {contender: (function, arguments)}; who refuses them or answers wrongly gets a row that says so."""
+        """Time {contender: (function, arguments)}. One that raises or returns a wrong result gets a row that says so."""
         able = {}
         for name, (function, arguments) in candidates.items():
             try:
@@ -80,7 +80,7 @@ class Session:
                     self.row(operation, producer, name, refused=f"wrong answer: {answer!r}"[:120])
                     continue
                 able[name] = (function, arguments)
-            except Exception as problem:  # noqa: BLE001 - whatever a peer raises is its answer
+            except Exception as problem:  # noqa: BLE001 - a peer may raise anything
                 self.row(operation, producer, name, refused=f"{type(problem).__name__}: {first_line(problem)}")
         measured = timing.compare(able, self.plan)
         for name, values in measured.items():

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034
 # Shared by the scripts of this folder, which source it after going to the root of the repository.
-# A check ends with 0, with 77 where it could not run at all (it says why), and with anything else where it failed.
+# A check exits with 0 on success, with 77 if it could not run (it prints why), and with any other status if it failed.
 build=${TENON_BUILD:-build}
 jobs=$(nproc 2>/dev/null || echo 2)
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 venv_python=.venv/bin/python
-# Tools that this system does not have may have come from PyPI.
+# Tools that this system does not have may come from PyPI.
 PATH=$PATH:$PWD/.venv/bin:$PWD/.venv-lite/bin
 
 # Whether a tool runs. A version manager's shim can be on the PATH and refuse, so each is asked for its version.
@@ -25,7 +25,7 @@ need() {
     skip "$1 is on the PATH, but does not run: $("$1" --version 2>&1 </dev/null | head -1)"
 }
 
-# A run that shows its output only where it failed.
+# Run a command and show its output only if it fails.
 quietly() {
     local log
     log=$(mktemp)
@@ -44,7 +44,7 @@ sanitizer_runs() { # COMPILER SANITIZERS
     return $status
 }
 
-# uv does not read pip's settings; who has set pip up means both.
+# uv does not read pip's settings, so pass them on.
 uv_settings() {
     [ -z "${PIP_FIND_LINKS:-}" ] || export UV_FIND_LINKS=${UV_FIND_LINKS:-$PIP_FIND_LINKS}
     [ -z "${PIP_INDEX_URL:-}" ] || export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}
@@ -52,15 +52,15 @@ uv_settings() {
     export UV_PYTHON_DOWNLOADS=never UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-120}
 }
 
-# The C library, as far as the core uses it everywhere, and what compilers make of it. Files, clocks, threads and processes are
-# the operating system, even if C has a function for them.
+# The functions of the C library that the core may use everywhere, also as compilers rename them. Files, clocks, threads and
+# processes are the operating system, even if C has a function for them.
 c_library='mem[a-z]+|str[a-z]+|bcmp|is[a-z]+|malloc|calloc|realloc|free|qsort|getenv|atexit|abort|localeconv'
 c_library+='|stderr|v?fprintf|v?snprintf|fputs|fputc|fwrite|__ctype_b_loc|__errno_location'
 c_library+='|__[a-z0-9_]+_chk|__stack_chk_fail|__tls_get_addr|_GLOBAL_OFFSET_TABLE_'
 windows_c_library='___chkstk_ms|_tls_index|__acrt_iob_func' # stack, thread-local variables, stderr
 c_library="(__imp_|__mingw_)?($c_library|$windows_c_library)"
 
-# What objects need that is neither Tenon's nor the C library's: "FILE: SYMBOL" lines.
+# The symbols that objects need from neither Tenon nor the C library: "FILE: SYMBOL" lines.
 system_symbols() { # OBJECT...
     nm -A -u "$@" | awk '{ print $1, $NF }' | { grep -vE " (tenon_[a-z0-9_]+|$c_library)$" || true; }
 }

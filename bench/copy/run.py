@@ -56,7 +56,7 @@ CODES = {"i": 0, "u": 1, "f": 2}
 
 
 class Tenon:
-    """The two functions of libtenon that are needed here."""
+    """The two functions of libtenon that this script needs."""
 
     def __init__(self, path):
         lib = ctypes.CDLL(os.path.abspath(path))
@@ -102,7 +102,7 @@ def layouts(dtype, size):
     n = size // np.dtype(dtype).itemsize
     side = 1 << (n.bit_length() // 2)
     batch = n // (64 * 64 * 64)
-    # One block for dst and one for src, cut and reshaped: no row can profit from pages of its own.
+    # One block for dst and one for src, sliced and reshaped, so that no row can profit from its own pages.
     out = filled(n, dtype)
     block = filled(2 * n, dtype)
     a = block[:n]

@@ -1,4 +1,4 @@
-"""An operator that torch.compile's graphs call: tenon.torch_ops beside torch's own two ways to write one.
+"""An operator that graphs of torch.compile call: tenon.torch_ops beside torch's own two ways to write one.
 
 Every operator computes a * x + y on six elements of f32 without gradients to follow.
 """

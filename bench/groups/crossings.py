@@ -1,4 +1,4 @@
-"""Small arrays in and out: what the way across costs.
+"""Small arrays in and out: the cost of a crossing.
 
 Every contender gets arrays of its own in every row: who keeps a count on a torch tensor makes the next one's crossing
 cheaper, since torch then need not tell the Python object.

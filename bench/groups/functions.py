@@ -36,7 +36,7 @@ def functions_group(session):
             if name in two:
                 each = (values["ns"] - two[name]["ns"]) / 4
                 session.row("each further argument", producer, name, ns=each, spread=None)
-        # dot allocates nothing: beside it the bare borrow of its two arguments, in the same rounds.
+        # dot allocates nothing, so it is compared with the bare borrow of its two arguments, in the same rounds.
         session.compare("dot beside two borrows", producer, {
             f"{name}: {title}": (function, make(producer, 2, (6,))) for name, operations in contenders
             if name.startswith("tenon") for title, key in (("dot", "dot"), ("two borrows", "borrow2"))

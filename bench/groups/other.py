@@ -10,10 +10,10 @@ import sys
 
 import building
 
-# Loaded before the clock starts, the same for every contender: their users have these anyway, and some cannot be
-# without (a torch extension), or import them themselves where they are installed (tvm-ffi).
+# Loaded before the clock starts, the same for every contender: their users have these anyway, and some contenders need them
+# (a torch extension) or import them if they are installed (tvm-ffi).
 BEFORE = ("numpy", "torch")
-# One process loads what comes before; each sample is taken in a fork of it, which has nothing else.
+# One process loads these; each sample is taken in a fork of it, which has loaded nothing else.
 SAMPLES = """
 import gc, json, os, sys, time
 sys.dont_write_bytecode = True
@@ -28,7 +28,7 @@ for turn in range(rounds):
         reader, writer = os.pipe()
         if not os.fork():
             os.close(reader)
-            for thing in gc.get_objects():  # counts a reference: the pages that this copies are copied before the clock
+            for thing in gc.get_objects():  # adds a reference, so that the pages are copied before the clock starts
                 pass
             start = time.perf_counter()
             exec(codes[name], {"building": building, "sys": sys})
@@ -47,7 +47,7 @@ def imports(folder):
         return f"building.load_file({str(path)!r}, {name!r})"
 
     def python(peer):
-        """A Python file that imports what was compiled."""
+        """A Python file that imports the compiled module."""
         return f"sys.path.insert(0, {str(folder / peer)!r}); {file(building.PEERS / peer / 'kernels.py', peer)}"
 
     return {
@@ -65,7 +65,7 @@ def imports(folder):
 
 
 def code_lines(path):
-    """Lines that say something: no comment, nothing blank."""
+    """The number of lines that are neither blank nor a comment."""
     text = path.read_text()
     if path.suffix in (".py", ".pyx"):
         text, comment = re.sub(r'^"""[^"]*"""', "", text), "#"
@@ -79,7 +79,7 @@ def shown(peer):
 
 
 def import_times(session, names, rounds):
-    """{contender: [nanoseconds]}; who cannot be loaded has none."""
+    """{contender: [nanoseconds]}, without those that cannot be loaded."""
     codes = {name: code for name, code in imports(session.folder).items() if name in names}
     before = [name for name in BEFORE if importlib.util.find_spec(name)]
     command = [sys.executable, "-c", SAMPLES, building.BENCH, json.dumps(codes), json.dumps(before), rounds]

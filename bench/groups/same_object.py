@@ -1,4 +1,4 @@
-"""A torch.Tensor that crosses as itself, where pyo3-tch can be: with the one torch that it takes."""
+"""The torch.Tensor object itself crosses, with the only version of torch that pyo3-tch supports."""
 from groups.arrays import make, pick
 from groups.crossings import checker
 

@@ -1,4 +1,4 @@
-"""Large arrays: that nothing grows with them, in time or in memory."""
+"""Large arrays: neither time nor memory may grow with their size."""
 import subprocess
 import sys
 
@@ -10,7 +10,7 @@ OWNERS = {"tenon": "tenon", "nanobind": "nanobind", "tvm-ffi": "tvm_ffi", "pyo3-
 
 
 def alias(array):
-    """Another array on the same memory, so that no contender meets what the one before left on it."""
+    """Another array on the same memory, so that no contender finds what the one before has cached on it."""
     return array.detach() if hasattr(array, "detach") else array.view()
 
 

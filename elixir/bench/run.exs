@@ -1,8 +1,8 @@
-# What the BEAM bridge costs:  MIX_ENV=bench mix run bench/run.exs [--quick]
+# Benchmarks of the BEAM bridge:  MIX_ENV=bench mix run bench/run.exs [--quick]
 #
-# A line of JSON for each row, as bench/worker.py prints them: bench/run.py reads them, and writes docs/benchmarks.md.
-# For a person each row is a line of text too. Contenders take turns, each sample in a fresh process; a figure is the
-# least, the spread how much longer (in percent) the median one took. Nothing is subtracted: the empty NIF is beside it.
+# Prints a line of JSON for each row, as bench/worker.py does; bench/run.py reads them and writes docs/benchmarks.md. For
+# people it also prints each row as text. Contenders take turns, each sample in a fresh process. A figure is the minimum,
+# the spread how much longer (in percent) the median took. Nothing is subtracted; the empty NIF is measured beside it.
 
 defmodule Bench.Build do
   def folder, do: Path.join(System.tmp_dir!(), "tenon_bench_#{System.pid()}")
@@ -43,7 +43,7 @@ defmodule Bench.Empty do
 end
 
 defmodule Bench.Kernels do
-  # The library that Python's rows load too.
+  # The library that the rows for Python load too.
   @source Path.expand("../../bench/peers/tenon/kernels.c", __DIR__)
   use Tenon.Library, path: Bench.Build.compile!(@source, "kernels", ["-O3", "-I", Tenon.include_dir()]) <> ".so"
 end
@@ -96,7 +96,7 @@ defmodule Bench do
       ":binary.copy" => fn -> once(fn -> :binary.copy(binary) end) end
     })
 
-    # With one scheduler, whatever a destructor does there is seen; the other cores are the release's own.
+    # With one scheduler, everything that a destructor does on it is visible; the reaper has the other cores.
     :erlang.system_flag(:schedulers_online, 1)
 
     for {name, make} <- gaps do
@@ -138,8 +138,8 @@ defmodule Bench do
     repeat(function, count - 1)
   end
 
-  # The least of three fresh processes: the first meets what the other contender has left in the caches. Bare ones, whose
-  # heap is as small as it was born: with more on it the runtime collects garbage behind a call that gives a large binary.
+  # The minimum of three fresh processes, because the first one finds the caches filled by the other contender. Their heaps
+  # are minimal: with more on it, the runtime would collect garbage after a call that returns a large binary.
   defp once(function) do
     time = fn ->
       start = now()
@@ -158,7 +158,7 @@ defmodule Bench do
     )
   end
 
-  # A process that looks at the clock without pause gives a tensor up: the longest time its scheduler was elsewhere.
+  # A process releases a tensor and then reads the clock without pause: the longest time that its scheduler was busy.
   defp watch(tensor) do
     :erlang.garbage_collect()
     start = now()
@@ -174,7 +174,7 @@ defmodule Bench do
 
   defp touched(size), do: Tenon.from_binary!(:binary.copy(<<1>>, size), :u8, copy: :always)
 
-  # The release before it has ended: else this one would wait for its turn, and hold up nobody.
+  # Waits for the release before it to end; otherwise this one would wait for its turn, and delay nothing.
   defp slow_release do
     if Tenon.stats().deferred == 0 do
       Tenon.from_resource!(Tenon.OtherNif.source(1, sleep_ms: 1000), Tenon.OtherNif.type())

@@ -464,7 +464,7 @@ defmodule Tenon.LibraryLoadingTest do
       File.write!(file, "answer() -> int\n")
       assert why(define!(new_module(), path: path, signatures: file).answer()) == :signature
       File.write!(file, <<"answer() -> int\n# ", 0xFF>>)
-      assert compile_error(path: path, signatures: file) =~ "it is not text in UTF-8"
+      assert compile_error(path: path, signatures: file) =~ "it is not UTF-8"
       File.write!(file, "answer( -> int\n")
       assert compile_error(path: path, signatures: file) =~ "the signature answer( -> int: "
     end

@@ -82,7 +82,7 @@ defmodule Tenon.LibraryNxTest do
     assert_named(Kernels.add(nx([1]), %{__struct__: Nx.Tensor}), :add, :y, "Nx refuses it: ")
     small = %{nx([1]) | type: {:u, 4}}
     assert {:error, %Tenon.Error{reason: {:unsupported_type, {:u, 4}}} = error} = Kernels.add(nx([1]), small)
-    assert error.message =~ "add(): argument 'y': Nx packs elements of type u4 into bytes; make them wider first"
+    assert error.message =~ "add(): argument 'y': Nx packs elements of type u4 into bytes; pass Nx.as_type"
     assert {:error, %Tenon.Error{function: :half_complex, message: message}} = Kernels.half_complex(nx([1]))
     assert message =~ "half_complex(): its result cannot be an Nx tensor: Nx has no type {:c, 32}; for a Tenon.Tensor"
   end

@@ -58,9 +58,9 @@ defmodule Tenon.LibrarySignatureTest do
       assert String.valid?(message) and byte_size(message) < 4000
     end
 
-    assert {:error, "the signature is not text in UTF-8"} = Signature.parse(<<255>>)
+    assert {:error, "the signature is not UTF-8"} = Signature.parse(<<255>>)
 
-    assert {:error, "a signature has at most 65536 bytes, this one has 1000000"} =
+    assert {:error, "a signature has at most 65536 bytes, but this one has 1000000"} =
              Signature.parse(String.duplicate("x", 1_000_000))
   end
 
@@ -194,7 +194,7 @@ defmodule Tenon.LibrarySignatureTest do
 
     code = "defmodule Tenon.LibrarySignatureTest.NotText do use Tenon.Library, path: #{inspect(path)} end"
     error = assert_raise(CompileError, fn -> Code.eval_string(code) end)
-    assert Exception.message(error) =~ "#{path}: the signature is not text in UTF-8"
+    assert Exception.message(error) =~ "#{path}: the signature is not UTF-8"
   end
 
   test "files" do

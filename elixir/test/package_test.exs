@@ -206,7 +206,9 @@ defmodule Tenon.PackageTest do
       assert links?.(build.())
       refute vendored.() =~ "tenon__deep"
       assert build.() == ""
-      assert Enum.sort(File.ls!(Path.join(copy, "elixir/c_src/vendor"))) == ~w(function.h sources tenon.c tenon.h tenon_host_private.h)
+
+      assert Enum.sort(File.ls!(Path.join(copy, "elixir/c_src/vendor"))) ==
+               ~w(function.h sources tenon.c tenon.h tenon_host_private.h)
     end
   end
 

@@ -93,7 +93,7 @@ defmodule TenonTest do
 
     test "what is wrong" do
       assert reason(Tenon.from_binary(<<0, 1, 2>>, :f32)) == {:size_mismatch, 4, 3}
-      assert message(Tenon.from_binary(<<0, 1, 2>>, :f32)) =~ "must be a multiple of 4, and is 3"
+      assert message(Tenon.from_binary(<<0, 1, 2>>, :f32)) =~ "must be a multiple of 4, but is 3"
       assert reason(Tenon.from_binary(<<0, 1, 2>>, :u8, shape: {4})) == {:size_mismatch, 4, 3}
       assert reason(Tenon.from_binary(<<0>>, {:f, 24})) == {:unsupported_type, {:f, 24}}
       assert reason(Tenon.from_binary(<<0>>, {:u, 4})) == {:unsupported_type, {:u, 4}}

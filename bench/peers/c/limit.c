@@ -1,4 +1,4 @@
-/* The floor: what hand-written C reaches with nothing checked. Not a way to write an extension. */
+/* The floor: hand-written C without any check. Not a way to write an extension. */
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <Python.h>

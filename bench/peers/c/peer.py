@@ -26,7 +26,7 @@ def binaries(folder):
 
 
 def raw_loops(folder):
-    """{operation: function of an array}: the address is taken beforehand, so that the loop is all there is."""
+    """{operation: function of an array}: the address is read before, so that only the loop is timed."""
     library = ctypes.CDLL(str(folder / "loops.so"))
 
     def prepare(way, dtype):

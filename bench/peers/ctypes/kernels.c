@@ -1,4 +1,4 @@
-/* What a plain C library offers: pointers and a length. */
+/* A plain C library, with pointers and a length. */
 #include <stddef.h>
 
 void saxpy(float a, const float *x, const float *y, float *z, size_t n)

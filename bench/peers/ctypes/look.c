@@ -1,4 +1,4 @@
-/* What the crossings call: it takes addresses and looks at them. */
+/* The function that the crossings call: it takes addresses and looks at them. */
 static void seen(const void *data)
 {
     const void *volatile kept = data;

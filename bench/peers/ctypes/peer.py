@@ -1,4 +1,4 @@
-"""ctypes with addresses: what many people do today. saxpy and dot check in Python what the others check."""
+"""ctypes with addresses, as many people use it today. saxpy and dot make the checks of the others in Python."""
 import ctypes
 import pathlib
 

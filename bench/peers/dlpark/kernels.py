@@ -1,4 +1,4 @@
-"""saxpy for NumPy, which has no exchange table to make an array by: the caller brings the memory."""
+"""saxpy for NumPy, which has no exchange table that could make an array, so the caller allocates the memory."""
 import numpy as np
 from dlpark_kernels import dot, dot_view, saxpy, saxpy_into
 

@@ -1,4 +1,4 @@
-"""dlpark by its name, built by cargo with its release profile."""
+"""dlpark, built by cargo with its release profile."""
 import functools
 import pathlib
 import shutil

@@ -16,7 +16,7 @@ def version(folder):
 
 
 def prepare_tensorflow(array):
-    """Import it for the rows that it is in: it takes seconds, which the other groups need not wait."""
+    """Import it only for its own rows, because that takes seconds."""
     global tensorflow_from_dlpack
     from tensorflow.experimental.dlpack import from_dlpack as tensorflow_from_dlpack
     return array

@@ -1,4 +1,4 @@
-"""saxpy for torch, which takes the capsule, and for NumPy, which does not: there the caller brings the memory."""
+"""saxpy for torch, which accepts the capsule, and for NumPy, which does not, so the caller allocates the memory."""
 import numpy as np
 import torch
 from pyo3_dlpack_kernels import dot, saxpy, saxpy_into

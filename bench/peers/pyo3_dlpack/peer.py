@@ -1,4 +1,4 @@
-"""pyo3-dlpack by its name, built by cargo with its release profile."""
+"""pyo3-dlpack, built by cargo with its release profile."""
 import pathlib
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""pyo3-tch by its name, built by cargo with its release profile, in the environment of requirements.txt."""
+"""pyo3-tch, built by cargo with its release profile, in the environment of requirements.txt."""
 import os
 import pathlib
 
@@ -13,7 +13,7 @@ def build(python, folder):
     torch = building.package(python, "torch")
     if not torch.startswith("2.13."):
         return f"it needs exactly torch 2.13, and here is {torch}"
-    # torch-sys asks the first python3 of the path where torch is.
+    # torch-sys asks the first python3 on the PATH for the folder of torch.
     path = f"{pathlib.Path(python).parent}{os.pathsep}{os.environ['PATH']}"
     building.cargo(python, "pyo3_tch", folder, PATH=path, LIBTORCH_USE_PYTORCH="1")
     return folder
@@ -24,6 +24,6 @@ def version(folder):
 
 
 def operations(folder):
-    import torch  # its libraries must be there first
+    import torch  # its libraries must be loaded first
     crossing = building.load_file(folder / "crossing.so")
     yield "pyo3-tch", {"import": crossing.owned, "through": crossing.through}

@@ -1,4 +1,4 @@
-/* Tenon's bridge, called by hand as an extension's author would: every check is made. */
+/* Tenon's bridge, called by hand as the author of an extension would, with every check on. */
 #include "tenon_python.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static inline PyObject *through(PyObject *object, uint32_t flags)
     return same;
 }
 
-/* What an author writes who reads the memory on the CPU. */
+/* For a function that reads the memory on the CPU. */
 static PyObject *bench_borrow(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -76,7 +76,7 @@ static PyObject *bench_through(PyObject *module, PyObject *object)
     return through(object, 0);
 }
 
-/* What an author writes who gives the address to a device. */
+/* For a function that passes the address on to a device. */
 static PyObject *device_borrow(PyObject *module, PyObject *object)
 {
     (void)module;

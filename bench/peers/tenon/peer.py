@@ -55,7 +55,7 @@ def version(folder):
 
 
 def binaries(folder):
-    """What a user ships beside the package; the package itself is shown apart."""
+    """The file that a user ships besides the package; the package itself has a row of its own."""
     return {"tenon": folder / "kernels.so", "tenon, the package": folder / "own/tenon/_native.so"}
 
 
@@ -67,7 +67,7 @@ def package(folder):
 
 
 def by_device(crossing, name):
-    """The form that takes memory of the CPU only, but for arrays on a device."""
+    """The form that accepts only CPU memory, except for arrays on a device."""
     own, device = getattr(crossing, name), getattr(crossing, f"device_{name}")
     return {**dict.fromkeys(("numpy", "torch", "jax", "tensorflow", "tensor"), own),
             **dict.fromkeys(("torch on cuda", "cupy on cuda", "jax on cuda"), device)}
@@ -89,7 +89,7 @@ def operations(folder):
         name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
     same = building.load_file(folder / "own/same_object.so")
     yield "tenon, same object", {"import": {"torch": same.owned}, "through": {"torch": same.through}}
-    # Another extension's Tensor comes by the exchange table, like torch's; its own by a look at the type.
+    # The Tensor of another extension is read through the exchange table, like torch's; its own is recognised by type.
     yield "tenon, its own Tensor", {
         "prepare": crossing.to_tensor, "borrow": {"tensor": crossing.borrow},
         "borrow3": {"tensor": crossing.borrow_many}, "import": {"tensor": crossing.owned},

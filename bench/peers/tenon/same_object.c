@@ -1,4 +1,4 @@
-/* The torch bridge, called by hand: a torch.Tensor as itself. */
+/* The torch bridge, called by hand: the torch.Tensor object itself crosses. */
 #include <tenon/python.h>
 #include <tenon/torch.h>
 

@@ -32,7 +32,7 @@ def binaries(folder):
 
 
 def operations(folder):
-    import torch  # its libraries must be there first
+    import torch  # its libraries must be loaded first
     crossing, kernels = (building.load_file(folder / name / f"torch_{name}.so") for name in ("crossing", "kernels"))
     yield "torch C++ extension", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,

@@ -1,4 +1,4 @@
-"""saxpy for NumPy, which has no allocator that tvm-ffi knows: the caller brings the memory."""
+"""saxpy for NumPy, for which tvm-ffi has no allocator, so the caller allocates the memory."""
 import numpy as np
 import tvm_ffi
 

@@ -1,14 +1,14 @@
 defmodule Tenon.Signature do
   @moduledoc """
-  What Elixir has to know of a function's signature: names, kinds, defaults.
+  The parts of a function's signature that Elixir needs: names, kinds and defaults.
 
       iex> {:ok, signature} = Tenon.Signature.parse("norm(x: f32[n] c, by: 'sum'|'max' = 'sum') -> float")
       iex> for p <- signature.params, do: {p.name, p.kind, p.default}
       [{"x", :tensor, nil}, {"by", :enum, {:ok, :sum}}]
 
   `Tenon.Library` gets this from the library itself when a module is compiled. `parse/1` and `parse_file/1` are for
-  libraries that cannot be opened there, as in a cross build. They read enough to write the head of a function. The
-  whole signature is checked when the library is opened.
+  libraries that cannot be opened at compile time, as in a cross build. They read only what the head of a function needs.
+  The complete signature is checked when the library is opened.
   """
 
   alias Tenon.Options
@@ -17,8 +17,8 @@ defmodule Tenon.Signature do
   defstruct [:text, :name, :params, :results, :doc]
 
   @typedoc """
-  A parameter or a result. `default` is `nil` where the argument must be given; a `?` behind the type allows nil, and
-  makes nil the default.
+  A parameter or a result. `default` is `nil` if the argument is required. A `?` after the type allows nil, and makes nil
+  the default.
   """
   @type item :: %{
           name: String.t() | nil,
@@ -37,7 +37,7 @@ defmodule Tenon.Signature do
           doc: String.t() | nil
         }
 
-  # Parsing takes some milliseconds for so many, and numbers of more digits are beyond every type.
+  # The limits in bytes and digits. Parsing that many bytes takes a few milliseconds, and no type holds more digits.
   @most 65_536
   @most_digits 1000
 
@@ -51,11 +51,11 @@ defmodule Tenon.Signature do
   """
   @spec parse(String.t()) :: {:ok, t()} | {:error, String.t()}
   def parse(text) when is_binary(text) and byte_size(text) > @most do
-    {:error, "a signature has at most #{@most} bytes, this one has #{byte_size(text)}"}
+    {:error, "a signature has at most #{@most} bytes, but this one has #{byte_size(text)}"}
   end
 
   def parse(text) when is_binary(text) do
-    if String.valid?(text), do: parse_line(one_line(text)), else: {:error, "the signature is not text in UTF-8"}
+    if String.valid?(text), do: parse_line(one_line(text)), else: {:error, "the signature is not UTF-8"}
   end
 
   # As c_src/describe.c describes it: {name, params, results}.
@@ -77,8 +77,8 @@ defmodule Tenon.Signature do
   end
 
   @doc """
-  Reads the text that `python -m tenon describe` prints: each line is empty, a comment that starts with `#`, or a
-  signature. Comments right above a signature are its documentation; those that stand alone at the beginning are the
+  Reads the output of `python -m tenon describe`. Each line is empty, a comment that starts with `#`, or a signature.
+  Comments directly above a signature are its documentation. Comments at the beginning, followed by an empty line, are the
   library's name and documentation.
 
       iex> {:ok, doc, [f]} = Tenon.Signature.parse_file("# kernels\\n# All of them.\\n\\n# One.\\nf(n: int)\\n")
@@ -87,7 +87,7 @@ defmodule Tenon.Signature do
   """
   @spec parse_file(String.t()) :: {:ok, String.t() | nil, [t()]} | {:error, String.t()}
   def parse_file(text) when is_binary(text) do
-    if String.valid?(text), do: parse_lines(text), else: {:error, "it is not text in UTF-8"}
+    if String.valid?(text), do: parse_lines(text), else: {:error, "it is not UTF-8"}
   end
 
   defp parse_lines(text) do
@@ -121,7 +121,7 @@ defmodule Tenon.Signature do
   defp presence(text) when text in [nil, ""], do: nil
   defp presence(text), do: text
 
-  @doc "The text with each white space outside of strings as one space: what is compared."
+  @doc "Replaces white space outside of strings by one space, so that signatures can be compared."
   @spec one_line(String.t()) :: String.t()
   def one_line(text) do
     ~r/('[^']*'|"[^"]*")|\s+/
@@ -138,7 +138,7 @@ defmodule Tenon.Signature do
         ["->" | rest] -> results(rest, [])
         ["where" | _] -> []
         [] -> []
-        _ -> throw("expected -> or where behind the )")
+        _ -> throw("expected -> or where after the )")
       end
 
     %__MODULE__{text: text, name: name!(name), params: params, results: results}
@@ -171,7 +171,7 @@ defmodule Tenon.Signature do
     if match?(["," | _], rest), do: results(tl(rest), done), else: Enum.reverse(done)
   end
 
-  # The tokens before the first of `ends` that stands in no bracket.
+  # The tokens before the first of `ends` that is outside of brackets.
   defp until([], _ends, _depth, done), do: {Enum.reverse(done), []}
 
   defp until([token | rest] = tokens, ends, depth, done) do
@@ -200,12 +200,12 @@ defmodule Tenon.Signature do
 
   defp type([word | rest] = tokens) do
     kind = @scalars[word]
-    # bool[n] and bool|u8[n] are tensors, ints[3] is none.
+    # bool[n] and bool|u8[n] are tensors, ints[3] is not.
     tensor? = kind == nil or (kind not in [:ints, :floats] and match?([next | _] when next in ["[", "|"], rest))
 
     if tensor? do
       {_, rest} = until(tokens, ["["], 0, [])
-      if rest == [], do: throw("#{Enum.join(tokens, " ")} is no type")
+      if rest == [], do: throw("#{Enum.join(tokens, " ")} is not a type")
       {_, rest} = shape(rest, 0)
       item(:tensor, match?(["?" | _], rest))
     else
@@ -236,19 +236,19 @@ defmodule Tenon.Signature do
   defp default([open | rest], item) when open in ["(", "["], do: {:ok, numbers(rest, item.kind, [])}
 
   defp default([token], %{kind: kind}) when kind in [:enum, :str] do
-    if string?(token), do: {:ok, literal(kind, unquoted(token))}, else: throw("#{token} is no string")
+    if string?(token), do: {:ok, literal(kind, unquoted(token))}, else: throw("#{token} is not a string")
   end
 
   defp default(tokens, item) do
     {number, rest} = number(tokens, item.kind)
-    if rest == [], do: {:ok, number}, else: throw("#{Enum.join(tokens, " ")} is no default")
+    if rest == [], do: {:ok, number}, else: throw("#{Enum.join(tokens, " ")} is not a default")
   end
 
-  # A choice is an atom where it can be one.
+  # A choice is an atom, unless it is too long.
   defp literal(:enum, text), do: choice(text)
   defp literal(:str, text), do: text
 
-  @doc "A choice as functions give it: an atom; a string where it is too long for one."
+  @doc "A choice as functions return it: an atom, or a string if it is too long for an atom."
   @spec choice(String.t()) :: atom() | String.t()
   def choice(text), do: if(String.length(text) <= 255, do: String.to_atom(text), else: text)
 
@@ -278,13 +278,13 @@ defmodule Tenon.Signature do
 
   defp number([], _kind), do: throw("a number is missing")
 
-  # As C and Python write them: .5, 1. and 1e5 too, and 1e400, which is infinite.
+  # Accepts the forms of C and Python, such as .5, 1. and 1e5, and 1e400, which is infinite.
   defp float(token) do
     with [_, whole, fraction, exponent] <- Regex.run(~r/^(\d*)\.?(\d*)((?:[eE][-+]?\d+)?)$/, token),
          true <- whole <> fraction != "" do
       String.to_float("#{digits(whole)}.#{digits(fraction)}#{exponent}")
     else
-      _ -> throw("#{token} is no number")
+      _ -> throw("#{token} is not a number")
     end
   rescue
     ArgumentError -> :infinity
@@ -297,6 +297,6 @@ defmodule Tenon.Signature do
   defp unquoted(token), do: binary_part(token, 1, byte_size(token) - 2)
 
   defp name!(name) do
-    if name =~ ~r/^[A-Za-z_]\w*$/, do: name, else: throw("#{name} is no name")
+    if name =~ ~r/^[A-Za-z_]\w*$/, do: name, else: throw("#{name} is not a name")
   end
 end
