@@ -1,4 +1,4 @@
-/* What the fuzz targets share: numbers from the input, checks that abort, and one view operation at a time. */
+/* For all fuzz targets: numbers from the input, checks that abort, and view operations. */
 #ifndef TENON_FUZZ_H
 #define TENON_FUZZ_H
 
@@ -23,7 +23,7 @@ typedef struct fuzz_input {
     size_t size;
 } fuzz_input;
 
-/* The next `count` bytes as a number; past the end they are 0. */
+/* The next `count` bytes of the input as a number. After the end of the input, bytes are 0. */
 static inline uint64_t fuzz_bytes(fuzz_input *in, int count)
 {
     uint64_t value = 0;
@@ -37,7 +37,7 @@ static inline int fuzz_byte(fuzz_input *in)
     return (int)fuzz_bytes(in, 1);
 }
 
-/* Mostly a small number, sometimes one at the edge of a type or any at all. */
+/* Mostly a small number, sometimes a limit of a type, sometimes any number. */
 static inline int64_t fuzz_number(fuzz_input *in)
 {
     int tag = fuzz_byte(in);
@@ -74,7 +74,7 @@ static inline tenon_dtype fuzz_dtype(fuzz_input *in)
     return tenon_dtype_of(known[i][0], known[i][1], tag >= 180 ? 2 + tag % 3 : 1);
 }
 
-/* Any view of up to 8 dimensions; `dims` has room for 16 numbers. False where the input describes none. */
+/* A view of up to 8 dimensions; `dims` has space for 16 numbers. False if the input does not describe a valid view. */
 static inline bool fuzz_view(fuzz_input *in, tenon_view *view, int64_t *dims)
 {
     int kind = fuzz_byte(in);
@@ -96,14 +96,14 @@ static inline bool fuzz_view(fuzz_input *in, tenon_view *view, int64_t *dims)
     return tenon_view_init(view, &source, (uint64_t)(fuzz_byte(in) & 1), dims, NULL) == TENON_OK;
 }
 
-/* No tensor, struct or byte is left. */
+/* Check that no tensor, struct or byte is alive. */
 static inline void fuzz_nothing_left(void)
 {
     tenon_counts counts = tenon_stats();
     FUZZ_CHECK(counts.tensors == 0 && counts.exports == 0 && counts.bytes == 0 && counts.deferred == 0);
 }
 
-/* A failure has a status and a message; success leaves both alone. */
+/* Check that a failure sets a status and a message, and that success leaves both unchanged. */
 static inline void fuzz_check_error(tenon_status status, const tenon_error *err)
 {
     FUZZ_CHECK(status >= TENON_OK && status <= TENON_EOVERLAP);
@@ -113,7 +113,7 @@ static inline void fuzz_check_error(tenon_status status, const tenon_error *err)
     FUZZ_CHECK(err->message[0] && memchr(err->message, 0, sizeof err->message));
 }
 
-/* One view operation that the input chooses, or NULL where it fails. */
+/* Run one view operation, chosen by the input. NULL if it fails. */
 static inline tenon_tensor *fuzz_operate(fuzz_input *in, tenon_tensor *tensor)
 {
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -184,7 +184,7 @@ static inline tenon_tensor *fuzz_operate(fuzz_input *in, tenon_tensor *tensor)
     return out;
 }
 
-/* Every question that can be asked of a view without reading its bytes. */
+/* Call every function on a view that does not read its elements. */
 static inline void fuzz_ask(const tenon_view *view)
 {
     char text[512];

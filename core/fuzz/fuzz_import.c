@@ -1,6 +1,6 @@
-/* DLPack structs with any contents. The arrays that they point to are as long as ndim says and no longer, and a struct
- * of another major ends behind its deleter, so that AddressSanitizer sees every read that goes too far. The data bytes
- * are never read: most pointers lead nowhere. */
+/* Imports DLPack structs with arbitrary contents. The arrays have exactly ndim entries, and a struct of another major
+ * version ends after its deleter, so AddressSanitizer detects every read that goes too far. The elements are never read,
+ * because most data pointers are invalid. */
 #include "fuzz.h"
 
 static int deleted;
@@ -48,7 +48,7 @@ static tenon_dl_tensor any_tensor(fuzz_input *in)
     return t;
 }
 
-/* What a consumer may do with a tensor, without a look at its data. */
+/* Use a tensor as a consumer may, without reading its elements. */
 static void use(fuzz_input *in, tenon_tensor *tensor)
 {
     tenon_tensor *tensors[12] = {tensor};

@@ -1,5 +1,5 @@
-/* View operations over a real allocation: no view may leave it, copies are what a copy bit by bit gives, and overlaps
- * are never missed. */
+/* Runs view operations on real memory: no view may leave it, copies must equal a copy bit by bit, and no overlap may be
+ * missed. */
 #include "fuzz.h"
 
 enum { MAX_BYTES = 256, MAX_TENSORS = 12, MAX_NUMEL = 2048 };
@@ -12,7 +12,7 @@ static void count_release(void *owner)
     released++;
 }
 
-/* Go through the elements in C order: bits[i] is where element i starts, from `origin` on. */
+/* List the elements in C order: element i starts at bit bits[i] from `origin`. */
 static void places(const tenon_view *view, const unsigned char *origin, int64_t *bits)
 {
     int64_t index[TENON_MAX_NDIM] = {0};
@@ -36,7 +36,7 @@ static void set_bit(unsigned char *memory, int64_t bit, int value)
     memory[bit / 8] = (unsigned char)((memory[bit / 8] & ~(1 << (bit % 8))) | value << (bit % 8));
 }
 
-/* The contiguous twin has the same elements. */
+/* Check that the contiguous copy has the same elements. */
 static void check_twin(tenon_tensor *tensor, const unsigned char *memory)
 {
     static int64_t from[MAX_NUMEL];
@@ -59,7 +59,7 @@ static void check_twin(tenon_tensor *tensor, const unsigned char *memory)
     tenon_tensor_release(twin);
 }
 
-/* Overlap by a map of bits; then a copy inside the one buffer. */
+/* Check the overlap of two views against a map of bits, then copy one to the other in the same buffer. */
 static void check_pair(const tenon_view *a, const tenon_view *b, unsigned char *memory, size_t size)
 {
     static int64_t to[MAX_NUMEL], from[MAX_NUMEL];
@@ -112,7 +112,7 @@ static tenon_tensor *first_tensor(fuzz_input *in, unsigned char *memory, size_t 
         return NULL;
     *low = 0;
     *high = size;
-    if (kind % 2) { /* the same without data_size: views keep to the bytes of the first one */
+    if (kind % 2) { /* the same without data_size: views stay inside the first one */
         tenon_extent extent = tenon_view_extent(tenon_tensor_view(tensor));
         *low = (size_t)((int64_t)blob.byte_offset + extent.low);
         *high = (size_t)((int64_t)blob.byte_offset + extent.high);

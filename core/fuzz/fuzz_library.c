@@ -1,10 +1,10 @@
-/* Files that say they are libraries: the input is one, and so is each shorter beginning of it. */
+/* Checks the input as a library file, and every prefix of it. */
 #include "fuzz.h"
 
 static tenon_status check(const uint8_t *data, size_t size)
 {
     tenon_error err = {0};
-    /* A copy that ends where the file does. */
+    /* A copy of the exact length, so that a sanitizer detects a read past the end. */
     uint8_t *bytes = malloc(size ? size : 1);
     FUZZ_CHECK(bytes);
     if (size > 0)
@@ -20,6 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tenon_status whole = check(data, size);
     for (size_t length = 0; length < size; length += length < 256 ? 1 : 1 + length / 8)
-        FUZZ_CHECK(check(data, length) == TENON_EINVAL || whole == TENON_OK); /* more of it is no worse */
+        FUZZ_CHECK(check(data, length) == TENON_EINVAL || whole == TENON_OK); /* a valid prefix implies a valid file */
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Names of dtypes and devices: any text is refused, or can be written and read again with the same meaning. */
+/* Parses the names of dtypes and devices: a name that is accepted must survive a round trip. */
 #include "fuzz.h"
 
 static void check_dtype(tenon_dtype dtype)
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_device(device);
     }
 
-    /* The same bytes as values. */
+    /* Use the same bytes as values of dtypes and devices. */
     fuzz_input in = {data, size};
     check_dtype(tenon_dtype_of(fuzz_byte(&in), fuzz_byte(&in), (int)fuzz_bytes(&in, 2)));
     check_device(tenon_device_of((int32_t)fuzz_bytes(&in, 4), (int32_t)fuzz_bytes(&in, 4)));

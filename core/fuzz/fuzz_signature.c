@@ -1,7 +1,8 @@
-/* Signatures: the input up to a 0 is compiled; what follows makes the arguments of a call, its results, and an out=. */
+/* Compiles the input up to a 0 as a signature. The bytes after it become the arguments, the results and `out` of a
+ * call. */
 #include "fuzz.h"
 
-/* A pointer into the one block that the signature is. */
+/* Whether a pointer points into the block of the signature. */
 static bool inside(const tenon_signature *s, const void *pointer)
 {
     return (const char *)pointer > (const char *)s && (const char *)pointer < (const char *)s + s->size;
@@ -60,7 +61,7 @@ static void check_signature(const tenon_signature *s)
     FUZZ_CHECK(s->ntensors == tensors && s->nwritten == written && s->open_results == open && s->binds_ints == binds);
     FUZZ_CHECK(s->names.ndims <= TENON_MAX_NAMES && s->names.nstars <= TENON_MAX_VARIABLES &&
                s->names.ntypes <= TENON_MAX_VARIABLES);
-    /* Its own text means the same again. */
+    /* Its own text must compile to the same signature. */
     tenon_signature *twin = NULL;
     FUZZ_CHECK(tenon_signature_alloc(s->text, &twin, NULL) == TENON_OK);
     FUZZ_CHECK(strcmp(twin->text, s->text) == 0 && strcmp(twin->name, s->name) == 0);
@@ -143,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tenon_status status = tenon_signature_alloc(text, &signature, &err);
     fuzz_check_error(status, &err);
     FUZZ_CHECK((status == TENON_OK) == (signature != NULL));
-    free(text); /* nothing points into it */
+    free(text); /* the signature must not point into it */
     if (signature) {
         check_signature(signature);
         call_it(&in, signature);

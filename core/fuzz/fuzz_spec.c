@@ -1,5 +1,5 @@
-/* Specs: the input's lines are parsed with shared names, then matched against views made from the bytes that follow a
- * 0. */
+/* Parses the lines of the input as specs that share names, and matches them against views that are made from the bytes
+ * after a 0. */
 #include "fuzz.h"
 
 enum { MAX_SPECS = 3 };
@@ -25,7 +25,7 @@ static int parse_lines(char *text, tenon_names *names, tenon_spec *specs)
         tenon_status status = tenon_spec_parse(line, names, &specs[count], &err);
         fuzz_check_error(status, &err);
         if (status == TENON_OK) {
-            /* Its own text means the same again. */
+            /* Its own text must parse to the same spec. */
             tenon_names fresh = before;
             tenon_spec twin;
             FUZZ_CHECK(tenon_spec_parse(line, &fresh, &twin, NULL) == TENON_OK && same_spec(&specs[count], &twin));
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tenon_status status = tenon_spec_match(&specs[i], made[i] ? &views[i] : NULL, &bindings, &err);
         fuzz_check_error(status, &err);
     }
-    /* What is bound stays bound: a second check gives the same answer twice. */
+    /* Checking does not change the bindings: the second check must have the same result. */
     for (int i = 0; i < count; i++) {
         const tenon_view *view = made[i] ? &views[i] : NULL;
         tenon_status first = tenon_spec_check(&specs[i], view, &bindings, NULL);

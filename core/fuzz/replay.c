@@ -1,4 +1,4 @@
-/* Feeds saved inputs to a fuzz target, for compilers without libFuzzer: replay FILE|FOLDER... */
+/* Runs a fuzz target on saved inputs, for compilers without libFuzzer: replay FILE|FOLDER... */
 #define _POSIX_C_SOURCE 200809L /* opendir, stat */
 
 #include "fuzz.h"
@@ -26,7 +26,7 @@ static void replay_file(const char *path)
         }
     }
     fclose(file);
-    /* A copy that ends where the input ends, so that a sanitizer sees a read past it. */
+    /* A copy of the exact length, so that a sanitizer detects a read past the end. */
     uint8_t *exact = malloc(size ? size : 1);
     FUZZ_CHECK(exact);
     memcpy(exact, data, size);

@@ -1,4 +1,4 @@
-/* What the core's sources share and no client may see. */
+/* Private declarations that the core's sources share. */
 #ifndef TENON_INTERNAL_H
 #define TENON_INTERNAL_H
 
@@ -11,9 +11,9 @@ _Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is 
 
 /* --------------------------------------------------------------------------------------------------------- system */
 
-/* Only the files of system/ call the operating system: the loader, files, clocks, threads and processes. The others use C's
- * own library alone: memory, strings, sorting, the environment, and stderr and atexit for the report of TENON_DEBUG.
- * TENON_NO_SYSTEM leaves the folder out. */
+/* Only the files in system/ call the operating system: the loader, files, clocks, threads and processes. All others use
+ * only the C library: memory, strings, sorting, the environment, and stderr and atexit for the report of TENON_DEBUG.
+ * TENON_NO_SYSTEM leaves system/ out. */
 #ifndef TENON_NO_SYSTEM
 #ifdef _WIN32
 #define TENON__WINDOWS
@@ -22,8 +22,8 @@ _Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is 
 #endif
 #endif
 
-/* From now on call `before` before each fork, and `after` after it in both processes. Does nothing if there are no forks,
- * or no system/. */
+/* Call `before` before every later fork, and `after` after it in both processes. Does nothing on systems without fork, or
+ * without system/. */
 #ifdef TENON__POSIX
 void tenon__at_fork(void (*before)(void), void (*after)(void));
 #else
@@ -39,23 +39,23 @@ static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
 #define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
 #define tenon__mul_overflows(a, b, out) __builtin_mul_overflow(a, b, out)
 
-/* A product that may wrap: for strides that nobody looks at. */
+/* A product that may wrap, for strides that are never used. */
 static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
-/* For the checks of the one validation, which every borrow pays: failure is the exception. */
+/* For the validation of views, which every borrow runs: failures are rare there. */
 #define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
-/* The length of text[0..length) without a character of UTF-8 whose end is missing. */
+/* The length of text[0..length) without an incomplete UTF-8 character at its end. */
 size_t tenon__whole_characters(const char *text, size_t length);
-/* End a text that filled its buffer with "...", not inside a character. */
+/* Replace the end of a string that filled its buffer with "...", without splitting a character. */
 void tenon__cut(char *text, size_t size);
 
-/* Text that grows in a fixed buffer; `length` goes on counting past its end. */
+/* A string that grows in a fixed buffer. `length` keeps counting after the buffer is full. */
 typedef struct tenon__text {
     char *buffer;
     size_t size;
@@ -68,7 +68,7 @@ void tenon__text_add_list(tenon__text *text, int32_t count, const int64_t *value
 void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype);
 void tenon__text_add_device(tenon__text *text, tenon_device device);
 
-/* Room for a dtype with its shape in a message; longer ones are cut. */
+/* A dtype with its shape, or a similar phrase, for use in a message. Longer ones are truncated. */
 typedef struct tenon__phrase {
     char text[320];
 } tenon__phrase;
@@ -84,7 +84,7 @@ tenon__phrase tenon__device_phrase(tenon_device device);
 /* tenon_dtype_known, inline. */
 static inline bool tenon__dtype_known(tenon_dtype dtype)
 {
-    /* Bit k of byte c: code c may have 2^k bits. The float6 kinds are the only sizes that are no power of two. */
+    /* Bit k of sizes[c]: code c may have 2^k bits. Only the float6 dtypes have a size that is not a power of two. */
     enum { SUBBYTE = 0x07, BYTES = 0xf8, ONLY4 = 0x04, ONLY8 = 0x08, ONLY16 = 0x10 };
     static const uint8_t sizes[TENON_CODE_F4_E2M1FN + 1] = {
         SUBBYTE | BYTES, SUBBYTE | BYTES, BYTES & ~ONLY8, BYTES, ONLY16, 0xe0,  ONLY8, ONLY8, ONLY8,
@@ -105,7 +105,7 @@ static inline uint64_t tenon__dtype_alignment(tenon_dtype dtype)
     return bits < 8 ? 1 : bytes & (~bytes + 1);
 }
 
-/* One bit per device type: all, those with handles for addresses, and those that the CPU can read. */
+/* One bit per device type: all devices, those whose data is a handle, and those whose memory the CPU can read. */
 #define TENON__DEVICES        0x7ff9eu
 #define TENON__HANDLE_DEVICES (1u << TENON_OPENCL | 1u << TENON_VULKAN | 1u << TENON_METAL | 1u << TENON_WEBGPU)
 #define TENON__HOST_DEVICES   (1u << TENON_CPU | 1u << TENON_CUDA_HOST | 1u << TENON_ROCM_HOST | 1u << TENON_CUDA_MANAGED)
@@ -127,17 +127,17 @@ static inline int64_t tenon__item_bits(tenon_dtype dtype, uint64_t flags)
     return lane * dtype.lanes;
 }
 
-/* tenon_view_init on behalf of `function`. */
+/* tenon_view_init; errors name `function`. */
 tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
                              const char *function, tenon_error *err);
 tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_error *err);
 tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err);
-/* The product of a checked shape, and the bytes of so many elements. */
+/* The number of elements of a checked shape, and their size in bytes. */
 tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, int64_t *numel,
                                 int64_t *bytes, const char *function, tenon_error *err);
-/* Strides without gaps; false on overflow. */
+/* The strides of a contiguous tensor. False on overflow. */
 bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides);
-/* Where the first element is: an address, or an offset in a handle. */
+/* The position of the first element: an address, or an offset if `data` is a handle. */
 uint64_t tenon__position(const tenon_view *view);
 
 /* --------------------------------------------------------------------------------------------------------- tensors */
@@ -145,26 +145,27 @@ uint64_t tenon__position(const tenon_view *view);
 struct tenon_tensor {
     tenon_view view;
     _Atomic int64_t count;
-    tenon_tensor *root; /* the tensor that holds the memory; itself where it does */
-    uint64_t low;       /* of the root: the positions that views may use */
+    tenon_tensor *root; /* the tensor that owns the memory: itself, unless it is a view */
+    uint64_t low;       /* of the root: the range of positions that views may use */
     uint64_t high;
     void *owner; /* of the root */
     tenon_release_fn release;
-    void *stream;       /* of the root: what fills the memory of a device */
-    int64_t data_bytes; /* of the root: what tenon_tensor_alloc made */
+    void *stream;       /* of the root: the stream whose work fills device memory */
+    int64_t data_bytes; /* of the root: bytes that tenon_tensor_alloc allocated */
     size_t block_size;  /* of this allocation */
-    char *origin;       /* the rest is used under TENON_DEBUG only */
+    char *origin;       /* this and the next two are used only in debug mode */
     tenon_tensor *previous;
     tenon_tensor *next;
     int64_t dims[]; /* shape, then strides */
 };
 
-/* A block for a tensor of `ndim` with `extra` bytes behind its dims; not counted, nothing in it is set. */
+/* Allocate the block of a tensor with `ndim` dimensions and `extra` bytes after its dims. It is not a tensor yet. */
 tenon_tensor *tenon__tensor_block(int32_t ndim, size_t extra, bool zeroed, const char *function, tenon_error *err);
 void tenon__tensor_discard(tenon_tensor *block);
-/* Make a described block a tensor with one count: a root where `root` is NULL. Cannot fail. */
+/* Turn a block whose view is complete into a tensor with one reference. If `root` is NULL it owns its memory. Cannot
+ * fail. */
 void tenon__tensor_start(tenon_tensor *block, tenon_tensor *root);
-/* A tensor on a producer's memory, which the result owns. */
+/* Create a tensor that owns the memory of a producer. */
 tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
                                 tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err);
 /* tenon_tensor_alloc with DLPack flags. */
@@ -190,7 +191,7 @@ static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
 void *tenon__alloc(size_t size, bool zeroed);
 void tenon__free(void *memory, size_t size);
 
-/* For a few instructions at a time: a thread that waits spins. A lock starts as ATOMIC_FLAG_INIT. */
+/* A spin lock, to be held only for a few instructions. Initialise it with ATOMIC_FLAG_INIT. */
 static inline void tenon__spin_lock(atomic_flag *lock)
 {
     while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
@@ -206,8 +207,9 @@ static inline void tenon__spin_unlock(atomic_flag *lock)
 
 enum { TENON__LIBRARY_HEADER = 64, TENON__LIBRARY_SEGMENT = 56 };
 
-/* tenon_library_check in two steps, for a file of `size` bytes that is not in memory. First its header, of which `length`
- * bytes are there: all 64, unless the file is shorter. Then the `count` segments that are found `*at` bytes into it. */
+/* tenon_library_check in two steps, for a file of `size` bytes that is not in memory. The first step checks the header, of
+ * which `length` bytes are passed: 64, unless the file is shorter. It sets `*at` and `*count`, where the segments begin
+ * and how many there are; the second step checks these. */
 tenon_status tenon__library_header(const void *header, size_t length, uint64_t size, uint64_t *at, uint64_t *count,
                                    tenon_error *err);
 tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err);
@@ -219,13 +221,13 @@ tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out
 /* Whether TENON_DEBUG is on. */
 bool tenon__debug(void);
 void tenon__debug_add(tenon_tensor *tensor);
-/* A call that was going to make a tensor has made none. */
+/* Clear the origin after a call that was going to create a tensor but did not. */
 void tenon__debug_forget_origin(void);
-/* Take a tensor without counts off the list; its block is kept a while, so that a release too many finds it. */
+/* Remove a released tensor from the list. Its block is kept for some time, to detect further releases. */
 void tenon__debug_retire(tenon_tensor *tensor);
-/* Free the blocks that are kept. */
+/* Free the blocks that tenon__debug_retire keeps. */
 void tenon__debug_flush(void);
-/* Stop the program where the tensor is one of those. `count` is what it had before. */
+/* Abort the program if the tensor was already released. `count` is its reference count before the call. */
 void tenon__debug_check(const tenon_tensor *tensor, int64_t count, const char *function);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the unit tests share: assertions on statuses, messages and views. */
+/* Assertions on statuses, messages and views, for all unit tests. */
 #ifndef TENON_TESTS_CHECK_H
 #define TENON_TESTS_CHECK_H
 
@@ -26,7 +26,7 @@ static inline void check_ok(tenon_status status, const char *call, const char *f
     _fail(file, line);
 }
 
-/* A failure: the status given is returned and stored, with a message; `message` NULL: any. */
+/* Expect a failure with this status, both returned and stored, and this message; NULL accepts any message. */
 static inline void check_fails(tenon_status status, tenon_status wanted, const char *message, const char *call,
                                const char *file, int line)
 {
@@ -38,7 +38,7 @@ static inline void check_fails(tenon_status status, tenon_status wanted, const c
     _fail(file, line);
 }
 
-/* Forget the last failure, so that no assertion can see it. */
+/* Clear the last failure, so that no later assertion can see it. */
 static inline void check_forget(void)
 {
     err.status = -1;
@@ -54,7 +54,7 @@ static inline void check_forget(void)
 #define DIMS(...) ((int64_t[]){__VA_ARGS__})
 #define AXES(...) ((int32_t[]){__VA_ARGS__})
 
-/* A view with the room for its dims. Not to be copied: the view points into it. */
+/* A view with storage for its dims. Do not copy it: the view points into it. */
 typedef struct roomy_view {
     tenon_view view;
     int64_t dims[2 * TENON_MAX_NDIM];
@@ -73,7 +73,7 @@ static inline tenon_dl_tensor source_of(void *data, tenon_dtype dtype, int32_t n
     return source;
 }
 
-/* A view that must be valid. */
+/* Create a view, which must be valid. */
 static inline const tenon_view *view_on(roomy_view *room, int device, void *data, tenon_dtype dtype, int32_t ndim,
                                         int64_t *shape, int64_t *strides, uint64_t flags)
 {
@@ -104,7 +104,7 @@ static inline void check_dims(const tenon_view *view, int32_t ndim, const int64_
 
 #define assert_dims(view, ndim, shape, strides) check_dims(view, ndim, shape, strides, __FILE__, __LINE__)
 
-/* A spec that must parse. */
+/* Parse a spec, which must be valid. */
 static inline tenon_spec parsed(const char *text, tenon_names *names)
 {
     tenon_spec spec;
@@ -112,7 +112,7 @@ static inline tenon_spec parsed(const char *text, tenon_names *names)
     return spec;
 }
 
-/* Which of C, F and D (dense) a view has. */
+/* The layout flags of a view as a string of C, F and D (dense). */
 static inline const char *orders_of(const tenon_view *view)
 {
     static const char *const names[] = {"", "C", "F", "CF", "D", "CD", "FD", "CFD"};
@@ -120,7 +120,7 @@ static inline const char *orders_of(const tenon_view *view)
                  (view->flags & TENON_VIEW_DENSE ? 4 : 0)];
 }
 
-/* The last test of every program. Not a teardown of the group: cmocka returns 0 where only that fails. */
+/* The last test of every program. It is not a group teardown, because cmocka ignores failures there. */
 static inline void test_nothing_is_alive(void **state)
 {
     (void)state;

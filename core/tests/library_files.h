@@ -1,5 +1,5 @@
-/* What the tests of opening libraries share: files that are replaced and written again, and calls of what is opened. The
- * libraries are built in TENON_TEST_LIBRARIES, see CMakeLists.txt. */
+/* For tests of opening libraries: replace and overwrite files, and call the functions of an open library. CMakeLists.txt
+ * builds the libraries in TENON_TEST_LIBRARIES. */
 #ifndef TENON_TESTS_LIBRARY_FILES_H
 #define TENON_TESTS_LIBRARY_FILES_H
 
@@ -27,7 +27,7 @@ static inline const char *built(const char *name)
     return path;
 }
 
-/* A path in a new folder of this test's own. */
+/* A path in a new folder for this test. */
 static inline const char *fresh(char path[NAME])
 {
     static int count;
@@ -49,14 +49,14 @@ static inline void copy_into(const char *from, const char *to, int how)
     close(out);
 }
 
-/* As a linker makes it: the path gets another inode. */
+/* Replace the file as a linker does: the path gets another inode. */
 static inline void replace(const char *from, const char *to)
 {
     unlink(to);
     copy_into(from, to, O_CREAT | O_EXCL);
 }
 
-/* Into the same inode; the builds have one size. */
+/* Overwrite the file: the path keeps its inode. All builds have the same size. */
 static inline void overwrite(const char *from, const char *to)
 {
     copy_into(from, to, 0);
@@ -121,7 +121,7 @@ static inline int64_t next(const tenon_module *module)
     return call_function(module, 1);
 }
 
-/* The file that its code is from, as the kernel names it. */
+/* The file that contains the code of the library, as the kernel reports it. */
 static inline bool is_mapped_from(const tenon_module *module, const char *path)
 {
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -1,4 +1,4 @@
-/* What the tests of calls share: values, and a signature with what its names stand for. */
+/* For tests of calls: values, and a signature with its bindings. */
 #ifndef TENON_TESTS_SIGNATURE_CALL_H
 #define TENON_TESTS_SIGNATURE_CALL_H
 
@@ -32,11 +32,11 @@ static inline tenon_signature *compiled(const char *text)
 
 static const char *const object_words[] = {"numpy.ndarray", "torch.Tensor", "list", "bytes"};
 
-/* The arguments match. */
+/* Expect the arguments to match. */
 static inline void fits(call *c, const char *text, const tenon_value *args)
 {
     c->signature = compiled(text);
-    memset(&c->bindings, 0xa5, sizeof c->bindings); /* nothing may rely on what was there */
+    memset(&c->bindings, 0xa5, sizeof c->bindings); /* nothing may depend on the old contents */
     OK(tenon_signature_match(c->signature, args, object_words, &c->bindings, &err));
 }
 
@@ -45,7 +45,7 @@ static inline void done(call *c)
     tenon_signature_release(c->signature);
 }
 
-/* They do not, with or without room for the message. */
+/* Expect a mismatch, with and without a tenon_error. */
 static inline void misfit(const char *text, const tenon_value *args, tenon_status status, const char *message)
 {
     call c = {.signature = compiled(text)};

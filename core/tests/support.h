@@ -1,4 +1,4 @@
-/* What the test programs of ownership share: owners that count their releases, an allocator that counts and fails. */
+/* For tests of ownership: owners that count their releases, and an allocator that counts and can fail. */
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
@@ -27,7 +27,7 @@ static inline void owner_release(void *pointer)
     ((owner *)pointer)->released++;
 }
 
-/* f32[2, 3, 4] over the owner's data. */
+/* A blob f32[2, 3, 4] of the owner's data. */
 static inline tenon_status owner_tensor(owner *o, uint64_t flags, tenon_tensor **out, tenon_error *err)
 {
     static const int64_t shape[] = {2, 3, 4};
@@ -43,7 +43,7 @@ static inline tenon_status owner_tensor(owner *o, uint64_t flags, tenon_tensor *
 
 /* -------------------------------------------------------------------------------------------------------- producers */
 
-/* A DLPack producer on its own stack of storage: what it gives out counts its deletions. */
+/* A DLPack producer with its own storage. It counts how often its structs are deleted. */
 typedef struct producer {
     int deleted;
     float data[6];
@@ -89,7 +89,7 @@ static inline void producer_init(producer *p)
 typedef struct counting {
     int64_t live; /* blocks */
     int64_t made;
-    int64_t fail_at; /* the block that is refused, counted from 1; 0: none */
+    int64_t fail_at; /* the allocation that fails, counted from 1; 0: none */
 } counting;
 
 static inline void *counting_alloc(void *context, size_t size, bool zeroed)
@@ -127,7 +127,7 @@ static inline void counting_end(counting *c)
 
 /* ----------------------------------------------------------------------------------------------------------- checks */
 
-/* For a test's end (cmocka does not count what a group's end says): nothing is alive. */
+/* Check at the end of a test that nothing is alive; cmocka ignores failures in a group teardown. */
 static inline int nothing_alive(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static inline int nothing_alive(void **state)
             fail_msg("%s", assert_error.message);                                                                      \
     } while (0)
 
-/* The call fails with the status, and says so in a message that contains the text. Calls pass `err`. */
+/* Expect the call to fail with this status and a message that contains the text. The call must pass `err`. */
 #define assert_fails(expected, text, call)                                                                             \
     do {                                                                                                               \
         tenon_error assert_error = {0, "", NULL};                                                                      \

@@ -130,9 +130,9 @@ static void report_at_exit(void **state)
     outcome result = run("1", "leak");
     assert_true(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0);
     assert_says(&result, "tenon: 2 tensors still alive at exit\n");
-    assert_says(&result, "  f32[3], 12 bytes, count 1, made at ");
+    assert_says(&result, "  f32[3], 12 bytes, count 1, created at ");
     assert_says(&result, place(1));
-    assert_says(&result, "  f32[2, 3], 24 bytes, count 3, made at ");
+    assert_says(&result, "  f32[2, 3], 24 bytes, count 3, created at ");
     assert_says(&result, place(0));
 }
 
@@ -161,12 +161,12 @@ static void released_too_often(void **state)
     (void)state;
     outcome result = run("1", "release");
     assert_stopped(&result);
-    assert_says(&result, "tenon: tenon_tensor_release(): f32[2, 3] made at ");
+    assert_says(&result, "tenon: tenon_tensor_release(): f32[2, 3] created at ");
     assert_says(&result, place(0));
-    assert_says(&result, " was released too often\n");
+    assert_says(&result, " was released too many times\n");
     result = run("1", "retain");
     assert_stopped(&result);
-    assert_says(&result, "tenon: tenon_tensor_retain(): f32[3] made at ");
+    assert_says(&result, "tenon: tenon_tensor_retain(): f32[3] created at ");
     assert_says(&result, place(1));
 }
 
@@ -174,7 +174,7 @@ static void unknown_origin(void **state)
 {
     (void)state;
     outcome result = run("1", "untold");
-    assert_says(&result, "  u8[], 1 bytes, count 1, made at an unknown place\n");
+    assert_says(&result, "  u8[], 1 bytes, count 1, created at an unknown place\n");
 }
 
 static void origins_of_nested_calls(void **state)
@@ -184,7 +184,7 @@ static void origins_of_nested_calls(void **state)
     assert_says(&result, "tenon: 2 tensors still alive at exit\n");
     assert_null(strstr(result.text, "unknown"));
     result = run("1", "stale");
-    assert_says(&result, "made at an unknown place\n");
+    assert_says(&result, "created at an unknown place\n");
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -185,46 +185,47 @@ static void test_strides_that_overflow(void **state)
     tenon_dl_tensor source = good_source();
     source.strides = DIMS(INT64_MAX, 1); /* elements fit, bytes do not */
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [9223372036854775807, 1] of shape [2, 3] reach farther than 64 bits can count");
+            "strides [9223372036854775807, 1] of shape [2, 3] reach farther than 64 bits can address");
     source.strides = DIMS(INT64_MAX / 4 + 1, 1);
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [2305843009213693952, 1] of shape [2, 3] reach farther than 64 bits can count");
+            "strides [2305843009213693952, 1] of shape [2, 3] reach farther than 64 bits can address");
     source.strides = DIMS(3, INT64_MIN); /* (3 - 1) * stride */
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [3, -9223372036854775808] of shape [2, 3] reach farther than 64 bits can count");
+            "strides [3, -9223372036854775808] of shape [2, 3] reach farther than 64 bits can address");
     source.dtype = TENON_U8;
     source.strides = DIMS(INT64_MIN, 1);
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [-9223372036854775808, 1] of shape [2, 3] reach farther than 64 bits can count");
+            "strides [-9223372036854775808, 1] of shape [2, 3] reach farther than 64 bits can address");
     source.strides = DIMS(INT64_MAX, INT64_MAX / 2); /* each fits, the sum does not */
-    refused(TENON_EOVERFLOW, source, 0,
-            "strides [9223372036854775807, 4611686018427387903] of shape [2, 3] reach farther than 64 bits can count");
+    refused(
+        TENON_EOVERFLOW, source, 0,
+        "strides [9223372036854775807, 4611686018427387903] of shape [2, 3] reach farther than 64 bits can address");
     source.strides = DIMS(INT64_MAX, 1); /* one byte past the last */
     source.shape = DIMS(2, 1);
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [9223372036854775807, 1] of shape [2, 1] reach farther than 64 bits can count");
+            "strides [9223372036854775807, 1] of shape [2, 1] reach farther than 64 bits can address");
     source.dtype = tenon_dtype_of(TENON_CODE_UINT, 4, 1); /* whose place is counted in bits */
     source.strides = DIMS(INT64_MAX / 2, 1);
     refused(TENON_EOVERFLOW, source, 0,
-            "strides [4611686018427387903, 1] of shape [2, 1] reach farther than 64 bits can count");
+            "strides [4611686018427387903, 1] of shape [2, 1] reach farther than 64 bits can address");
 }
 
 static void test_memory_below_zero_and_past_the_last(void **state)
 {
     (void)state;
     tenon_dl_tensor source = source_of((void *)(uintptr_t)8, TENON_F32, 1, DIMS(4), DIMS(-1));
-    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 0 are outside any memory");
+    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 0 are outside the address space");
     source.byte_offset = UINT64_MAX - 7;
-    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 18446744073709551608 are outside any memory");
+    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 18446744073709551608 are outside the address space");
     source.byte_offset = UINT64_MAX - 9;
     source.strides = DIMS(1);
-    refused(TENON_EBOUNDS, source, 0, "bytes 0 to 16 from 0x8 + 18446744073709551606 are outside any memory");
+    refused(TENON_EBOUNDS, source, 0, "bytes 0 to 16 from 0x8 + 18446744073709551606 are outside the address space");
     source.device = tenon_device_of(TENON_METAL, 0);
     source.byte_offset = (uint64_t)INT64_MAX - 8;
-    refused(TENON_EBOUNDS, source, 0, "bytes 0 to 16 from 0x8 + 9223372036854775799 are outside any memory");
+    refused(TENON_EBOUNDS, source, 0, "bytes 0 to 16 from 0x8 + 9223372036854775799 are outside the address space");
     source.byte_offset = 8;
     source.strides = DIMS(-1);
-    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 8 are outside any memory");
+    refused(TENON_EBOUNDS, source, 0, "bytes -12 to 4 from 0x8 + 8 are outside the address space");
 }
 
 static void test_null_data_with_elements(void **state)
@@ -244,13 +245,13 @@ static void test_unknown_dtypes(void **state)
     (void)state;
     tenon_dl_tensor source = good_source();
     source.dtype = tenon_dtype_of(18, 8, 1);
-    refused(TENON_EDTYPE, source, 0, "dtype: expected one of DLPack 1.3, got code 18 with 8 bits and 1 lanes");
+    refused(TENON_EDTYPE, source, 0, "dtype: expected a dtype of DLPack 1.3, got code 18 with 8 bits and 1 lanes");
     source.dtype = tenon_dtype_of(TENON_CODE_FLOAT, 0, 1);
-    refused(TENON_EDTYPE, source, 0, "dtype: expected one of DLPack 1.3, got code 2 with 0 bits and 1 lanes");
+    refused(TENON_EDTYPE, source, 0, "dtype: expected a dtype of DLPack 1.3, got code 2 with 0 bits and 1 lanes");
     source.dtype = tenon_dtype_of(TENON_CODE_FLOAT, 32, 0);
-    refused(TENON_EDTYPE, source, 0, "dtype: expected one of DLPack 1.3, got code 2 with 32 bits and 0 lanes");
+    refused(TENON_EDTYPE, source, 0, "dtype: expected a dtype of DLPack 1.3, got code 2 with 32 bits and 0 lanes");
     source.dtype = tenon_dtype_of(TENON_CODE_BOOL, 1, 1);
-    refused(TENON_EDTYPE, source, 0, "dtype: expected one of DLPack 1.3, got code 6 with 1 bits and 1 lanes");
+    refused(TENON_EDTYPE, source, 0, "dtype: expected a dtype of DLPack 1.3, got code 6 with 1 bits and 1 lanes");
 }
 
 static void test_unknown_devices(void **state)
@@ -258,9 +259,9 @@ static void test_unknown_devices(void **state)
     (void)state;
     tenon_dl_tensor source = good_source();
     source.device = tenon_device_of(19, 0);
-    refused(TENON_EDEVICE, source, 0, "device: expected one of DLPack 1.3, got type 19 with id 0");
+    refused(TENON_EDEVICE, source, 0, "device: expected a device of DLPack 1.3, got type 19 with id 0");
     source.device = tenon_device_of(TENON_CPU, -1);
-    refused(TENON_EDEVICE, source, 0, "device: expected one of DLPack 1.3, got type 1 with id -1");
+    refused(TENON_EDEVICE, source, 0, "device: expected a device of DLPack 1.3, got type 1 with id -1");
 }
 
 static void test_unknown_flags(void **state)
@@ -291,10 +292,11 @@ static void test_reaching_outside_data_size(void **state)
     assert_int_equal(releases, 1);
     out = NULL;
     blob.data_size = 23;
-    FAILS_SAYING(TENON_EBOUNDS,
-                 "tenon_tensor_from_blob(): f32[2, 3] touches bytes 0 to 24 from its first element, which is at 0 of "
-                 "data_size 23",
-                 tenon_tensor_from_blob(&blob, &out, &err));
+    FAILS_SAYING(
+        TENON_EBOUNDS,
+        "tenon_tensor_from_blob(): f32[2, 3] touches bytes 0 to 24 from its first element, which is at byte 0 of "
+        "data_size 23",
+        tenon_tensor_from_blob(&blob, &out, &err));
     blob.data_size = 27;
     blob.byte_offset = 4;
     FAILS(TENON_EBOUNDS, tenon_tensor_from_blob(&blob, &out, &err));

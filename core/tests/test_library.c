@@ -20,7 +20,7 @@ static size_t mapped_end;
 #define SAYS(what, bytes, size)                                                                                        \
     FAILS_SAYING(TENON_EINVAL, "it is not a shared library that can be loaded here: " what,                            \
                  tenon_library_check(bytes, size, &err))
-#define CUT     "the file is cut off; build it again"
+#define CUT     "the file is truncated; build it again"
 #define DAMAGED "its headers are damaged; build it again"
 
 static unsigned char *read_whole(const char *path, size_t *size)

@@ -282,12 +282,12 @@ static void test_files_that_are_not_libraries(void **state)
     for (off_t size = 4; size < 5000; size += size < 1000 ? 60 : 1000) {
         replace(built("answer_1.so"), path);
         assert_int_equal(truncate(path, size), 0);
-        SAYS(TENON_EINVAL, 0, "it is not a shared library that can be loaded here: the file is cut off; build it again",
-             path);
+        SAYS(TENON_EINVAL, 0,
+             "it is not a shared library that can be loaded here: the file is truncated; build it again", path);
     }
     replace(built("no_module.so"), path);
     SAYS(TENON_EINVAL, 0,
-         "it has no tenon_module_v1(): it is not a library of Tenon functions, which TENON_MODULE makes", path);
+         "it has no tenon_module_v1(): it is not a library of Tenon functions; define them with TENON_MODULE", path);
     replace(built("answer_1.so"), path);
     assert_int_equal(answer(open_ok(path)), 1);
 }

@@ -61,8 +61,8 @@ static void test_magic(void **state)
     tenon_module module = good();
     assert_memory_equal(&module.magic, "TENONMOD", 8);
     module.magic ^= 1;
-    BROKEN("tenon_module_v1() gave something that is no module of Tenon's");
-    FAILS_SAYING(TENON_EINVAL, "the module is broken: tenon_module_v1() gave NULL", tenon_module_check(NULL, &err));
+    BROKEN("tenon_module_v1() did not return a Tenon module");
+    FAILS_SAYING(TENON_EINVAL, "the module is broken: tenon_module_v1() returned NULL", tenon_module_check(NULL, &err));
     assert_int_equal(tenon_module_check(&module, NULL), TENON_EINVAL);
 }
 
@@ -75,7 +75,7 @@ static void test_versions(void **state)
         char message[256];
         module.major = majors[i];
         snprintf(message, sizeof message,
-                 "it was compiled for version %u of the function ABI, and this host has version 1; compile it with "
+                 "it was compiled for version %u of the function ABI, but this host has version 1; compile it with "
                  "this host's tenon/function.h",
                  majors[i]);
         FAILS_SAYING(TENON_EVERSION, message, tenon_module_check(&module, &err));
@@ -85,7 +85,7 @@ static void test_versions(void **state)
     OK(tenon_module_check(&module, &err));
     module.minor_needed = 7;
     FAILS_SAYING(TENON_EVERSION,
-                 "it needs version 1.7 of the function ABI, and this host has 1.0; take a newer host, or compile it "
+                 "it needs version 1.7 of the function ABI, but this host has 1.0; use a newer host, or compile it "
                  "with a lower TENON_TARGET",
                  tenon_module_check(&module, &err));
     module.minor_needed = UINT32_MAX;
@@ -111,13 +111,13 @@ static void test_sizes(void **state)
     static const uint32_t wrong[] = {0, 8, 87};
     for (size_t i = 0; i < 3; i++) {
         module.size = wrong[i];
-        BROKEN("its size is smaller than that of any module");
+        BROKEN("its size is too small for a module");
     }
     module = good();
     static const uint32_t odd[] = {0, 16, 23, 25, 60, 4104, UINT32_MAX};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         module.function_size = odd[i];
-        BROKEN("the size of its functions cannot be");
+        BROKEN("its function_size is invalid");
     }
 }
 
@@ -160,12 +160,12 @@ static void test_what_must_be_there(void **state)
     BROKEN("it has no name");
     module = good();
     module.functions = NULL;
-    BROKEN("its table of functions cannot be");
+    BROKEN("its table of functions is invalid");
     module = good();
     module.nfunctions = -1;
-    BROKEN("its table of functions cannot be");
+    BROKEN("its table of functions is invalid");
     module.nfunctions = INT64_MAX;
-    BROKEN("its table of functions cannot be");
+    BROKEN("its table of functions is invalid");
     tenon_function table[2] = {functions[0], functions[1]};
     module = good();
     module.functions = table;

@@ -79,8 +79,8 @@ static void test_failures_without_words(void **state)
         {TENON_ESHAPE, TENON_OK, "it failed with TENON_ESHAPE and gave no reason"},
         {TENON_OK, TENON_OK, "it failed with TENON_EFAILED and gave no reason"},
         {(tenon_status)-1, TENON_ENOMEM, "it failed with TENON_ENOMEM and gave no reason"},
-        {(tenon_status)-1, (tenon_status)99, "it returned status 99, which means nothing"},
-        {(tenon_status)-1, (tenon_status)-7, "it returned status -7, which means nothing"},
+        {(tenon_status)-1, (tenon_status)99, "it returned 99, which is not a valid status"},
+        {(tenon_status)-1, (tenon_status)-7, "it returned -7, which is not a valid status"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         served s;
@@ -161,22 +161,22 @@ static void test_open_results(void **state)
     assert_true(tenon_call_open_result(&s.call, c.signature, &c.bindings, 0, 2, DIMS(5, 2), &dtype));
     s.results[0].flags = 0; /* as a host does once it is made */
     assert_false(tenon_call_open_result(&s.call, c.signature, &c.bindings, 0, 2, DIMS(5, 2), &dtype));
-    refuses(&s, "its code makes result 0, which is no tensor or made already");
+    refuses(&s, "result 0 is not a tensor, or was already allocated");
     assert_false(tenon_call_open_result(&s.call, c.signature, &c.bindings, 0, 2, DIMS(5, 2), &dtype));
     for (int32_t index = -1; index < 3; index += 2) {
         char words[80];
-        snprintf(words, sizeof words, "its code makes result %d, which is no tensor or made already", index);
+        snprintf(words, sizeof words, "result %d is not a tensor, or was already allocated", index);
         assert_false(tenon_call_open_result(&begin(&s)->call, c.signature, &c.bindings, index, 2, DIMS(5, 2), &dtype));
         refuses(&s, words);
     }
     assert_false(tenon_call_open_result(&begin(&s)->call, c.signature, &c.bindings, 0, 2, DIMS(5, 3), &dtype));
-    refuses(&s, "result 0: expected f32[?, 2], and the function makes it [5, 3]");
+    refuses(&s, "result 0: expected f32[?, 2], but the function asked for shape [5, 3]");
     assert_false(
         tenon_call_open_result(&begin(&s)->call, c.signature, &c.bindings, 0, 2, DIMS(INT64_MAX / 2, 2), &dtype));
-    refuses(&s, "its code makes result 0 of a shape that no memory can hold");
+    refuses(&s, "the shape of result 0 is too large for any memory");
     dtype = TENON_F64;
     assert_false(tenon_call_open_result(&begin(&s)->call, c.signature, &c.bindings, 0, 2, DIMS(5, 2), &dtype));
-    refuses(&s, "its code makes result 0 of another dtype than its signature says");
+    refuses(&s, "the dtype of result 0 is not the one in the signature");
     done(&c);
 }
 
@@ -193,10 +193,10 @@ static void test_texts_and_scratch(void **state)
     assert_non_null(tenon_call_scratch(&s.call, &s.blocks, 10, 64));
     assert_false(s.call.flags & TENON_CALL_FAILED);
     assert_null(tenon_call_scratch(&s.call, &s.blocks, 10, 3));
-    refuses(&s, "no memory for 10 bytes of scratch, aligned to 3");
+    refuses(&s, "no memory for 10 bytes of scratch memory aligned to 3");
     end(&s);
     assert_int_equal(tenon_call_result_str(&begin(&s)->call, &s.blocks, 0, "words", 5), TENON_EFAILED);
-    refuses(&s, "its code gives result 0 a text that cannot be taken");
+    refuses(&s, "result 0 is not a str, or its string is NULL or too long");
     assert_int_equal(tenon_call_result_str(&begin(&s)->call, &s.blocks, 1, NULL, 5), TENON_EFAILED);
     assert_int_equal(tenon_call_result_str(&begin(&s)->call, &s.blocks, 2, "a", 1), TENON_EFAILED);
     assert_int_equal(tenon_call_result_str(&begin(&s)->call, &s.blocks, 1, "a", SIZE_MAX - 1), TENON_EFAILED);

@@ -441,7 +441,7 @@ static void test_the_longest_text(void **state)
     text[8191] = ' ';
     text[8192] = '\0';
     s = NULL;
-    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): a signature has at most 8191 characters, this one has 8192",
+    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): a signature has at most 8191 characters; this one has 8192",
                  tenon_signature_alloc(text, &s, &err));
     assert_null(s);
 }

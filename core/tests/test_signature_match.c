@@ -87,7 +87,7 @@ static void test_what_is_not_given(void **state)
     misfit("f(x: f32[n])", ARGS(NONE), TENON_EINVAL,
            "f(): argument 'x': expected f32[n], got nothing (numpy.ndarray)\n  it cannot be left out");
     misfit("f(y: f32[n + 1], x: f32[n]?)", ARGS(F32(1, 5), NONE), TENON_EINVAL,
-           "f(): argument 'y': dimension 0 is 5, but n of n + 1 has no value; no argument binds it");
+           "f(): argument 'y': dimension 0 is 5, but n in n + 1 has no value: no argument determines it");
 }
 
 static void test_dtypes(void **state)
@@ -153,8 +153,8 @@ static void test_attributes(void **state)
            "f(): argument 'x': expected f32[n, k] f, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] are not in "
            "Fortran order without gaps; pass a copy that is");
     misfit("f(x: f32[n, k] dense)", ARGS(strided), TENON_ELAYOUT,
-           "f(): argument 'x': expected f32[n, k] dense, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] are not "
-           "without gaps; pass a copy that is");
+           "f(): argument 'x': expected f32[n, k] dense, got f32[2, 3] (numpy.ndarray)\n  strides [8, 2] leave "
+           "gaps between the elements; pass a copy without gaps");
     tenon_value odd = tensor(0, memory + 4, TENON_F32, 1, DIMS(3), NULL);
     fits(&c, "f(x: f32[n] aligned(4))", ARGS(odd));
     done(&c);
@@ -183,7 +183,7 @@ static void test_attributes(void **state)
     fits(&c, "f(x: f32[n])", ARGS(constant));
     done(&c);
     misfit("f(x: f32[n] rw)", ARGS(constant), TENON_EREADONLY,
-           "f(): argument 'x' is read-only; it is written to: pass a copy");
+           "f(): argument 'x' is read-only, but must be writable; pass a copy");
 }
 
 static void test_devices(void **state)
@@ -291,11 +291,11 @@ static void test_written_twice(void **state)
     fits(&c, "f(x: f32[n] rw, y: f32[n])", ARGS(x, behind));
     done(&c);
     misfit("f(x: f32[n] rw, y: f32[n])", ARGS(x, x), TENON_EOVERLAP,
-           "f(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one");
+           "f(): argument 'x' shares memory with argument 'y' and is written to; pass a copy of one of them");
     misfit("f(x: f32[n], y: f32[n] rw)", ARGS(x, inside), TENON_EOVERLAP,
-           "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one");
+           "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them");
     misfit("f(x: f32[n] rw, a: int, y: f32[n]? rw)", ARGS(x, INT(1), inside), TENON_EOVERLAP,
-           "f(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one");
+           "f(): argument 'x' shares memory with argument 'y' and is written to; pass a copy of one of them");
     fits(&c, "f(x: f32[n] rw, y: f32[n]?)", ARGS(x, NONE));
     done(&c);
     /* The even and the odd elements do not meet. */
@@ -315,7 +315,8 @@ static void test_alias_and_inplace(void **state)
     tenon_value x = tensor(0, memory, TENON_F32, 1, DIMS(4), NULL);
     tenon_value same = tensor(1, memory, TENON_F32, 1, DIMS(4), NULL);
     tenon_value inside = tensor(2, memory + 12, TENON_F32, 1, DIMS(4), NULL);
-    const char *told = "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one";
+    const char *told =
+        "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them";
     fits(&c, "f(x: f32[n], y: f32[n] rw alias)", ARGS(x, inside));
     done(&c);
     fits(&c, "f(x: f32[n], y: f32[n] rw inplace(x))", ARGS(x, same));
@@ -359,7 +360,7 @@ static void test_overlapping_itself(void **state)
     fits(&c, "f(x: f32[n, k] rw alias)", ARGS(broadcast));
     done(&c);
     misfit("f(x: f32[n, k] rw)", ARGS(broadcast), TENON_EOVERLAP,
-           "f(): argument 'x' overlaps itself (strides [0, 1]); it is written to: pass a copy");
+           "f(): argument 'x' overlaps itself (strides [0, 1]), so it cannot be written to; pass a copy");
 }
 
 static void test_null_arguments(void **state)

@@ -47,12 +47,12 @@ static void test_names(void **state)
     no("f(a ^int)", "expected ':' after the name of a parameter");
     no("f(^\xc3\xbc: int)", "expected the name of a parameter");
     no("f(^a2345678901234567890123456789012: int)", "a name has at most 31 characters");
-    no("f(a: int, ^a: int)", "'a' stands here twice");
-    no("f(a: int, *, ^a: int)", "'a' stands here twice");
+    no("f(a: int, ^a: int)", "duplicate name 'a'");
+    no("f(a: int, *, ^a: int)", "duplicate name 'a'");
     no("f(a: int ^b: int)", "expected ')' or ',' after a parameter");
     no("f(a: int^", "expected ')' or ',' after a parameter");
-    no("f(a: int = 1, ^b: int)", "'b' needs a default: one before it has one");
-    no("f(a: f32[n]?, ^b: f32[n])", "'b' needs a default: one before it has one");
+    no("f(a: int = 1, ^b: int)", "'b' needs a default, because a parameter before it has one");
+    no("f(a: f32[n]?, ^b: f32[n])", "'b' needs a default, because a parameter before it has one");
 }
 
 static void test_reserved_words(void **state)
@@ -78,11 +78,11 @@ static void test_reserved_words(void **state)
 static void test_keyword_only(void **state)
 {
     (void)state;
-    no("f(*^)", "expected ',' after '*', and parameters behind it");
+    no("f(*^)", "expected ',' and a parameter after '*'");
     no("f(*, ^)", "expected the name of a parameter");
-    no("f(a: int, *^)", "expected ',' after '*', and parameters behind it");
-    no("f(*^b: int)", "expected ',' after '*', and parameters behind it");
-    no("f(*, a: int, ^*, b: int)", "a second '*'");
+    no("f(a: int, *^)", "expected ',' and a parameter after '*'");
+    no("f(*^b: int)", "expected ',' and a parameter after '*'");
+    no("f(*, a: int, ^*, b: int)", "only one '*' is allowed");
     no("f(*, ^*, b: int)", "expected the name of a parameter");
 }
 
@@ -91,35 +91,35 @@ static void test_types(void **state)
     (void)state;
     no("f(a:^)", "expected a dtype such as f32");
     no("f(a: ^?)", "expected a dtype such as f32");
-    no("f(a: ^integ)", "no dtype is called 'integ'");
-    no("f(a: ^int[n])", "no dtype is called 'int'");
-    no("f(a: ^float|f32[n])", "no dtype is called 'float'");
-    no("f(a: ^complex)", "no dtype is called 'complex'");
+    no("f(a: ^integ)", "unknown dtype 'integ'");
+    no("f(a: ^int[n])", "unknown dtype 'int'");
+    no("f(a: ^float|f32[n])", "unknown dtype 'float'");
+    no("f(a: ^complex)", "unknown dtype 'complex'");
     no("f(a: f32^)", "expected '[' after the dtype");
     no("f(a: f32^?)", "expected '[' after the dtype");
     no("f(a: int?^?)", "expected ')' or ',' after a parameter");
     no("f(a: int ^rw)", "expected ')' or ',' after a parameter");
     no("f(a: ints[^])", "expected a number");
-    no("f(a: ints[^n])", "a number has digits only, and a name starts with a letter");
+    no("f(a: ints[^n])", "a number consists of digits only, and a name starts with a letter");
     no("f(a: ints[^0])", "expected a number from 1 to 1024");
     no("f(a: floats[102^5])", "expected a number from 1 to 1024");
     no("f(a: ints[3^)", "expected ']' after the number");
     no("f(a: ints[^-1])", "expected a number");
-    no("f(a: bool|^bool2[n])", "no dtype is called 'bool2'");
+    no("f(a: bool|^bool2[n])", "unknown dtype 'bool2'");
 }
 
 static void test_enums_and_handles(void **state)
 {
     (void)state;
-    no("f(a: ^'x)", "a string without an end");
-    no("f(a: ^'x\")", "a string without an end");
+    no("f(a: ^'x)", "unterminated string");
+    no("f(a: ^'x\")", "unterminated string");
     no("f(a: 'x'|^)", "expected a string in quotes");
     no("f(a: 'x'|^y)", "expected a string in quotes");
-    no("f(a: 'x^\\n')", "a string has no escapes");
-    no("f(a: 'x'|'y'|'x^')", "'x' stands here twice");
+    no("f(a: 'x^\\n')", "a string cannot contain escapes");
+    no("f(a: 'x'|'y'|'x^')", "duplicate choice 'x'");
     no("f(a: handle^)", "expected '(' after 'handle'");
     no("f(a: handle(^Index))", "expected a string in quotes");
-    no("f(a: handle('^'))", "a handle has a name");
+    no("f(a: handle('^'))", "a handle needs a name");
     no("f(a: handle('I'^", "expected ')' after the name of a handle");
     no("f(a: handle^?)", "expected '(' after 'handle'");
 }
@@ -128,9 +128,9 @@ static void test_a_string_ends_in_its_line(void **state)
 {
     (void)state;
     tenon_signature *signature = NULL;
-    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): a string without an end\n  f(a: 'x ')\n       ^",
+    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): unterminated string\n  f(a: 'x ')\n       ^",
                  tenon_signature_alloc("f(a: 'x\n')", &signature, &err));
-    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): a string without an end\n  f(a: str = 'x ')\n             ^",
+    FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): unterminated string\n  f(a: str = 'x ')\n             ^",
                  tenon_signature_alloc("f(a: str = 'x\x01')", &signature, &err));
 }
 
@@ -147,9 +147,9 @@ static void test_defaults(void **state)
     no("f(a: int = ^- 1)", "expected an integer");
     no("f(a: int = ^True)", "expected an integer");
     no("f(a: int = ^'1')", "expected an integer");
-    no("f(a: int = ^9223372036854775808)", "an integer that does not fit 64 bits");
-    no("f(a: int = ^-9223372036854775809)", "an integer that does not fit 64 bits");
-    no("f(a: int = ^99999999999999999999)", "an integer that does not fit 64 bits");
+    no("f(a: int = ^9223372036854775808)", "this integer does not fit in 64 bits");
+    no("f(a: int = ^-9223372036854775809)", "this integer does not fit in 64 bits");
+    no("f(a: int = ^99999999999999999999)", "this integer does not fit in 64 bits");
     no("f(a: float = ^)", "expected a number");
     no("f(a: float = ^.)", "expected a number");
     no("f(a: float = ^-)", "expected a number");
@@ -164,17 +164,17 @@ static void test_defaults(void **state)
     no("f(a: bool = ^true)", "expected True or False");
     no("f(a: bool = ^)", "expected True or False");
     no("f(a: str = ^x)", "expected a string in quotes");
-    no("f(a: str = ^'x)", "a string without an end");
+    no("f(a: str = ^'x)", "unterminated string");
     no("f(a: str = ^1)", "expected a string in quotes");
     no("f(a: 'x'|'y' = ^'z')", "'z' is not one of 'x'|'y'");
     no("f(a: 'x' = ^x)", "expected a string in quotes");
     no("f(a: 'x' = ^0)", "expected a string in quotes");
-    no("f(a: int = ^None)", "None is allowed where the type has a '?'");
-    no("f(a: str = ^None)", "None is allowed where the type has a '?'");
-    no("f(a: f32[n] = ^None)", "None is allowed where the type has a '?'");
-    no("f(a: f32[n]? = ^1)", "the only default of a tensor is None");
-    no("f(a: handle('I')? = ^'I')", "the only default of a handle is None");
-    no("f(a: handle('I') = ^None)", "None is allowed where the type has a '?'");
+    no("f(a: int = ^None)", "None is allowed only if the type has a '?'");
+    no("f(a: str = ^None)", "None is allowed only if the type has a '?'");
+    no("f(a: f32[n] = ^None)", "None is allowed only if the type has a '?'");
+    no("f(a: f32[n]? = ^1)", "a tensor can only have None as its default");
+    no("f(a: handle('I')? = ^'I')", "a handle can only have None as its default");
+    no("f(a: handle('I') = ^None)", "None is allowed only if the type has a '?'");
 }
 
 static void test_lists(void **state)
@@ -182,13 +182,13 @@ static void test_lists(void **state)
     (void)state;
     no("f(a: ints = ^1)", "expected a list such as (1, 2)");
     no("f(a: ints = ^{1})", "expected a list such as (1, 2)");
-    no("f(a: ints = (1^))", "a list of one is written (1,) or [1]");
-    no("f(a: ints = (1, 2^])", "expected ')' after a list");
-    no("f(a: ints = [1, 2^))", "expected ']' after a list");
+    no("f(a: ints = (1^))", "a list of one number is written (1,) or [1]");
+    no("f(a: ints = (1, 2^])", "expected ')' to close the list");
+    no("f(a: ints = [1, 2^))", "expected ']' to close the list");
     no("f(a: ints = (1, ^0.5))", "expected an integer");
     no("f(a: ints = (^,))", "expected an integer");
     no("f(a: floats = (1.5, ^x))", "expected a number");
-    no("f(a: floats = (1.5, 2^", "expected ')' after a list");
+    no("f(a: floats = (1.5, 2^", "expected ')' to close the list");
     no("f(a: floats = (^", "expected a number");
     no("f(a: ints[2] = ^(1, 2, 3))", "expected 2 numbers");
     no("f(a: ints[2] = ^())", "expected 2 numbers");
@@ -218,25 +218,25 @@ static void test_results(void **state)
     (void)state;
     no("f() ->^", "expected a dtype such as f32");
     no("f() -> int,^", "expected a dtype such as f32");
-    no("f() -> ^ints", "a result cannot be a list; give a tensor");
-    no("f() -> a: ^floats[3]", "a result cannot be a list; give a tensor");
-    no("f(x: f32[n]) -> ^f32|f64[n]", "a result has one dtype, or a variable that an argument binds");
-    no("f(x: f32[n]) -> ^f32|real[n]", "a result has one dtype, or a variable that an argument binds");
-    no("f(x: f32[n]) -> ^real[n]", "a result has one dtype, or a variable that an argument binds");
+    no("f() -> ^ints", "a result cannot be a list; return a tensor");
+    no("f() -> a: ^floats[3]", "a result cannot be a list; return a tensor");
+    no("f(x: f32[n]) -> ^f32|f64[n]", "a result needs one dtype, or a dtype variable that an argument binds");
+    no("f(x: f32[n]) -> ^f32|real[n]", "a result needs one dtype, or a dtype variable that an argument binds");
+    no("f(x: f32[n]) -> ^real[n]", "a result needs one dtype, or a dtype variable that an argument binds");
     static const char *const attributes[] = {"rw", "f", "aligned(64)", "anywhere"};
     for (size_t i = 0; i < 4; i++) {
         char text[64];
         snprintf(text, sizeof text, "f(x: f32[n]) -> ^f32[n] %s", attributes[i]);
-        no(text, "a result is in C order, written, and where the call runs: 'rw', 'f', 'aligned' and 'anywhere' say "
-                 "nothing here");
+        no(text, "a result is always writable, in C order, and on the device of the call: 'rw', 'f', 'aligned' and "
+                 "'anywhere' do not apply to it");
     }
-    no("f(x: f32[n]) -> f32[n, ^_]", "a size that only the function knows is '?'");
+    no("f(x: f32[n]) -> f32[n, ^_]", "write '?' for a size that only the function knows");
     no("f(x: f32[^?])", "expected a dimension: a number, a name, an expression, '_' or '*name'");
     no("f(x: f32[n]) -> f32[? ^+ 1]", "expected ']' or ',' after a dimension");
-    no("f() -> a: int, ^int", "either all results have a name, or none");
-    no("f() -> int, ^a: int", "either all results have a name, or none");
-    no("f() -> a: int, ^a: int", "'a' stands here twice");
-    no("f() -> ^_a: int", "the name of a result starts with a letter");
+    no("f() -> a: int, ^int", "either name all results, or none of them");
+    no("f() -> int, ^a: int", "either name all results, or none of them");
+    no("f() -> a: int, ^a: int", "duplicate name 'a'");
+    no("f() -> ^_a: int", "the name of a result must start with a letter");
     no("f() -> ^1: int", "expected the name of a result");
     no("f() -> ^a2345678901234567890123456789012: int", "a name has at most 31 characters");
 }
@@ -245,40 +245,49 @@ static void test_results(void **state)
 static void test_names_without_a_value(void **state)
 {
     (void)state;
-    no("f(x: f32[^n + 1])", "no argument says what 'n' is: it stands alone nowhere");
-    no("f(x: f32[k, k + ^n])", "no argument says what 'n' is: it stands alone nowhere");
-    no("f(x: f32[k]) -> f32[^n]", "no argument says what 'n' is: it stands alone nowhere");
-    no("f(n: float) -> f32[^n]", "no argument says what 'n' is: it stands alone nowhere");
-    no("f(x: f32[*b]) -> f32[^b, *c]", "no argument says what 'b' is: it stands alone nowhere");
-    no("f(x: f32[n]) -> f32[n, ^*b]", "no argument says what '*b' is");
-    no("f(x: ^T[n])", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
-    no("f(x: f32[n]) -> ^T[n] where T = any", "no argument says what 'T' is");
-    no("f(x: f32[n]) -> ^T[n]", "'T' is no dtype; a variable needs a where clause, such as \"where T = f32|f64\"");
-    no("f(x: f32[n], y: f32[n] rw ^inplace(z))", "inplace(z) names no other tensor argument");
-    no("f(x: f32[n] ^alias, y: f32[n] rw)", "'alias' and 'inplace' are for what is written: 'rw', or a result");
-    no("f(x: f32[n], y: f32[n] ^inplace(x))", "'alias' and 'inplace' are for what is written: 'rw', or a result");
-    no("f() -> ^None", "a function without results has no '->'");
-    no("^__init__()", "a function's name that starts with '__' belongs to the runtime");
-    no("f(x: f32[n] rw ^inplace(x))", "inplace(x) names no other tensor argument");
-    no("f(n: int, x: f32[n]) -> f32[n] ^inplace(n)", "inplace(n) names no other tensor argument");
-    no("f(x: f32[n]) -> y: f32[n] ^inplace(y)", "inplace(y) names no other tensor argument");
+    no("f(x: f32[^n + 1])",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+    no("f(x: f32[k, k + ^n])",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+    no("f(x: f32[k]) -> f32[^n]",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+    no("f(n: float) -> f32[^n]",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+    no("f(x: f32[*b]) -> f32[^b, *c]",
+       "no argument determines 'b': it must be a whole dimension of an argument, or an int parameter");
+    no("f(x: f32[n]) -> f32[n, ^*b]", "no argument determines '*b'");
+    no("f(x: ^T[n])", "'T' is not a dtype; a dtype variable needs a where clause, such as \"where T = f32|f64\"");
+    no("f(x: f32[n]) -> ^T[n] where T = any", "no argument determines 'T'");
+    no("f(x: f32[n]) -> ^T[n]",
+       "'T' is not a dtype; a dtype variable needs a where clause, such as \"where T = f32|f64\"");
+    no("f(x: f32[n], y: f32[n] rw ^inplace(z))", "inplace(z) does not name another tensor argument");
+    no("f(x: f32[n] ^alias, y: f32[n] rw)", "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
+    no("f(x: f32[n], y: f32[n] ^inplace(x))", "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
+    no("f() -> ^None", "a function without results is written without '->'");
+    no("^__init__()", "function names that start with '__' are reserved for the runtime");
+    no("f(x: f32[n] rw ^inplace(x))", "inplace(x) does not name another tensor argument");
+    no("f(n: int, x: f32[n]) -> f32[n] ^inplace(n)", "inplace(n) does not name another tensor argument");
+    no("f(x: f32[n]) -> y: f32[n] ^inplace(y)", "inplace(y) does not name another tensor argument");
     /* Of two mistakes the first. */
-    no("f(x: f32[^a + 1], y: f32[b + 1])", "no argument says what 'a' is: it stands alone nowhere");
+    no("f(x: f32[^a + 1], y: f32[b + 1])",
+       "no argument determines 'a': it must be a whole dimension of an argument, or an int parameter");
 }
 
 static void test_where(void **state)
 {
     (void)state;
-    no("f(x: T[n]) where^", "expected a dtype variable that is used before");
-    no("f(x: T[n]) where ^U = f32", "expected a dtype variable that is used before");
+    no("f(x: T[n]) where^", "expected a dtype variable that appears earlier");
+    no("f(x: T[n]) where ^U = f32", "expected a dtype variable that appears earlier");
     no("f(x: T[n]) where T^", "expected '=' after a dtype variable");
     no("f(x: T[n]) where T = ^", "expected a dtype such as f32");
-    no("f(x: T[n]) where T = ^g32", "no dtype is called 'g32'");
+    no("f(x: T[n]) where T = ^g32", "unknown dtype 'g32'");
     no("f(x: T[n]) where T = f32, ^T = f64", "'T' is defined twice");
     no("f(x: T[n]) where T = f32 ^-> int", "expected the end of the signature or '->'");
-    no("f(x: T[n], y: U[n]) where T = f32, U = ^T", "a dtype variable stands alone; list its dtypes in a where clause");
-    no("f(x: f32|^T[n]) where T = f32", "a dtype variable stands alone; list its dtypes in a where clause");
-    no("f() where ^T = f32", "expected a dtype variable that is used before");
+    no("f(x: T[n], y: U[n]) where T = f32, U = ^T",
+       "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
+    no("f(x: f32|^T[n]) where T = f32",
+       "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
+    no("f() where ^T = f32", "expected a dtype variable that appears earlier");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- limits */
@@ -299,11 +308,11 @@ static void test_too_many(void **state)
     for (int i = 0; i < 65; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%sa%d: int", i ? ", " : "", i);
     strcpy(text + used, ")");
-    says(text, "more than 64 parameters\n");
+    says(text, "at most 64 parameters are allowed\n");
     used = (size_t)snprintf(text, sizeof text, "f() -> int");
     for (int i = 0; i < 16; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, ", int");
-    says(text, "more than 16 results\n");
+    says(text, "at most 16 results are allowed\n");
     used = (size_t)snprintf(text, sizeof text, "f(");
     for (int i = 0; i < 33; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%sa%d: int", i ? ", " : "", i);
@@ -311,12 +320,12 @@ static void test_too_many(void **state)
     for (int i = 1; i < 33; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " + a%d", i);
     strcpy(text + used, "]");
-    says(text, "more than 32 names\n");
+    says(text, "at most 32 names are allowed\n");
     used = (size_t)snprintf(text, sizeof text, "f(x: f32[n");
     for (int i = 0; i < 80; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " +0");
     strcpy(text + used, "])");
-    says(text, "expressions of more than 64 operations\n");
+    says(text, "the expressions of a spec have at most 64 operations\n");
     used = (size_t)snprintf(text, sizeof text, "f(x: f32[n%*s])", 250, "");
     says(text, "a spec has at most 255 characters\n");
     char parentheses[4096];
@@ -337,7 +346,7 @@ static void test_only_the_part_around_the_mistake_is_shown(void **state)
     memset(zeros, '0', 60);
     zeros[60] = '\0';
     snprintf(wanted, sizeof wanted,
-             "tenon_signature_alloc(): no dtype is called 'wrong'\n  ...%.*s1', b: wrong, c: str = '%.*s...\n  "
+             "tenon_signature_alloc(): unknown dtype 'wrong'\n  ...%.*s1', b: wrong, c: str = '%.*s...\n  "
              "%*s^",
              60 - 7, zeros, 120 - 60 - 17, zeros, 63, "");
     assert_string_equal(err.message, wanted);

@@ -70,27 +70,31 @@ static void test_shapes_that_cannot_be(void **state)
                "f(): result 0: dimension 0, k - 5, is -2 (k = 3 from argument 'x')");
     gives_none("f(n: int) -> y: f32[n]", ARGS(INT(-1)), TENON_ESHAPE,
                "f(): result 'y': dimension 0, n, is -1 (n = -1 from argument 'n')");
-    gives_none("f(n: int) -> f32[n * n]", ARGS(INT(INT64_MAX)), TENON_EOVERFLOW,
-               "f(): result 0: dimension 0, n * n, has no value in 64 bits (n = 9223372036854775807 from argument "
-               "'n')");
-    gives_none("f(n: int, k: int) -> f32[n // k]", ARGS(INT(4), INT(0)), TENON_EOVERFLOW,
-               "f(): result 0: dimension 0, n // k, has no value in 64 bits (n = 4 from argument 'n', k = 0 from "
-               "argument 'k')");
-    gives_none("f(n: int, k: int) -> f32[n // k]", ARGS(INT(INT64_MIN), INT(-1)), TENON_EOVERFLOW,
-               "f(): result 0: dimension 0, n // k, has no value in 64 bits (n = -9223372036854775808 from argument "
-               "'n', k = -1 from argument 'k')");
+    gives_none(
+        "f(n: int) -> f32[n * n]", ARGS(INT(INT64_MAX)), TENON_EOVERFLOW,
+        "f(): result 0: dimension 0, n * n, overflows 64 bits or divides by 0 (n = 9223372036854775807 from argument "
+        "'n')");
+    gives_none(
+        "f(n: int, k: int) -> f32[n // k]", ARGS(INT(4), INT(0)), TENON_EOVERFLOW,
+        "f(): result 0: dimension 0, n // k, overflows 64 bits or divides by 0 (n = 4 from argument 'n', k = 0 from "
+        "argument 'k')");
+    gives_none(
+        "f(n: int, k: int) -> f32[n // k]", ARGS(INT(INT64_MIN), INT(-1)), TENON_EOVERFLOW,
+        "f(): result 0: dimension 0, n // k, overflows 64 bits or divides by 0 (n = -9223372036854775808 from argument "
+        "'n', k = -1 from argument 'k')");
     gives_none("f(x: f32[n]?) -> f32[n + 1]", ARGS(NONE), TENON_EINVAL,
-               "f(): result 0: dimension 0, n + 1, has no value: no argument that was given says what n is");
+               "f(): result 0: dimension 0, n + 1, has no value: no argument of this call determines n");
     gives_none("f(x: f32[*b]?) -> f32[*b]", ARGS(NONE), TENON_EINVAL,
-               "f(): result 0: no argument that was given says what *b is");
+               "f(): result 0: no argument of this call determines *b");
     gives_none("f(x: T[2]?) -> y: T[2] where T = any", ARGS(NONE), TENON_EINVAL,
-               "f(): result 'y': no argument that was given says what T is");
+               "f(): result 'y': no argument of this call determines T");
     int64_t ones[TENON_MAX_NDIM];
     for (int i = 0; i < TENON_MAX_NDIM; i++)
         ones[i] = 1;
     tenon_value wide = shaped(0, TENON_MAX_NDIM, ones);
     gives("f(x: f32[*b]) -> f32[*b]", &wide, TENON_F32, TENON_MAX_NDIM, ones);
-    gives_none("f(x: f32[*b]) -> f32[2, *b]", &wide, TENON_ESHAPE, "f(): result 0: with *b more than 64 dimensions");
+    gives_none("f(x: f32[*b]) -> f32[2, *b]", &wide, TENON_ESHAPE,
+               "f(): result 0: more than 64 dimensions, counting those of *b");
     gives_none("f(x: f32[*b]) -> f32[*b, 2]", &wide, TENON_ESHAPE, "f(): result 0 has more than 64 dimensions");
 }
 
@@ -131,19 +135,19 @@ static void test_open_results(void **state)
     assert_true(tenon_dtype_equal(dtype, TENON_F32));
     OK(tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(INT64_MAX, 3), &dtype, &err));
     OK(tenon_signature_open_result(c.signature, 2, &c.bindings, 1, DIMS(9), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [4, 2]",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for shape [4, 2]",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(4, 2), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [-1, 3]",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for shape [-1, 3]",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(-1, 3), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it [3]",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for shape [3]",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 1, DIMS(3), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], and the function makes it with 2 dimensions",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for 2 dimensions",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 2, NULL, &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, and the function makes it with -1 dimensions",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, but the function asked for -1 dimensions",
                  tenon_signature_open_result(c.signature, 2, &c.bindings, -1, DIMS(3), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, and the function makes it with 65 dimensions",
+    FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, but the function asked for 65 dimensions",
                  tenon_signature_open_result(c.signature, 2, &c.bindings, 65, DIMS(3), &dtype, &err));
-    FAILS_SAYING(TENON_EINVAL, "f(): result 1 has a known size and is made already",
+    FAILS_SAYING(TENON_EINVAL, "f(): result 1 has a known size and was already allocated",
                  tenon_signature_open_result(c.signature, 1, &c.bindings, 1, DIMS(3), &dtype, &err));
     FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 3, &c.bindings, 1, DIMS(3), &dtype, &err));
     FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 4, &c.bindings, 1, DIMS(3), &dtype, &err));
@@ -217,7 +221,7 @@ static void test_out_does_not_fit(void **state)
            "f(): argument 'out': expected f32[n, 2], got f32[4, 2]\n  strides [1, 4] are not in C order without gaps; "
            "pass a copy that is");
     view_on(&out_room, TENON_CPU, memory + 2048, TENON_F32, 1, DIMS(4), NULL, TENON_READ_ONLY);
-    out_is(text, &x, cpu, TENON_EREADONLY, "f(): argument 'out' is read-only; it is written to: pass a copy");
+    out_is(text, &x, cpu, TENON_EREADONLY, "f(): argument 'out' is read-only, but must be writable; pass a copy");
 }
 
 static void test_out_is_elsewhere(void **state)
@@ -227,14 +231,14 @@ static void test_out_is_elsewhere(void **state)
     tenon_value x = f32(0, 4);
     view_on(&out_room, TENON_CUDA, memory + 2048, TENON_F32, 1, DIMS(4), NULL, 0);
     out_is("f(x: f32[n]) -> f32[n]", &x, cpu, TENON_EDEVICE,
-           "f(): argument 'out' is on cuda:0, and the call runs on cpu");
+           "f(): argument 'out' is on cuda:0, but the call runs on cpu");
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_OK, NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_OK, NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, tenon_device_of(TENON_CUDA, 1), TENON_EDEVICE,
-           "f(): argument 'out' is on cuda:0, and the call runs on cuda:1");
+           "f(): argument 'out' is on cuda:0, but the call runs on cuda:1");
     out_f32(memory + 2048, 1, DIMS(4), NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_EDEVICE,
-           "f(): argument 'out' is on cpu, and the call runs on cuda:0");
+           "f(): argument 'out' is on cpu, but the call runs on cuda:0");
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_EDEVICE,
            "f(): argument 'out': expected f32[n] cuda, got f32[4]\n  the memory is on cpu");
 }
@@ -243,7 +247,8 @@ static void test_out_shares_memory(void **state)
 {
     (void)state;
     tenon_value x = f32(0, 4), y = f32(1, 4);
-    const char *told = "f(): argument 'out' shares memory with argument 'x'; it is written to: pass a copy of one";
+    const char *told =
+        "f(): argument 'out' shares memory with argument 'x' and is written to; pass a copy of one of them";
     out_f32(memory, 1, DIMS(4), NULL); /* x itself */
     out_is("f(x: f32[n]) -> f32[n]", &x, cpu, TENON_EOVERLAP, told);
     out_is("f(x: f32[n]?) -> f32[4]", ARGS(NONE), cpu, TENON_OK, NULL);
@@ -252,7 +257,7 @@ static void test_out_shares_memory(void **state)
     out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(y)", ARGS(x, y), cpu, TENON_EOVERLAP, told);
     out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(x)", ARGS(x, y), cpu, TENON_OK, NULL);
     out_is("f(x: f32[n], y: f32[n]) -> f32[n] inplace(x)", ARGS(x, x), cpu, TENON_EOVERLAP,
-           "f(): argument 'out' shares memory with argument 'y'; it is written to: pass a copy of one");
+           "f(): argument 'out' shares memory with argument 'y' and is written to; pass a copy of one of them");
     out_f32(memory + 4, 1, DIMS(4), NULL); /* a part of x */
     out_is("f(x: f32[n]) -> f32[n] inplace(x)", &x, cpu, TENON_EOVERLAP, told);
     out_is("f(x: f32[n]) -> f32[n] alias", &x, cpu, TENON_OK, NULL);
@@ -268,8 +273,8 @@ static void test_out_for_what_is_no_tensor(void **state)
     fits(&c, "f(x: f32[n]) -> int, f32[n]", &x);
     out_f32(memory + 2048, 1, DIMS(4), NULL);
     const tenon_view *out = &out_room.view;
-    const char *zeroth = "tenon_signature_match_out(): an argument is NULL, or result 0 no tensor";
-    const char *first = "tenon_signature_match_out(): an argument is NULL, or result 1 no tensor";
+    const char *zeroth = "tenon_signature_match_out(): an argument is NULL, or result 0 is not a tensor";
+    const char *first = "tenon_signature_match_out(): an argument is NULL, or result 1 is not a tensor";
     FAILS_SAYING(TENON_EINVAL, zeroth, tenon_signature_match_out(c.signature, 0, out, &x, cpu, &c.bindings, &err));
     FAILS_SAYING(TENON_EINVAL, first, tenon_signature_match_out(NULL, 1, out, &x, cpu, &c.bindings, &err));
     FAILS_SAYING(TENON_EINVAL, first, tenon_signature_match_out(c.signature, 1, NULL, &x, cpu, &c.bindings, &err));

@@ -122,15 +122,16 @@ static void test_mistakes_in_dtypes(void **state)
     no_spec("", 0, "expected a dtype such as f32");
     no_spec("[n]", 0, "expected a dtype such as f32");
     no_spec("f32|[n]", 4, "expected a dtype such as f32");
-    no_spec("g32[n]", 0, "no dtype is called 'g32'");
-    no_spec("f32|floaty[n]", 4, "no dtype is called 'floaty'");
-    no_spec("f32x0[n]", 0, "no dtype is called 'f32x0'");
+    no_spec("g32[n]", 0, "unknown dtype 'g32'");
+    no_spec("f32|floaty[n]", 4, "unknown dtype 'floaty'");
+    no_spec("f32x0[n]", 0, "unknown dtype 'f32x0'");
     no_spec("f32", 3, "expected '[' after the dtype");
     no_spec("f32 n", 4, "expected '[' after the dtype");
-    no_spec("f32|T[n]", 4, "a dtype variable stands alone; list its dtypes in a where clause");
-    no_spec("real|T[n]", 5, "a dtype variable stands alone; list its dtypes in a where clause");
-    no_spec("T|f32[n]", 1, "a dtype variable stands alone; list its dtypes in a where clause");
-    no_spec("i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64|c64|c128|bool|bf16|f128|c32[n]", 66, "more than 16 dtypes");
+    no_spec("f32|T[n]", 4, "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
+    no_spec("real|T[n]", 5, "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
+    no_spec("T|f32[n]", 1, "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
+    no_spec("i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64|c64|c128|bool|bf16|f128|c32[n]", 66,
+            "at most 16 dtypes are allowed");
 }
 
 static void test_mistakes_in_dimensions(void **state)
@@ -150,11 +151,11 @@ static void test_mistakes_in_dimensions(void **state)
     no_spec("f32[n; k]", 5, "expected ']' or ',' after a dimension");
     no_spec("f32[_ + 1]", 6, "expected ']' or ',' after a dimension");
     no_spec("f32[(n + 1]", 10, "expected ')' to close the parenthesis");
-    no_spec("f32[n / 2]", 6, "expected '//', the division that rounds down");
-    no_spec("f32[N]", 4, "the name of a dimension starts with a small letter");
-    no_spec("f32[n * K]", 8, "the name of a dimension starts with a small letter");
-    no_spec("f32[3n]", 5, "a number has digits only, and a name starts with a letter");
-    no_spec("f32[9223372036854775808]", 4, "a number larger than 64 bits can count");
+    no_spec("f32[n / 2]", 6, "expected '//', which is the division that rounds down");
+    no_spec("f32[N]", 4, "the name of a dimension must start with a lowercase letter");
+    no_spec("f32[n * K]", 8, "the name of a dimension must start with a lowercase letter");
+    no_spec("f32[3n]", 5, "a number consists of digits only, and a name starts with a letter");
+    no_spec("f32[9223372036854775808]", 4, "this number does not fit in 64 bits");
     no_spec("f32[*]", 5, "expected a name after '*'");
     no_spec("f32[*B]", 5, "expected a name after '*'");
     no_spec("f32[*3]", 5, "expected a name after '*'");
@@ -166,35 +167,35 @@ static void test_mistakes_in_dimensions(void **state)
 static void test_mistakes_in_attributes(void **state)
 {
     (void)state;
-    no_spec("f32[n] ro", 7, "no attribute is called 'ro'");
-    no_spec("f32[n] C", 7, "no attribute is called 'C'");
-    no_spec("f32[n] c c", 9, "'c' stands here twice");
-    no_spec("f32[n] rw c rw", 12, "'rw' stands here twice");
-    no_spec("f32[n] c f", 9, "'c' and 'f' exclude each other");
-    no_spec("f32[n] f c", 9, "'c' and 'f' exclude each other");
-    no_spec("f32[n] anywhere cuda", 16, "'anywhere' and a device exclude each other");
-    no_spec("f32[n] cuda anywhere", 12, "'anywhere' and a device exclude each other");
-    no_spec("f32[n] cuda cpu", 12, "several devices are joined by '|'");
+    no_spec("f32[n] ro", 7, "unknown attribute 'ro'");
+    no_spec("f32[n] C", 7, "unknown attribute 'C'");
+    no_spec("f32[n] c c", 9, "duplicate attribute 'c'");
+    no_spec("f32[n] rw c rw", 12, "duplicate attribute 'rw'");
+    no_spec("f32[n] c f", 9, "'c' and 'f' cannot be combined");
+    no_spec("f32[n] f c", 9, "'c' and 'f' cannot be combined");
+    no_spec("f32[n] anywhere cuda", 16, "'anywhere' cannot be combined with a device");
+    no_spec("f32[n] cuda anywhere", 12, "'anywhere' cannot be combined with a device");
+    no_spec("f32[n] cuda cpu", 12, "separate several devices with '|'");
     no_spec("f32[n] cuda|", 12, "expected a device such as cuda");
     no_spec("f32[n] cuda|gpu", 12, "expected a device such as cuda");
     no_spec("f32[n] cuda:1", 11, "expected the end of the spec");
     no_spec("f32[n] aligned", 14, "expected '(' after 'aligned'");
     no_spec("f32[n] aligned()", 15, "expected a number");
-    no_spec("f32[n] aligned(x)", 15, "a number has digits only, and a name starts with a letter");
+    no_spec("f32[n] aligned(x)", 15, "a number consists of digits only, and a name starts with a letter");
     no_spec("f32[n] aligned(0)", 15, "expected a power of two from 1 to 4096");
     no_spec("f32[n] aligned(48)", 15, "expected a power of two from 1 to 4096");
     no_spec("f32[n] aligned(8192)", 15, "expected a power of two from 1 to 4096");
     no_spec("f32[n] aligned(64", 17, "expected ')' after the number of bytes");
-    no_spec("f32[n] aligned(8) aligned(8)", 18, "'aligned' stands here twice");
-    no_spec("f32[n] aligned(8) unaligned", 18, "'aligned' and 'unaligned' exclude each other");
-    no_spec("f32[n] unaligned aligned(8)", 17, "'aligned' and 'unaligned' exclude each other");
-    no_spec("f32[n] unaligned unaligned", 17, "'unaligned' stands here twice");
+    no_spec("f32[n] aligned(8) aligned(8)", 18, "duplicate attribute 'aligned'");
+    no_spec("f32[n] aligned(8) unaligned", 18, "'aligned' and 'unaligned' cannot be combined");
+    no_spec("f32[n] unaligned aligned(8)", 17, "'aligned' and 'unaligned' cannot be combined");
+    no_spec("f32[n] unaligned unaligned", 17, "duplicate attribute 'unaligned'");
     no_spec("f32[n] unaligned(2)", 16, "expected the end of the spec");
     no_spec("f32[n] inplace", 14, "expected '(' after 'inplace'");
     no_spec("f32[n] inplace()", 15, "expected the name of an argument");
     no_spec("f32[n] inplace(1x)", 15, "expected the name of an argument");
     no_spec("f32[n] inplace(x", 16, "expected ')' after the name");
-    no_spec("f32[n] inplace(x) inplace(y)", 18, "'inplace' stands here twice");
+    no_spec("f32[n] inplace(x) inplace(y)", 18, "duplicate attribute 'inplace'");
     no_spec("f32[n] inplace(a2345678901234567890123456789012)", 15, "a name has at most 31 characters");
     no_spec("f32[n]??", 7, "expected the end of the spec");
     no_spec("f32[n], f32[n]", 6, "expected the end of the spec");
@@ -204,7 +205,7 @@ static void test_mistakes_in_attributes(void **state)
 static void test_mistakes_in_where(void **state)
 {
     (void)state;
-    const char *variable = "expected a dtype variable that is used before";
+    const char *variable = "expected a dtype variable that appears earlier";
     no_spec("T[n] where", 10, variable);
     no_spec("T[n] where U = f32", 11, variable);
     no_spec("f32[n] where T = f32", 13, variable);
@@ -212,11 +213,13 @@ static void test_mistakes_in_where(void **state)
     no_spec("T[n] where T = f32,", 19, variable);
     no_spec("T[n] where T f32", 13, "expected '=' after a dtype variable");
     no_spec("T[n] where T =", 14, "expected a dtype such as f32");
-    no_spec("T[n] where T = f33", 15, "no dtype is called 'f33'");
-    no_spec("T[n] where T = T", 15, "a dtype variable stands alone; list its dtypes in a where clause");
+    no_spec("T[n] where T = f33", 15, "unknown dtype 'f33'");
+    no_spec("T[n] where T = T", 15,
+            "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
     no_spec("T[n] where T = f32, T = f64", 20, "'T' is defined twice");
     no_spec("T[n] where T = f32 c", 19, "expected the end of the spec");
-    no_spec("F32[n]", 0, "'F32' is no dtype; a variable needs a where clause, such as \"where F32 = f32|f64\"");
+    no_spec("F32[n]", 0,
+            "'F32' is not a dtype; a dtype variable needs a where clause, such as \"where F32 = f32|f64\"");
     tenon_names names = {0};
     tenon_spec spec;
     parsed("T[n] where T = f32", &names);
@@ -264,7 +267,7 @@ static void test_limit_of_dimensions(void **state)
 {
     (void)state;
     assert_int_equal(parsed_alone(repeated(32, "1", ",")).ndims, 32);
-    no_spec(repeated(33, "1", ","), 4 + 32 * 2, "more than 32 dimensions");
+    no_spec(repeated(33, "1", ","), 4 + 32 * 2, "at most 32 dimensions are allowed");
 }
 
 static void test_limit_of_operations(void **state)
@@ -274,7 +277,7 @@ static void test_limit_of_operations(void **state)
     for (int i = 0; i < 31; i++)
         strcat(text, "n+");
     parsed_alone(strcat(text, "n,1]")); /* 32 names, 31 sums and a number */
-    no_spec(repeated(33, "n", "+"), 4 + 31 * 2 + 1, "expressions of more than 64 operations");
+    no_spec(repeated(33, "n", "+"), 4 + 31 * 2 + 1, "the expressions of a spec have at most 64 operations");
 }
 
 static void test_limit_of_names(void **state)
@@ -288,7 +291,7 @@ static void test_limit_of_names(void **state)
         parsed(text, &names);
     }
     before = names;
-    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): more than 32 names\n  f32[n0, more]\n          ^",
+    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): at most 32 names are allowed\n  f32[n0, more]\n          ^",
                  tenon_spec_parse("f32[n0, more]", &names, &spec, &err));
     assert_memory_equal(&names, &before, sizeof names);
     parsed("f32[n31, n0]", &names);
@@ -297,9 +300,9 @@ static void test_limit_of_names(void **state)
         snprintf(text, sizeof text, "T%d[*b%d] where T%d = any", i, i, i);
         parsed(text, &names);
     }
-    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): more than 8 names\n  U[]\n  ^",
+    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): at most 8 names are allowed\n  U[]\n  ^",
                  tenon_spec_parse("U[]", &names, &spec, &err));
-    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): more than 8 names\n  T0[*c]\n      ^",
+    FAILS_SAYING(TENON_EPARSE, "tenon_spec_parse(): at most 8 names are allowed\n  T0[*c]\n      ^",
                  tenon_spec_parse("T0[*c]", &names, &spec, &err));
 
     parsed_alone("f32[a234567890123456789012345678901]"); /* 31 */
@@ -323,7 +326,7 @@ static void test_limit_of_the_text(void **state)
     snprintf(text, sizeof text, "f32[%*sn] where", 200, ""); /* of a long text only the part around the mistake */
     FAILS(TENON_EPARSE, tenon_spec_parse(text, &names, &spec, &err));
     snprintf(text, sizeof text,
-             "tenon_spec_parse(): expected a dtype variable that is used before\n  ...%*sn] where\n  %*s^", 52, "", 63,
+             "tenon_spec_parse(): expected a dtype variable that appears earlier\n  ...%*sn] where\n  %*s^", 52, "", 63,
              "");
     assert_string_equal(err.message, text);
 }

@@ -96,17 +96,17 @@ static void test_match_shapes(void **state)
     match("f32[ n , n + 1 ] c", v, TENON_ESHAPE, "dimension 1 is 3, but n + 1 = 5 (n = 4)");
     match("f32[n, 2 * 2]", v, TENON_ESHAPE, "dimension 1 is 3, but 2 * 2 = 4");
     match("f32[n, n * n // n + n]", v, TENON_ESHAPE, "dimension 1 is 3, but n * n // n + n = 8 (n = 4)");
-    match("f32[n, k + 1]", v, TENON_EINVAL, "dimension 1 is 3, but k of k + 1 has no value; no argument binds it");
+    match("f32[n, k + 1]", v, TENON_EINVAL, "dimension 1 is 3, but k in k + 1 has no value: no argument determines it");
     match("f32[n, n // (n - 4)]", v, TENON_EOVERFLOW,
-          "dimension 1 is 3, but n // (n - 4) has no value in 64 bits (n = 4)");
+          "dimension 1 is 3, but n // (n - 4) overflows 64 bits or divides by 0 (n = 4)");
     match("f32[n, n // (n - 4) + k]", v, TENON_EOVERFLOW,
-          "dimension 1 is 3, but n // (n - 4) + k has no value in 64 bits (n = 4)");
+          "dimension 1 is 3, but n // (n - 4) + k overflows 64 bits or divides by 0 (n = 4)");
     match("f32[n, n * 9223372036854775807]", v, TENON_EOVERFLOW,
-          "dimension 1 is 3, but n * 9223372036854775807 has no value in 64 bits (n = 4)");
+          "dimension 1 is 3, but n * 9223372036854775807 overflows 64 bits or divides by 0 (n = 4)");
     match("f32[n, n + 9223372036854775807]", v, TENON_EOVERFLOW,
-          "dimension 1 is 3, but n + 9223372036854775807 has no value in 64 bits (n = 4)");
+          "dimension 1 is 3, but n + 9223372036854775807 overflows 64 bits or divides by 0 (n = 4)");
     match("f32[n, 0 - 9223372036854775807 - n]", v, TENON_EOVERFLOW,
-          "dimension 1 is 3, but 0 - 9223372036854775807 - n has no value in 64 bits (n = 4)");
+          "dimension 1 is 3, but 0 - 9223372036854775807 - n overflows 64 bits or divides by 0 (n = 4)");
     v = view_of(&room, memory, TENON_F32, 0, NULL, NULL);
     fits("f32[]", v);
     fits("f32[*b]", v);
@@ -138,7 +138,8 @@ static void test_match_layouts(void **state)
     v = view_of(&room, memory, TENON_F32, 2, DIMS(2, 3), DIMS(4, 1));
     fits("f32[n, k]", v);
     match("f32[n, k] dense", v, TENON_ELAYOUT,
-          "expected f32[n, k] dense, got f32[2, 3]\n  strides [4, 1] are not without gaps; pass a copy that is");
+          "expected f32[n, k] dense, got f32[2, 3]\n  strides [4, 1] leave gaps between the elements; pass a copy "
+          "without gaps");
     v = view_of(&room, memory + 32, TENON_F32, 1, DIMS(3), NULL);
     fits("f32[n] aligned(32)", v);
     fits("f32[n] aligned(1)", v);
@@ -265,13 +266,13 @@ static void test_match_written(void **state)
     roomy_view room;
     const tenon_view *v = view_on(&room, TENON_CPU, memory, TENON_F32, 1, DIMS(3), NULL, TENON_READ_ONLY);
     fits("f32[n]", v);
-    match("f32[n] rw", v, TENON_EREADONLY, "the tensor is read-only; it is written to: pass a copy");
-    match("f32[n] rw alias", v, TENON_EREADONLY, "the tensor is read-only; it is written to: pass a copy");
+    match("f32[n] rw", v, TENON_EREADONLY, "the tensor is read-only, but must be writable; pass a copy");
+    match("f32[n] rw alias", v, TENON_EREADONLY, "the tensor is read-only, but must be writable; pass a copy");
     v = view_of(&room, memory, TENON_F32, 2, DIMS(3, 4), DIMS(0, 1));
     fits("f32[n, k]", v);
     fits("f32[n, k] rw alias", v);
     match("f32[n, k] rw", v, TENON_EOVERLAP,
-          "the tensor overlaps itself (strides [0, 1]); it is written to: pass a copy");
+          "the tensor overlaps itself (strides [0, 1]), so it cannot be written to; pass a copy");
     fits("f32[n] rw", view_of(&room, memory, TENON_F32, 1, DIMS(3), NULL));
     fits("f32[n] rw", view_of(&room, memory + 64, TENON_F32, 1, DIMS(3), DIMS(-1)));
 }
@@ -316,11 +317,11 @@ static void test_labels(void **state)
         "= f32 from argument 'x'",
         tenon_spec_match(&y, &second.view, &b, &err));
     view_on(&second, TENON_CPU, memory, TENON_F32, 3, DIMS(4, 2, 5), NULL, TENON_READ_ONLY);
-    FAILS_SAYING(TENON_EREADONLY, "saxpy(): argument 'y' is read-only; it is written to: pass a copy",
+    FAILS_SAYING(TENON_EREADONLY, "saxpy(): argument 'y' is read-only, but must be writable; pass a copy",
                  tenon_spec_match(&y, &second.view, &b, &err));
     view_of(&second, memory, TENON_F32, 3, DIMS(4, 2, 5), DIMS(0, 5, 1));
     FAILS_SAYING(TENON_EOVERLAP,
-                 "saxpy(): argument 'y' overlaps itself (strides [0, 5, 1]); it is written to: pass a copy",
+                 "saxpy(): argument 'y' overlaps itself (strides [0, 5, 1]), so it cannot be written to; pass a copy",
                  tenon_spec_match(&y, &second.view, &b, &err));
     FAILS_SAYING(TENON_EINVAL,
                  "saxpy(): argument 'y': expected T[n + 1, *b], got nothing (numpy.ndarray)\n  it cannot be left out",

@@ -64,7 +64,7 @@ static void blob_without_elements(void **state)
     tenon_tensor_release(one);
     tenon_tensor_release(t);
     blob.byte_offset = 17;
-    assert_fails(TENON_EBOUNDS, "at 17 of data_size 16", tenon_tensor_from_blob(&blob, &t, err));
+    assert_fails(TENON_EBOUNDS, "at byte 17 of data_size 16", tenon_tensor_from_blob(&blob, &t, err));
 }
 
 static void blob_within_its_block(void **state)
@@ -118,7 +118,7 @@ static void blob_on_a_handle(void **state)
     assert_int_equal(tenon_tensor_view(t)->byte_offset, 256);
     tenon_tensor_release(t);
     blob.data_size--;
-    assert_fails(TENON_EBOUNDS, "at 256 of data_size 271", tenon_tensor_from_blob(&blob, &t, err));
+    assert_fails(TENON_EBOUNDS, "at byte 256 of data_size 271", tenon_tensor_from_blob(&blob, &t, err));
 }
 
 static void blob_refuses(void **state)

@@ -184,8 +184,8 @@ defmodule Tenon.LibraryLoadingTest do
       for {bytes, words} <- [
             {"", "the file is empty"},
             {"text", "it is not an ELF file"},
-            {binary_part(whole, 0, 100), "the file is cut off"},
-            {binary_part(whole, 0, div(byte_size(whole), 2)), "the file is cut off"}
+            {binary_part(whole, 0, 100), "the file is truncated"},
+            {binary_part(whole, 0, div(byte_size(whole), 2)), "the file is truncated"}
           ] do
         File.write!(path, bytes)
         assert {:error, error} = Tenon.Nif.library_describe(path)
@@ -211,7 +211,7 @@ defmodule Tenon.LibraryLoadingTest do
         const tenon_module *tenon_module_v1(void) { return NULL; }
         """)
 
-      assert compile_error(path: path) =~ "tenon_module_v1() gave NULL"
+      assert compile_error(path: path) =~ "tenon_module_v1() returned NULL"
     end
 
     test "or whose load fails" do

@@ -192,11 +192,11 @@ class Bindings:
         said = f"{begin}dimension {at} is {size}, but "
         missing = [name for name in dim.names if name not in self.dims]
         if missing:
-            raise ValueError(f"{said}{missing[0]} of {dim.text} has no value; no argument binds it")
+            raise ValueError(f"{said}{missing[0]} in {dim.text} has no value: no argument determines it")
         try:
             wanted = dim.value(self.dims)
         except (ZeroDivisionError, OverflowError):
-            raise OverflowError(f"{said}{dim.text} has no value in 64 bits{self.values(dim)}") from None
+            raise OverflowError(f"{said}{dim.text} overflows 64 bits or divides by 0{self.values(dim)}") from None
         self.check(size == wanted, lambda: f"{said}{dim.text} = {wanted}{self.values(dim)}")
 
     def fit_int(self, argument: str, value: Any) -> None:
@@ -215,14 +215,14 @@ class Bindings:
         torch, begin = torch_module(), f"{self.function}(): {result}: "
         shape: list[Any] = []
         if tensor.variable and tensor.variable not in self.types:
-            raise ValueError(f"{begin}no argument that was given says what {tensor.variable} is")
+            raise ValueError(f"{begin}no argument of this call determines {tensor.variable}")
         dtype = torch_dtype(self.types[tensor.variable] if tensor.variable else tensor.choices[0])
         for dim in tensor.dims:
             if dim.kind == "unknown":
                 shape.append(torch.library.get_ctx().new_dynamic_size())
             elif dim.kind == "star":
                 if dim.name not in self.stars:
-                    raise ValueError(f"{begin}no argument that was given says what *{dim.name} is")
+                    raise ValueError(f"{begin}no argument of this call determines *{dim.name}")
                 shape += self.stars[dim.name]
             else:
                 shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))
@@ -233,11 +233,11 @@ class Bindings:
     def result_size(self, said: str, dim: _Dim) -> Any:
         missing = [name for name in dim.names if name not in self.dims]
         if missing:
-            raise ValueError(f"{said}has no value: no argument that was given says what {missing[0]} is")
+            raise ValueError(f"{said}has no value: no argument of this call determines {missing[0]}")
         try:
             size = dim.value(self.dims)
         except (ZeroDivisionError, OverflowError):
-            raise OverflowError(f"{said}has no value in 64 bits{self.values(dim)}") from None
+            raise OverflowError(f"{said}overflows 64 bits or divides by 0{self.values(dim)}") from None
         self.check(size >= 0, lambda: f"{said}is {size}{self.values(dim)}")
         return size
 

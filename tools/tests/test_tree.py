@@ -26,6 +26,19 @@ def test_dependencies_go_one_way():
         assert not [name for name in includes(path) if re.search(r"frameworks|tenon/torch", name)], path
 
 
+def test_bridges_see_one_private_header_of_the_core():
+    private = {path.name for path in (ROOT / "core/src").rglob("*.h")} - {"internal.h"}
+    for path in sources("python/src", "python/include", "frameworks/torch/src", "elixir/c_src"):
+        used = [name for name in includes(path) if "core/" in name or pathlib.Path(name).name in private]
+        assert set(used) <= {"host_private.h"}, path
+
+
+def test_public_headers_show_nothing_private():
+    for path in sources("core/include", "python/include", "frameworks/torch/include"):
+        assert "host_private.h" not in path.read_text(), path
+        assert not re.findall(r"struct tenon__\w+ \{", path.read_text()), path
+
+
 def producer_files():
     return {path.stem: path for path in PRODUCERS.glob("*.c") if path.stem != "types"} | {
         path.parent.name: path for path in PRODUCERS.glob("*/*.c") if path.stem == path.parent.name}

@@ -1,7 +1,7 @@
 /* The DLPack 1.3 ABI under Tenon's own names.
  *
- * The layouts are DLPack's, bit for bit, so a pointer to one of these structs is a pointer to the official one. The
- * official dlpack.h can be included before or after this header: no name is shared. */
+ * The layouts are identical to DLPack's, so a pointer to one of these structs is a pointer to the official one. The
+ * official dlpack.h can be included before or after this header, because they have no name in common. */
 #ifndef TENON_DLPACK_H
 #define TENON_DLPACK_H
 
@@ -27,7 +27,7 @@ typedef struct tenon_dl_version {
     uint32_t minor;
 } tenon_dl_version;
 
-/* DLTensor. Strides count elements; NULL strides mean C order; the first element is at data + byte_offset. */
+/* DLTensor. Strides are in elements; NULL strides mean C order. The first element is at data + byte_offset. */
 typedef struct tenon_dl_tensor {
     void *data;
     tenon_device device;
@@ -38,14 +38,14 @@ typedef struct tenon_dl_tensor {
     uint64_t byte_offset;
 } tenon_dl_tensor;
 
-/* DLManagedTensor: before DLPack 1.0, without version and flags. */
+/* DLManagedTensor, the struct from before DLPack 1.0. It has no version and no flags. */
 typedef struct tenon_dl_managed_legacy {
     tenon_dl_tensor dl_tensor;
     void *manager_ctx;
     void (*deleter)(struct tenon_dl_managed_legacy *self);
 } tenon_dl_managed_legacy;
 
-/* DLManagedTensorVersioned. Where version.major is not ours, nothing past `deleter` may be read. */
+/* DLManagedTensorVersioned. If version.major is not TENON_DL_MAJOR, do not read anything after `deleter`. */
 typedef struct tenon_dl_managed {
     tenon_dl_version version;
     void *manager_ctx;
@@ -54,16 +54,16 @@ typedef struct tenon_dl_managed {
     tenon_dl_tensor dl_tensor;
 } tenon_dl_managed;
 
-/* DLPackExchangeAPIHeader: `prev_api` leads to a table of an older major version, or is NULL. */
+/* DLPackExchangeAPIHeader. `prev_api` points to the table of an older major version, or is NULL. */
 typedef struct tenon_dl_exchange_header {
     tenon_dl_version version;
     struct tenon_dl_exchange_header *prev_api;
 } tenon_dl_exchange_header;
 
-/* DLPackExchangeAPI. Each function returns 0, or -1 on failure; none synchronises streams.
- *   managed_tensor_allocator: only dtype, ndim, shape and device of the prototype count; errors come by set_error.
- *   managed_tensor_to_py_object_no_sync: takes `tensor` on success; who owns it on failure is not specified.
- *   dltensor_from_py_object_no_sync: a borrow, without flags: read-only is invisible on this path; may be NULL. */
+/* DLPackExchangeAPI. Each function returns 0 on success and -1 on failure. None of them synchronises streams.
+ *   managed_tensor_allocator: uses only dtype, ndim, shape and device of the prototype; reports errors by set_error.
+ *   managed_tensor_to_py_object_no_sync: takes `tensor` on success. DLPack does not specify who owns it on failure.
+ *   dltensor_from_py_object_no_sync: borrows. It has no flags, so it cannot report read-only memory. May be NULL. */
 typedef struct tenon_dl_exchange {
     tenon_dl_exchange_header header;
     int (*managed_tensor_allocator)(tenon_dl_tensor *prototype, tenon_dl_managed **out, void *error_ctx,

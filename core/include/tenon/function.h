@@ -1,8 +1,8 @@
 /* Write a C function once, call it from every runtime.
  *
- * A shared library that includes only this file, and links nothing, becomes a set of functions for Python, Elixir and
- * whoever else hosts them. This file can be copied alone. The values that all of Tenon is made of live here too: status,
- * dtype, device and view.
+ * A shared library that includes only this header, and links against nothing, provides functions to Python, Elixir and
+ * any other host. The header has no dependencies, so it can be copied into a project by itself. It also defines the
+ * basic types of Tenon: status, dtype, device and view.
  *
  *   static tenon_status saxpy(tenon_call *call)
  *   {
@@ -18,8 +18,10 @@
  *   TENON_MODULE(kernels, "Kernels written once.",
  *       TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
  *
- * The signature's grammar is in docs/signatures.md. Compiles as C99, C11, C++17 and CUDA. What is an array element here
- * is frozen; what is reached by a pointer starts with its size, and grows only at its end. */
+ * docs/signatures.md describes the grammar of signatures. The header compiles as C99, C11, C++17 and CUDA.
+ *
+ * ABI: structs that are stored in arrays are frozen. Structs that are passed by pointer begin with `size` and grow only
+ * at the end. */
 #ifndef TENON_FUNCTION_H
 #define TENON_FUNCTION_H
 
@@ -40,8 +42,8 @@
 extern "C" {
 #endif
 
-/* The ABI that this file describes, and the minor of it that a library needs: what is newer than TENON_TARGET is left
- * out below, so that the library loads in every host that has that much. */
+/* The version of the ABI that this header describes. TENON_TARGET is the minor version that a library needs: newer
+ * declarations are left out below, so the library loads in every host of that minor version or a later one. */
 #define TENON_ABI_MAJOR 1
 #define TENON_ABI_MINOR 0
 #ifndef TENON_TARGET
@@ -61,29 +63,31 @@ extern "C" {
 
 /* --------------------------------------------------------------------------------------------------------- status */
 
-/* What a function that can fail returns. An integer and not an enum: its size is part of the ABI. */
+/* The return type of every function that can fail. It is an integer, not an enum, because its size is part of the
+ * ABI. */
 typedef int32_t tenon_status;
 
 enum {
     TENON_OK = 0,
-    TENON_EINVAL = 1,    /* an argument is NULL or out of its range */
-    TENON_ENOMEM = 2,    /* no memory */
-    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit 64 bits */
-    TENON_EDTYPE = 4,    /* a dtype that is unknown, or not the one needed */
-    TENON_ESHAPE = 5,    /* a number of dimensions or a shape that cannot be, or is not the one needed */
-    TENON_ELAYOUT = 6,   /* strides or alignment that cannot serve without a copy */
-    TENON_EBOUNDS = 7,   /* an index or a byte outside the memory */
-    TENON_EDEVICE = 8,   /* a device that is unknown, or not the one needed */
-    TENON_EREADONLY = 9, /* memory that may not be written */
-    TENON_EVERSION = 10, /* a DLPack version that cannot be read or written */
-    TENON_EPARSE = 11,   /* a text that is no dtype, device or spec */
-    TENON_EOVERLAP = 12, /* memory that would be written and is used twice */
-    TENON_EFAILED = 13,  /* a function failed for reasons of its own */
+    TENON_EINVAL = 1,    /* an argument is NULL or out of range */
+    TENON_ENOMEM = 2,    /* out of memory */
+    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit in 64 bits */
+    TENON_EDTYPE = 4,    /* the dtype is unknown, or not the required one */
+    TENON_ESHAPE = 5,    /* the shape is invalid, or not the required one */
+    TENON_ELAYOUT = 6,   /* the strides or the alignment would require a copy */
+    TENON_EBOUNDS = 7,   /* an index or a byte is outside the memory */
+    TENON_EDEVICE = 8,   /* the device is unknown, or not the required one */
+    TENON_EREADONLY = 9, /* the memory must not be written to */
+    TENON_EVERSION = 10, /* the version of DLPack or of this ABI is not supported */
+    TENON_EPARSE = 11,   /* a string is not a valid dtype, device, spec or signature */
+    TENON_EOVERLAP = 12, /* memory that would be written to overlaps other memory in use */
+    TENON_EFAILED = 13,  /* the function failed for a reason of its own */
 };
 
 /* ---------------------------------------------------------------------------------------------------------- dtype */
 
-/* DLDataType: `bits` is the size of one lane (of the whole number where complex), an element has `lanes` of them. */
+/* The same as DLDataType. `bits` is the size of one lane, and an element has `lanes` lanes. For a complex dtype, `bits`
+ * counts the real and the imaginary part together. */
 typedef struct tenon_dtype {
     uint8_t code;
     uint8_t bits;
@@ -138,12 +142,12 @@ static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
 
 static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
 {
-    return memcmp(&a, &b, sizeof a) == 0; /* one comparison: there is no padding */
+    return memcmp(&a, &b, sizeof a) == 0; /* one comparison is enough: there is no padding */
 }
 
 /* --------------------------------------------------------------------------------------------------------- device */
 
-/* DLDevice. */
+/* The same as DLDevice. */
 typedef struct tenon_device {
     int32_t device_type;
     int32_t device_id;
@@ -183,23 +187,23 @@ static inline bool tenon_device_equal(tenon_device a, tenon_device b)
 
 /* ----------------------------------------------------------------------------------------------------------- view */
 
-/* Bits of tenon_view.flags. The first three are DLPack's and the only ones a caller may pass in. */
+/* Bits of tenon_view.flags. The first three are DLPack's, and the only ones that a caller may set. */
 #define TENON_READ_ONLY      ((uint64_t)1 << 0)
 #define TENON_IS_COPIED      ((uint64_t)1 << 1)
-#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value stands in a byte of its own */
-#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* C order without gaps */
-#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* Fortran order without gaps */
-#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* without gaps in some order of the dimensions, strides positive */
-#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* a function may write it */
-#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a function's result, not yet written */
+#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value occupies a whole byte */
+#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* in C order without gaps */
+#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* in Fortran order without gaps */
+#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* no gaps in some order of the dimensions, positive strides */
+#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* the function may write to it */
+#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a result that has not been written yet */
 
 #define TENON_MAX_NDIM 64
 
-/* A checked description of somebody's memory; owns nothing. The first 48 bytes are a DLTensor.
+/* A validated description of a tensor's memory. A view owns nothing. Its first 48 bytes are a DLTensor.
  *
- * `strides` is never NULL where ndim > 0. `byte_offset` is already added to `data`, and 0, where the device has
- * addresses; elsewhere both are the producer's. Made by tenon_view_init and
- * the functions of tensor.h: any other view may not be passed to Tenon. */
+ * `strides` is never NULL if ndim > 0. If the device has addresses, `byte_offset` has already been added to `data` and
+ * is 0; if `data` is a handle, both are as the producer gave them. Only tenon_view_init and the functions of tensor.h
+ * create views: do not pass a view that was filled in by hand to Tenon. */
 typedef struct tenon_view {
     void *data;
     tenon_device device;
@@ -214,7 +218,7 @@ typedef struct tenon_view {
 
 struct tenon_dl_tensor;
 
-/* The view as a DLTensor, for any library that takes one. Valid as long as the view is. */
+/* The view as a DLTensor, for any library that accepts one. It is valid as long as the view is. */
 static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *view)
 {
     return (const struct tenon_dl_tensor *)(const void *)view;
@@ -222,15 +226,15 @@ static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *vie
 
 /* --------------------------------------------------------------------------------------------------------- values */
 
-/* What an argument or a result is. */
+/* The kind of an argument or a result. */
 enum {
-    TENON_KIND_NONE = 0, /* optional, and not given */
+    TENON_KIND_NONE = 0, /* optional, and not passed */
     TENON_KIND_TENSOR = 1,
     TENON_KIND_INT = 2,
     TENON_KIND_FLOAT = 3,
-    TENON_KIND_BOOL = 4, /* 0 or 1 in `integer` */
-    TENON_KIND_STR = 5,  /* UTF-8 in `list`; `length` counts bytes, and a 0 follows them */
-    TENON_KIND_ENUM = 6, /* the index of the string in `integer` */
+    TENON_KIND_BOOL = 4, /* `integer` is 0 or 1 */
+    TENON_KIND_STR = 5,  /* `list` is UTF-8; `length` counts bytes, without the 0 after them */
+    TENON_KIND_ENUM = 6, /* `integer` is the index of the string */
     TENON_KIND_INTS = 7,
     TENON_KIND_FLOATS = 8,
     TENON_KIND_TENSORS = 9, /* reserved */
@@ -239,8 +243,8 @@ enum {
 };
 
 /* Bits of tenon_value.flags. */
-#define TENON_VALUE_DEFAULT 1u /* an argument that was left out */
-#define TENON_VALUE_UNSET   2u /* a result that the function has not given yet */
+#define TENON_VALUE_DEFAULT 1u /* the argument was not passed, and has its default */
+#define TENON_VALUE_UNSET   2u /* the function has not returned this result yet */
 
 typedef struct tenon_value {
     uint32_t kind;
@@ -270,55 +274,58 @@ typedef struct tenon_function tenon_function;
 typedef struct tenon_module tenon_module;
 
 /* Bits of tenon_call.flags. */
-#define TENON_CALL_FAILED     1u /* fail() was called: what the function returns no longer matters */
-#define TENON_CALL_UNLOCKED   2u /* the runtime's lock was let go */
-#define TENON_CALL_SHAPE_ONLY 4u /* `shape` is being called: the data may not be looked at */
+#define TENON_CALL_FAILED     1u /* fail() was called: the function's return value is ignored */
+#define TENON_CALL_UNLOCKED   2u /* the runtime's lock is released */
+#define TENON_CALL_SHAPE_ONLY 4u /* this is a call of `shape`, which must not read the data */
 
-/* One call. Made by the host, valid until the function returns; read through the accessors below, or, from another
- * language, as it lies here. */
+/* One call. The host creates it, and it is valid until the function returns. Use the accessors below; a function in
+ * another language may read the fields directly. */
 struct tenon_call {
     uint32_t size;
     uint32_t minor;
     const tenon_host *host;
     const tenon_function *function;
-    void *state; /* what the module's `load` made */
+    void *state; /* created by the module's `load` */
     const tenon_value *args;
     tenon_value *results;
     int32_t nargs;
     int32_t nresults;
-    const int64_t *dims; /* the signature's names, in the order in which they first appear */
+    const int64_t *dims; /* the dimension names of the signature, in order of first appearance */
     const tenon_dtype *types;
     int32_t ndims;
     int32_t ntypes;
-    tenon_device device; /* of the device tensors, else the CPU; it is not made the current one */
-    void *stream;        /* where work for that device goes, by its runtime's type: cudaStream_t, … */
+    tenon_device device; /* of the device tensors, or the CPU; it is not made the current device */
+    void *stream;        /* the stream for work on that device: a cudaStream_t on CUDA */
     uint32_t flags;
     uint32_t reserved;
     void *host_private;
 };
 
-/* What a host can do for a function. A slot may be NULL where the host has no such service: use the accessors. Every
- * slot may be called only by the thread that runs the function. */
+/* The services that a host offers to a function. A member is NULL if the host does not offer that service; the
+ * accessors below check for that.
+ *
+ * Threads: only the thread that runs the function may use these. */
 struct tenon_host {
     uint32_t size;
     uint32_t minor;
     const char *name; /* "python", "elixir" */
-    /* Fail the call; the first message stays. Returns `status`, or TENON_EFAILED where that is TENON_OK. */
+    /* Fail the call. The first message is kept. Returns `status`, or TENON_EFAILED if that is TENON_OK. */
     tenon_status (*fail)(tenon_call *call, tenon_status status, const char *message, size_t length);
-    /* Make a result whose size the signature leaves open. A dtype of all zeros: the signature's. NULL: it failed. */
+    /* Allocate a result whose size is not in the signature. A dtype of all zeros means the one in the signature.
+     * Returns NULL if the call has failed. */
     const tenon_view *(*result_alloc)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                       const int64_t *shape);
-    /* Give a handle. The host takes `object` on TENON_OK, and calls destroy(object) once. */
+    /* Return a handle. The host takes `object` on TENON_OK, and calls destroy(object) exactly once. */
     tenon_status (*result_handle)(tenon_call *call, int32_t index, void *object, void (*destroy)(void *object));
-    /* Give a text, which is copied. */
+    /* Return a string. The host copies it. */
     tenon_status (*result_str)(tenon_call *call, int32_t index, const char *text, size_t length);
-    /* Memory until the function returns; not filled. NULL: it failed. */
+    /* Allocate uninitialised memory that is valid until the function returns. Returns NULL if the call has failed. */
     void *(*scratch)(tenon_call *call, size_t bytes, size_t align, tenon_device device);
     tenon_status (*parallel_for)(tenon_call *call, int64_t count, int64_t grain,
                                  void (*body)(void *context, int64_t begin, int64_t end), void *context);
-    /* Whether the caller has given up: return as soon as possible, with any status. */
+    /* Whether the caller has given up. If so, return as soon as possible, with any status. */
     int32_t (*cancelled)(tenon_call *call);
-    /* A table of further services, by name; NULL where there is none. */
+    /* A table of additional services by name, or NULL if the host does not have it. */
     const void *(*extension)(tenon_call *call, const char *name, uint32_t version);
 };
 
@@ -326,17 +333,17 @@ struct tenon_host {
 
 typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 
-/* Bits of tenon_function.flags. Without the first two the host decides by the size of the arguments; a function that
- * takes a handle keeps the lock. */
-#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* let other threads of the runtime go on during the call */
-#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never */
-#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* tensors that require gradients are taken: theirs end here */
+/* Bits of tenon_function.flags. Without the first two, the host decides by the size of the arguments whether to release
+ * the runtime's lock; it keeps the lock if the function takes a handle. */
+#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
+#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
+#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
 
 struct tenon_function {
     const char *signature;
     const char *doc;
     tenon_call_fn call;
-    /* Or NULL: called before `call` where results are of unknown size, and makes them by tenon_result_alloc. */
+    /* Called before `call` to allocate the results of unknown size with tenon_result_alloc. May be NULL. */
     tenon_call_fn shape;
     void *data; /* for the function's own use */
     uint64_t flags;
@@ -356,32 +363,33 @@ struct tenon_module {
     const char *name;
     const char *doc;
     const char *version;
-    /* Make what all functions of one load share, in call->state; and give it up. Both may be NULL. A `load` that fails
-     * (tenon_fail) keeps nothing. The call has no arguments. */
+    /* `load` creates the state that the functions of one loaded library share in call->state, and `unload` frees it.
+     * Either may be NULL. A `load` that fails (tenon_fail) must have freed everything. Its call has no arguments. */
     tenon_status (*load)(tenon_call *call, void **state);
     void (*unload)(void *state);
     uint64_t flags;
 };
 
-/* The one symbol of a library. */
+/* The only symbol that a library exports. */
 typedef const tenon_module *(*tenon_module_fn)(void);
 #define TENON_MODULE_SYMBOL "tenon_module_v1"
 
 /* -------------------------------------------------------------------------------------------------------- failing */
 
-/* Fail the call as printf would: an exception in Python, {:error, …} in Elixir. Use it as the return value. */
+/* Fail the call with a message, formatted as by printf. The caller gets an exception in Python, {:error, …} in Elixir.
+ * Returns the status for the function to return: `return tenon_fail(call, TENON_EINVAL, "…");`. */
 static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
 
 static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
 {
-    char message[801]; /* with the byte after the last one that is shown */
+    char message[801]; /* one more than is sent, to see where a character ends */
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 2;
-    while (shown > 0 && ((unsigned char)message[shown] & 0xc0) == 0x80) /* not inside a character of UTF-8 */
+    while (shown > 0 && ((unsigned char)message[shown] & 0xc0) == 0x80) /* do not split a UTF-8 character */
         shown--;
     return (call->host->fail)(call, status, message, shown);
 }
@@ -394,7 +402,7 @@ static inline const char *tenon__kind_name(uint32_t kind)
     return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
 }
 
-/* The argument or result, or NULL after failing the call where it is not there or of another kind. */
+/* The argument or result. If it does not exist or is of another kind, fails the call and returns NULL. */
 static inline const tenon_value *tenon__value(tenon_call *call, const tenon_value *values, int count, int index,
                                               uint32_t kind, const char *accessor)
 {
@@ -410,7 +418,7 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
     return &values[index];
 }
 
-/* Fail the call where the host has no such service. */
+/* Fail the call if the host does not offer the service. */
 static inline bool tenon__served(tenon_call *call, bool there, const char *what)
 {
     if (!there)
@@ -420,16 +428,17 @@ static inline bool tenon__served(tenon_call *call, bool there, const char *what)
 
 /* ------------------------------------------------------------------------------------------------------- arguments
  *
- * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and
- * gives NULL or 0; from then on tenon_dim gives 0 too, so that loops end at once. */
+ * Each accessor checks the index and the kind of the argument. A mismatch is a bug in the function: the accessor fails
+ * the call (TENON_EFAILED) and returns NULL or 0. After that, tenon_dim returns 0 too, so loops over dimensions end
+ * immediately. */
 
-/* Whether an optional argument was given (or has a default). */
+/* Whether an optional argument has a value: it was passed, or has a default other than None. */
 static inline bool tenon_given(const tenon_call *call, int index)
 {
     return index >= 0 && index < call->nargs && call->args[index].kind != TENON_KIND_NONE;
 }
 
-/* The tensor, or NULL where an optional one was not given. */
+/* The tensor, or NULL if an optional one was not passed. */
 static inline const tenon_view *tenon_arg(tenon_call *call, int index)
 {
     if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
@@ -471,8 +480,8 @@ static inline void *tenon__rw_data(tenon_call *call, int index, size_t size)
     return tenon__typed_data(call, view, index, size, "tenon_rw_data()");
 }
 
-/* The first element of a tensor argument: `const T *`, or `T *` where the signature says rw. The size of T must be that
- * of an element (1 byte for packed sub-byte values). NULL where an optional argument was not given. */
+/* A pointer to the first element of a tensor argument: `const T *`, or `T *` if the signature has 'rw'. The size of T
+ * must be the size of an element (1 byte for packed sub-byte values). NULL if an optional argument was not passed. */
 #define tenon_data(call, index, T)    ((const T *)tenon__arg_data(call, index, sizeof(T)))
 #define tenon_rw_data(call, index, T) ((T *)tenon__rw_data(call, index, sizeof(T)))
 
@@ -495,7 +504,7 @@ static inline bool tenon_arg_bool(tenon_call *call, int index)
     return value && value->as.integer;
 }
 
-/* The index of the string that was given. */
+/* The index of the string that was passed, in the order of the signature. */
 static inline int tenon_arg_enum(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_ENUM, "tenon_arg_enum()");
@@ -512,7 +521,8 @@ static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t 
     return value ? value->as.list.data : NULL;
 }
 
-/* UTF-8, ended by 0; `length` (or NULL) gets its bytes. This and the two below: NULL where it was not given. */
+/* A string in UTF-8, terminated by 0, and the lists. `length`, which may be NULL, receives the number of bytes or
+ * elements. All three return NULL if an optional argument was not passed. */
 static inline const char *tenon_arg_str(tenon_call *call, int index, int64_t *length)
 {
     return (const char *)tenon__arg_list(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
@@ -528,7 +538,7 @@ static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_
     return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
 }
 
-/* The object of a handle("type"); NULL where it was not given. */
+/* The object of a handle("type"), or NULL if an optional one was not passed. */
 static inline void *tenon_arg_handle(tenon_call *call, int index)
 {
     if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
@@ -538,9 +548,9 @@ static inline void *tenon_arg_handle(tenon_call *call, int index)
     return value ? value->as.handle.object : NULL;
 }
 
-/* The value of the signature's i-th dimension name, in the order of their first appearance (an int parameter that is
- * used as a dimension appears where it stands; `*b` is not counted). -1 where only arguments that were not given have
- * it; 0 once the call has failed. */
+/* The value of a dimension name of the signature. Names are numbered from 0 in the order in which they first appear. An
+ * int parameter that is used as a dimension appears at its own position; names such as `*b` are not counted. Returns -1
+ * if only arguments that were not passed have the name, and 0 after the call has failed. */
 static inline int64_t tenon_dim(tenon_call *call, int index)
 {
     if (call->flags & TENON_CALL_FAILED)
@@ -553,7 +563,7 @@ static inline int64_t tenon_dim(tenon_call *call, int index)
     return call->dims[index];
 }
 
-/* What the signature's i-th dtype variable stands for. */
+/* The dtype of a dtype variable of the signature, numbered like dimension names. */
 static inline tenon_dtype tenon_type(tenon_call *call, int index)
 {
     if (index < 0 || index >= call->ntypes) {
@@ -564,7 +574,7 @@ static inline tenon_dtype tenon_type(tenon_call *call, int index)
     return call->types[index];
 }
 
-/* Where work for call->device goes: a cudaStream_t on CUDA; NULL on the CPU. */
+/* The stream for work on call->device: a cudaStream_t on CUDA, NULL on the CPU. */
 static inline void *tenon_stream(const tenon_call *call)
 {
     return call->stream;
@@ -572,7 +582,7 @@ static inline void *tenon_stream(const tenon_call *call)
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
-/* A result that has been made: all of them from the start, but those of unknown size. */
+/* A tensor result. Results are already allocated when the function starts, except those of unknown size. */
 static inline const tenon_view *tenon_result(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR,
@@ -587,10 +597,11 @@ static inline void *tenon__result_data(tenon_call *call, int index, size_t size)
     return tenon__typed_data(call, tenon_result(call, index), index, size, "tenon_result_data()");
 }
 
-/* `T *`: the first element of a result, in C order without gaps. */
+/* A `T *` to the first element of a result, which is in C order without gaps. */
 #define tenon_result_data(call, index, T) ((T *)tenon__result_data(call, index, sizeof(T)))
 
-/* Make a result of unknown size: one with "?" among its dimensions, or that may be None. NULL: the call has failed. */
+/* Allocate a result of unknown size: one that has `?` as a dimension, or that may be None. Returns NULL if the call has
+ * failed. */
 static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, int ndim, const int64_t *shape)
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, "tenon_result_alloc()") ||
@@ -612,7 +623,7 @@ static inline void tenon__return(tenon_call *call, int index, uint32_t kind, int
         result->as.integer = integer;
 }
 
-/* Give a result that is no tensor. An enum is given as the index of its string, by tenon_return_int. */
+/* Return a result that is not a tensor. Return an enum with tenon_return_int, as the index of its string. */
 static inline void tenon_return_int(tenon_call *call, int index, int64_t value)
 {
     bool is_enum = index >= 0 && index < call->nresults && call->results[index].kind == TENON_KIND_ENUM;
@@ -629,7 +640,7 @@ static inline void tenon_return_bool(tenon_call *call, int index, bool value)
     tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
 }
 
-/* `length` bytes of UTF-8, which are copied. */
+/* Return `length` bytes of UTF-8. The host copies them. */
 static inline void tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
 {
     if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") &&
@@ -637,7 +648,10 @@ static inline void tenon_return_str(tenon_call *call, int index, const char *tex
         (void)call->host->result_str(call, index, text, length);
 }
 
-/* Ownership: the host takes `object` on TENON_OK, and destroys it once, when nobody holds the handle any more. */
+/* Return a handle.
+ *
+ * Ownership: the host takes `object` on TENON_OK, and calls destroy(object) once, after the last reference to the
+ *            handle is gone. */
 static inline tenon_status tenon_return_handle(tenon_call *call, int index, void *object, void (*destroy)(void *object))
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()") ||
@@ -648,7 +662,8 @@ static inline tenon_status tenon_return_handle(tenon_call *call, int index, void
 
 /* -------------------------------------------------------------------------------------------------------- services */
 
-/* `bytes` of memory on call->device until the function returns, aligned to 64, not filled. NULL: the call failed. */
+/* Uninitialised memory on call->device, aligned to 64 bytes and valid until the function returns. Returns NULL if the
+ * call has failed. */
 static inline void *tenon_scratch(tenon_call *call, size_t bytes)
 {
     if (!tenon__served(call, call->host->scratch != NULL, "scratch memory"))
@@ -656,7 +671,7 @@ static inline void *tenon_scratch(tenon_call *call, size_t bytes)
     return call->host->scratch(call, bytes, 64, call->device);
 }
 
-/* Whether the caller has given up; false where the host cannot know. */
+/* Whether the caller has given up. Always false if the host cannot tell. */
 static inline bool tenon_cancelled(tenon_call *call)
 {
     return call->host->cancelled && call->host->cancelled(call);
@@ -672,8 +687,8 @@ static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t
     return (char *)view->data + offset * (int64_t)size;
 }
 
-/* The element of a view at these indices, by its strides: `tenon_at(view, const float, i, j)`. Nothing is checked. For
- * inner loops over dense data take the pointer: a compiler cannot vectorise this. */
+/* The element of a view at the given indices, found by its strides: `tenon_at(view, const float, i, j)`. Nothing is
+ * checked. In inner loops over contiguous data use a pointer instead: compilers cannot vectorise this. */
 #ifndef __cplusplus
 #define tenon_at(view, T, ...)                                                                                         \
     (*(T *)tenon__at(view, sizeof(T), (const int64_t[]){__VA_ARGS__},                                                  \
@@ -701,7 +716,7 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
 #define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
 
 #ifdef TENON__EXCEPTIONS
-/* Fail the call with what is being handled. The standard's classes have statuses of their own. */
+/* Fail the call with the exception that is being handled. Some standard classes have a status of their own. */
 static inline tenon_status tenon__caught(tenon_call *call)
 {
     try {
@@ -728,7 +743,7 @@ static inline tenon_status tenon__caught(tenon_call *call)
 }
 #endif
 
-/* No exception crosses C. */
+/* Exceptions must not propagate into C code. */
 template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
 {
 #ifdef TENON__EXCEPTIONS
@@ -741,7 +756,7 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
     return function(call);
 #endif
 }
-/* The same for `load`; and for `unload`, whose exceptions end here. Either may be NULL. */
+/* The same for `load` and `unload`, either of which may be NULL. Exceptions of `unload` are ignored. */
 typedef tenon_status (*tenon__load_fn)(tenon_call *, void **);
 typedef void (*tenon__unload_fn)(void *);
 
@@ -793,7 +808,7 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
 #define TENON__EXTERN_C
 #endif
 
-/* An entry of a module's table: signature, the C function, what it does. */
+/* An entry in the table of a module: the signature, the C function, and its documentation. */
 #define TENON_FUNCTION(signature, function, doc) TENON_FUNCTION_FLAGS(signature, function, doc, 0)
 #define TENON_FUNCTION_FLAGS(signature, function, doc, flags)                                                          \
     {                                                                                                                  \
@@ -802,7 +817,7 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
             0, 0                                                                                                       \
         }                                                                                                              \
     }
-/* With a function that makes the results of unknown size first. */
+/* The same, with a `shape` function that allocates the results of unknown size. */
 #define TENON_FUNCTION_SHAPED(signature, function, shape, doc, flags)                                                  \
     {                                                                                                                  \
         signature, doc, TENON__GUARDED(function), TENON__GUARDED(shape), NULL, flags,                                  \
@@ -811,7 +826,8 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
         }                                                                                                              \
     }
 
-/* The module of a library, once in it, with its functions; the second form has `load` and `unload`. */
+/* Define the module of a library, with its functions. Use one of these once in each library. The second form adds `load`
+ * and `unload`. */
 #define TENON_MODULE(name, doc, ...) TENON_MODULE_STATE(name, doc, NULL, NULL, __VA_ARGS__)
 #define TENON_MODULE_STATE(name, doc, load, unload, ...)                                                               \
     static const tenon_function tenon__functions_##name[] = {__VA_ARGS__};                                             \
@@ -835,7 +851,7 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
         return &tenon__module_##name;                                                                                  \
     }
 
-/* The version of the library itself: may be defined before TENON_MODULE. */
+/* The version of the library itself, as a string. Define it before this header is included. */
 #ifndef TENON_MODULE_VERSION
 #define TENON_MODULE_VERSION NULL
 #endif

@@ -1,4 +1,4 @@
-/* What the process holds, where it comes from, and releases that must wait for a better moment. */
+/* Memory: counters of what is alive, the allocator, and deferred release. */
 #ifndef TENON_MEMORY_H
 #define TENON_MEMORY_H
 
@@ -12,57 +12,62 @@ extern "C" {
 
 typedef struct tenon_counts {
     int64_t tensors;  /* alive */
-    int64_t exports;  /* DLPack structs given out, whose deleter has not run */
-    int64_t bytes;    /* of data that Tenon allocated (alloc, copy, contiguous) and that are still held */
-    int64_t deferred; /* pushed and not yet drained */
+    int64_t exports;  /* exported DLPack structs whose deleter has not run yet */
+    int64_t bytes;    /* of live data that Tenon allocated (alloc, copy, contiguous) */
+    int64_t deferred; /* deferred releases that have not been drained yet */
 } tenon_counts;
 
-/* What is alive in this process at this moment, as far as this copy of the library knows. */
+/* What is alive in this process at this moment. Each copy of the library counts only what it created. */
 TENON_API tenon_counts tenon_stats(void);
 
-/* With TENON_DEBUG=1 (anything but empty and 0) in the environment of the process, every tensor still alive at exit is
- * listed on stderr with its origin, shape and bytes, and a tensor that is released too often stops the program with its
- * origin: the blocks of the last 256 tensors, up to 64 MiB of them, are kept for this after their release. A library
- * built with TENON_DEBUG_BUILD does so unless TENON_DEBUG=0. Making and releasing tensors takes a short lock then. */
+/* Debug mode. It is on if the environment variable TENON_DEBUG is set to anything but an empty string or 0; in a library
+ * built with TENON_DEBUG_BUILD it is on unless TENON_DEBUG is 0.
+ *
+ * At exit, every tensor that is still alive is listed on stderr with its shape, its size and the source line that
+ * created it. A tensor that is released too many times aborts the program with that line. To detect this, the last 256
+ * released tensors, up to 64 MiB in total, are kept. Creating and releasing a tensor takes a lock for a short time. */
 
-/* Where Tenon's own memory comes from. `alloc` returns memory aligned as malloc's, all zero where `zeroed`, or NULL. */
+/* Allocates Tenon's own memory. `alloc` returns memory with the alignment of malloc, filled with zeros if `zeroed` is
+ * true, or NULL. */
 typedef struct tenon_allocator {
     void *(*alloc)(void *context, size_t size, bool zeroed);
     void (*free)(void *context, void *memory, size_t size);
     void *context;
 } tenon_allocator;
 
-/* Use `allocator` from now on (its three fields are copied); NULL restores calloc, malloc and free.
+/* Use `allocator` from now on. Its fields are copied. NULL restores calloc, malloc and free.
  *
- * Threads: no other thread may be making tensors.
- * Errors:  TENON_EINVAL: a function is NULL, or memory of the present allocator is still in use. */
+ * Threads: no other thread may be creating tensors.
+ * Errors:  TENON_EINVAL (a function is NULL, or memory of the current allocator is still in use). */
 TENON_API TENON_NODISCARD tenon_status tenon_set_allocator(const tenon_allocator *allocator, tenon_error *err);
 
 /* ----------------------------------------------------------------------------------------------- deferred release */
 
-/* One release that waits. Its storage is the caller's, usually inside the owner, so that a push cannot fail. */
+/* One release that waits. The caller provides the storage, usually inside the owner, so that a push cannot fail. */
 typedef struct tenon_deferred_node {
     struct tenon_deferred_node *next;
     void (*release)(void *owner);
     void *owner;
 } tenon_deferred_node;
 
-/* A lock-free list of them. All zero is an empty list. The caller's storage; only these functions touch it. */
+/* A lock-free list of such nodes, in the caller's storage. A list of all zeros is empty. Only the functions below may
+ * access it. */
 typedef struct tenon_deferred {
     void *head;
 } tenon_deferred;
 
-/* Put release(owner) on the list. `node` belongs to the list until its release is called, which may free it.
- * Returns true where the list was empty: the one who drains wants waking. A NULL list or node is ignored.
+/* Add release(owner) to the list. Returns true if the list was empty: wake the thread that drains it. A NULL list or
+ * node is ignored.
  *
- * Threads: any, at any time; never waits. */
+ * Ownership: `node` belongs to the list until its release function is called, which may free it.
+ * Threads:   any, at any time; never blocks. */
 TENON_API bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *node, void (*release)(void *owner),
                                    void *owner);
 
-/* Run what was on the list when this was called, in the order of the pushes, and return how many there were. What a
- * release pushes waits for the next drain.
+/* Run the releases that are on the list at the time of the call, in the order in which they were added, and return their
+ * number. A release that is added by another release waits for the next drain.
  *
- * Threads: any; two drains at once share the work, none runs twice. */
+ * Threads: any. If two threads drain at the same time, each release runs exactly once. */
 TENON_API size_t tenon_deferred_drain(tenon_deferred *list);
 
 #ifdef __cplusplus

@@ -1,12 +1,12 @@
-/* Tenon's core: tensors that are owned, described and exchanged without copying.
+/* Tenon's core: describe, own and exchange tensors without copying.
  *
- *   function.h status, dtype, device, view; functions that every runtime can call, on its own
- *   types.h    errors, the names of dtypes and devices
+ *   function.h status, dtype, device, view; write functions for every runtime (needs no other header)
+ *   types.h    errors; names of dtypes and devices
  *   dlpack.h   the DLPack 1.3 structs
- *   view.h     checks, layout, overlap and copy of views
- *   tensor.h   owned tensors, DLPack in and out, views that share memory
+ *   view.h     validate, inspect and copy views
+ *   tensor.h   owned tensors, DLPack import and export, views that share memory
  *   spec.h     constraints such as "f32[n, k] c"
- *   host.h     signatures, and what else a host of functions needs
+ *   host.h     what a host needs to call functions: signatures, modules, services
  *   memory.h   counters, allocator, deferred release */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -22,7 +22,7 @@
 
 #define TENON_VERSION "0.2.0"
 
-/* The version of the library that was linked, as TENON_VERSION is of the header. */
+/* The version of the linked library. TENON_VERSION is the version of the header. */
 #ifdef __cplusplus
 extern "C"
 #endif

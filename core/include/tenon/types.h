@@ -1,4 +1,4 @@
-/* Errors, and the names of dtypes and devices; the values themselves are in function.h. */
+/* Errors, and the names of dtypes and devices. The types themselves are in function.h. */
 #ifndef TENON_TYPES_H
 #define TENON_TYPES_H
 
@@ -8,12 +8,12 @@
 extern "C" {
 #endif
 
-/* TENON_SHARED is defined by whoever links the shared library; TENON_BUILDING by the library's own sources. */
+/* Define TENON_SHARED to link the shared library. Only the library's own build defines TENON_BUILDING. */
 #if defined(_WIN32) && defined(TENON_SHARED) && defined(TENON_BUILDING)
 #define TENON_API __declspec(dllexport)
 #elif defined(_WIN32) && defined(TENON_SHARED)
 #define TENON_API __declspec(dllimport)
-#elif defined(__GNUC__) && defined(TENON_HIDDEN) /* for a copy inside somebody's shared library */
+#elif defined(__GNUC__) && defined(TENON_HIDDEN) /* for a copy inside another shared library */
 #define TENON_API __attribute__((__visibility__("hidden")))
 #elif defined(__GNUC__)
 #define TENON_API __attribute__((__visibility__("default")))
@@ -23,8 +23,8 @@ extern "C" {
 
 /* -------------------------------------------------------------------------------------------------- status, error */
 
-/* A failure told to a person. The caller's storage, written only by a function that fails; every `tenon_error *`
- * parameter may be NULL. The message names the function, the argument, what was expected and what came. */
+/* A description of a failure, in the caller's storage. Only a function that fails writes to it. Every `tenon_error *`
+ * parameter may be NULL. The message names the function, the argument, what was expected and what was passed. */
 typedef struct tenon_error {
     tenon_status status;
     char message[1012];
@@ -33,11 +33,11 @@ typedef struct tenon_error {
     const char *function;
 } tenon_error;
 
-/* "TENON_EINVAL" and so on; "unknown status" for anything else. Static storage. */
+/* The name of a status, such as "TENON_EINVAL", or "unknown status". The string is static. */
 TENON_API const char *tenon_status_name(tenon_status status);
 
-/* Fill `err` (NULL is allowed) as printf would, cut off with "..." where it is too long, and return `status`. The
- * message that is there may be an argument: that is how a caller adds a word of its own. */
+/* Set the status and the message of `err`, which may be NULL, and return `status`. The message is formatted as by printf,
+ * and ends with "..." if it is too long. The current message may be one of the arguments, to extend it. */
 TENON_API tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
 
@@ -58,33 +58,33 @@ static inline const char *tenon_error_reason(const tenon_error *err)
 
 /* ---------------------------------------------------------------------------------------------------------- dtype */
 
-/* Whether code and bits are a dtype of DLPack 1.3, and lanes is not 0:
+/* Whether code and bits are a dtype of DLPack 1.3 and lanes is not 0:
  * i, u: 1 2 4 8 16 32 64 128 bits; f: 16 32 64 128; bf16; c: 32 64 128; bool: 8; opaque: 8 16 32 64 128;
  * the float8 kinds: 8; the float6 kinds: 6; f4_e2m1fn: 4. */
 TENON_API bool tenon_dtype_known(tenon_dtype dtype);
 
 /* Parse "f32", "i8", "u64", "bf16", "bool", "c64", "f8_e4m3fn", "f4_e2m1fn", "opaque64"; with lanes "f32x4". The long
- * names of NumPy and torch are taken too: "float32", "int8", "uint64", "bfloat16", "complex64", "float8_e4m3fn".
+ * names of NumPy and torch are accepted too: "float32", "int8", "uint64", "bfloat16", "complex64", "float8_e4m3fn".
  *
  * Errors: TENON_EPARSE, TENON_EINVAL (NULL). */
 TENON_API TENON_NODISCARD tenon_status tenon_dtype_parse(const char *text, tenon_dtype *out, tenon_error *err);
 
-/* Write the short name, always ended by 0 where size > 0; an unknown dtype gives "dtype(code, bits, lanes)".
- * Returns the length of the whole name, as snprintf does. */
+/* Write the short name, or "dtype(code, bits, lanes)" for an unknown dtype. The name is truncated to fit and terminated
+ * by 0 if size > 0. Returns the length of the whole name, like snprintf. */
 TENON_API size_t tenon_dtype_format(tenon_dtype dtype, char *buffer, size_t size);
 
-/* The natural alignment of an element, in bytes: its size, that of one part of a complex number, or 1 for sub-byte
- * dtypes. With several lanes it is the largest power of two that divides the element, as in CUDA's vector types. At most
- * 16; 1 for a dtype that tenon_dtype_known refuses. */
+/* The natural alignment of an element in bytes, at most 16. This is the size of the element, the size of one part for a
+ * complex dtype, and 1 for a sub-byte dtype. With several lanes it is the largest power of two that divides the size, as
+ * for CUDA's vector types. It is 1 for an unknown dtype (tenon_dtype_known). */
 TENON_API size_t tenon_dtype_alignment(tenon_dtype dtype);
 
 /* --------------------------------------------------------------------------------------------------------- device */
 
-/* Whether the type is one of DLPack 1.3 and the id is not negative. */
+/* Whether DLPack 1.3 defines the device type and the id is not negative. */
 TENON_API bool tenon_device_known(tenon_device device);
 
-/* Whether `data` is an address: pointer arithmetic is allowed. Not so on OpenCL, Vulkan, Metal and WebGPU, where it is
- * a handle and offsets stay in `byte_offset`. */
+/* Whether `data` is an address on this device, so that pointer arithmetic is allowed. On OpenCL, Vulkan, Metal and
+ * WebGPU it is a handle, and offsets stay in `byte_offset`. */
 TENON_API bool tenon_device_has_addresses(tenon_device device);
 
 /* Whether the CPU can read the memory: cpu, cuda_host, rocm_host, cuda_managed. */
@@ -96,8 +96,8 @@ TENON_API bool tenon_device_on_host(tenon_device device);
  * Errors: TENON_EPARSE, TENON_EINVAL (NULL). */
 TENON_API TENON_NODISCARD tenon_status tenon_device_parse(const char *text, tenon_device *out, tenon_error *err);
 
-/* Write the name, with its id but for cpu:0, which is "cpu"; an unknown one gives "device(type, id)". Ends and returns
- * as tenon_dtype_format. */
+/* Write the name with the id, such as "cuda:1"; cpu:0 is "cpu", and an unknown device is "device(type, id)". Truncates and
+ * returns like tenon_dtype_format. */
 TENON_API size_t tenon_device_format(tenon_device device, char *buffer, size_t size);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Questions about a view's memory, and the one copy. Nothing here allocates or owns. A NULL view has no bytes. */
+/* Validate, inspect and copy views. Nothing here allocates memory or takes ownership. A NULL view counts as empty. */
 #ifndef TENON_VIEW_H
 #define TENON_VIEW_H
 
@@ -8,17 +8,17 @@
 extern "C" {
 #endif
 
-/* The one validation: describe `source` in `view`, or say what is wrong with it. Every tensor from outside passes here.
+/* Validate `source` and describe it in `view`. Every tensor that enters Tenon is validated here.
  *
- * `flags` are DLPack's three. `dims` is room for 2 * source->ndim values that lives as long as the view: shape and
- * strides are copied there (`source->shape` may be `dims` itself, `source->strides` `dims + ndim`); it is not touched
- * where ndim is outside 0 to 64. NULL strides are filled in, in C order. Strides of dimensions of size 1 or of empty
- * tensors are kept as they came and never looked at. `source` is only read. On failure `view` and `dims` may be half
- * written.
+ * `flags` are the three flags of DLPack. `dims` is storage for 2 * source->ndim values, and must be valid as long as the
+ * view is: shape and strides are copied there. `source->shape` may be `dims` itself, and `source->strides` may be
+ * `dims + ndim`. `dims` is not accessed if ndim is outside 0 to 64. NULL strides are replaced by those of C order. The
+ * strides of dimensions of size 1, and of empty tensors, are copied but otherwise ignored. `source` is not modified. On
+ * failure the contents of `view` and `dims` are undefined.
  *
  * Errors: TENON_EINVAL (NULL, unknown flags, NULL shape or data), TENON_ESHAPE (ndim outside 0 to 64, negative
- *         dimensions), TENON_EDTYPE, TENON_EDEVICE, TENON_EOVERFLOW, TENON_EBOUNDS (reaches below address or handle
- *         offset 0, or past the last). */
+ *         dimensions), TENON_EDTYPE, TENON_EDEVICE, TENON_EOVERFLOW, TENON_EBOUNDS (elements before the first or after
+ *         the last possible address or offset). */
 TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
                                                        int64_t *dims, tenon_error *err);
 
@@ -63,25 +63,25 @@ static inline bool tenon_view_init_quick(tenon_view *view, void *data, const ten
 
 /* The number of elements of a shape.
  *
- * Errors: TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW (also where only a dimension of 0 keeps the product small). */
+ * Errors: TENON_EINVAL, TENON_ESHAPE, TENON_EOVERFLOW (even if the overflow is hidden by a dimension of 0). */
 TENON_API TENON_NODISCARD tenon_status tenon_shape_numel(int32_t ndim, const int64_t *shape, int64_t *out,
                                                          tenon_error *err);
 
-/* The strides, in elements, of a shape without gaps, in order 'C' or 'F'. A dimension of 0 counts as 1.
+/* The strides, in elements, of a contiguous tensor with this shape, in order 'C' or 'F'. A dimension of 0 counts as 1.
  *
- * Errors: as tenon_shape_numel, and TENON_EINVAL for another order. */
+ * Errors: those of tenon_shape_numel, and TENON_EINVAL for any other order. */
 TENON_API TENON_NODISCARD tenon_status tenon_shape_strides(int32_t ndim, const int64_t *shape, char order, int64_t *out,
                                                            tenon_error *err);
 
-/* The bits between one element and the next where the stride is 1: bits * lanes, or 8 * lanes for padded sub-byte
- * values. A multiple of 8 but for packed sub-byte dtypes. */
+/* The size of an element in bits: bits * lanes, or 8 * lanes for padded sub-byte values. It is a multiple of 8, except
+ * for packed sub-byte values. */
 TENON_API int64_t tenon_view_item_bits(const tenon_view *view);
 
-/* The bytes that the elements would take without gaps. */
+/* The number of bytes that the elements occupy when stored without gaps. */
 TENON_API int64_t tenon_view_nbytes(const tenon_view *view);
 
-/* The bytes that the view touches, relative to its first element: from `low` (0 or negative) up to, not including,
- * `high`. Both 0 for an empty view. */
+/* The range of bytes that the elements occupy, relative to the first element: from `low`, which is 0 or negative, up to
+ * but not including `high`. Both are 0 for an empty view. */
 typedef struct tenon_extent {
     int64_t low;
     int64_t high;
@@ -92,32 +92,35 @@ TENON_API tenon_extent tenon_view_extent(const tenon_view *view);
 /* The largest power of two, at most 4096, that divides the address (or handle offset) of the first element. */
 TENON_API size_t tenon_view_alignment(const tenon_view *view);
 
-/* Whether both views are the same elements of the same memory: equal data, byte_offset, dtype (packed and padded sub-byte
- * values differ), shape and strides, on the same device or both in memory that the CPU can read. Strides that address
- * nothing are not compared: those of dimensions of size 1, and of empty views. Neither are the flags, so one of them may be
- * read-only. NULL is equal to nothing.
+/* Whether both views describe the same elements of the same memory: equal data, byte_offset, dtype, shape and strides, on
+ * the same device or both in memory that the CPU can read. Packed and padded sub-byte values differ. Strides that have no
+ * effect are not compared: those of dimensions of size 1, and of empty views. The flags are not compared either, so one
+ * of the views may be read-only. NULL does not equal anything.
  *
  * Threads: any. */
 TENON_API bool tenon_view_equal(const tenon_view *a, const tenon_view *b);
 
-/* Whether some byte (some bit of packed sub-byte dtypes) belongs to both. Exact but for views whose strides interleave
- * in so many ways that counting them out would take long: there the answer is yes. Memory that the CPU can read is
- * compared with any other by address; on two different devices that it cannot read nothing overlaps. */
+/* Whether the two views have a byte (or, for packed sub-byte dtypes, a bit) in common. The answer is exact, except for
+ * views with strides that interleave in too many ways to search: for them it is true. Memory that the CPU can read is
+ * compared by address, even with memory of another device. Memory of two different devices that the CPU cannot read
+ * never overlaps. */
 TENON_API bool tenon_view_overlaps(const tenon_view *a, const tenon_view *b);
 
-/* Whether two elements of the view share memory: a stride of 0, or strides that fold. Exact as tenon_view_overlaps. */
+/* Whether two elements of the view share memory, for example because a stride is 0. As exact as tenon_view_overlaps. */
 TENON_API bool tenon_view_self_overlaps(const tenon_view *view);
 
-/* Write "f32[2, 3] strides [3, 1] on cpu, read-only, at 0x…" in one line. Ends and returns as tenon_dtype_format. */
+/* Write a description such as "f32[2, 3] strides [3, 1] on cpu, read-only, at 0x…". Truncates and returns like
+ * tenon_dtype_format. */
 TENON_API size_t tenon_view_format(const tenon_view *view, char *buffer, size_t size);
 
-/* Copy every element of `src` to its place in `dst`: same dtype and shape, any two layouts, memory the CPU can reach.
- * Runs on the calling thread. Two packed sub-byte views can share a byte without overlapping: they may not be written
- * at the same time.
+/* Copy the elements of `src` to `dst`. Both need the same dtype and shape, and memory that the CPU can read; their
+ * strides may differ. The copy runs on the calling thread.
  *
- * Errors: TENON_EINVAL (NULL), TENON_EDTYPE (another dtype; packed and padded sub-byte values differ), TENON_ESHAPE,
- *         TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src, but for a copy of a view
- *         onto itself, which does nothing). Nothing is written then. */
+ * Threads: any. Two views of packed sub-byte values can share a byte without overlapping: do not write to both at the
+ *          same time.
+ * Errors:  TENON_EINVAL (NULL), TENON_EDTYPE (another dtype; packed and padded sub-byte values differ), TENON_ESHAPE,
+ *          TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src; copying a view onto
+ *          itself is allowed and does nothing). On failure nothing is written. */
 TENON_API TENON_NODISCARD tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err);
 
 #ifdef __cplusplus

@@ -31,19 +31,19 @@ static tenon_status copy_check_type(const tenon_view *dst, const tenon_view *src
 {
     if (!tenon_dtype_equal(dst->dtype, src->dtype))
         return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
-                                  "argument 'src': expected %s, got %s: values are not converted, give both "
-                                  "the same dtype",
+                                  "argument 'src': expected %s, got %s; values are not converted, so both "
+                                  "need the same dtype",
                                   copy_type(dst).text, copy_type(src).text);
     if (copy_is_padded(dst) != copy_is_padded(src))
         return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
-                                  "argument 'src': expected %s %s, got it %s: values are not converted, give "
-                                  "both the same packing",
+                                  "argument 'src': expected %s %s, got %s values; values are not converted, so "
+                                  "both need the same packing",
                                   copy_is_padded(dst) ? "padded" : "packed", copy_type(dst).text,
                                   copy_is_padded(src) ? "padded" : "packed");
     if (!copy_same_shape(dst, src))
         return tenon_error_set_in(err, TENON_ESHAPE, "tenon_copy",
-                                  "argument 'src': expected %s, got %s: give both the same shape, as "
-                                  "tenon_tensor_broadcast_to does",
+                                  "argument 'src': expected %s, got %s; both need the same shape, which "
+                                  "tenon_tensor_broadcast_to can provide",
                                   copy_type(dst).text, copy_type(src).text);
     return TENON_OK;
 }
@@ -53,7 +53,7 @@ static tenon_status copy_check_device(const tenon_view *view, const char *argume
     if (tenon_device_on_host(view->device))
         return TENON_OK;
     return tenon_error_set_in(err, TENON_EDEVICE, "tenon_copy",
-                              "argument '%s': expected memory that the CPU can reach, got %s on %s: copy it "
+                              "argument '%s': expected memory that the CPU can reach, got %s on %s; copy it "
                               "with the device's own runtime",
                               argument, copy_type(view).text, tenon__device_phrase(view->device).text);
 }
@@ -62,20 +62,21 @@ static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *
 {
     if (tenon_view_self_overlaps(dst))
         return tenon_error_set_in(err, TENON_EOVERLAP, "tenon_copy",
-                                  "argument 'dst': expected a place of its own for each element, got %s with "
-                                  "strides %s, which overlaps itself: copy into memory without repeats",
+                                  "argument 'dst': expected distinct memory for each element, got %s with "
+                                  "strides %s, which overlaps itself; copy into a tensor that does not",
                                   copy_type(dst).text, tenon__list_phrase(dst->ndim, dst->strides).text);
     if (tenon_view_overlaps(dst, src))
         return tenon_error_set_in(err, TENON_EOVERLAP, "tenon_copy",
-                                  "argument 'src': expected memory apart from that of 'dst', got %s with "
-                                  "strides %s, which overlaps it: copy 'src' elsewhere first",
+                                  "argument 'src': expected memory that does not overlap 'dst', got %s with "
+                                  "strides %s, which does; copy 'src' elsewhere first",
                                   copy_type(src).text, tenon__list_phrase(src->ndim, src->strides).text);
     return TENON_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------------- loops */
 
-/* `unit`: what an element takes, in bytes or in bits. Dimensions go in by the strides of dst, the smallest first. */
+/* Fill in the loops, ordered by the strides of dst, the smallest first. `unit` is the size of an element, in bytes or in
+ * bits. */
 static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t unit)
 {
     loops->dst = dst->data;
@@ -99,7 +100,7 @@ static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_vi
     }
 }
 
-/* Walk every dimension of dst upwards. Returns how far the first element moves, in dst and in src. */
+/* Make all strides of dst positive. Returns how far the first element moves in dst and in src. */
 static void copy_turn(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shift)
 {
     *dst_shift = *src_shift = 0;
@@ -113,7 +114,7 @@ static void copy_turn(tenon__loops *loops, int64_t *dst_shift, int64_t *src_shif
     }
 }
 
-/* Make one dimension of neighbours that follow each other on both sides, and one item of what lies together. */
+/* Merge dimensions that are contiguous with each other on both sides, and extend the item over contiguous elements. */
 static void copy_merge(tenon__loops *loops)
 {
     int32_t kept = 0;
@@ -135,7 +136,7 @@ static void copy_merge(tenon__loops *loops)
     loops->ndim = kept;
 }
 
-/* Count bytes instead of bits, where everything is whole bytes. */
+/* Convert from bits to bytes. Returns false if something is not a whole number of bytes. */
 static bool copy_bits_to_bytes(tenon__loops *loops)
 {
     int64_t odd = loops->item;
@@ -160,7 +161,7 @@ tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_erro
         return status;
     if (dst->flags & TENON_READ_ONLY)
         return tenon_error_set_in(err, TENON_EREADONLY, "tenon_copy",
-                                  "argument 'dst': expected memory to write, got read-only %s: copy into "
+                                  "argument 'dst': expected writable memory, got read-only %s; copy into "
                                   "memory of your own",
                                   copy_type(dst).text);
     if (dst->numel == 0 || tenon_view_equal(dst, src))

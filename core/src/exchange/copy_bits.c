@@ -1,17 +1,17 @@
-/* The loops of tenon_copy over packed values, where bytes are shared. */
+/* The loops of tenon_copy over packed sub-byte values, several of which share a byte. */
 #include "../internal.h"
 
 #include "copy.h"
 
 #include <string.h>
 
-/* The byte that holds a bit, which may be before the first one. */
+/* The byte that holds a bit. Both may be negative. */
 static int64_t copy_byte_of(int64_t bit)
 {
     return (bit - (bit & 7)) / 8;
 }
 
-/* Copy 1 to 8 bits; only bytes that hold some of them are touched. */
+/* Copy 1 to 8 bits. Only bytes that contain some of them are accessed. */
 static void copy_few_bits(unsigned char *dst, int64_t to, const unsigned char *src, int64_t from, int count)
 {
     const int in = (int)(from & 7), out = (int)(to & 7);

@@ -1,8 +1,8 @@
 /* The loops of tenon_copy over whole bytes.
  *
- * Every loop is written once, over an item size that is a constant wherever it is called from: the compiler turns each
- * memcpy of an item into one load and one store, which need no alignment. What does not come out in the order of dst is
- * put together in a small buffer that stays in the first-level cache, and leaves it in whole lines. */
+ * Every loop is written once, for an item size that is a constant at each call: the compiler turns each memcpy of an item
+ * into one load and one store, which need no alignment. Items that are not read in the order of dst are assembled in a
+ * small buffer that stays in the first-level cache, and are written from there in whole cache lines. */
 #include "../internal.h"
 
 #include "copy.h"
@@ -19,7 +19,7 @@
 #define COPY_INLINE static inline
 #endif
 
-/* Before a loop over an array that must become registers, which -O2 alone does not do. */
+/* Put this before a loop over an array that must be kept in registers: -O2 alone does not unroll it. */
 #if defined(__GNUC__)
 #define COPY_UNROLL _Pragma("GCC unroll 16")
 #else
@@ -28,11 +28,11 @@
 
 enum {
     COPY_LINE = 64,            /* bytes of a cache line */
-    COPY_PIECE = 1 << 10,      /* of memory that is repeated; a short memcpy, which starts fast */
+    COPY_PIECE = 1 << 10,      /* bytes of a repeated pattern; a short memcpy starts fast */
     COPY_BUFFER = 16 << 10,    /* half of a small first-level cache */
-    COPY_TILE = 128,           /* items along src that a tile has at most, where dst lets it choose */
-    COPY_TINY = 32,            /* items of a tile that is not worth its set-up */
-    COPY_STREAM_FROM = 8 << 20 /* bytes from which on dst would only push better things out of the caches */
+    COPY_TILE = 128,           /* largest number of items of a tile along src, if dst leaves the choice */
+    COPY_TINY = 32,            /* tiles with fewer items are not worth their setup */
+    COPY_STREAM_FROM = 8 << 20 /* a larger dst bypasses the caches, to not evict other data */
 };
 
 _Static_assert(COPY_BUFFER / COPY_TILE >= COPY_LINE, "a tile has whole lines of dst");
@@ -68,7 +68,7 @@ COPY_INLINE void copy_store(char *p, __m128i v)
 }
 #endif
 
-/* Write `n` bytes that will not be read soon: whole lines go past the caches. */
+/* Write `n` bytes that will not be read soon. Whole lines bypass the caches. */
 static void copy_stream(char *dst, const char *src, int64_t n)
 {
 #ifdef __SSE2__
@@ -102,7 +102,7 @@ static void copy_out(char *dst, const char *src, int64_t n, bool stream)
 /* ---------------------------------------------------------------------------------------------------------- SSE2 */
 
 #ifdef __SSE2__
-/* The items of `v`, last first. */
+/* The items of `v` in reverse order. */
 COPY_INLINE __m128i copy_reversed(__m128i v, int64_t item)
 {
     if (item == 8)
@@ -115,7 +115,7 @@ COPY_INLINE __m128i copy_reversed(__m128i v, int64_t item)
     return v;
 }
 
-/* The items of `a`, then of `b`, that have an even place. */
+/* The items of `a` and then of `b` that have an even index. */
 COPY_INLINE __m128i copy_even(__m128i a, __m128i b, int64_t item)
 {
     __m128i mask = _mm_set1_epi16(0xff);
@@ -148,7 +148,7 @@ COPY_INLINE __m128i copy_unpack(__m128i a, __m128i b, int64_t item, bool high)
     }
 }
 
-/* Rows 2i and 2i + 1 become the items of row i in turn with those of row i + half of them all. */
+/* Interleave the rows: new rows 2i and 2i + 1 have the items of row i and of row i + half, alternating. */
 COPY_INLINE void copy_interleave(__m128i *rows, int64_t item)
 {
     const int side = (int)(16 / item);
@@ -163,8 +163,8 @@ COPY_INLINE void copy_interleave(__m128i *rows, int64_t item)
         rows[i] = next[i];
 }
 
-/* Transpose a square of 16 / item items: row i of it is at src + i * from, its column i goes to out + i * pitch. Of
- * the rows only the first `count` are real. */
+/* Transpose a square of 16 / item items: row i is at src + i * from, and column i is written to out + i * pitch. Only the
+ * first `count` rows exist. */
 COPY_INLINE void copy_square(char *out, int64_t pitch, const char *src, int64_t from, int64_t count, int64_t item)
 {
     const int side = (int)(16 / item);
@@ -199,8 +199,8 @@ COPY_INLINE void copy_strided(char *dst, int64_t to, const char *src, int64_t fr
         memcpy(dst, src, (size_t)item);
 }
 
-/* The same for long lines: those of larger items wait for memory, and prefetchers do better with one load and one store
- * in the loop. */
+/* The same for long lines. With larger items they are limited by memory, and prefetchers work better if the loop has one
+ * load and one store. */
 COPY_INLINE void copy_strided_line(char *dst, int64_t to, const char *src, int64_t from, int64_t n, int64_t item)
 {
     if (item <= 2)
@@ -210,7 +210,7 @@ COPY_INLINE void copy_strided_line(char *dst, int64_t to, const char *src, int64
             memcpy(dst, src, (size_t)item);
 }
 
-/* Put n items in a row at `out`. */
+/* Copy n items to `out`, where they are contiguous. */
 COPY_INLINE void copy_gather(char *out, const char *src, int64_t from, int64_t n, int64_t item)
 {
 #ifdef __SSE2__
@@ -220,7 +220,7 @@ COPY_INLINE void copy_gather(char *out, const char *src, int64_t from, int64_t n
         for (; n >= side; n -= side, out += 16, src -= 16)
             copy_store(out, copy_reversed(copy_load(src + item - 16), item));
     } else if (fits && from == 2 * item) {
-        /* The last item read ends a step before the second vector does: leave it to the loop below. */
+        /* The second vector may reach beyond the last item, so the last items are left to the loop below. */
         for (; n > side; n -= side, out += 16, src += 32)
             copy_store(out, copy_even(copy_load(src), copy_load(src + 16), item));
     }
@@ -228,7 +228,7 @@ COPY_INLINE void copy_gather(char *out, const char *src, int64_t from, int64_t n
     copy_strided_line(out, item, src, from, n, item);
 }
 
-/* Fill `n` bytes with one item over and over. */
+/* Fill `n` bytes by repeating one item. */
 static void copy_repeat(char *out, const char *src, int64_t item, int64_t n)
 {
     memcpy(out, src, (size_t)item);
@@ -245,7 +245,7 @@ COPY_INLINE void copy_store_line(char *p, __m128i v)
     copy_store(p + 48, v);
 }
 
-/* Fill n bytes, at least a line, with items that divide 16 bytes. */
+/* Fill n bytes, at least a cache line, by repeating an item whose size divides 16 bytes. */
 static void copy_fill_line(char *dst, const char *src, int64_t item, int64_t n)
 {
     char pattern[32];
@@ -260,8 +260,8 @@ static void copy_fill_line(char *dst, const char *src, int64_t item, int64_t n)
 }
 #endif
 
-/* dst dense along the first dimension, for a line at least, src the same item all along it. Pieces start where lines of
- * dst do, at whatever place in the item that is. */
+/* For a dst that is contiguous along the first dimension, for at least a cache line, and a src that repeats one item
+ * along it. Pieces start at the cache lines of dst, which may be in the middle of an item. */
 static void copy_fill_lines(const copy_job *job, char *dst, const char *src)
 {
     char pattern[COPY_PIECE + COPY_PIECE / 2];
@@ -302,7 +302,7 @@ COPY_INLINE void copy_lines(const copy_job *job, char *dst, const char *src, int
 
 /* --------------------------------------------------------------------------------------------------------- tiles */
 
-/* Put a tile in `out`: row k of it has the items src[i * from + k * step], i from 0 to ni. Up to 16 bytes behind the
+/* Copy a tile to `out`: its row k has the items src[i * from + k * step] for i from 0 to ni. Up to 16 bytes after the
  * tile are overwritten. */
 COPY_INLINE void copy_tile(char *out, const char *src, int64_t from, int64_t step, int64_t ni, int64_t nk, int64_t item)
 {
@@ -312,8 +312,8 @@ COPY_INLINE void copy_tile(char *out, const char *src, int64_t from, int64_t ste
     const int64_t side = 16 / item;
     const int64_t rest = ni % side;
     if (step == item && item < 16 && rest != 0 && ni < 2 * side && ni > side / 2) {
-        /* A few rows of src, such as the channels of an image. A square that is not full writes too much, into places
-         * that are all written later. */
+        /* A few rows of src, such as the channels of an image. A square that is not full writes too much, but only to
+         * places that are written again later. */
         int64_t k = 0;
         for (; k + side <= nk; k += side) {
             const char *at = src + k * item;
@@ -342,20 +342,20 @@ COPY_INLINE void copy_tile(char *out, const char *src, int64_t from, int64_t ste
     }
 }
 
-/* The first dimension is the one that dst has together, the second the one that src has. */
+/* The first dimension is the one along which dst is contiguous, the second the one along which src is. */
 COPY_INLINE void copy_tiles(const copy_job *job, char *dst, const char *src, int64_t item)
 {
     _Alignas(COPY_LINE) char buffer[COPY_BUFFER + 16];
     const int64_t room = COPY_BUFFER / item;
     const int64_t line = COPY_LINE / item;
-    /* Where rows of dst follow each other, a tile of whole rows is one piece. */
+    /* If the rows of dst are contiguous, a tile of whole rows is written as one piece. */
     const bool whole = job->n[0] <= room / 16 && job->to[0] == item && job->to[1] == job->n[0] * item;
     int64_t nk = copy_min(job->n[1], COPY_TILE);
     const int64_t ni = whole ? job->n[0] : copy_min(job->n[0], room / nk / line * line);
     nk = copy_min(job->n[1], room / ni);
     if (nk < job->n[1] && nk > line)
         nk -= nk % line;
-    /* Let the tiles begin where lines of dst do, if they all can. */
+    /* Start the tiles at cache lines of dst, if that is possible for all of them. */
     int64_t first = ni;
     if (ni < job->n[0] && job->to[0] == item && job->to[1] % COPY_LINE == 0 && copy_to_line(dst) % item == 0)
         first -= (line - copy_to_line(dst) / item) % line;
@@ -407,7 +407,7 @@ COPY_SIZED(tiles, 16)
 
 static void copy_runs(const copy_job *job, char *dst, const char *src)
 {
-    /* A short run that is repeated is in the first-level cache: there plain stores are faster. */
+    /* A short run that is repeated stays in the first-level cache, where ordinary stores are faster. */
     const bool stream = job->stream && (job->from[0] != 0 || job->n[0] == 1 || job->item > COPY_BUFFER / 2);
     for (int64_t j = 0; j < job->n[1]; j++) {
         for (int64_t i = 0; i < job->n[0]; i++) {
@@ -453,8 +453,8 @@ static int64_t copy_distance(int64_t stride)
     return stride < 0 ? -stride : stride;
 }
 
-/* The dimension along which src has its items closest together: 0 where none beats the first, or where the two span so
- * few items that a tile would not pay. */
+/* The dimension along which the items of src are closest together. 0 if that is the first one, or if the two dimensions
+ * have too few items for a tile. */
 static int32_t copy_source_dim(const tenon__loops *loops)
 {
     int32_t best = 0;
@@ -465,7 +465,7 @@ static int32_t copy_source_dim(const tenon__loops *loops)
     return best > 0 && loops->shape[best] < COPY_TINY / loops->shape[0] ? 0 : best;
 }
 
-/* Make `dim` the second one, and the others follow in their order. */
+/* Move dimension `dim` to the second position; the others keep their order. */
 static void copy_pull(tenon__loops *loops, int32_t dim)
 {
     int64_t n = loops->shape[dim], to = loops->to[dim], from = loops->from[dim];

@@ -1,4 +1,5 @@
-/* What TENON_DEBUG=1 adds: a list of all tensors with their origins, and released blocks that are kept a while. */
+/* Debug mode (TENON_DEBUG=1): a list of all live tensors with their origins, and released blocks that are kept to detect
+ * further releases. */
 #include "../internal.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 
 enum { UNKNOWN, OFF, ON };
 
-/* Released blocks are kept while they are few and small. */
+/* The limits of the released blocks that are kept. */
 enum { MAX_KEPT = 256, MAX_KEPT_BYTES = 64 << 20 };
 
 static _Atomic int mode;
@@ -70,7 +71,7 @@ static void report(void)
     if (count)
         fprintf(stderr, "tenon: %" PRId64 " tensor%s still alive at exit\n", count, count == 1 ? "" : "s");
     for (const tenon_tensor *tensor = alive; tensor; tensor = tensor->next)
-        fprintf(stderr, "  %s, %" PRId64 " bytes, count %" PRId64 ", made at %s\n",
+        fprintf(stderr, "  %s, %" PRId64 " bytes, count %" PRId64 ", created at %s\n",
                 tenon__type_phrase(tensor->view.dtype, tensor->view.ndim, tensor->view.shape).text,
                 tenon_view_nbytes(&tensor->view), tenon_tensor_refcount(tensor), origin_of(tensor));
     relinquish();
@@ -79,7 +80,7 @@ static void report(void)
 
 void tenon__debug_add(tenon_tensor *tensor)
 {
-    /* A copy, because the code that the text is in may be unloaded before the end. */
+    /* Copy the origin, because the library that contains the string may be unloaded before the report. */
     size_t size = next_origin ? strlen(next_origin) + 1 : 0;
     tensor->origin = size ? malloc(size) : NULL;
     if (tensor->origin)
@@ -96,7 +97,7 @@ void tenon__debug_add(tenon_tensor *tensor)
     relinquish();
     if (first) {
         atexit(report);
-        /* Or the child of a fork could find the lock held by a thread that it does not have. */
+        /* Otherwise a forked child could inherit the lock from a thread that does not exist in it. */
         tenon__at_fork(acquire, relinquish);
     }
 }
@@ -107,7 +108,7 @@ static void free_kept(tenon_tensor *block)
     tenon__free(block, block->block_size);
 }
 
-/* Take the oldest kept block out. The caller holds the lock. */
+/* Remove the oldest kept block. The caller holds the lock. */
 static tenon_tensor *evict(void)
 {
     tenon_tensor *oldest = kept_ring[kept_first];
@@ -126,7 +127,7 @@ void tenon__debug_retire(tenon_tensor *tensor)
         alive = tensor->next;
     if (tensor->next)
         tensor->next->previous = tensor->previous;
-    /* The evicted are chained and freed outside the lock, the allocator being somebody's code. */
+    /* Evicted blocks are freed after the lock is released, because the allocator is the user's code. */
     tenon_tensor *evicted = NULL;
     while (kept_count == MAX_KEPT || (kept_count > 0 && kept_bytes + tensor->block_size > MAX_KEPT_BYTES)) {
         tenon_tensor *oldest = evict();
@@ -160,7 +161,7 @@ void tenon__debug_check(const tenon_tensor *tensor, int64_t count, const char *f
 {
     if (count > 0)
         return;
-    fprintf(stderr, "tenon: %s(): %s made at %s was released too often\n", function,
+    fprintf(stderr, "tenon: %s(): %s created at %s was released too many times\n", function,
             tenon__type_phrase(tensor->view.dtype, tensor->view.ndim, tensor->view.shape).text, origin_of(tensor));
     abort();
 }

@@ -1,6 +1,6 @@
 #include "../internal.h"
 
-/* The public struct has a plain pointer, so that C++ can read the header; it is only ever touched as an atomic. */
+/* The public struct has an ordinary pointer, so that C++ can include the header. Here it is always accessed as an atomic. */
 typedef _Atomic(void *) atomic_head;
 _Static_assert(sizeof(atomic_head) == sizeof(void *) && _Alignof(atomic_head) == _Alignof(void *),
                "an atomic pointer must look like a pointer");
@@ -24,7 +24,7 @@ size_t tenon_deferred_drain(tenon_deferred *list)
 {
     if (!list)
         return 0;
-    /* Taking the whole list at once leaves no node that another thread could push back meanwhile (no ABA). */
+    /* Taking the whole list at once avoids the ABA problem: no other thread can remove a node and push it again. */
     tenon_deferred_node *node = atomic_exchange_explicit((atomic_head *)&list->head, NULL, memory_order_acquire);
     tenon_deferred_node *in_order = NULL;
     while (node) {

@@ -4,13 +4,13 @@
 
 /* ---------------------------------------------------------------------------------------------------------- export */
 
-/* The flags and the minor version that describe the tensor to a consumer. */
+/* The flags that describe the tensor to a consumer. */
 static uint64_t export_flags(const tenon_view *view)
 {
     return view->flags & (TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED);
 }
 
-/* The oldest minor that defines what the struct holds: a consumer may refuse one that is newer than itself. */
+/* The oldest minor version that defines the contents of the struct: a consumer may refuse a version newer than its own. */
 static uint32_t export_minor(const tenon_view *view)
 {
     if (view->device.device_type == TENON_TRAINIUM)
@@ -18,8 +18,8 @@ static uint32_t export_minor(const tenon_view *view)
     return view->dtype.code >= TENON_CODE_F8_E3M4 || (view->flags & TENON_SUBBYTE_PADDED) ? 1 : 0;
 }
 
-/* What is given out: a struct with a copy of shape and strides behind it, so that a consumer that writes them changes
- * nothing of the tensor. */
+/* An exported struct. It has its own copy of shape and strides, so that a consumer that modifies them does not change the
+ * tensor. */
 typedef struct exported {
     tenon_tensor *tensor;
     size_t size;
@@ -50,7 +50,7 @@ static void delete_managed_legacy(tenon_dl_managed_legacy *self)
         drop_export(self->manager_ctx);
 }
 
-/* The tensor as the block describes it. */
+/* The DLTensor that the block was exported with. */
 static tenon_dl_tensor exported_tensor(exported *block)
 {
     const tenon_view *view = &block->tensor->view;
@@ -106,11 +106,11 @@ tenon_status tenon_tensor_export_legacy(tenon_tensor *tensor, tenon_dl_managed_l
         return missing(function, tensor ? "out" : "tensor", err);
     if (tensor->view.flags & TENON_READ_ONLY)
         return tenon_error_set_in(err, TENON_EREADONLY, function,
-                                  "argument 'tensor' is read-only, which a legacy struct cannot say; use "
+                                  "argument 'tensor' is read-only, which a legacy struct cannot express; use "
                                   "tenon_tensor_export");
     if ((tensor->view.flags & TENON_SUBBYTE_PADDED) && tensor->view.dtype.bits < 8)
         return tenon_error_set_in(err, TENON_EDTYPE, function,
-                                  "argument 'tensor' has padded sub-byte values, which a legacy struct cannot say; "
+                                  "argument 'tensor' has padded sub-byte values, which a legacy struct cannot express; "
                                   "use tenon_tensor_export");
     exported *block = export_block(tensor, function, err);
     if (!block)
@@ -139,8 +139,8 @@ static void release_managed_legacy(void *owner)
         managed->deleter(managed);
 }
 
-/* A struct of ours that nobody has changed stands for the tensor itself: its count passes to the caller, and no wrapper
- * is put on a wrapper. */
+/* Whether a struct that we exported is still as it was. Importing it then returns the tensor itself, so that wrappers do
+ * not pile up. */
 static bool is_unchanged(exported *block, const tenon_dl_tensor *given)
 {
     tenon_dl_tensor own = exported_tensor(block);

@@ -76,7 +76,7 @@ void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype)
     tenon__text_add(text, "dtype(%d, %d, %d)", dtype.code, dtype.bits, dtype.lanes);
 }
 
-/* Whether text is `prefix` followed by what `name` has after its own. */
+/* Whether text is `prefix` followed by `name` without its own prefix of `name_prefix` characters. */
 static bool matches(const char *text, size_t length, const char *prefix, const char *name, size_t name_prefix)
 {
     size_t size = strlen(prefix);

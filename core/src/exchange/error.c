@@ -22,7 +22,7 @@ const char *tenon_status_name(tenon_status status)
 
 size_t tenon__whole_characters(const char *text, size_t length)
 {
-    size_t last = length; /* where the last character begins */
+    size_t last = length; /* the start of the last character */
     while (last > 0 && length - last < 4) {
         unsigned char byte = (unsigned char)text[--last];
         if ((byte & 0xc0) != 0x80) {
@@ -48,7 +48,7 @@ static void fill_error(tenon_error *err, tenon_status status, const char *functi
         tenon__debug_forget_origin();
     if (!err)
         return;
-    char message[sizeof err->message] = ""; /* the arguments may point into the message that is there */
+    char message[sizeof err->message] = ""; /* the arguments may point into the current message */
     tenon__text text = {message, sizeof message, 0};
     if (function)
         tenon__text_add(&text, "%s(): ", function);

@@ -10,8 +10,8 @@ tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_e
     if (tenon_dtype_known(dtype))
         return TENON_OK;
     return tenon_error_set_in(err, TENON_EDTYPE, function,
-                              "dtype: expected one of DLPack 1.3, got code %d with %d bits and %d lanes", dtype.code,
-                              dtype.bits, dtype.lanes);
+                              "dtype: expected a dtype of DLPack 1.3, got code %d with %d bits and %d lanes",
+                              dtype.code, dtype.bits, dtype.lanes);
 }
 
 tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err)
@@ -34,7 +34,7 @@ static tenon_status too_large(tenon_dtype dtype, int32_t ndim, const int64_t *sh
                               tenon__type_phrase(dtype, ndim, shape).text);
 }
 
-/* The product of a checked shape, a dimension of 0 counting as 1; false on overflow. */
+/* The product of a checked shape, in which a dimension of 0 counts as 1. False on overflow. */
 static bool padded_product(int32_t ndim, const int64_t *shape, int64_t *out, bool *empty)
 {
     int64_t product = 1;
@@ -122,11 +122,11 @@ static bool in_f_order(int32_t ndim, const int64_t *shape, const int64_t *stride
     return true;
 }
 
-/* Whether some order of the dimensions has no gaps: the strides are 1, d, d*e, … each found once. */
+/* Whether there is an order of the dimensions without gaps: their strides are 1, d, d*e, …, each of them once. */
 static bool is_dense(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t numel)
 {
     int64_t expected = 1;
-    while (expected != numel) { /* each turn uses up one dimension larger than 1 */
+    while (expected != numel) { /* each pass consumes one dimension larger than 1 */
         int32_t i = 0;
         while (i < ndim && (shape[i] == 1 || strides[i] != expected))
             i++;
@@ -143,11 +143,11 @@ static tenon_status bad_strides(int32_t ndim, const int64_t *shape, const int64_
                                 tenon_error *err)
 {
     return tenon_error_set_in(err, TENON_EOVERFLOW, function,
-                              "strides %s of shape %s reach farther than 64 bits can count",
+                              "strides %s of shape %s reach farther than 64 bits can address",
                               tenon__list_phrase(ndim, strides).text, tenon__list_phrase(ndim, shape).text);
 }
 
-/* The bytes touched between the elements `low` and `high`; false on overflow. */
+/* The range of bytes from element `low` to element `high`. False on overflow. */
 static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_extent *out)
 {
     if (item_bits % 8 == 0)
@@ -162,7 +162,7 @@ static bool extent_bytes(int64_t low, int64_t high, int64_t item_bits, tenon_ext
     return true;
 }
 
-/* The bytes that a shape without zeros touches; false on overflow. */
+/* The range of bytes of a shape without zeros. False on overflow. */
 static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t item_bits, tenon_extent *out)
 {
     int64_t low = 0, high = 0, far;
@@ -178,13 +178,12 @@ static bool reach(int32_t ndim, const int64_t *shape, const int64_t *strides, in
     return extent_bytes(low, high, item_bits, out);
 }
 
-/* The device, flags and room of a description, and where they are wrong, what to say. */
 static tenon_status check_rest(const tenon_dl_tensor *source, uint64_t flags, const int64_t *dims, const char *function,
                                tenon_error *err)
 {
     if (!tenon_device_known(source->device))
         return tenon_error_set_in(err, TENON_EDEVICE, function,
-                                  "device: expected one of DLPack 1.3, got type %d with id %d",
+                                  "device: expected a device of DLPack 1.3, got type %d with id %d",
                                   source->device.device_type, source->device.device_id);
     if (flags & ~(TENON_READ_ONLY | TENON_IS_COPIED | TENON_SUBBYTE_PADDED))
         return tenon_error_set_in(err, TENON_EINVAL, function, "flags: expected DLPack's bits 0 to 2, got 0x%" PRIx64,
@@ -202,11 +201,11 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
                                   tenon__type_phrase(source->dtype, source->ndim, shape).text);
     return tenon_error_set_in(err, TENON_EBOUNDS, function,
                               "bytes %" PRId64 " to %" PRId64 " from 0x%" PRIxPTR " + %" PRIu64
-                              " are outside any memory",
+                              " are outside the address space",
                               extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 
-/* Everything that comes from outside passes here. */
+/* Every tensor that enters Tenon is validated here. */
 tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
                              const char *function, tenon_error *err)
 {
@@ -256,7 +255,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     view->strides = strides;
     view->byte_offset = addresses ? 0 : source->byte_offset;
     if (tenon__unlikely(smallest == 0)) {
-        /* No byte is touched: whatever the pointer, offset and strides are, none can be wrong. */
+        /* There are no elements, so any pointer, offset and strides are valid. */
         bool moves = addresses && source->data && source->byte_offset <= UINTPTR_MAX - (uintptr_t)source->data;
         view->data = moves ? (void *)((uintptr_t)source->data + source->byte_offset) : source->data;
         view->numel = 0;
@@ -267,7 +266,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     tenon_extent extent = {0, nbytes};
     if (tenon__unlikely(!c_order || item_bits % 8) && !reach(ndim, shape, strides, item_bits, &extent))
         return bad_strides(ndim, shape, strides, function, err);
-    /* Positions are addresses, or offsets in a handle; both must stay in their range from the lowest to the highest. */
+    /* A position is an address, or an offset if data is a handle. Neither the lowest nor the highest may overflow. */
     uint64_t position = addresses ? (uintptr_t)source->data : 0, limit = addresses ? UINTPTR_MAX : INT64_MAX, last;
     bool outside = tenon__add_overflows(position, source->byte_offset, &position) ||
                    position < 0 - (uint64_t)extent.low ||
@@ -294,7 +293,7 @@ tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, ui
     return tenon__describe(view, source, flags, dims, "tenon_view_init", err);
 }
 
-/* -------------------------------------------------------------------------------------------------------- questions */
+/* ---------------------------------------------------------------------------------------------------------- queries */
 
 int64_t tenon_view_item_bits(const tenon_view *view)
 {

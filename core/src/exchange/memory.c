@@ -48,7 +48,7 @@ tenon_status tenon_set_allocator(const tenon_allocator *replacement, tenon_error
     tenon_counts counts = tenon_stats();
     if (counts.tensors || counts.exports)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_set_allocator",
-                                  "%lld tensors and %lld exports are alive; set it before the first",
+                                  "%lld tensors and %lld exports are alive; set the allocator before the first tensor",
                                   (long long)counts.tensors, (long long)counts.exports);
     tenon__debug_flush();
     allocator = replacement ? *replacement : default_allocator;

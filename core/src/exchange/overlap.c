@@ -1,12 +1,13 @@
-/* Whether index vectors exist that lead to the same memory: a sum of terms c * x, 0 <= x <= n, that hits a target.
- * Views in real use nest (each stride is larger than all that lies below it), and there the search is immediate. */
+/* Overlap of views. Two views overlap if there are index vectors that lead to the same memory, that is, if a sum of terms
+ * c * x with 0 <= x <= n reaches a target. In practice the strides of a view nest (each one is larger than the extent of
+ * the dimensions below it), and then the search ends immediately. */
 #include "../internal.h"
 
 #include <stdlib.h>
 
 enum {
     MAX_TERMS = 2 * TENON_MAX_NDIM + 1,
-    BUDGET = 20000 /* steps of a search; beyond it the answer is yes */
+    BUDGET = 20000 /* steps of a search; when they are used up, the answer is yes */
 };
 
 typedef struct term {
@@ -20,7 +21,7 @@ typedef struct problem {
     int64_t divisor[MAX_TERMS + 1]; /* their greatest common divisor */
     int count;
     int steps;
-    bool overflow; /* numbers too large to search: the answer is yes */
+    bool overflow; /* the numbers are too large to search: the answer is yes */
 } problem;
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -33,7 +34,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* Add coefficient * x, 0 <= x <= count. A negative one counts down from its far end, which moves the target. */
+/* Add coefficient * x, 0 <= x <= count. A negative coefficient is replaced by a positive one, which moves the target. */
 static void add_term(problem *p, int64_t coefficient, int64_t count, int64_t *target)
 {
     if (coefficient == 0 || count == 0)
@@ -93,7 +94,7 @@ static bool solvable(problem *p, int64_t target)
     return p->overflow || search(p, 0, target);
 }
 
-/* The positions of the view's elements, counted in `unit` bits, times `sign`. */
+/* Add the positions of the view's elements, in units of `unit` bits, multiplied by `sign`. */
 static void add_view(problem *p, const tenon_view *view, int64_t unit, int64_t sign, int64_t *target)
 {
     int64_t item = tenon_view_item_bits(view) / unit;
@@ -109,7 +110,7 @@ static void add_view(problem *p, const tenon_view *view, int64_t unit, int64_t s
         add_term(p, sign, item - 1, target);
 }
 
-/* Memory that one pointer comparison can tell apart. */
+/* Whether positions in the two views can be compared. */
 static bool same_space(const tenon_view *a, const tenon_view *b)
 {
     bool handles = !tenon_device_has_addresses(a->device) || !tenon_device_has_addresses(b->device);
@@ -132,7 +133,7 @@ bool tenon_view_overlaps(const tenon_view *a, const tenon_view *b)
     if (!packed && (a->flags & b->flags & TENON_VIEW_DENSE))
         return true;
 
-    /* a's element + x * stride + byte of it = b's element + ...:  terms of a - terms of b = at_b - at_a */
+    /* at_a + x * stride + byte of the element = at_b + …, so: terms of a - terms of b = at_b - at_a */
     int64_t unit = packed ? 1 : 8;
     int64_t target;
     problem p = {.count = 0};
@@ -160,7 +161,7 @@ bool tenon_view_self_overlaps(const tenon_view *view)
         dims[ndim++] = (term){stride < 0 ? -stride : stride, view->shape[i] - 1};
     }
     qsort(dims, (size_t)ndim, sizeof *dims, by_coefficient_descending);
-    uint64_t below = 0; /* the reaches to both sides together: up to 2^64 */
+    uint64_t below = 0; /* the extent to both sides together: up to 2^64 */
     bool nested = true;
     for (int32_t i = ndim - 1; i >= 0 && nested; i--) {
         nested = (uint64_t)dims[i].coefficient > below;

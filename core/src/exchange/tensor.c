@@ -56,7 +56,8 @@ void tenon_tensor_release(tenon_tensor *tensor)
     if (!tensor)
         return;
     bool debug = tenon__debug();
-    /* Who sees one count holds it: nobody else can add any. That spares most tensors the costlier instruction. */
+    /* If the count is 1, the caller holds the only reference and no other thread can add one. This avoids the slower atomic
+     * subtraction for most tensors. */
     int64_t before = atomic_load_explicit(&tensor->count, memory_order_acquire);
     if (before != 1 || debug)
         before = atomic_fetch_sub_explicit(&tensor->count, 1, memory_order_release);
@@ -64,7 +65,7 @@ void tenon_tensor_release(tenon_tensor *tensor)
         tenon__debug_check(tensor, before, "tenon_tensor_release");
     if (before != 1)
         return;
-    /* What other threads did before they dropped their counts happens before the release. */
+    /* Everything that other threads did before they dropped their references happens before the release. */
     atomic_load_explicit(&tensor->count, memory_order_acquire);
     tenon_tensor *root = tensor->root == tensor ? NULL : tensor->root;
     if (!root && tensor->release)
@@ -104,9 +105,9 @@ void *tenon_tensor_stream(const tenon_tensor *tensor)
     return tensor ? tensor->root->stream : NULL;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- making */
+/* -------------------------------------------------------------------------------------------------------- creating */
 
-/* The positions that the view's elements take. */
+/* Set the bounds to the positions of the view's elements. */
 static void set_bounds(tenon_tensor *block)
 {
     const tenon_view *view = &block->view;
@@ -148,7 +149,7 @@ tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, u
                                           block_size, (uintptr_t)source->data);
             return tenon_error_set_in(err, TENON_EBOUNDS, function,
                                       "%s touches bytes %" PRId64 " to %" PRId64
-                                      " from its first element, which is at %" PRIu64 " of data_size %" PRIu64,
+                                      " from its first element, which is at byte %" PRIu64 " of data_size %" PRIu64,
                                       tenon__type_phrase(source->dtype, source->ndim, source->shape).text, extent.low,
                                       extent.high, source->byte_offset, block_size);
         }
@@ -195,7 +196,7 @@ tenon_status tenon_tensor_from_view(const tenon_view *view, void *owner, tenon_r
     block->view = *view;
     block->view.shape = block->dims;
     block->view.strides = block->dims + view->ndim;
-    block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* a call's, not the memory's */
+    block->view.flags &= ~(TENON_VIEW_WRITTEN | TENON_VIEW_FRESH); /* these belong to a call, not to the memory */
     for (int32_t i = 0; i < view->ndim; i++) {
         block->dims[i] = view->shape[i];
         block->dims[view->ndim + i] = view->strides[i];

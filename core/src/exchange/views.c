@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A view in the making: the tensor it is cut from, and what differs. */
+/* A view under construction: the tensor it is taken from, and its own shape, strides and dtype. */
 typedef struct draft {
     const char *function;
     tenon_error *err;
@@ -13,10 +13,10 @@ typedef struct draft {
     int64_t shape[TENON_MAX_NDIM];
     int64_t strides[TENON_MAX_NDIM];
     int64_t offset;   /* bytes from the tensor's first element to the view's */
-    bool inside_byte; /* and some bits more */
+    bool inside_byte; /* plus some bits */
 } draft;
 
-/* Start with the tensor as it is. */
+/* Start with the tensor itself. */
 static tenon_status draft_begin(draft *d, const char *function, tenon_tensor *tensor, tenon_tensor **out,
                                 tenon_error *err)
 {
@@ -37,7 +37,7 @@ static tenon_status draft_begin(draft *d, const char *function, tenon_tensor *te
     return TENON_OK;
 }
 
-/* Move the first element `count` elements on; false on overflow, which cannot be inside the tensor. */
+/* Move the start of the view by `count` elements. False on overflow, which cannot happen inside the tensor. */
 static bool draft_advance(draft *d, int64_t count)
 {
     int64_t bits = tenon_view_item_bits(&d->tensor->view);
@@ -50,20 +50,20 @@ static bool draft_advance(draft *d, int64_t count)
     return true;
 }
 
-/* Make the tensor that the draft describes. */
+/* Create the tensor that the draft describes. */
 static tenon_status draft_finish(draft *d, tenon_tensor **out)
 {
     const tenon_view *view = &d->tensor->view;
     if (d->inside_byte)
         return tenon_error_set_in(d->err, TENON_ELAYOUT, d->function,
                                   "the view would start inside a byte of packed %s values; start at a whole byte, or "
-                                  "copy",
+                                  "make a copy",
                                   tenon__dtype_phrase(view->dtype).text);
     bool empty = false;
     for (int32_t i = 0; i < d->ndim; i++)
         empty |= d->shape[i] == 0;
     bool addresses = tenon_device_has_addresses(view->device);
-    /* A view without elements stays where the tensor is: it has no byte, and none needs to be inside the memory. */
+    /* A view without elements keeps the position of the tensor, so that its position is always inside the memory. */
     uint64_t position = tenon__position(view) + (empty ? 0 : (uint64_t)d->offset);
     tenon_dl_tensor source = {
         .data = addresses ? (void *)(uintptr_t)position : view->data,
@@ -92,9 +92,10 @@ static tenon_status draft_finish(draft *d, tenon_tensor **out)
 static tenon_status find_dim(const draft *d, const char *argument, int64_t dim, int32_t count, int32_t *out)
 {
     if (dim < -count || dim >= count)
-        return tenon_error_set_in(d->err, TENON_EBOUNDS, d->function,
-                                  "argument '%s': expected a dimension of %d, counted from 0 or from -1, got %" PRId64,
-                                  argument, count, dim);
+        return tenon_error_set_in(
+            d->err, TENON_EBOUNDS, d->function,
+            "argument '%s': expected one of %d dimensions, counted from 0 or backwards from -1, got %" PRId64, argument,
+            count, dim);
     *out = (int32_t)(dim < 0 ? dim + count : dim);
     return TENON_OK;
 }
@@ -110,7 +111,7 @@ static void remove_dim(draft *d, int32_t dim)
 
 /* ---------------------------------------------------------------------------------------------------- slice, select */
 
-/* A bound of a slice by Python's rules: from the end where negative, then cut to low..high. */
+/* A bound of a slice, with Python's rules: negative counts from the end; then clamp to low..high. */
 static int64_t clip(int64_t index, int64_t size, int64_t low, int64_t high)
 {
     if (index < 0)
@@ -168,8 +169,7 @@ tenon_status tenon_tensor_select(tenon_tensor *tensor, int64_t dim, int64_t inde
     return draft_finish(&d, out);
 }
 
-/* ------------------------------------------------------------------------------------------------ order of dimensions
- */
+/* -------------------------------------------------------------------------------------------- order of dimensions */
 
 tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, tenon_tensor **out, tenon_error *err)
 {
@@ -187,7 +187,7 @@ tenon_status tenon_tensor_permute(tenon_tensor *tensor, const int32_t *axes, ten
         if (status)
             return status;
         if (seen >> from & 1)
-            return tenon_error_set_in(err, TENON_EINVAL, d.function, "argument 'axes': dimension %d is named twice",
+            return tenon_error_set_in(err, TENON_EINVAL, d.function, "argument 'axes': dimension %d appears twice",
                                       from);
         seen |= (uint64_t)1 << from;
         d.shape[i] = view->shape[from];
@@ -218,9 +218,9 @@ tenon_status tenon_tensor_transpose(tenon_tensor *tensor, int64_t dim0, int64_t 
 
 /* --------------------------------------------------------------------------------------------------------- reshape */
 
-/* The strides of new_shape over the tensor's elements in C order, or false where no strides can say it. Both have the
- * same number of elements, not 0. Runs of old and new dimensions with the same product correspond; each run of old ones
- * must be contiguous in itself. */
+/* The strides with which the new shape has the tensor's elements in C order. False if there are no such strides. Both
+ * shapes have the same number of elements, not 0. Groups of old and new dimensions with the same product correspond to
+ * each other, and each group of old dimensions must be contiguous. */
 static bool regroup(const draft *old, int32_t ndim, const int64_t *shape, int64_t *strides)
 {
     int32_t i = 0, k = 0;
@@ -324,8 +324,7 @@ tenon_status tenon_tensor_flatten(tenon_tensor *tensor, tenon_tensor **out, teno
     return status ? status : draft_reshape(&d, 1, &tensor->view.numel, out);
 }
 
-/* ------------------------------------------------------------------------------------------------- dimensions of size
- * 1 */
+/* ------------------------------------------------------------------------------------------- dimensions of size 1 */
 
 tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tensor **out, tenon_error *err)
 {
@@ -345,8 +344,8 @@ tenon_status tenon_tensor_squeeze(tenon_tensor *tensor, int64_t dim, tenon_tenso
         return status;
     if (d.shape[i] != 1)
         return tenon_error_set_in(err, TENON_ESHAPE, d.function,
-                                  "argument 'dim': expected a dimension of size 1, but dimension %d has %" PRId64, i,
-                                  d.shape[i]);
+                                  "argument 'dim': expected a dimension of size 1, but dimension %d has size %" PRId64,
+                                  i, d.shape[i]);
     remove_dim(&d, i);
     return draft_finish(&d, out);
 }
@@ -361,7 +360,7 @@ tenon_status tenon_tensor_expand_dims(tenon_tensor *tensor, int64_t dim, tenon_t
     if (status)
         return status;
     if (d.ndim == TENON_MAX_NDIM)
-        return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'tensor' has %d dimensions already",
+        return tenon_error_set_in(err, TENON_ESHAPE, d.function, "argument 'tensor' already has %d dimensions",
                                   TENON_MAX_NDIM);
     for (int32_t i = d.ndim; i > at; i--) {
         d.shape[i] = d.shape[i - 1];
@@ -400,8 +399,7 @@ tenon_status tenon_tensor_broadcast_to(tenon_tensor *tensor, int32_t ndim, const
     return draft_finish(&d, out);
 }
 
-/* ------------------------------------------------------------------------------------------------- strides and dtypes
- */
+/* --------------------------------------------------------------------------------------------- strides and dtypes */
 
 tenon_status tenon_tensor_as_strided(tenon_tensor *tensor, int32_t ndim, const int64_t *shape, const int64_t *strides,
                                      int64_t offset, tenon_tensor **out, tenon_error *err)
@@ -455,7 +453,7 @@ tenon_status tenon_tensor_view_as(tenon_tensor *tensor, tenon_dtype dtype, tenon
     if (dtype.bits * dtype.lanes != d.dtype.bits * d.dtype.lanes ||
         tenon__item_bits(dtype, flags) != tenon__item_bits(d.dtype, flags))
         return tenon_error_set_in(err, TENON_EDTYPE, d.function,
-                                  "argument 'dtype': expected one of the size of %s, got %s",
+                                  "argument 'dtype': expected a dtype of the same size as %s, got %s",
                                   tenon__dtype_phrase(d.dtype).text, tenon__dtype_phrase(dtype).text);
     d.dtype = dtype;
     return draft_finish(&d, out);

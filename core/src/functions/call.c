@@ -1,4 +1,5 @@
-/* The driver's part of a call that only a failing call needs, and the services that a host gives through its client. */
+/* The driver of calls: the steps that only a failing call takes, and the services of a host. The rest is inline, in
+ * host_private.h. */
 #include "../internal.h"
 #include "host_private.h"
 
@@ -39,7 +40,7 @@ int tenon_frame_refuse_device(tenon__frame *f, int32_t index, tenon_device devic
     return -1;
 }
 
-/* The match was made without a message. Make it again, with phrases for the arguments. */
+/* Match again, this time with an error message and with phrases for the arguments. */
 int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count)
 {
     const tenon_signature *s = f->signature;
@@ -50,7 +51,7 @@ int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count)
     tenon_status status = count == s->nparams
                               ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
                               : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
-    if (!status) /* a phrase ran code that changed an argument */
+    if (!status) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "the arguments changed while they were matched");
     f->client->refuse(f, TENON__REFUSED_ARGUMENT, -1, &err);
     return -1;
@@ -72,14 +73,14 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     int64_t shape[TENON_MAX_NDIM];
     if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err) &&
         !tenon_spec_check(f->signature->results[index].spec, f->results[index].as.view, &f->bindings, &err))
-        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be made", (int)index);
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be allocated", (int)index);
     f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
     return -1;
 }
 
 int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status)
 {
-    tenon_error unsaid; /* it returned a status and no message */
+    tenon_error unsaid; /* for a function that returned a status without a message */
     tenon_error *err = f->error ? f->error : &unsaid;
     if (!f->error && (f->call.flags & TENON_CALL_FAILED))
         tenon_error_set(err, TENON_ENOMEM, "no memory for the message of an error");
@@ -135,7 +136,7 @@ static tenon__frame *frame_of(tenon_call *call)
     return call->host_private;
 }
 
-/* The first failure stays. Without memory for the message only the failure itself is kept. */
+/* The first failure is kept. If there is no memory for its message, the call fails without one. */
 tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
     tenon__frame *f = frame_of(call);

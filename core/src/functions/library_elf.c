@@ -1,5 +1,5 @@
-/* Checks a file before the loader maps it: the loader trusts the headers, and dies if the file ends earlier than they
- * say. Only offsets and numbers are read, each checked against the size. */
+/* Checks of an ELF file before the loader maps it. The loader trusts the headers, and crashes the process if the file is
+ * shorter than they say. */
 #include "../internal.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ enum { THIS_MACHINE = 183 };
 #elif defined(__riscv)
 enum { THIS_MACHINE = 243 };
 #else
-enum { THIS_MACHINE = 0 }; /* not known here: the loader decides */
+enum { THIS_MACHINE = 0 }; /* unknown machine: the loader decides */
 #endif
 
 static tenon_status not_a_library(tenon_error *err, const char *why)
@@ -42,7 +42,7 @@ static segment segment_at(const unsigned char *bytes, size_t at)
                      number_at(bytes, at + 32, 8), number_at(bytes, at + 40, 8), number_at(bytes, at + 48, 8)};
 }
 
-/* Whether what the loader reads at this address is mapped by one of the `count` headers. */
+/* Whether one of the `count` headers maps the memory of `part`, which the loader will read. */
 static bool is_mapped(const unsigned char *headers, uint64_t count, segment part)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -55,11 +55,11 @@ static bool is_mapped(const unsigned char *headers, uint64_t count, segment part
     return false;
 }
 
-/* The segments that are mapped must be inside the file and at addresses that the loader can use, everything that the
- * loader reads must be mapped, and one segment must say how to link it. */
+/* Mapped segments must be inside the file and at addresses that the loader can use. Everything that the loader reads must
+ * be mapped. One segment must be the dynamic section, which describes how to link the library. */
 tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err)
 {
-    const uint64_t most = (uint64_t)1 << 46; /* of addresses that a process has */
+    const uint64_t most = (uint64_t)1 << 46; /* the size of the address space of a process */
     const unsigned char *bytes = segments;
     bool loads = false, dynamic = false;
     uint64_t end = 0;
@@ -72,7 +72,7 @@ tenon_status tenon__library_segments(const void *segments, uint64_t count, uint6
             continue;
         }
         if (s.offset > size || s.file_size > size - s.offset)
-            return not_a_library(err, "the file is cut off; build it again");
+            return not_a_library(err, "the file is truncated; build it again");
         bool fits = s.address < most && s.memory_size < most && s.memory_size >= s.file_size;
         if (s.type == LOAD) {
             bool aligned = s.align >= 4096 && (s.align & (s.align - 1)) == 0 && s.align <= (uint64_t)1 << 30 &&
@@ -100,7 +100,7 @@ tenon_status tenon__library_header(const void *header, size_t length, uint64_t s
     if (length < 4 || memcmp(bytes, "\177ELF", 4) != 0)
         return not_a_library(err, "it is not an ELF file");
     if (length < TENON__LIBRARY_HEADER)
-        return not_a_library(err, "the file is cut off; build it again");
+        return not_a_library(err, "the file is truncated; build it again");
     if (bytes[4] != CLASS_64 || bytes[5] != LITTLE)
         return not_a_library(err, "it is for another kind of machine (32 bits, or big-endian)");
     if (THIS_MACHINE != 0 && number_at(bytes, 18, 2) != THIS_MACHINE)
@@ -111,7 +111,7 @@ tenon_status tenon__library_header(const void *header, size_t length, uint64_t s
     *at = number_at(bytes, 32, 8);
     *count = number_at(bytes, 56, 2);
     if (width != TENON__LIBRARY_SEGMENT || *count == 0 || *at > size || *count * width > size - *at)
-        return not_a_library(err, "the file is cut off; build it again");
+        return not_a_library(err, "the file is truncated; build it again");
     return TENON_OK;
 }
 

@@ -1,9 +1,9 @@
-/* What a host checks before it trusts a library. */
+/* Checks of a module before a host uses it. */
 #include "../internal.h"
 
 #include <string.h>
 
-/* What the first release of the ABI has: no host can do with less. */
+/* The sizes in version 1.0 of the ABI. Anything smaller is invalid. */
 enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
 
 static tenon_status bad(tenon_error *err, const char *what)
@@ -14,28 +14,28 @@ static tenon_status bad(tenon_error *err, const char *what)
 tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
 {
     if (!module)
-        return bad(err, TENON_MODULE_SYMBOL "() gave NULL");
+        return bad(err, TENON_MODULE_SYMBOL "() returned NULL");
     if (module->magic != TENON_MAGIC)
-        return bad(err, TENON_MODULE_SYMBOL "() gave something that is no module of Tenon's");
+        return bad(err, TENON_MODULE_SYMBOL "() did not return a Tenon module");
     if (module->major != TENON_ABI_MAJOR)
         return tenon_error_set(
             err, TENON_EVERSION,
-            "it was compiled for version %u of the function ABI, and this host has version %d; compile "
+            "it was compiled for version %u of the function ABI, but this host has version %d; compile "
             "it with this host's tenon/function.h",
             (unsigned)module->major, TENON_ABI_MAJOR);
     if (module->minor_needed > TENON_ABI_MINOR)
         return tenon_error_set(
             err, TENON_EVERSION,
-            "it needs version %d.%u of the function ABI, and this host has %d.%d; take a newer host, or "
+            "it needs version %d.%u of the function ABI, but this host has %d.%d; use a newer host, or "
             "compile it with a lower TENON_TARGET",
             TENON_ABI_MAJOR, (unsigned)module->minor_needed, TENON_ABI_MAJOR, TENON_ABI_MINOR);
     if (module->size < LEAST_MODULE)
-        return bad(err, "its size is smaller than that of any module");
+        return bad(err, "its size is too small for a module");
     if (module->function_size < LEAST_FUNCTION || module->function_size % sizeof(void *) ||
         module->function_size > 4096)
-        return bad(err, "the size of its functions cannot be");
+        return bad(err, "its function_size is invalid");
     if (module->nfunctions < 0 || module->nfunctions > 100000 || (module->nfunctions && !module->functions))
-        return bad(err, "its table of functions cannot be");
+        return bad(err, "its table of functions is invalid");
     if (!module->name)
         return bad(err, "it has no name");
     for (int64_t i = 0; i < module->nfunctions; i++) {
@@ -60,7 +60,7 @@ tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out
     if (!get)
         return tenon_error_set(err, TENON_EINVAL,
                                "it has no " TENON_MODULE_SYMBOL
-                               "(): it is not a library of Tenon functions, which TENON_MODULE makes");
+                               "(): it is not a library of Tenon functions; define them with TENON_MODULE");
     const tenon_module *module = get();
     tenon_status status = tenon_module_check(module, err);
     if (!status)

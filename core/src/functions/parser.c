@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the byte goes on with a character of UTF-8. */
+/* Whether the byte continues a UTF-8 character. */
 static bool is_inside(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
@@ -20,8 +20,8 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
     va_end(arguments);
     if (text.length >= sizeof what)
         tenon__cut(what, sizeof what);
-    /* Of a long text only the part around the mistake is shown, in one line whatever it is made of; characters of
-     * several bytes stay whole, and take one column. */
+    /* Show the part of a long text around the mistake, in one line. A character of several bytes is not split, and takes
+     * one column. */
     char shown[121];
     size_t first = at > 80 ? at - 60 : 0, length = 0, column = first ? 3 : 0;
     while (is_inside(p->text[first]))
@@ -49,7 +49,6 @@ void tenon__skip_spaces(tenon__parser *p)
         p->at++;
 }
 
-/* Where the text before the parser ends, without spaces. */
 size_t tenon__end_of_text(const tenon__parser *p)
 {
     size_t at = p->at;
@@ -58,7 +57,6 @@ size_t tenon__end_of_text(const tenon__parser *p)
     return at;
 }
 
-/* Take the character if it is next. */
 bool tenon__take(tenon__parser *p, char wanted)
 {
     tenon__skip_spaces(p);
@@ -99,7 +97,6 @@ bool tenon__word_is(tenon__word w, const char *text)
     return strlen(text) == w.length && memcmp(w.start, text, w.length) == 0;
 }
 
-/* The slot of a name in one of the tables of names, added where it is new. */
 tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
                            int32_t most, int32_t *slot)
 {
@@ -112,7 +109,7 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
         }
     }
     if (*count == most)
-        return tenon__parse_fail(p, w.at, "more than %d names", most);
+        return tenon__parse_fail(p, w.at, "at most %d names are allowed", most);
     memcpy(table[*count], w.start, w.length);
     table[*count][w.length] = '\0';
     *slot = (*count)++;
@@ -121,8 +118,8 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
 
 bool tenon__is_reserved(tenon__word w)
 {
-    /* The keywords of Python, whose syntax signatures follow, and the names of the host's own arguments. A host for a
-     * language that reserves other words renames them itself. */
+    /* The keywords of Python, whose syntax signatures follow, and the names of the arguments that hosts add. A host for a
+     * language with other reserved words renames the parameters itself. */
     static const char *const words[] = {"False",   "None",  "True",     "and",    "as",   "assert", "async", "await",
                                         "break",   "class", "continue", "def",    "del",  "elif",   "else",  "except",
                                         "finally", "for",   "from",     "global", "if",   "import", "in",    "is",
@@ -140,9 +137,9 @@ tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
     int64_t number = 0;
     for (size_t i = 0; i < w.length; i++) {
         if (w.start[i] < '0' || w.start[i] > '9')
-            return tenon__parse_fail(p, w.at + i, "a number has digits only, and a name starts with a letter");
+            return tenon__parse_fail(p, w.at + i, "a number consists of digits only, and a name starts with a letter");
         if (tenon__mul_overflows(number, 10, &number) || tenon__add_overflows(number, w.start[i] - '0', &number))
-            return tenon__parse_fail(p, w.at, "a number larger than 64 bits can count");
+            return tenon__parse_fail(p, w.at, "this number does not fit in 64 bits");
     }
     if (w.length == 0)
         return tenon__parse_fail(p, w.at, "expected a number");
@@ -150,7 +147,7 @@ tenon_status tenon__take_number(tenon__parser *p, int64_t *out)
     return TENON_OK;
 }
 
-/* strtod, whatever character the locale has for the point. */
+/* strtod, independent of the decimal point of the locale. */
 static bool read_double(const char *text, size_t length, double *out)
 {
     char buffer[128];
@@ -198,10 +195,10 @@ tenon_status tenon__take_literal(tenon__parser *p, bool integer, int64_t *whole,
     if (!plain || (digits > 1 && p->text[first] == '0'))
         return tenon__parse_fail(p, at, "expected an integer");
     *whole = 0;
-    for (size_t i = first; i < end; i++) /* downwards, since there is one more negative number than positive ones */
+    for (size_t i = first; i < end; i++) /* negative, because INT64_MIN has no positive counterpart */
         if (tenon__mul_overflows(*whole, 10, whole) || tenon__add_overflows(*whole, -(p->text[i] - '0'), whole))
-            return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+            return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
     if (first == at && (*whole == INT64_MIN || (*whole = -*whole, false)))
-        return tenon__parse_fail(p, at, "an integer that does not fit 64 bits");
+        return tenon__parse_fail(p, at, "this integer does not fit in 64 bits");
     return TENON_OK;
 }

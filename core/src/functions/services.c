@@ -1,4 +1,4 @@
-/* What every host does the same way for a function that runs. */
+/* The services to a running function that are the same in every host. */
 #include "../internal.h"
 #include "host_private.h"
 
@@ -9,7 +9,7 @@
 
 struct tenon_block {
     tenon_block *next;
-    size_t padding; /* so that what follows is aligned to 16 */
+    size_t padding; /* keeps the memory after the header aligned to 16 bytes */
 };
 
 void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
@@ -51,7 +51,7 @@ tenon_status tenon_call_fail(tenon_call *call, tenon_error *error, tenon_status 
     size_t shown = message ? length < room ? length : room : 0;
     if (shown)
         memcpy(error->message, message, shown);
-    /* The function.h of the first release could cut its message inside a character. */
+    /* The function.h of version 1.0 may split the last character of a message. */
     error->message[tenon__whole_characters(error->message, shown)] = '\0';
     if (shown < length && message)
         tenon__cut(error->message, sizeof error->message);
@@ -68,7 +68,7 @@ void tenon_call_failure(const tenon_call *call, tenon_status status, tenon_error
     if (status > TENON_OK && status <= TENON_EFAILED)
         tenon_error_set(error, status, "it failed with %s and gave no reason", tenon_status_name(status));
     else
-        tenon_error_set(error, status, "it returned status %d, which means nothing", (int)status);
+        tenon_error_set(error, status, "it returned %d, which is not a valid status", (int)status);
 }
 
 /* --------------------------------------------------------------------------------------------------------- results */
@@ -87,14 +87,14 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
     if (call->flags & TENON_CALL_FAILED)
         return false;
     if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d, which is no tensor or made already", index);
+        tenon_fail(call, TENON_EFAILED, "result %d is not a tensor, or was already allocated", index);
     } else if (tenon_signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
-        tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host names the function itself */
+        tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */
-        tenon_fail(call, TENON_EINVAL, "its code makes result %d of a shape that no memory can hold", index);
+        tenon_fail(call, TENON_EINVAL, "the shape of result %d is too large for any memory", index);
     } else if (dtype->bits && !tenon_dtype_equal(*dtype, known)) {
-        tenon_fail(call, TENON_EFAILED, "its code makes result %d of another dtype than its signature says", index);
+        tenon_fail(call, TENON_EFAILED, "the dtype of result %d is not the one in the signature", index);
     } else {
         *dtype = known;
         return true;
@@ -105,10 +105,10 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
 tenon_status tenon_call_result_str(tenon_call *call, tenon_block **list, int32_t index, const char *text, size_t length)
 {
     if (!is_result(call, index, TENON_KIND_STR) || (!text && length) || length > PTRDIFF_MAX)
-        return tenon_fail(call, TENON_EFAILED, "its code gives result %d a text that cannot be taken", index);
+        return tenon_fail(call, TENON_EFAILED, "result %d is not a str, or its string is NULL or too long", index);
     char *copy = tenon_block_alloc(list, length + 1, 0);
     if (!copy)
-        return tenon_fail(call, TENON_ENOMEM, "no memory for a text of %zu bytes", length);
+        return tenon_fail(call, TENON_ENOMEM, "no memory for a string of %zu bytes", length);
     if (length)
         memcpy(copy, text, length);
     copy[length] = '\0';
@@ -122,6 +122,6 @@ void *tenon_call_scratch(tenon_call *call, tenon_block **list, size_t bytes, siz
 {
     void *memory = tenon_block_alloc(list, bytes, align);
     if (!memory)
-        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch, aligned to %zu", bytes, align);
+        tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch memory aligned to %zu", bytes, align);
     return memory;
 }

@@ -1,4 +1,4 @@
-/* The compiler of signatures: text to one block that holds no pointer outside itself. */
+/* Compiles a signature into one block of memory, which contains no pointers to anything outside it. */
 #include "signature.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static tenon_status take_name(tenon__compiler *c, const char *of_what, tenon__wo
     if (w.length >= TENON_NAME_SIZE)
         return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
     if (strcmp(of_what, "function") == 0 && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
-        return tenon__parse_fail(&c->p, w.at, "a function's name that starts with '__' belongs to the runtime");
+        return tenon__parse_fail(&c->p, w.at, "function names that start with '__' are reserved for the runtime");
     if (tenon__is_reserved(w))
         return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
     *out = w;
@@ -29,7 +29,7 @@ static tenon_status check_new_name(tenon__compiler *c, tenon__word w, const teno
 {
     for (int32_t i = 0; i < count; i++)
         if (items[i].name && tenon__word_is(w, items[i].name))
-            return tenon__parse_fail(&c->p, w.at, "'%s' stands here twice", items[i].name);
+            return tenon__parse_fail(&c->p, w.at, "duplicate name '%s'", items[i].name);
     return TENON_OK;
 }
 
@@ -42,7 +42,7 @@ static tenon_status take_parameter(tenon__compiler *c)
     if (!status)
         status = check_new_name(c, w, out->params, out->nparams);
     if (!status && out->nparams == TENON_MAX_PARAMETERS)
-        status = tenon__parse_fail(p, w.at, "more than %d parameters", TENON_MAX_PARAMETERS);
+        status = tenon__parse_fail(p, w.at, "at most %d parameters are allowed", TENON_MAX_PARAMETERS);
     if (!status)
         status = tenon__expect(p, ':', "after the name of a parameter");
     if (status)
@@ -50,7 +50,7 @@ static tenon_status take_parameter(tenon__compiler *c)
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
     *item = (tenon_parameter){.name = tenon__keep_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
-    /* An int that is used as a dimension appears here for the first time, if it has not before. */
+    /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
         if (tenon__word_is(w, c->prior->dims[i]) && tenon__word_is(tenon__peek_word(p), "int"))
             status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &item->dim);
@@ -63,12 +63,13 @@ static tenon_status take_parameter(tenon__compiler *c)
     if (status)
         return status;
     if (item->flags & TENON_PARAMETER_OPTIONAL)
-        item->flags |= TENON_PARAMETER_DEFAULT; /* None, where nothing else is said */
+        item->flags |= TENON_PARAMETER_DEFAULT; /* None, unless there is another default */
     item->value.flags = TENON_VALUE_DEFAULT;
     bool required = !(item->flags & TENON_PARAMETER_DEFAULT);
     if (!c->keyword_only) {
         if (required && out->nrequired < out->npositional)
-            return tenon__parse_fail(p, w.at, "'%s' needs a default: one before it has one", item->name);
+            return tenon__parse_fail(p, w.at, "'%s' needs a default, because a parameter before it has one",
+                                     item->name);
         out->nrequired += required;
         out->npositional++;
     }
@@ -90,9 +91,9 @@ static tenon_status take_parameters(tenon__compiler *c)
         size_t at = p->at;
         if (tenon__take(p, '*')) {
             if (c->keyword_only)
-                return tenon__parse_fail(p, at, "a second '*'");
+                return tenon__parse_fail(p, at, "only one '*' is allowed");
             c->keyword_only = true;
-            status = tenon__expect(p, ',', "after '*', and parameters behind it");
+            status = tenon__expect(p, ',', "and a parameter after '*'");
         }
         if (!status)
             status = take_parameter(c);
@@ -100,25 +101,25 @@ static tenon_status take_parameters(tenon__compiler *c)
     return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
 }
 
-/* What a result cannot be. */
+/* Refuse types that a result cannot have. */
 static tenon_status check_result(tenon__compiler *c, size_t at)
 {
     const tenon_parameter *item = c->item;
     const tenon_spec *spec = item->spec;
     if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
-        return tenon__parse_fail(&c->p, at, "a result cannot be a list; give a tensor");
+        return tenon__parse_fail(&c->p, at, "a result cannot be a list; return a tensor");
     if (!spec)
         return TENON_OK;
     if (spec->variable < 0 && (spec->dtypes.count != 1 || spec->dtypes.kinds))
-        return tenon__parse_fail(&c->p, at, "a result has one dtype, or a variable that an argument binds");
+        return tenon__parse_fail(&c->p, at, "a result needs one dtype, or a dtype variable that an argument binds");
     if ((spec->flags & (TENON_SPEC_WRITE | TENON_SPEC_F | TENON_SPEC_ANYWHERE)) || spec->alignment)
         return tenon__parse_fail(&c->p, at,
-                                 "a result is in C order, written, and where the call runs: "
-                                 "'rw', 'f', 'aligned' and 'anywhere' say nothing here");
+                                 "a result is always writable, in C order, and on the device of the call: "
+                                 "'rw', 'f', 'aligned' and 'anywhere' do not apply to it");
     for (int32_t i = 0; i < spec->ndims; i++)
         if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_ANY)
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
-                                     "a size that only the function knows is '?'");
+                                     "write '?' for a size that only the function knows");
     return TENON_OK;
 }
 
@@ -130,18 +131,18 @@ static tenon_status take_result(tenon__compiler *c)
     size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
     bool named = w.length && p->text[after] == ':';
     if (!named && tenon__word_is(w, "None"))
-        return tenon__parse_fail(p, w.at, "a function without results has no '->'");
+        return tenon__parse_fail(p, w.at, "a function without results is written without '->'");
     tenon_status status = TENON_OK;
     if (out->nresults == TENON_MAX_RESULTS)
-        return tenon__parse_fail(p, w.at, "more than %d results", TENON_MAX_RESULTS);
+        return tenon__parse_fail(p, w.at, "at most %d results are allowed", TENON_MAX_RESULTS);
     if (out->nresults && named != out->named_results)
-        return tenon__parse_fail(p, w.at, "either all results have a name, or none");
+        return tenon__parse_fail(p, w.at, "either name all results, or none of them");
     tenon_parameter *item = c->item = &c->room.results[out->nresults];
     *item = (tenon_parameter){.dim = -1, .count = -1};
     if (named) {
         status = take_name(c, "result", &w);
         if (!status && *w.start == '_')
-            status = tenon__parse_fail(p, w.at, "the name of a result starts with a letter");
+            status = tenon__parse_fail(p, w.at, "the name of a result must start with a letter");
         if (!status)
             status = check_new_name(c, w, out->results, out->nresults);
         if (!status)
@@ -161,7 +162,7 @@ static tenon_status take_result(tenon__compiler *c)
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
             open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
-        /* As a constraint on the caller's own tensor. Where it must be is for the call to say. */
+        /* These constrain a tensor that the caller passes as `out`. Its device is checked separately. */
         spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
         item->flags |= open ? TENON_PARAMETER_OPEN : 0;
         out->open_results |= open;
@@ -189,7 +190,7 @@ static tenon_status take_results(tenon__compiler *c)
 
 /* ------------------------------------------------------------------------------------- what holds for all together */
 
-/* The names that stand alone in an argument, and so get a value. */
+/* The names that are a whole dimension of an argument, and so get a value. One bit for each name. */
 typedef struct bound_names {
     uint32_t dims, stars, types;
 } bound_names;
@@ -220,26 +221,26 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
     const char *sharing =
         strstr(spec->text + tenon__code_of(spec)->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
     if (spec->variable >= 0 && !(names->defined >> spec->variable & 1))
-        return tenon__parse_fail(&c->p, at,
-                                 "'%s' is no dtype; a variable needs a where clause, such as \"where %s = f32|f64\"",
-                                 names->types[spec->variable], names->types[spec->variable]);
+        return tenon__parse_fail(
+            &c->p, at, "'%s' is not a dtype; a dtype variable needs a where clause, such as \"where %s = f32|f64\"",
+            names->types[spec->variable], names->types[spec->variable]);
     if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
-        return tenon__parse_fail(&c->p, at, "no argument says what '%s' is", names->types[spec->variable]);
+        return tenon__parse_fail(&c->p, at, "no argument determines '%s'", names->types[spec->variable]);
     for (int32_t i = 0; i < tenon__code_of(spec)->nops; i++)
         if (tenon__code_of(spec)->ops[i].kind == TENON_OP_NAME &&
             !(bound.dims >> tenon__code_of(spec)->ops[i].value & 1))
-            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
-                                     "no argument says what '%s' is: it stands alone nowhere",
-                                     names->dims[tenon__code_of(spec)->ops[i].value]);
+            return tenon__parse_fail(
+                &c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
+                "no argument determines '%s': it must be a whole dimension of an argument, or an int parameter",
+                names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
         if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR &&
             !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
-                                     "no argument says what '*%s' is",
-                                     names->stars[tenon__code_of(spec)->dims[i].slot]);
-    at += sharing ? (size_t)(sharing - spec->text) : 0; /* what is left is about these attributes */
+                                     "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);
+    at += sharing ? (size_t)(sharing - spec->text) : 0; /* the remaining errors are about these attributes */
     if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
-        return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' are for what is written: 'rw', or a result");
+        return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
     if (!(spec->flags & TENON_SPEC_INPLACE))
         return TENON_OK;
     for (int32_t i = 0; i < c->out->nparams; i++) {
@@ -247,7 +248,7 @@ static tenon_status check_tensor(tenon__compiler *c, const tenon_parameter *item
         if (other != item && other->spec && strcmp(other->name, spec->inplace) == 0)
             return TENON_OK;
     }
-    return tenon__parse_fail(&c->p, at, "inplace(%s) names no other tensor argument", spec->inplace);
+    return tenon__parse_fail(&c->p, at, "inplace(%s) does not name another tensor argument", spec->inplace);
 }
 
 static tenon_status check_whole(tenon__compiler *c)
@@ -290,7 +291,7 @@ static tenon_status read_all(const char *text, tenon__signature_room room, const
         return status;
     out->name = tenon__keep_text(&c, w.at, w.at + w.length);
     out->text = tenon__keep_text(&c, w.at, tenon__end_of_text(&c.p));
-    /* An int parameter counts as a dimension only where it is used as one: after the first reading that is known. */
+    /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
     return prior ? check_whole(&c) : TENON_OK;
 }
 
@@ -306,7 +307,7 @@ tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, te
 {
     if (layout != TENON__HOST_LAYOUT)
         return tenon_error_set_in(err, TENON_EVERSION, "tenon_signature_alloc_private",
-                                  "the host was compiled with layout %u of host_private.h, and the core with %u; "
+                                  "the host was compiled with layout %u of host_private.h, but the core with %u; "
                                   "compile both from the same release of Tenon",
                                   (unsigned)layout, TENON__HOST_LAYOUT);
     return tenon_signature_alloc(text, out, err);
@@ -321,14 +322,15 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     size_t length = strlen(text);
     if (length > LONGEST)
         return tenon_error_set_in(err, TENON_EPARSE, function,
-                                  "a signature has at most %d characters, this one has %zu", LONGEST, length);
+                                  "a signature has at most %d characters; this one has %zu", LONGEST, length);
     size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
     size_t nnumbers = count_of(text, ",)]") + 1;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
     size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
     size_t pieces = fast + 2 * nitems * sizeof(tenon__fast_spec);
-    /* Each character is kept at most four times (a type, a string in it, a default, the whole), with an end each. */
+    /* Each character is copied at most four times (a type, a string in it, a default, the whole text), each copy with its
+     * final 0. */
     size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
     char *memory = tenon__alloc(size, false);
     if (!memory)

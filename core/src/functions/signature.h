@@ -1,11 +1,11 @@
-/* What the two files of the signature compiler share: signature.c, and signature_types.c for types and defaults. */
+/* Shared by the two files that compile signatures: signature.c, and signature_types.c for types and defaults. */
 #ifndef TENON_SIGNATURE_INTERNAL_H
 #define TENON_SIGNATURE_INTERNAL_H
 
 #include "spec.h"
 
-/* The block of a signature, filled from the front. What the parts can need at most follows from the text's characters:
- * a tensor has a "[", a parameter or result a "," or parenthesis before or after it, a string has two quotes. */
+/* The unused rest of each part of the block. The largest possible size of a part follows from the characters of the text:
+ * each tensor has a "[", each parameter or result a "," or parenthesis next to it, each string two quotes. */
 typedef struct tenon__signature_room {
     tenon_signature *signature;
     tenon_parameter *params;
@@ -14,24 +14,24 @@ typedef struct tenon__signature_room {
     const char **strings;
     double *numbers; /* lists of doubles or of int64_t */
     tenon__fast_spec *fast;
-    char *text; /* pieces of the text, each ended by 0 */
+    char *text; /* copies of parts of the text, each terminated by 0 */
 } tenon__signature_room;
 
 typedef struct tenon__compiler {
     tenon__parser p;
-    tenon__signature_room room;                              /* what is left of it */
-    tenon_signature *out;                                    /* being filled */
-    tenon_parameter *item;                                   /* the parameter or result at hand */
-    const tenon_names *prior;                                /* the names of the first reading, or NULL */
-    size_t starts[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* where each type begins in the text */
+    tenon__signature_room room; /* not used yet */
+    tenon_signature *out;       /* the signature that is being filled in */
+    tenon_parameter *item;      /* the current parameter or result */
+    const tenon_names *prior;   /* the names that the first pass found, or NULL during it */
+    size_t starts[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* position of each type in the text */
     bool keyword_only;
 } tenon__compiler;
 
-/* A copy of part of the text. */
+/* Copy a part of the text into the block. */
 const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to);
 /* Parse the type of `c->item`. */
 tenon_status tenon__take_type(tenon__compiler *c);
-/* Parse what follows the "=" of a parameter. */
+/* Parse the default of a parameter, after the "=". */
 tenon_status tenon__take_default(tenon__compiler *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* A call's arguments, and its out=, against a compiled signature. */
+/* Matches the arguments of a call, and its `out`, against a compiled signature. */
 #include "spec.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
         fast.slots[i] =
             (int16_t)(tenon__code_of(spec)->dims[i].kind == TENON_DIM_NAME ? tenon__code_of(spec)->dims[i].slot : -1);
     }
-    bool written = spec->flags & TENON_SPEC_WRITE; /* what is dense does not overlap itself */
+    bool written = spec->flags & TENON_SPEC_WRITE; /* a dense view does not overlap itself */
     uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
                       (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
                       (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
@@ -31,7 +31,7 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
     return fast;
 }
 
-/* Whether a view plainly fits, binding what it tells. False says nothing: binding and checking decide. */
+/* Match a view without an error message, and bind its names. False means "unknown": bind_and_check decides. */
 static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const char *name, tenon_bindings *b)
 {
     int32_t variable = spec->variable;
@@ -126,7 +126,7 @@ static tenon_status check_int(const tenon_parameter *param, const tenon_value *a
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }
 
-/* The first `count` arguments. */
+/* Match the first `count` arguments: bind all names, then check each argument. */
 static tenon_status bind_and_check(const tenon_signature *s, int32_t count, const tenon_value *args,
                                    const char *const *objects, tenon_bindings *b, tenon_error *err)
 {
@@ -150,7 +150,7 @@ static tenon_status bind_and_check(const tenon_signature *s, int32_t count, cons
             status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
             status = check_int(param, &args[i], b, err);
-        if (status == TENON_EINVAL && count < s->nparams) /* a later argument would bind the name */
+        if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
             status = TENON_OK;
         if (status)
             return status;
@@ -160,7 +160,7 @@ static tenon_status bind_and_check(const tenon_signature *s, int32_t count, cons
 
 /* --------------------------------------------------------------------------------------------------------- overlap */
 
-/* Whether what is written under `spec` may share memory with the argument `name`. */
+/* Whether `view`, which is written to, may share memory with the argument `name`. */
 static bool may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
 {
     return (spec->flags & TENON_SPEC_ALIAS) ||
@@ -169,9 +169,9 @@ static bool may_share(const tenon_spec *spec, const tenon_view *view, const char
 
 static tenon_status shared(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
 {
-    return tenon_error_set_in(err, TENON_EOVERLAP, b->function,
-                              "argument '%s' shares memory with argument '%s'; it is written to: pass a copy of one",
-                              first, second);
+    return tenon_error_set_in(
+        err, TENON_EOVERLAP, b->function,
+        "argument '%s' shares memory with argument '%s' and is written to; pass a copy of one of them", first, second);
 }
 
 static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
@@ -187,7 +187,7 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
             const tenon_view *second = view_of(&args[k]);
             if (k == i || !second || may_share(one->spec, view, other->name, second))
                 continue;
-            /* Of two that are written it is enough that the other may be the same as this one. */
+            /* If both are written to, it is enough that the other one may share memory with this one. */
             if ((other->spec->flags & TENON_SPEC_WRITE) && may_share(other->spec, second, one->name, view))
                 continue;
             if (tenon_view_overlaps(view, second)) {
@@ -224,7 +224,7 @@ tenon_status tenon_signature_match_before(const tenon_signature *signature, int3
 {
     if (!signature || !bindings || (!args && count > 0) || count < 0 || count > signature->nparams)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_before",
-                                  "an argument is NULL, or there are no %d parameters", (int)count);
+                                  "an argument is NULL, or 'count' (%d) is out of range", (int)count);
     tenon__match_begin(signature, bindings);
     return bind_and_check(signature, count, args, objects, bindings, err);
 }
@@ -252,12 +252,12 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
         signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
     if (!spec || !out || !bindings || (!args && signature->nparams))
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_out",
-                                  "an argument is NULL, or result %d no tensor", index);
+                                  "an argument is NULL, or result %d is not a tensor", index);
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
     tenon_status status = tenon_signature_result(signature, index, bindings, &dtype, &ndim, shape, err);
-    if (status) /* a name without a value would let everything pass */
+    if (status) /* otherwise any size would match a name without a value */
         return status;
     bindings->argument = "out";
     status = tenon_spec_check(spec, out, bindings, err);
@@ -267,7 +267,7 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     bool on_cpu = tenon_device_on_host(device);
     if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
         return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
-                                  "argument 'out' is on %s, and the call runs on %s",
+                                  "argument 'out' is on %s, but the call runs on %s",
                                   tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
     for (int32_t i = 0; i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);

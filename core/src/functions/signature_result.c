@@ -1,9 +1,9 @@
-/* The dtype and shape of results, worked out from what a call's arguments bind. */
+/* Computes the dtype and shape of results from the names that the arguments of a call have bound. */
 #include "spec.h"
 
 #include <inttypes.h>
 
-/* "saxpy(): result 0: ", or with its name. */
+/* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
 static void begin_result(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
 {
     tenon__message_begin(m, b);
@@ -13,7 +13,6 @@ static void begin_result(tenon__message *m, const tenon_signature *s, int32_t in
         tenon__text_add(&m->text, "result %d: ", index);
 }
 
-/* The size of dimension `at` of the result. */
 static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
                                 const tenon_bindings *b, int64_t *size, tenon_error *err)
 {
@@ -26,18 +25,18 @@ static tenon_status result_size(const tenon_signature *s, int32_t index, const t
     begin_result(&m, s, index, b);
     tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
     if (unbound) {
-        tenon__text_add(&m.text, "has no value: no argument that was given says what %s is", unbound);
+        tenon__text_add(&m.text, "has no value: no argument of this call determines %s", unbound);
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
     if (known)
         tenon__text_add(&m.text, "is %" PRId64, *size);
     else
-        tenon__text_add(&m.text, "has no value in 64 bits");
+        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
     tenon__message_add_values(&m, spec, dim, b);
     return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
 }
 
-/* The dimensions that "*name" stands for. */
+/* Append the dimensions of "*name" to the shape. */
 static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
                                 int32_t *ndim, int64_t *shape, tenon_error *err)
 {
@@ -50,12 +49,13 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
     tenon__message m;
     begin_result(&m, s, index, b);
     tenon__text_add(&m.text,
-                    more < 0 ? "no argument that was given says what *%s is" : "with *%s more than 64 dimensions",
+                    more < 0 ? "no argument of this call determines *%s"
+                             : "more than 64 dimensions, counting those of *%s",
                     b->names->stars[slot]);
     return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
 }
 
-/* Any result, by its spec. */
+/* The general case, for any spec. */
 static tenon_status work_out(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
                              int32_t *ndim, int64_t *shape, tenon_error *err)
 {
@@ -63,7 +63,7 @@ static tenon_status work_out(const tenon_signature *s, int32_t index, const teno
     if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
         tenon__message m;
         begin_result(&m, s, index, b);
-        tenon__text_add(&m.text, "no argument that was given says what %s is", b->names->types[spec->variable]);
+        tenon__text_add(&m.text, "no argument of this call determines %s", b->names->types[spec->variable]);
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
     *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
@@ -118,8 +118,8 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
     if (status)
         return status;
     if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
-        return tenon_error_set_in(err, TENON_EINVAL, signature->name, "result %d has a known size and is made already",
-                                  index);
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "result %d has a known size and was already allocated", index);
     bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
     for (int32_t i = 0; fits && i < ndim; i++)
         fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
@@ -127,11 +127,13 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
         return TENON_OK;
     tenon__message m;
     begin_result(&m, signature, index, bindings);
-    tenon__text_add(&m.text, "expected %.*s, and the function makes it ",
+    tenon__text_add(&m.text, "expected %.*s, but the function asked for ",
                     tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text);
-    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape))
+    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {
+        tenon__text_add(&m.text, "shape ");
         tenon__text_add_list(&m.text, ndim, shape);
-    else
-        tenon__text_add(&m.text, "with %d dimensions", ndim);
+    } else {
+        tenon__text_add(&m.text, "%d dimensions", ndim);
+    }
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }

@@ -1,4 +1,4 @@
-/* The compiler of signatures: the types of parameters and results, and the defaults of parameters. */
+/* Compiles the types of parameters and results, and the defaults of parameters. */
 #include "signature.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ const char *tenon__keep_text(tenon__compiler *c, size_t from, size_t to)
     return copy;
 }
 
-/* 'text' or "text"; without escapes, so that what is written is what it is. */
+/* A string in single or double quotes. There are no escapes, so every character stands for itself. */
 static tenon_status take_string(tenon__compiler *c, const char **out)
 {
     tenon__parser *p = &c->p;
@@ -25,9 +25,9 @@ static tenon_status take_string(tenon__compiler *c, const char **out)
     while (p->text[end] && p->text[end] != quote && p->text[end] != '\\' && (unsigned char)p->text[end] >= ' ')
         end++;
     if (p->text[end] == '\\')
-        return tenon__parse_fail(p, end, "a string has no escapes");
+        return tenon__parse_fail(p, end, "a string cannot contain escapes");
     if (p->text[end] != quote)
-        return tenon__parse_fail(p, at, "a string without an end");
+        return tenon__parse_fail(p, at, "unterminated string");
     p->at = end + 1;
     *out = tenon__keep_text(c, at + 1, end);
     return TENON_OK;
@@ -52,9 +52,9 @@ static tenon_status take_list(tenon__compiler *c, bool integers, tenon_value *va
         if (!status && !tenon__take(p, ',')) {
             tenon__skip_spaces(p);
             if (p->text[p->at] != close)
-                status = tenon__expect(p, close, "after a list");
+                status = tenon__expect(p, close, "to close the list");
             else if (close == ')' && length == 0) /* in Python (1) is a number */
-                status = tenon__parse_fail(p, p->at, "a list of one is written (1,) or [1]");
+                status = tenon__parse_fail(p, p->at, "a list of one number is written (1,) or [1]");
         }
         if (status)
             return status;
@@ -97,7 +97,7 @@ tenon_status tenon__take_default(tenon__compiler *c)
         tenon__take_word(p);
         value->kind = TENON_KIND_NONE;
         if (!(item->flags & TENON_PARAMETER_OPTIONAL))
-            return tenon__parse_fail(p, w.at, "None is allowed where the type has a '?'");
+            return tenon__parse_fail(p, w.at, "None is allowed only if the type has a '?'");
     } else if (item->kind == TENON_KIND_INT) {
         double ignored;
         status = tenon__take_literal(p, true, &value->as.integer, &ignored);
@@ -119,7 +119,7 @@ tenon_status tenon__take_default(tenon__compiler *c)
     } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
         status = take_list(c, item->kind == TENON_KIND_INTS, value);
     } else {
-        return tenon__parse_fail(p, w.at, "the only default of %s is None",
+        return tenon__parse_fail(p, w.at, "%s can only have None as its default",
                                  item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
     }
     if (status)
@@ -143,7 +143,7 @@ static tenon_status take_enum(tenon__compiler *c)
             return status;
         for (int32_t i = 0; i < item->count; i++)
             if (strcmp(item->choices[i], *c->room.strings) == 0)
-                return tenon__parse_fail(&c->p, c->p.at - 1, "'%s' stands here twice", item->choices[i]);
+                return tenon__parse_fail(&c->p, c->p.at - 1, "duplicate choice '%s'", item->choices[i]);
         item->count++;
         c->room.strings++;
     } while (tenon__take(&c->p, '|'));
@@ -157,7 +157,7 @@ static tenon_status take_handle(tenon__compiler *c)
     if (!status)
         status = take_string(c, &c->item->handle);
     if (!status && !*c->item->handle)
-        return tenon__parse_fail(&c->p, c->p.at - 1, "a handle has a name");
+        return tenon__parse_fail(&c->p, c->p.at - 1, "a handle needs a name");
     return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
 }
 

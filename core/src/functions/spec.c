@@ -20,7 +20,7 @@ bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
            dtype.code != TENON_CODE_BOOL;
 }
 
-/* One name of a set of dtypes, or, where `variable` is given, a variable. */
+/* Parse one dtype of a set, or, if `variable` is not NULL, a dtype variable. */
 static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *variable)
 {
     tenon__word w = tenon__take_word(p);
@@ -29,7 +29,8 @@ static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *va
         return tenon__parse_fail(p, w.at, "expected a dtype such as f32");
     if (isupper((unsigned char)*w.start)) {
         if (!variable || set->count || set->kinds)
-            return tenon__parse_fail(p, w.at, "a dtype variable stands alone; list its dtypes in a where clause");
+            return tenon__parse_fail(
+                p, w.at, "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
         tenon_names *names = p->names;
         int32_t before = names->ntypes;
         tenon_status status = tenon__intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
@@ -44,9 +45,9 @@ static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *va
     else if (tenon__word_is(w, "any"))
         set->kinds |= TENON__KIND_ANY;
     else if (!tenon__dtype_lookup(w.start, w.length, &dtype))
-        return tenon__parse_fail(p, w.at, "no dtype is called '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
+        return tenon__parse_fail(p, w.at, "unknown dtype '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
     else if (set->count == TENON_SPEC_TYPES)
-        return tenon__parse_fail(p, w.at, "more than %d dtypes", TENON_SPEC_TYPES);
+        return tenon__parse_fail(p, w.at, "at most %d dtypes are allowed", TENON_SPEC_TYPES);
     else
         set->items[set->count++] = dtype;
     return TENON_OK;
@@ -60,7 +61,9 @@ static tenon_status parse_dtypes(tenon__parser *p, tenon_dtypes *set, int32_t *v
         if (status)
             return status;
         if (variable && *variable >= 0 && tenon__take(p, '|'))
-            return tenon__parse_fail(p, p->at - 1, "a dtype variable stands alone; list its dtypes in a where clause");
+            return tenon__parse_fail(
+                p, p->at - 1,
+                "a dtype variable cannot be combined with other dtypes; list its dtypes in a where clause");
     } while (tenon__take(p, '|'));
     return TENON_OK;
 }
@@ -77,7 +80,7 @@ tenon_status tenon__parse_where(tenon__parser *p)
         while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
             slot++;
         if (w.length == 0 || slot == p->names->ntypes)
-            return tenon__parse_fail(p, w.at, "expected a dtype variable that is used before");
+            return tenon__parse_fail(p, w.at, "expected a dtype variable that appears earlier");
         if (p->names->defined >> slot & 1)
             return tenon__parse_fail(p, w.at, "'%s' is defined twice", p->names->types[slot]);
         p->names->defined |= 1u << slot;
@@ -95,13 +98,13 @@ tenon_status tenon__parse_where(tenon__parser *p)
 typedef struct tensor_parser {
     tenon__parser *p;
     tenon_spec *spec;
-    size_t start; /* of the spec in the text */
+    size_t start; /* position of the spec in the text */
 } tensor_parser;
 
 static tenon_status emit(tensor_parser *t, int32_t kind, int64_t value, size_t at)
 {
     if (tenon__code_in(t->spec)->nops == TENON_SPEC_CODE)
-        return tenon__parse_fail(t->p, at, "expressions of more than %d operations", TENON_SPEC_CODE);
+        return tenon__parse_fail(t->p, at, "the expressions of a spec have at most %d operations", TENON_SPEC_CODE);
     tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops++] =
         (tenon__spec_op){value, kind, (int32_t)(at - t->start)};
     return TENON_OK;
@@ -112,7 +115,7 @@ static tenon_status parse_sum(tensor_parser *t);
 static tenon_status parse_atom(tensor_parser *t)
 {
     tenon__parser *p = t->p;
-    if (p->at - t->start >= TENON_SPEC_TEXT) /* here, so that parentheses nest no deeper than that */
+    if (p->at - t->start >= TENON_SPEC_TEXT) /* checked here to limit how deep parentheses nest */
         return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
     if (tenon__take(p, '(')) {
         tenon_status status = parse_sum(t);
@@ -132,7 +135,7 @@ static tenon_status parse_atom(tensor_parser *t)
         return status ? status : emit(t, TENON_OP_NAME, slot, w.at);
     }
     if (first >= 'A' && first <= 'Z')
-        return tenon__parse_fail(p, w.at, "the name of a dimension starts with a small letter");
+        return tenon__parse_fail(p, w.at, "the name of a dimension must start with a lowercase letter");
     return tenon__parse_fail(p, w.at, "expected a dimension: a number, a name, an expression, '_' or '*name'");
 }
 
@@ -147,12 +150,12 @@ static tenon_status parse_product(tensor_parser *t)
         if (!times && !divided)
             break;
         if (divided && p->text[at + 1] != '/')
-            return tenon__parse_fail(p, at, "expected '//', the division that rounds down");
+            return tenon__parse_fail(p, at, "expected '//', which is the division that rounds down");
         p->at += divided ? 2 : 1;
         status = parse_atom(t);
         const tenon__spec_op *divisor = &tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops - 1];
         if (!status && divided && divisor->kind == TENON_OP_NUMBER && divisor->value == 0)
-            return tenon__parse_fail(p, t->start + (size_t)divisor->at, "a division by 0");
+            return tenon__parse_fail(p, t->start + (size_t)divisor->at, "division by 0");
         if (!status)
             status = emit(t, times ? TENON_OP_MUL : TENON_OP_FLOOR_DIV, 0, at);
     }
@@ -167,7 +170,8 @@ static tenon_status parse_sum(tensor_parser *t)
         tenon__skip_spaces(p);
         size_t at = p->at;
         bool plus = p->text[at] == '+';
-        if (!plus && !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" is a signature's */
+        if (!plus &&
+            !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" ends the spec: it belongs to the signature */
             break;
         p->at++;
         status = parse_product(t);
@@ -184,7 +188,7 @@ static tenon_status parse_dim(tensor_parser *t)
     tenon__skip_spaces(p);
     size_t at = p->at;
     if (spec->ndims == TENON_SPEC_DIMS)
-        return tenon__parse_fail(p, at, "more than %d dimensions", TENON_SPEC_DIMS);
+        return tenon__parse_fail(p, at, "at most %d dimensions are allowed", TENON_SPEC_DIMS);
     tenon__spec_dim dim = {.at = (int32_t)(at - t->start), .first = tenon__code_in(spec)->nops};
     tenon_status status = TENON_OK;
     if (tenon__take(p, '*')) {
@@ -224,23 +228,23 @@ static tenon_status parse_dim(tensor_parser *t)
 static tenon_status add_flag(tenon__parser *p, tenon_spec *spec, tenon__word w, uint32_t flag)
 {
     if (spec->flags & flag)
-        return tenon__parse_fail(p, w.at, "'%.*s' stands here twice", (int)w.length, w.start);
+        return tenon__parse_fail(p, w.at, "duplicate attribute '%.*s'", (int)w.length, w.start);
     spec->flags |= flag;
     if ((spec->flags & TENON_SPEC_C) && (spec->flags & TENON_SPEC_F))
-        return tenon__parse_fail(p, w.at, "'c' and 'f' exclude each other");
+        return tenon__parse_fail(p, w.at, "'c' and 'f' cannot be combined");
     if ((spec->flags & TENON_SPEC_ANYWHERE) && spec->devices)
-        return tenon__parse_fail(p, w.at, "'anywhere' and a device exclude each other");
+        return tenon__parse_fail(p, w.at, "'anywhere' cannot be combined with a device");
     if ((spec->flags & TENON_SPEC_UNALIGNED) && spec->alignment)
-        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' exclude each other");
+        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' cannot be combined");
     return TENON_OK;
 }
 
 static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, tenon__word w, int32_t type)
 {
     if (spec->devices)
-        return tenon__parse_fail(p, w.at, "several devices are joined by '|'");
+        return tenon__parse_fail(p, w.at, "separate several devices with '|'");
     if (spec->flags & TENON_SPEC_ANYWHERE)
-        return tenon__parse_fail(p, w.at, "'anywhere' and a device exclude each other");
+        return tenon__parse_fail(p, w.at, "'anywhere' cannot be combined with a device");
     spec->devices |= 1u << type;
     while (tenon__take(p, '|')) {
         w = tenon__take_word(p);
@@ -254,9 +258,9 @@ static tenon_status parse_devices(tenon__parser *p, tenon_spec *spec, tenon__wor
 static tenon_status parse_aligned(tenon__parser *p, tenon_spec *spec, tenon__word w)
 {
     if (spec->alignment)
-        return tenon__parse_fail(p, w.at, "'aligned' stands here twice");
+        return tenon__parse_fail(p, w.at, "duplicate attribute 'aligned'");
     if (spec->flags & TENON_SPEC_UNALIGNED)
-        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' exclude each other");
+        return tenon__parse_fail(p, w.at, "'aligned' and 'unaligned' cannot be combined");
     tenon_status status = tenon__expect(p, '(', "after 'aligned'");
     if (status)
         return status;
@@ -284,7 +288,7 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
     return tenon__expect(p, ')', "after the name");
 }
 
-/* One attribute, or none: *found is false and nothing was taken. */
+/* Parse an attribute. If there is none, *found is false. */
 static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *found)
 {
     static const struct {
@@ -308,11 +312,10 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
         return parse_inplace(p, spec, w);
     if (tenon__device_lookup(w.start, w.length, &type))
         return parse_devices(p, spec, w, type);
-    return tenon__parse_fail(p, w.at, "no attribute is called '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
+    return tenon__parse_fail(p, w.at, "unknown attribute '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- a tensor
- */
+/* --------------------------------------------------------------------------------------------------------- tensors */
 
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
 {
@@ -370,7 +373,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
     if (spec.variable >= 0 && !(known.defined >> spec.variable & 1)) {
         const char *name = known.types[spec.variable];
         return tenon__parse_fail(&p, strspn(text, " \t\n"),
-                                 "'%s' is no dtype; a variable needs a where clause, such as "
+                                 "'%s' is not a dtype; a dtype variable needs a where clause, such as "
                                  "\"where %s = f32|f64\"",
                                  name, name);
     }

@@ -1,4 +1,4 @@
-/* What a spec compiles to, and the pieces that signatures are made of. */
+/* Private declarations for specs, which signatures use too. */
 #ifndef TENON_SPEC_INTERNAL_H
 #define TENON_SPEC_INTERNAL_H
 
@@ -11,7 +11,7 @@ enum { TENON__KIND_REAL = 1, TENON__KIND_INTEGER = 2, TENON__KIND_ANY = 4 };
 /* Whether the set has the dtype. */
 bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype);
 
-/* Parse a tensor's type with its attributes; the parser stops behind it. */
+/* Parse the type of a tensor with its attributes. */
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
 /* Parse an optional where clause. */
 tenon_status tenon__parse_where(tenon__parser *p);
@@ -24,26 +24,27 @@ static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype d
     return (natural - 1) | (wanted - 1); /* both are powers of two */
 }
 
-/* The compiled part of a spec that is being filled. */
+/* The compiled part of a spec, for writing. */
 static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
 {
     return (tenon__spec_code *)(void *)spec->private_;
 }
 
 tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec);
-/* The value of a dimension's expression; false where it overflows, divides by 0 or needs a name without a value
- * (*unbound). */
+/* Evaluate the expression of a dimension. False if it overflows, divides by 0, or uses a name without a value, which
+ * *unbound then is. */
 bool tenon__spec_value(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
                        const char **unbound);
-/* "saxpy(): argument 'x'", as far as there are labels. */
+/* An error message. It begins with "saxpy(): argument 'x'", if the bindings have these labels. */
 typedef struct tenon__message {
-    char buffer[sizeof((tenon_error){0}.message) + 1]; /* one more, so that the error sees that it is cut */
+    char buffer[sizeof((tenon_error){0}.message) +
+                1]; /* one more, so that tenon_error_set can see that it is truncated */
     tenon__text text;
     const char *function;
 } tenon__message;
 void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
 tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);
-/* " (n = 3 from argument 'a', k = 4)": the names that the expression uses. */
+/* Add the values of the names that an expression uses: " (n = 3 from argument 'a', k = 4)". */
 void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon__spec_dim *dim,
                                const tenon_bindings *b);
 

@@ -5,7 +5,7 @@
 
 /* --------------------------------------------------------------------------------------------------------- binding */
 
-/* The dimension of the view that spec dimension i stands for, where the view has enough. */
+/* The dimension of a view that corresponds to dimension i of the spec. The view must have enough dimensions. */
 static int32_t position_of(const tenon_spec *spec, int32_t i, int32_t ndim)
 {
     return tenon__code_of(spec)->star >= 0 && i > tenon__code_of(spec)->star ? ndim - (spec->ndims - i) : i;
@@ -58,14 +58,14 @@ tenon_status tenon__message_end(const tenon__message *m, tenon_status status, te
     return tenon_error_set_in(err, status, m->function, "%s", m->buffer);
 }
 
-/* "…: " before a sentence that does not have the argument as its subject. */
+/* Add ": " if the next words do not continue the sentence that begins with the argument. */
 static void message_colon(tenon__message *m, const tenon_bindings *b)
 {
     if (b->argument)
         tenon__text_add(&m->text, ": ");
 }
 
-/* "…: expected f32[n], got f64[4] (numpy.ndarray)", and a line that says what differs. */
+/* Begin a message with "…: expected f32[n], got f64[4] (numpy.ndarray)" and a new line for the difference. */
 static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t length, const tenon_view *view,
                              const tenon_bindings *b)
 {
@@ -190,7 +190,7 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
     for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
         const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
         bool bound = op->kind == TENON_OP_NAME && (b->dims_bound >> op->value & 1);
-        if (!bound || told >> op->value & 1) /* one that comes after a division by 0 may have no value */
+        if (!bound || told >> op->value & 1) /* names after a division by 0 may have no value */
             continue;
         told |= 1u << op->value;
         tenon__text_add(&m->text, "%s%s = %" PRId64, separator, b->names->dims[op->value], b->dims[op->value]);
@@ -214,7 +214,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon__spec_d
     message_colon(&m, b);
     tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", at, size);
     if (unbound) {
-        tenon__text_add(&m.text, "%s of %.*s has no value; no argument binds it", unbound, dim->length,
+        tenon__text_add(&m.text, "%s in %.*s has no value: no argument determines it", unbound, dim->length,
                         spec->text + dim->at);
         return tenon__message_end(&m, TENON_EINVAL, err);
     }
@@ -222,7 +222,7 @@ static tenon_status match_expression(const tenon_spec *spec, const tenon__spec_d
     if (known)
         tenon__text_add(&m.text, "= %" PRId64, wanted);
     else
-        tenon__text_add(&m.text, "has no value in 64 bits");
+        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
     tenon__message_add_values(&m, spec, dim, b);
     return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
 }
@@ -298,7 +298,7 @@ static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, c
     message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
     tenon__text_add(&m.text, "strides ");
     tenon__text_add_list(&m.text, view->ndim, view->strides);
-    tenon__text_add(&m.text, " are not %s; pass a copy that is", what);
+    tenon__text_add(&m.text, " %s", what);
     return tenon__message_end(&m, TENON_ELAYOUT, err);
 }
 
@@ -327,11 +327,11 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
                                  tenon_error *err)
 {
     if ((spec->flags & TENON_SPEC_C) && !(view->flags & TENON_VIEW_C))
-        return bad_layout(spec, view, b, "in C order without gaps", err);
+        return bad_layout(spec, view, b, "are not in C order without gaps; pass a copy that is", err);
     if ((spec->flags & TENON_SPEC_F) && !(view->flags & TENON_VIEW_F))
-        return bad_layout(spec, view, b, "in Fortran order without gaps", err);
+        return bad_layout(spec, view, b, "are not in Fortran order without gaps; pass a copy that is", err);
     if ((spec->flags & TENON_SPEC_DENSE) && !(view->flags & TENON_VIEW_DENSE))
-        return bad_layout(spec, view, b, "without gaps", err);
+        return bad_layout(spec, view, b, "leave gaps between the elements; pass a copy without gaps", err);
     return view->numel ? match_alignment(spec, view, b, err) : TENON_OK;
 }
 
@@ -363,14 +363,14 @@ static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view,
     const char *subject = b->argument ? "" : "the tensor";
     if (view->flags & TENON_READ_ONLY) {
         tenon__message_begin(&m, b);
-        tenon__text_add(&m.text, "%s is read-only; it is written to: pass a copy", subject);
+        tenon__text_add(&m.text, "%s is read-only, but must be writable; pass a copy", subject);
         return tenon__message_end(&m, TENON_EREADONLY, err);
     }
     if (!(spec->flags & TENON_SPEC_ALIAS) && tenon_view_self_overlaps(view)) {
         tenon__message_begin(&m, b);
         tenon__text_add(&m.text, "%s overlaps itself (strides ", subject);
         tenon__text_add_list(&m.text, view->ndim, view->strides);
-        tenon__text_add(&m.text, "); it is written to: pass a copy");
+        tenon__text_add(&m.text, "), so it cannot be written to; pass a copy");
         return tenon__message_end(&m, TENON_EOVERLAP, err);
     }
     return TENON_OK;

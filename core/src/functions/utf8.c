@@ -1,4 +1,4 @@
-/* UTF-8, as far as hosts need it: is it valid, and where may it be cut. */
+/* The UTF-8 functions that hosts need. */
 #include "../internal.h"
 #include "host_private.h"
 

@@ -1,4 +1,4 @@
-/* Reading, hashing and copying an open file. */
+/* Read, hash and copy an open file. */
 #define _POSIX_C_SOURCE 200809L /* pread, O_CLOEXEC */
 
 #include "system.h"
@@ -13,7 +13,7 @@
 
 #ifdef TENON__POSIX
 
-/* Up to `size` bytes: fewer if the file ends. -1 with errno. */
+/* Read `size` bytes, or fewer at the end of the file. Returns -1 and sets errno on failure. */
 static ssize_t read_at(int file, void *memory, size_t size, off_t at)
 {
     size_t done = 0;
@@ -49,7 +49,7 @@ tenon_status tenon__file_check(int file, uint64_t size, tenon_error *err)
     if (status || count == 0)
         return status;
     size_t length = (size_t)count * TENON__LIBRARY_SEGMENT;
-    void *segments = tenon__alloc(length, true); /* zeros, in case the file has become shorter */
+    void *segments = tenon__alloc(length, true); /* zeroed, in case the file has become shorter */
     if (!segments)
         return tenon__system_failure(ENOMEM, NULL, err);
     if (read_at(file, segments, length, (off_t)at) < 0)

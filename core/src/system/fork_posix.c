@@ -1,4 +1,4 @@
-/* What happens around a fork. */
+/* Handlers that run around a fork. */
 #include "system.h"
 
 #ifdef TENON__POSIX

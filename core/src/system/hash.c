@@ -1,4 +1,4 @@
-/* MurmurHash3, its variant x64_128 with seed 0: several gigabytes a second, in portable C. */
+/* MurmurHash3 (variant x64_128, seed 0): several gigabytes per second in portable C. */
 #include "system.h"
 
 #include <string.h>

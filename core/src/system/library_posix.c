@@ -1,12 +1,12 @@
-/* Opening libraries with dlopen, which knows a file by the names that it was opened with and by its inode:
+/* Opens libraries with dlopen, which identifies a file by the names that it was opened with and by its inode:
  *
- * - A file is opened in place, under its own name.
- * - If a new file has replaced one that is open, its name would give the old library. The same path with a "./" in it is
- *   another name, so the new file is opened in place too.
- * - If a file that is open was written again, its inode would give the old library, whose code and data the writing has
- *   damaged. Nothing uses that one again, and the new content is opened through a copy.
+ * - Usually a file is opened in place, under its own name.
+ * - If a new file has replaced an open one, dlopen would return the old library for that name. A path with a "./" in it is
+ *   a different name for the same file, so the new file is opened in place too.
+ * - If an open file has been overwritten, dlopen would return the old library for that inode, and its code and data are
+ *   damaged. It is never used again, and the new content is opened through a copy.
  *
- * Nothing is ever closed, so inodes of open files are not used again by other files. */
+ * Libraries are never closed, so other files cannot reuse the inodes of open files. */
 #define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
 #define _DARWIN_C_SOURCE         /* st_mtimespec */
 
@@ -28,13 +28,14 @@
 #ifdef TENON__POSIX
 
 enum { LONGEST_PATH = 4096 };
-/* Files up to the first size are always hashed, which takes less time than opening them. Larger ones only up to the second
- * size, and only if they have just been written: the clock of a file system may stand still for some milliseconds, in which
- * they can be written again. */
+/* Files up to SMALL are always hashed, which is faster than opening them. Files up to MEDIUM are hashed only if they were
+ * just written: the clock of a file system may have a resolution of milliseconds, so a second write may not show in the
+ * times of the file. */
 static const int64_t SMALL = (int64_t)1 << 20, MEDIUM = (int64_t)1 << 26;
 
-/* A file when it was opened: its size and its times tell whether it was written since. Programs can set the time of the
- * last write back, as `cp -p` does, but not that of the last change, which a new link or name changes too. */
+/* The state of a file when it was opened. Its size and times show whether it has been written since. Programs can reset the
+ * time of the last write, as `cp -p` does, but not the time of the last change. That one also changes when the file is
+ * linked or renamed. */
 typedef struct file_state {
     dev_t device;
     ino_t inode;
@@ -42,7 +43,7 @@ typedef struct file_state {
     int64_t changed_seconds, changed_nanoseconds;
 } file_state;
 
-/* An open library; the newest is the first. */
+/* An open library, in a list with the newest first. */
 typedef struct open_library {
     struct open_library *next;
     void *handle;
@@ -50,7 +51,7 @@ typedef struct open_library {
     tenon__hash hash;
     bool hashed;
     bool copied;
-    bool rewritten; /* its file was written after it was opened in place */
+    bool rewritten; /* its file has been overwritten since it was opened in place */
     char path[];
 } open_library;
 
@@ -60,7 +61,7 @@ typedef struct candidate {
     file_state state;
     tenon__hash hash;
     bool hashed;
-    bool rewritten; /* it is open, but as it was before */
+    bool rewritten; /* the file is open, with its earlier content */
     char path[LONGEST_PATH];
 } candidate;
 
@@ -69,8 +70,8 @@ static unsigned long names_made;
 
 /* ---------------------------------------------------------------------------------------------------------- the lock
  *
- * One thread opens at a time, and may open more from a library's constructors. A fork waits: the child would find the
- * loader in the middle of its work. */
+ * One thread at a time opens libraries. The lock is recursive, because the constructors of a library may open others. A
+ * fork waits for the lock; otherwise the child could inherit a loader that is in the middle of its work. */
 
 static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t open_lock;
@@ -94,7 +95,7 @@ static void give_lock(void)
     pthread_mutex_unlock(&open_lock);
 }
 
-/* The child's thread has another number than the one that took the lock. */
+/* In the child, the thread has another id than the one that locked the mutex. */
 static void reset_lock(void)
 {
     init_lock();
@@ -160,7 +161,7 @@ static tenon_status look_at(const char *path, candidate *c, tenon_error *err)
 {
     struct stat about;
     c->hashed = c->rewritten = false;
-    c->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe does not wait for its other end */
+    c->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not wait for the other end of a pipe */
     if (c->file < 0 || fstat(c->file, &about) != 0 || !make_absolute(path, c->path))
         return tenon__system_failure(errno, NULL, err);
     if (S_ISDIR(about.st_mode))
@@ -181,11 +182,11 @@ static bool is_worth_hashing(const candidate *c)
     return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.changed_seconds <= 1);
 }
 
-/* The open library of this file, or of an earlier file of this name with the same content; NULL if there is none. */
+/* Find the open library of this file, or of an earlier file with this name and content. NULL if there is none. */
 static const open_library *find_open(candidate *c)
 {
     for (open_library *o = open_libraries; o; o = o->next) {
-        bool has_content = o->hashed && c->state.size <= MEDIUM; /* to compare */
+        bool has_content = o->hashed && c->state.size <= MEDIUM; /* there are hashes to compare */
         bool unchanged = same_state(o->state, c->state) && (has_content || same_change(o->state, c->state));
         if (o->rewritten || (!unchanged && !o->copied && same_file(o->state, c->state))) {
             o->rewritten = true;
@@ -206,13 +207,13 @@ static const open_library *find_open(candidate *c)
 
 /* ----------------------------------------------------------------------------------------------------------- opening */
 
-/* Something that no other copy of this code in the process has. */
+/* A number that differs between copies of this code in the same process. */
 static unsigned long own_number(void)
 {
     return (unsigned long)((uintptr_t)&open_libraries >> 6);
 }
 
-/* The path with a row of "./" and "/" before the last name, which stand for the bits of a number that was not used yet. */
+/* Make another name for the same file: insert "./" and "/" before the last component, as the bits of an unused number. */
 static bool make_name(const char *path, char name[LONGEST_PATH])
 {
     size_t folder = (size_t)(strrchr(path, '/') - path) + 1, length = folder;
@@ -233,8 +234,9 @@ static tenon_status loader_failure(const char *name, tenon_error *err)
     const char *reason = dlerror();
     size_t length = strlen(name);
     if (!reason)
-        reason = "the loader does not say why it cannot be opened";
-    if (strncmp(reason, name, length) == 0 && strncmp(reason + length, ": ", 2) == 0) /* hosts say which file */
+        reason = "the loader gave no reason";
+    if (strncmp(reason, name, length) == 0 &&
+        strncmp(reason + length, ": ", 2) == 0) /* the host adds the path itself */
         reason += length + 2;
     return tenon_error_set(err, TENON_EINVAL, "%s", reason);
 }
@@ -254,8 +256,8 @@ static tenon_status open_in_place(candidate *c, void **handle, tenon_error *err)
     return *handle ? TENON_OK : loader_failure(name, err);
 }
 
-/* A copy beside the file, so that the loader finds what is relative to it ($ORIGIN), or else among the temporary files.
- * Returns a descriptor; -1 with errno. */
+/* Copy the file into its own folder, so that $ORIGIN stays the same, or into a folder for temporary files. Returns a file
+ * descriptor, or -1 with errno. */
 static int make_copy(const candidate *c, char name[LONGEST_PATH])
 {
     const char *temporary = getenv("TMPDIR");
@@ -284,11 +286,11 @@ static tenon_status open_copy(candidate *c, void **handle, tenon_error *err)
     c->hashed = copy >= 0 && fstat(copy, &about) == 0 && tenon__file_hash(copy, &c->hash);
     int code = errno;
     if (c->hashed)
-        status = tenon__file_check(copy, (uint64_t)about.st_size, err); /* the file may have become shorter */
+        status = tenon__file_check(copy, (uint64_t)about.st_size, err); /* the file may have become shorter meanwhile */
     else
         status = tenon_error_set(err, TENON_EFAILED,
-                                 "it was written again while it was open, and cannot be copied to another file: %s; "
-                                 "replace it by a new file instead of writing into it, or restart the program",
+                                 "it was overwritten while it was open, and cannot be copied to another file: %s; "
+                                 "replace it with a new file instead of overwriting it, or restart the program",
                                  strerror(code));
     if (!status) {
         *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -302,14 +304,14 @@ static tenon_status open_copy(candidate *c, void **handle, tenon_error *err)
     return status;
 }
 
-/* Whether the path still leads to the file as it was looked at. */
+/* Whether the path still leads to the same, unchanged file. */
 static bool file_is_unchanged(const candidate *c)
 {
     struct stat about;
     return stat(c->path, &about) == 0 && same_state(state_of(&about), c->state);
 }
 
-/* One attempt. *again: the file changed meanwhile, and nothing is known about what was opened. */
+/* Try to open the file. *again is true if it changed meanwhile, so that it is unclear what was opened. */
 static tenon_status open_candidate(candidate *c, void **handle, bool *again, tenon_error *err)
 {
     const open_library *found = find_open(c);

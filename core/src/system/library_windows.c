@@ -1,4 +1,4 @@
-/* Opening libraries with LoadLibrary. Windows locks the files of open libraries, so that none is written again. */
+/* Opens libraries with LoadLibrary. Windows locks the files of open libraries, so they cannot be overwritten. */
 #include "system.h"
 
 #ifdef TENON__WINDOWS

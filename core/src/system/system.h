@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Private declarations that the files in system/ share. */
 #ifndef TENON_SYSTEM_H
 #define TENON_SYSTEM_H
 
@@ -6,8 +6,8 @@
 
 #ifndef TENON_NO_SYSTEM
 
-/* A hash of some content: 128 bits and the length. It finds equal files; it does not resist people who want two files to
- * look equal. Start with zeros, add pieces (all but the last a multiple of 16 bytes), and end. */
+/* A hash of the content of a file: 128 bits and the length. It is not cryptographic: two files can be made to have the
+ * same hash on purpose. Start with zeros, add pieces (all but the last a multiple of 16 bytes), and end. */
 typedef struct tenon__hash {
     uint64_t a, b, length;
 } tenon__hash;
@@ -17,15 +17,16 @@ void tenon__hash_end(tenon__hash *hash);
 
 #ifdef TENON__POSIX
 
-/* The failure of a system call: TENON_EFAILED with errno, or TENON_ENOMEM. `reason` NULL: what the system says. */
+/* Report the failure of a system call: TENON_EFAILED with errno set, or TENON_ENOMEM. If `reason` is NULL, the message is
+ * strerror(code). */
 tenon_status tenon__system_failure(int code, const char *reason, tenon_error *err);
 
-/* Check an open file as tenon_library_check does, without reading more than its headers. */
+/* Check an open file as tenon_library_check does. Reads only its headers. */
 tenon_status tenon__file_check(int file, uint64_t size, tenon_error *err);
-/* Hash its content. False with errno. */
+/* Hash the content of an open file. Returns false and sets errno on failure. */
 bool tenon__file_hash(int file, tenon__hash *out);
-/* Make a file with this name and the content of `file`, sharing its blocks if the file system can. Returns a descriptor;
- * -1 with errno, and there is no such file. */
+/* Create a file with this name and the content of `file`, which shares its blocks if the file system supports that.
+ * Returns a file descriptor. On failure, returns -1, sets errno and leaves no file. */
 int tenon__file_copy(int file, const char *name);
 
 #endif /* TENON__POSIX */

@@ -135,7 +135,7 @@ def test_deleted_arrays(kernels):
 
 @pytest.mark.parametrize("name", ["__file__", "__getattr__", "__name__"])
 def test_names_of_the_runtime(name):
-    with pytest.raises(ImportError, match="name that starts with '__' belongs to the runtime"):
+    with pytest.raises(ImportError, match="names that start with '__' are reserved for the runtime"):
         Echo(f"{name}()")
 
 

@@ -119,7 +119,7 @@ def test_while_a_write_is_counted(raised, monkeypatch):
 
 
 def test_a_size_that_does_not_fit():
-    with pytest.raises(OverflowError, match="has no value in 64 bits"):
+    with pytest.raises(OverflowError, match="overflows 64 bits or divides by 0"):
         Echo("f(n: int) -> f32[n * n]")(2**62)
 
 

@@ -38,27 +38,27 @@ ASKED = {
     17: "its code calls tenon_return_int() for index 0, which is a tensor",
     18: "its code calls tenon_return_str() for index 9, and there are 1",
     19: "its code calls tenon_return_handle() for index 0, which is a tensor",
-    20: "its code makes result 0, which is no tensor or made already",
+    20: "result 0 is not a tensor, or was already allocated",
     21: "its code calls tenon_result_alloc() for index -3, and there are 1",
 }
 
 SLOTS = {
-    0: (RuntimeError, "its code makes result 9, which is no tensor or made already"),
-    1: (RuntimeError, "its code makes result 1, which is no tensor or made already"),
-    2: (RuntimeError, "result 0: expected f32[?], and the function makes it [3, 3]"),
-    3: (RuntimeError, "result 0: expected f32[?], and the function makes it [-1]"),
-    4: (RuntimeError, "result 0: expected f32[?], and the function makes it with 1 dimensions"),
-    5: (RuntimeError, "result 0: expected f32[?], and the function makes it with -1 dimensions"),
-    6: (RuntimeError, "result 0: expected f32[?], and the function makes it with 2147483647 dimensions"),
-    7: (RuntimeError, "its code makes result 0 of another dtype than its signature says"),
-    8: (RuntimeError, "its code makes result 0, which is no tensor or made already"),
-    9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch, aligned to 64"),
-    10: (MemoryError, "no memory for 64 bytes of scratch, aligned to 3"),
-    11: (MemoryError, "no memory for 64 bytes of scratch, aligned to 1099511627776"),
+    0: (RuntimeError, "result 9 is not a tensor, or was already allocated"),
+    1: (RuntimeError, "result 1 is not a tensor, or was already allocated"),
+    2: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [3, 3]"),
+    3: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [-1]"),
+    4: (RuntimeError, "result 0: expected f32[?], but the function asked for 1 dimensions"),
+    5: (RuntimeError, "result 0: expected f32[?], but the function asked for -1 dimensions"),
+    6: (RuntimeError, "result 0: expected f32[?], but the function asked for 2147483647 dimensions"),
+    7: (RuntimeError, "the dtype of result 0 is not the one in the signature"),
+    8: (RuntimeError, "result 0 is not a tensor, or was already allocated"),
+    9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch memory aligned to 64"),
+    10: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 3"),
+    11: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 1099511627776"),
     12: (RuntimeError, "there is scratch memory on the device of the call only"),
-    13: (RuntimeError, "its code gives result 0 a text that cannot be taken"),
-    14: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
-    15: (RuntimeError, "its code gives result 2 a text that cannot be taken"),
+    13: (RuntimeError, "result 0 is not a str, or its string is NULL or too long"),
+    14: (RuntimeError, "result 2 is not a str, or its string is NULL or too long"),
+    15: (RuntimeError, "result 2 is not a str, or its string is NULL or too long"),
     16: (RuntimeError, "result 1 is not a handle, or the handle is NULL"),
     17: (RuntimeError, "result 77 is not a handle, or the handle is NULL"),
 }
@@ -123,7 +123,7 @@ def test_status(kernels, lies, status):
 
 @pytest.mark.parametrize("status", [-1, 14, 4711, 2**31 - 1, -(2**31)])
 def test_rubbish_status(kernels, lies, status):
-    assert fails(lies.status, RuntimeError, status) == f"status(): it returned status {status}, which means nothing"
+    assert fails(lies.status, RuntimeError, status) == f"status(): it returned {status}, which is not a valid status"
     assert fails(kernels.fail, RuntimeError, status, "words") == "fail(): words"
 
 

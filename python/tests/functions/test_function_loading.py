@@ -136,7 +136,7 @@ def test_read_only_folder(tmp_path, whole):
     [
         (b"", "the file is empty"),
         (b"not a library\n" * 100, "it is not an ELF file"),
-        (b"\x7fELF", "the file is cut off"),
+        (b"\x7fELF", "the file is truncated"),
         (b"\x7fELF" + bytes(1000), "another kind of machine"),
         (b"MZ" + bytes(1000), "it is not an ELF file"),
         (b"!<arch>\n", "it is not an ELF file"),
@@ -178,10 +178,10 @@ def patched(whole, offset, code, value):
         (5, "B", 2, "32 bits, or big-endian"),
         (16, "<H", 1, "an object file or a program"),
         (16, "<H", 2, "an object file or a program"),
-        (32, "<Q", 2**63, "cut off"),
-        (56, "<H", 0xFFFF, "cut off"),
-        (56, "<H", 0, "cut off"),
-        (54, "<H", 1, "cut off"),
+        (32, "<Q", 2**63, "truncated"),
+        (56, "<H", 0xFFFF, "truncated"),
+        (56, "<H", 0, "truncated"),
+        (54, "<H", 1, "truncated"),
     ],
 )
 def test_another_kind_of_file(tmp_path, whole, offset, code, value, words):
@@ -220,7 +220,7 @@ def test_errors_are_printed_once(tmp_path, whole):
     assert printed(file) == f"OSError: [Errno 22] it is not a regular file: '{file}'"
     wrong = "it is not a shared library that can be loaded here"
     assert printed(replace(file, b"text")) == f"ImportError: {file}: {wrong}: it is not an ELF file"
-    assert printed(replace(file, whole[:99])) == f"ImportError: {file}: {wrong}: the file is cut off; build it again"
+    assert printed(replace(file, whole[:99])) == f"ImportError: {file}: {wrong}: the file is truncated; build it again"
     undefined = build("extern int away(void);\nint lost(void) { return away(); }\n", name="lost.so")
     assert printed(undefined) == f"ImportError: {undefined}: undefined symbol: away"
     failing = build(FAILS_TO_LOAD, name="fails.so")
@@ -242,7 +242,7 @@ def test_errors_keep_what_was_handled(tmp_path):
 
 def test_without_the_symbol():
     file = build("int nothing(void)\n{\n    return 0;\n}\n", name="others.so")
-    refused(file, "it has no tenon_module_v1(): it is not a library of Tenon functions, which TENON_MODULE makes")
+    refused(file, "it has no tenon_module_v1(): it is not a library of Tenon functions; define them with TENON_MODULE")
 
 
 def test_compiled_with_hidden_symbols():
@@ -262,7 +262,7 @@ def test_links_nothing():
 def test_newer_abi():
     code = SOURCE.replace("TENON_MODULE(answers", "#undef TENON_TARGET\n#define TENON_TARGET 99\nTENON_MODULE(answers")
     refused(
-        build(code, "-DANSWER=1", name="newer.so"), "it needs version 1.99 of the function ABI, and this host has 1."
+        build(code, "-DANSWER=1", name="newer.so"), "it needs version 1.99 of the function ABI, but this host has 1."
     )
 
 
@@ -366,7 +366,7 @@ def test_truncated_and_written_in_place(tmp_path):
     sys.stdout.flush()
     os._exit(0)
     """
-    refusal = "it is not a shared library that can be loaded here: the file is cut off; build it again"
+    refusal = "it is not a shared library that can be loaded here: the file is truncated; build it again"
     assert run_python(code, tmp_path).splitlines() == [*"1212", f"{tmp_path}/answers.so: {refusal}"]
 
 

@@ -98,7 +98,7 @@ def test_read_only(kernels):
     refused(
         kernels.saxpy,
         ValueError,
-        "saxpy(): argument 'out' is read-only; it is written to: pass a copy",
+        "saxpy(): argument 'out' is read-only, but must be writable; pass a copy",
         2,
         X,
         X,
@@ -135,7 +135,7 @@ def test_on_a_device(kernels):
 def test_overlap(kernels):
     memory = numpy.zeros(10, "float32")
     x, near = memory[:3], memory[2:5]
-    message = "saxpy(): argument 'out' shares memory with argument 'x'; it is written to: pass a copy of one"
+    message = "saxpy(): argument 'out' shares memory with argument 'x' and is written to; pass a copy of one of them"
     refused(kernels.saxpy, ValueError, message, 2, x, X, out=x)
     refused(kernels.saxpy, ValueError, message, 2, x, X, out=near)
     message = message.replace("'x'", "'y'")

@@ -354,7 +354,7 @@ def test_open_among_known_sizes():
     assert first.shape == second.shape == (3, 4)
     with pytest.raises(RuntimeError) as caught:
         echo(numpy.zeros(2, "float32"))
-    assert str(caught.value) == "f(): result 0: expected f32[n, ?], and the function makes it [3, 4]"
+    assert str(caught.value) == "f(): result 0: expected f32[n, ?], but the function asked for shape [3, 4]"
 
 
 def test_optional(kernels, framework):

@@ -20,7 +20,7 @@ def floats(count=6):
 
 def test_written_twice(kernels):
     x = floats()
-    message = "swap(): argument 'x' shares memory with argument 'y'; it is written to: pass a copy of one"
+    message = "swap(): argument 'x' shares memory with argument 'y' and is written to; pass a copy of one of them"
     refused(kernels.swap, ValueError, message, x, x)
     refused(kernels.swap, ValueError, message, x[:4], x[2:])
     kernels.swap(x[:3], x[3:])
@@ -30,7 +30,7 @@ def test_written_twice(kernels):
 def test_written_and_read():
     echo = Echo("f(x: f32[_], y: f32[_] rw)")
     x = floats()
-    message = "f(): argument 'y' shares memory with argument 'x'; it is written to: pass a copy of one"
+    message = "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them"
     refused(echo, ValueError, message, x, x)
     refused(echo, ValueError, message, x[3:], x[:4])
     refused(echo, ValueError, message, x[::-1], x)
@@ -81,7 +81,7 @@ def test_self_overlap(kernels, make):
         refused(
             kernels.add_to,
             ValueError,
-            "add_to(): argument 'x' overlaps itself (strides [0]); it is written to: pass a copy",
+            "add_to(): argument 'x' overlaps itself (strides [0]), so it cannot be written to; pass a copy",
             x,
             1.0,
         )
@@ -118,12 +118,12 @@ def test_negative_and_odd_strides(kernels):
 def test_read_only(kernels):
     x = floats()
     x.flags.writeable = False
-    refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only; it is written to: pass a copy", x, 1.0)
+    refused(kernels.add_to, ValueError, "add_to(): argument 'x' is read-only, but must be writable; pass a copy", x, 1.0)
     for buffer in (memoryview(bytes(8)).cast("f"), memoryview(array.array("f", [1])).toreadonly()):
         refused(
             kernels.add_to,
             ValueError,
-            "add_to(): argument 'x' is read-only; it is written to: pass a NumPy copy, numpy.array(x)",
+            "add_to(): argument 'x' is read-only, but must be writable; pass a NumPy copy, numpy.array(x)",
             buffer,
             1.0,
         )
@@ -136,7 +136,7 @@ def test_immutable_jax(kernels):
     jax = pytest.importorskip("jax")
     x = jax.numpy.arange(3, dtype="float32")
     message = (
-        "add_to(): argument 'x' is read-only (a JAX array is immutable); it is written to: "
+        "add_to(): argument 'x' is read-only (a JAX array is immutable), but must be writable; "
         "pass a NumPy copy, numpy.array(x)"
     )
     refused(kernels.add_to, ValueError, message, x, 1.0)
@@ -298,5 +298,5 @@ def test_jax_advice(kernels):
 def test_read_only_buffers_say_what_helps():
     """A copy of bytes is read-only too."""
     for x in (b"abcd", memoryview(b"abcd")):
-        with pytest.raises(ValueError, match=r"^f\(\): argument 'x' is read-only; it is written to: pass a NumPy copy, numpy"):
+        with pytest.raises(ValueError, match=r"^f\(\): argument 'x' is read-only, but must be writable; pass a NumPy copy, numpy"):
             Echo("f(x: u8[n] rw)")(x)

@@ -54,7 +54,7 @@ TOO_LARGE = {
 
 @pytest.mark.parametrize("case", TOO_LARGE)
 def test_sizes_beyond_64_bits_say_the_same_without_data(ops, case):
-    with pytest.raises((ValueError, OverflowError), match="has no value in 64 bits") as real:
+    with pytest.raises((ValueError, OverflowError), match="overflows 64 bits or divides by 0") as real:
         TOO_LARGE[case](ops, torch.ones)
     with FakeTensorMode(), pytest.raises(OverflowError) as fake:
         TOO_LARGE[case](ops, torch.ones)
