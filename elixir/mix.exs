@@ -8,7 +8,7 @@ defmodule Mix.Tasks.Compile.TenonNif do
     if app =~ ~r/\s/, do: through_link(app, &make/1), else: make(app)
   end
 
-  # Make has no names with spaces.
+  # Make cannot handle names with spaces.
   defp through_link(app, make) do
     link = Path.join(System.tmp_dir!(), "tenon-build-#{System.pid()}")
     File.mkdir_p!(app)
@@ -31,7 +31,7 @@ defmodule Mix.Tasks.Compile.TenonNif do
   def make!(arguments, env) do
     options = [env: env, into: IO.stream(), stderr_to_stdout: true]
     {_, status} = System.cmd(System.get_env("MAKE", "make"), ["-s" | arguments], options)
-    if status != 0, do: Mix.raise("Tenon's NIF was not built: make ended with #{status}")
+    if status != 0, do: Mix.raise("Tenon's NIF was not built: make failed with status #{status}")
   end
 
   @impl true
@@ -64,7 +64,7 @@ defmodule Tenon.MixProject do
   defp elixirc_paths(:test), do: ["lib", "test/support"]
   defp elixirc_paths(_env), do: ["lib"]
 
-  # The core is part of the package, as the two files that `make bundle` writes.
+  # The package contains the core, as the files that `make bundle` writes.
   defp package do
     [
       licenses: ["MIT"],

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What copying an owner may cost: so many words at once, and so many on a dirty scheduler. */
+/* The most words of an owner that are copied on the caller's scheduler, and on a dirty one. */
 enum { OWNER_WORDS_INLINE = 10 * 1000, OWNER_WORDS = 1000 * 1000 };
 
 /* -------------------------------------------------------------------------------------------------- size of a term */
 
-/* Most owners need no more than what is inside. */
+/* `inside` is enough for most owners. */
 typedef struct term_stack {
     ERL_NIF_TERM *terms;
     size_t count;
@@ -34,28 +34,28 @@ static bool push(term_stack *stack, ERL_NIF_TERM term)
     return true;
 }
 
-/* What a tensor that has all of the memory means for it; of several the greatest counts. */
+/* What it means that a tensor contains all of the memory. If several do, the greatest value counts. */
 typedef enum owner_rank {
     OWNER_NONE,
-    OWNER_FOREIGN, /* who keeps that memory is not known: all owners are held, and its state is shared */
-    OWNER_CLOSED,  /* the same, and it may not be written */
-    OWNER_WHOLE    /* Tenon's own memory or a binary's: its storage is all that need be held */
+    OWNER_FOREIGN, /* foreign memory: all owners are kept alive, and its state is shared */
+    OWNER_CLOSED,  /* the same, and it must not be written */
+    OWNER_WHOLE    /* memory of Tenon or of a binary: only its storage has to be kept alive */
 } owner_rank;
 
-/* What an owner is found to be, for the memory that is to be held. */
+/* The memory to be held, and what was found in its owner. */
 typedef struct owner_walk {
     ErlNifEnv *env;
     tenon_device device; /* of the memory */
     uintptr_t low;       /* where it begins */
     uintptr_t high;      /* and ends */
-    int64_t words;       /* that a copy of the owner takes; it shares nothing, so what occurs twice counts twice */
-    bool has_function;   /* whose size cannot be known */
-    bool has_binary;     /* which may be large: giving it back takes time */
-    bool in_binary;      /* all of the memory is in one, which never changes */
+    int64_t words;       /* the size of a copy of the owner; terms that occur twice count twice, as in a copy */
+    bool has_function;   /* its size is unknown */
+    bool has_binary;     /* it may be large, so releasing it takes time */
+    bool in_binary;      /* all of the memory is inside a binary, which never changes */
     owner_rank rank;
-    tenon_nif_storage *storage; /* of that rank; one count */
-    ERL_NIF_TERM gone;          /* {:error, …} of a tensor that holds nothing any more, or 0 */
-    ERL_NIF_TERM misfit;        /* {:error, …} of memory that has a part of this one only, or is elsewhere, or 0 */
+    tenon_nif_storage *storage; /* of that rank; one reference */
+    ERL_NIF_TERM gone;          /* {:error, …} if an owner was released, or 0 */
+    ERL_NIF_TERM misfit;        /* {:error, …} if an owner has only a part of the memory, or another device; or 0 */
 } owner_walk;
 
 static ERL_NIF_TERM device_mismatch(ErlNifEnv *env, tenon_device want, tenon_device got)
@@ -66,7 +66,8 @@ static ERL_NIF_TERM device_mismatch(ErlNifEnv *env, tenon_device want, tenon_dev
                            "from_blob(): argument 'device': an owner has this memory on another device");
 }
 
-/* Whether all of the memory is there. What the CPU can read has one space of addresses, whatever it is called. */
+/* Whether this range contains all of the memory. All memory that the CPU can read has one address space, whatever the
+ * names of the devices. */
 static bool is_inside(owner_walk *w, tenon_device device, uintptr_t low, uintptr_t high)
 {
     bool here = tenon_device_on_host(w->device), there = tenon_device_on_host(device);
@@ -77,13 +78,13 @@ static bool is_inside(owner_walk *w, tenon_device device, uintptr_t low, uintptr
         return true;
     if (!w->misfit && w->low < high && w->high > low)
         w->misfit =
-            same ? tenon_nif_badarg(w->env, "from_blob", "shape", "memory that does not reach beyond its owner's")
+            same ? tenon_nif_badarg(w->env, "from_blob", "shape", "memory that is completely inside its owner's memory")
                  : device_mismatch(w->env, device, w->device);
     return false;
 }
 
-/* With one state for one memory nobody can write by one name what is frozen by the other, or is used by others. */
-static void meet_tensor(owner_walk *w, tenon_nif_tensor *pinned)
+/* All tensors on a block of memory share one state, so that none can write to memory that is frozen or in use. */
+static void visit_tensor(owner_walk *w, tenon_nif_tensor *pinned)
 {
     tenon_nif_storage *storage = pinned->storage;
     const tenon_view *view = tenon_tensor_view(storage->root);
@@ -103,13 +104,13 @@ static void meet_tensor(owner_walk *w, tenon_nif_tensor *pinned)
     w->rank = rank;
 }
 
-static void meet_reference(owner_walk *w, ERL_NIF_TERM reference)
+static void visit_reference(owner_walk *w, ERL_NIF_TERM reference)
 {
-    tenon_nif_tensor *tensor = tenon_nif_tensor_behind(w->env, reference);
+    tenon_nif_tensor *tensor = tenon_nif_tensor_of_reference(w->env, reference);
     if (!tensor)
         return;
     if (tenon_nif_tensor_try_pin(tensor)) {
-        meet_tensor(w, tensor);
+        visit_tensor(w, tensor);
         tenon_nif_tensor_unpin(tensor);
     } else if (!w->gone) {
         w->gone = tenon_nif_error(w->env, tenon_nif_atoms.released, "from_blob", "owner",
@@ -117,7 +118,7 @@ static void meet_reference(owner_walk *w, ERL_NIF_TERM reference)
     }
 }
 
-static void meet_bits(owner_walk *w, ERL_NIF_TERM bits)
+static void visit_bits(owner_walk *w, ERL_NIF_TERM bits)
 {
     ErlNifBinary bytes;
     w->has_binary = true;
@@ -127,8 +128,8 @@ static void meet_bits(owner_walk *w, ERL_NIF_TERM bits)
         w->in_binary = true;
 }
 
-/* A term that has no others inside; what fits its container's word takes none of its own. */
-static void meet_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
+/* Visit a term without parts. Small ones are stored inside their container. */
+static void visit_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
 {
     ErlNifSInt64 integer;
     ErlNifBinary bytes;
@@ -144,14 +145,14 @@ static void meet_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
         w->words += 12; /* at most */
         w->has_function |= type == ERL_NIF_TERM_TYPE_FUN;
         if (type == ERL_NIF_TERM_TYPE_REFERENCE)
-            meet_reference(w, term);
+            visit_reference(w, term);
         else if (type == ERL_NIF_TERM_TYPE_BITSTRING)
-            meet_bits(w, term);
+            visit_bits(w, term);
     }
 }
 
 /* False: no memory. */
-static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack *stack)
+static bool visit_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack *stack)
 {
     size_t size;
     ErlNifMapIterator iterator;
@@ -162,7 +163,7 @@ static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack
     if (tenon_nif_is_tensor(w->env, map)) {
         tenon_nif_tensor *tensor = tenon_nif_tensor_pin(w->env, map, "from_blob", "owner", &w->gone);
         if (tensor) {
-            meet_tensor(w, tensor);
+            visit_tensor(w, tensor);
             tenon_nif_tensor_unpin(tensor);
         }
     }
@@ -177,7 +178,7 @@ static bool meet_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stack
     return more;
 }
 
-/* Look through all of an owner, unless what is found answers everything, or it has more words than `budget`. */
+/* Search an owner, until a tensor decides everything or the owner has more words than `budget`. */
 static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
 {
     term_stack stack;
@@ -192,7 +193,7 @@ static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
         ERL_NIF_TERM head;
         int arity;
         if (type == ERL_NIF_TERM_TYPE_LIST) {
-            /* The tail goes under the head, so that a long list does not pile up. */
+            /* The tail goes below the head, so that the stack does not grow with the list. */
             if (enif_get_list_cell(w->env, term, &head, &term)) {
                 w->words += 2;
                 more = push(&stack, term) && push(&stack, head);
@@ -203,9 +204,9 @@ static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
             for (int i = 0; more && i < arity && w->words <= budget; i++)
                 more = push(&stack, items[i]);
         } else if (type == ERL_NIF_TERM_TYPE_MAP) {
-            more = meet_map(w, term, budget, &stack);
+            more = visit_map(w, term, budget, &stack);
         } else {
-            meet_flat(w, term, type);
+            visit_flat(w, term, type);
         }
     }
     if (stack.terms != stack.inside)
@@ -216,7 +217,7 @@ static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
 
 /* --------------------------------------------------------------------------------------------------------- to_blob */
 
-/* torch's own names, as the seed answers them. */
+/* torch's own names, as in ExTorch. */
 static ERL_NIF_TERM make_dtype_name(ErlNifEnv *env, tenon_dtype dtype)
 {
     static const struct {
@@ -335,20 +336,20 @@ static ERL_NIF_TERM too_large(ErlNifEnv *env, int64_t words)
 {
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.owner_too_large, enif_make_int64(env, words));
     return tenon_nif_error(env, reason, "from_blob", "owner",
-                           "from_blob(): argument 'owner': holding it copies %" PRId64
+                           "from_blob(): argument 'owner': keeping it alive means copying %" PRId64
                            " words or more; pass the reference that owns the memory",
                            words);
 }
 
-/* `tensor` with a storage of its own, which holds the owner, and has the state of w->storage where there is one. NULL:
- * no memory. */
+/* Make a storage for `tensor` that keeps the owner alive and shares the state of w->storage, if there is one. NULL: no
+ * memory. */
 static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk *w, bool has_owner, ERL_NIF_TERM owner)
 {
     ErlNifEnv *own = has_owner ? enif_alloc_env() : NULL;
     if (has_owner && !own)
         return NULL;
     ERL_NIF_TERM held = own ? enif_make_copy(own, owner) : 0;
-    /* A few words are given back more quickly than the reaper is woken. */
+    /* Releasing a few words is faster than waking the reaper. */
     bool slow = w->has_binary || w->words > OWNER_WORDS_INLINE;
     tenon_nif_storage *storage =
         tenon_nif_storage_alloc(tenon_tensor_retain(tensor), TENON_NIF_FOREIGN, slow, own, held);
@@ -364,7 +365,7 @@ static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk
     return storage;
 }
 
-/* Why the owner cannot be held, or 0. */
+/* Why the owner cannot be kept alive, or 0. */
 static ERL_NIF_TERM refused(const owner_walk *w)
 {
     if (w->has_function)
@@ -375,13 +376,13 @@ static ERL_NIF_TERM refused(const owner_walk *w)
     return w->storage || w->in_binary ? 0 : w->misfit;
 }
 
-/* The storage that `tensor` is on: one count. NULL: *error, or w->words is more than `budget`. */
+/* The storage of `tensor`, as a new reference. NULL: *error, or w->words is more than `budget`. */
 static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool has_owner, ERL_NIF_TERM owner,
                                        int64_t budget, ERL_NIF_TERM *error)
 {
     if (has_owner)
         walk_owner(w, owner, budget);
-    /* A tensor that is the only owner holds what it holds by its storage. */
+    /* If a tensor is the only owner, its storage keeps everything alive. */
     bool alone = w->storage && (tenon_nif_is_tensor(w->env, owner) || enif_is_ref(w->env, owner));
     if (w->rank == OWNER_WHOLE || alone) {
         enif_keep_resource(w->storage);
@@ -397,7 +398,7 @@ static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool
     return storage;
 }
 
-/* *words is more than `budget` where the owner is too large for it; the result means nothing then. */
+/* If the owner is too large, *words is more than `budget`, and the result means nothing. */
 static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t budget, int64_t *words)
 {
     blob_request request;

@@ -5,7 +5,7 @@
 
 /* --------------------------------------------------------------------------------------------------------- doubles */
 
-/* An integer of any size, which the NIF API does not tell: in the external format it is a sign and its bytes. */
+/* Read an integer of any size. The NIF API has no function for that, but the external format has its sign and bytes. */
 static bool get_big(ErlNifEnv *env, ERL_NIF_TERM term, double *out)
 {
     enum { SMALL_BIG_EXT = 110, LARGE_BIG_EXT = 111 };
@@ -17,7 +17,7 @@ static bool get_big(ErlNifEnv *env, ERL_NIF_TERM term, double *out)
     size_t start = is_small ? 4 : 7;
     double value = 0;
     if (is_small || is_large) {
-        /* Of the bytes below the highest eight it only matters whether they are 0: they decide how ties are rounded. */
+        /* Of the bytes below the highest eight only matters whether they are all 0, which decides how ties are rounded. */
         uint64_t top = 0;
         size_t end = bytes.size, low = end - start > 8 ? end - 8 : start;
         for (size_t i = end; i > low; i--)
@@ -68,8 +68,8 @@ ERL_NIF_TERM tenon_nif_make_double(ErlNifEnv *env, double value)
 
 /* ---------------------------------------------------------------------------------------------------- small floats */
 
-/* IEEE: the highest exponent is for infinities and NaNs. FN: no infinity, NaN is all ones. FNUZ: NaN is where -0 would
- * be. */
+/* IEEE: the highest exponent is for infinities and NaNs. FN: no infinity, NaN is all ones. FNUZ: NaN has the bits
+ * of -0. */
 typedef enum family { IEEE, FN, FNUZ } family;
 
 typedef struct small_float {
@@ -111,7 +111,7 @@ static double decode(const small_float *format, unsigned bits)
     return sign ? -value : value;
 }
 
-/* To nearest, ties to even. False: beyond what the format has. */
+/* Round to nearest, ties to even. False: outside the range of the format. */
 static bool encode(const small_float *format, double value, unsigned *out)
 {
     int magnitude_bits = format->exponent_bits + format->fraction_bits;
@@ -204,7 +204,7 @@ static double take_real(tenon_dtype dtype, const void *data)
     return value;
 }
 
-/* Numbers of this machine's byte order, which Tenon's other hosts have too. */
+/* Numbers in the byte order of this machine, which is little-endian on all of Tenon's hosts. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are cut at their low bytes");
 
 static bool get_integer(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype dtype, void *data)

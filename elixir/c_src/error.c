@@ -12,13 +12,13 @@ static ERL_NIF_TERM atom_or_nil(ErlNifEnv *env, const char *name)
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...)
 {
-    char text[sizeof((tenon_error *)0)->message + 1]; /* with the byte after the last one that is shown */
+    char text[sizeof((tenon_error *)0)->message + 1]; /* one more byte than is shown */
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t size = length < 0 ? 0 : tenon_utf8_cut(text, (size_t)length, sizeof text - 2);
-    tenon_nif_mend_utf8(text, size); /* a name in Latin-1 */
+    tenon_nif_mend_utf8(text, size); /* names may be Latin-1 */
     ERL_NIF_TERM message, error;
     memcpy(enif_make_new_binary(env, size, &message), text, size);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;

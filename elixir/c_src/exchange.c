@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------------------------------------------------- giving */
 
-/* What an exported struct holds: the storage, and its place among the readers, or as the writer. */
+/* An exported struct holds the storage, and counts as one of its readers or as its writer. */
 typedef struct lent {
     tenon_nif_storage *storage;
     bool written;
@@ -23,7 +23,7 @@ static void give_back(void *owner)
     enif_free(share);
 }
 
-/* Takes the access that was granted, also on failure. */
+/* Takes the access that was granted, even on failure. */
 static int32_t export_view(tenon_nif_tensor *tensor, bool written, void **out)
 {
     lent *owner = enif_alloc(sizeof *owner);
@@ -94,7 +94,7 @@ static void delete_refused(void *owner)
     enif_free(item);
 }
 
-/* A struct that cannot be used is still ours, and its deleter may take its time. */
+/* We own even a struct that we cannot use, and its deleter may be slow. */
 static void refuse(tenon_dl_managed *managed)
 {
     refused *item = managed->deleter ? enif_alloc(sizeof *item) : NULL;

@@ -1,10 +1,10 @@
-/* The objects that functions give out. */
+/* Handles: the objects that functions return. */
 #include "library.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What outlives the resource: the reaper destroys the object, since that may take long. */
+/* Outlives the resource, because the reaper destroys the object, which may take long. */
 typedef struct held {
     tenon_deferred_node node;
     void *object;
@@ -13,7 +13,7 @@ typedef struct held {
 
 struct tenon_nif_handle {
     const tenon_nif_opened *code;
-    const char *type; /* the signature's */
+    const char *type; /* the name in the signature */
     held *held;
 };
 
@@ -72,10 +72,9 @@ void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function
     if (same && strcmp(handle->type, param->handle) == 0)
         return handle->held->object;
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
-    *error = tenon_nif_error(env, reason, s->name, param->name,
-                             "%s(): argument '%s': expected %s, got a handle '%s' of %s%s", s->name, param->name,
-                             param->type, handle->type, handle->code->module->name,
-                             same ? "" : ", which is another library than this one");
+    *error = tenon_nif_error(
+        env, reason, s->name, param->name, "%s(): argument '%s': expected %s, got a handle '%s' of %s%s", s->name,
+        param->name, param->type, handle->type, handle->code->module->name, same ? "" : ", which is another library");
     return NULL;
 }
 

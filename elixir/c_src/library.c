@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything here that changes is under this lock, but for what a call looks up. */
+/* Guards everything in this file that changes, except what calls look up. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tenon_nif_library *libraries;
 static tenon_nif_opened *opened;
@@ -43,7 +43,7 @@ static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
 
 /* --------------------------------------------------------------------------------------------------- its functions */
 
-/* An atom of any text, or 0: the runtime makes atoms of UTF-8 only when it decodes. */
+/* An atom from any string, or 0. The NIF API has no function that makes atoms from UTF-8, but decoding a term does. */
 static ERL_NIF_TERM atom_of(ErlNifEnv *env, const char *text)
 {
     size_t length = strlen(text);
@@ -89,7 +89,7 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
         return fail(t, "invalid", "no memory");
     for (int64_t i = 0; i < index; i++)
         if (strcmp(library->functions[i].signature->name, s->name) == 0)
-            return fail(t, "invalid", "there are two functions '%s'", s->name);
+            return fail(t, "invalid", "there are two functions called '%s'", s->name);
     return true;
 }
 
@@ -121,7 +121,7 @@ static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, trouble *t)
     return true;
 }
 
-/* The code and the state of a module, which a library has as long as it is open. Under the lock. */
+/* The code and the state of a module, which exist as long as the library is open. Called with the lock held. */
 static tenon_nif_opened *code_of(const tenon_module *module)
 {
     tenon_nif_opened *code = opened;
@@ -134,7 +134,7 @@ static tenon_nif_opened *code_of(const tenon_module *module)
     return code;
 }
 
-/* The library in a file, ready for modules. Under the lock. */
+/* Open the library in a file and prepare its functions. Called with the lock held. */
 static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble *t)
 {
     const tenon_module *module;
@@ -161,7 +161,7 @@ static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble
     return libraries = library;
 }
 
-/* A path as the system wants it. */
+/* Read a path as a C string. */
 static bool get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[4096])
 {
     ErlNifBinary text;
@@ -199,8 +199,8 @@ TENON_NIF(library_describe)
 
 /* -------------------------------------------------------------------------------------------------------- bindings
  *
- * A module is bound under its atom and an identifier of what it was compiled with, so that old and new code of one
- * module each find theirs. Nothing is ever removed: a call needs no lock. */
+ * A module is bound under its atom and an identifier of the functions that it was compiled with, so that old and new code
+ * of a module each find their own binding. Bindings are never removed, so a call needs no lock. */
 
 typedef struct binding {
     int64_t count;
@@ -238,7 +238,7 @@ tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
     return b && index < b->count ? &b->functions[index] : NULL;
 }
 
-/* Under the lock. Takes `b`; a module that is loaded again with the same library keeps what it has. False: no
+/* Called with the lock held. Takes `b`. A module that is loaded again with the same library keeps its binding. False: no
  * memory. */
 static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
 {
@@ -264,7 +264,7 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
             old->functions[i].function == b->functions[i].function && old->functions[i].where == b->functions[i].where;
     if (same)
         free(b);
-    else /* the old one may be in use, and stays */
+    else /* the old one may be in use, so it is not freed */
         atomic_store_explicit(&e->current, b, memory_order_release);
     return true;
 }
@@ -284,7 +284,7 @@ static bool same_signature(const char *a, const char *b)
             size_t space_a = strspn(a, spaces), space_b = strspn(b, spaces);
             a += space_a;
             b += space_b;
-            /* A space means something between two words only. */
+            /* A space is only significant between two words. */
             if (!space_a != !space_b && is_word(before) && is_word(*a) && is_word(*b))
                 return false;
         }
@@ -308,13 +308,15 @@ static bool bind_one(const tenon_nif_library *library, const char *signature, te
         out->function = f;
         return same_signature(f->function.signature, signature) ||
                fail(t, "signature",
-                    "the function '%s' is another than the module was compiled with; compile it again\n  the module: "
-                    "%.300s\n  the library: %.300s",
+                    "the signature of the function '%s' is not the one that the module was compiled with; compile it "
+                    "again\n  the module: %.300s\n  the library: %.300s",
                     f->signature->name, signature, f->function.signature);
     }
-    return fail(t, "signature",
-                "it has no function '%.*s', which the module was compiled with; compile it again\n  the module: %.300s",
-                (int)length, signature, signature);
+    return fail(
+        t, "signature",
+        "the library has no function '%.*s', which the module was compiled with; compile it again\n  the module: "
+        "%.300s",
+        (int)length, signature, signature);
 }
 
 /* [{signature, :auto | :normal | :dirty}]. NULL: badarg, or `t` says why. */
@@ -378,7 +380,7 @@ TENON_NIF(library_open)
         free(b);
         b = NULL;
     }
-    /* Where that failed a module keeps what it has. */
+    /* If that failed, the module keeps its binding. */
     bool bound = b && publish(argv[0], id, b);
     pthread_mutex_unlock(&lock);
     return bound ? tenon_nif_atoms.ok : trouble_term(env, &t, path);

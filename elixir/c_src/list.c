@@ -3,20 +3,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Lists of more take at least 8 GiB, and nobody can stop who is making them. */
+/* Longer lists take at least 8 GiB, and making them cannot be interrupted. */
 #define MOST_CELLS ((int64_t)1 << 28)
 
 static ERL_NIF_TERM no_terms(ErlNifEnv *env, ERL_NIF_TERM type, const char *function, const char *argument)
 {
     return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, type), function, argument,
-                           "%s(): argument '%s': Elixir has no numbers of this type; its bytes go through from_binary "
-                           "and to_binary",
+                           "%s(): argument '%s': Elixir has no numbers of this type; use from_binary and to_binary",
                            function, argument);
 }
 
 /* ------------------------------------------------------------------------------------------------------- from_list */
 
-/* The type of a list of which nothing was said, as in Nx: what can hold all its numbers. */
+/* The kinds of numbers in a list. Without a given type it gets one that holds all of them, as in Nx. */
 enum { HAS_BOOL = 1, HAS_INTEGER = 2, HAS_FLOAT = 4, HAS_COMPLEX = 8 };
 
 typedef struct reader {
@@ -24,7 +23,7 @@ typedef struct reader {
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
     tenon_dtype dtype;
-    char *data; /* where the next element goes; NULL while only the kinds are looked at */
+    char *data; /* the place of the next element; NULL while only the kinds are collected */
     unsigned kinds;
     ERL_NIF_TERM error; /* 0: none */
 } reader;
@@ -35,7 +34,7 @@ static bool fail(reader *r, ERL_NIF_TERM error)
     return false;
 }
 
-static bool look_at(reader *r, ERL_NIF_TERM term)
+static bool note_kind(reader *r, ERL_NIF_TERM term)
 {
     double unused;
     if (enif_is_identical(term, tenon_nif_atoms.yes) || enif_is_identical(term, tenon_nif_atoms.no))
@@ -49,7 +48,7 @@ static bool look_at(reader *r, ERL_NIF_TERM term)
     return true;
 }
 
-/* No integer of more than 64 bits: writing one takes time that grows with the square of its size. */
+/* Integers of more than 64 bits are not written out: that takes time that grows with the square of their size. */
 static void show_element(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
 {
     ErlNifSInt64 integer;
@@ -67,7 +66,7 @@ static void show_element(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t
 static bool read_element(reader *r, ERL_NIF_TERM term)
 {
     if (!r->data)
-        return look_at(r, term);
+        return note_kind(r, term);
     if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
         char type[32], shown[300];
         tenon_nif_type_name(r->dtype, type, sizeof type);
@@ -98,7 +97,7 @@ static bool read_level(reader *r, ERL_NIF_TERM term, int32_t dim)
     return fail(r, tenon_nif_badarg(r->env, "from_list", "list", "lists that are equally long at each level"));
 }
 
-/* Depth and lengths are those of the first elements; read_level sees to the others. */
+/* Depth and lengths are those of the first elements; read_level checks the others. */
 static bool find_shape(reader *r, ERL_NIF_TERM term)
 {
     while (enif_is_list(r->env, term)) {
@@ -153,8 +152,8 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return enif_is_map(env, term) ? tenon_nif_charged(env, tenon_nif_ok(env, term), bytes) : term;
 }
 
-/* How many elements the nested lists seem to have, without walking them all; above TENON_NIF_DIRTY_ELEMENTS it is only
- * known that they are more. */
+/* Estimate the number of elements of nested lists without walking all of them. Above TENON_NIF_DIRTY_ELEMENTS the
+ * result only means that there are more. */
 static int64_t estimate_elements(ErlNifEnv *env, ERL_NIF_TERM list)
 {
     int64_t product = 1;
@@ -183,7 +182,7 @@ TENON_NIF(from_list)
 
 /* --------------------------------------------------------------------------------------------------------- to_list */
 
-/* The list cells that there will be, at most `limit`: lists of empty lists have some without an element. */
+/* The number of list cells to make, at most `limit`. Lists of empty lists have cells but no elements. */
 static int64_t count_cells(const tenon_view *view, int64_t limit)
 {
     int64_t cells = 1;
@@ -198,7 +197,7 @@ static ERL_NIF_TERM list_level(ErlNifEnv *env, const tenon_view *view, int32_t d
 {
     if (dim == view->ndim)
         return tenon_nif_make_element(env, view->dtype, data);
-    /* The stride of one element means nothing, and may be any number. */
+    /* The stride of a dimension of size 1 means nothing, and may be any number. */
     int64_t step = view->shape[dim] > 1 ? view->strides[dim] * (view->dtype.bits / 8) : 0;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     for (int64_t i = view->shape[dim] - 1; i >= 0; i--)

@@ -1,17 +1,17 @@
-/* The memory of the tensors that Tenon makes: binaries of the runtime, so that the garbage collector knows their size. */
+/* Memory of the tensors that Tenon makes: binaries of the runtime, so that the garbage collector knows their size. */
 #include "nif.h"
 
 #include <string.h>
 
-/* Where a tensor's elements begin inside its binary. */
+/* The alignment of a tensor's elements inside its binary. */
 enum { ALIGNMENT = 64 };
 
 static _Atomic int64_t held_bytes;
 
-/* A binary that nobody else knows until it is published; then a term in an environment of its own, which others share. */
+/* A binary. It is private until it is published, and from then on a term in an environment of its own. */
 typedef struct block {
     ErlNifBinary bytes;
-    ErlNifEnv *env; /* NULL until then */
+    ErlNifEnv *env; /* NULL until it is published */
     ERL_NIF_TERM term;
     int64_t size; /* of the elements */
 } block;
@@ -82,8 +82,8 @@ bool tenon_nif_publish(ErlNifEnv *env, tenon_tensor *tensor)
     ErlNifEnv *own = enif_alloc_env();
     if (!own)
         return false;
-    /* The caller's process is charged for the term that is made first. Nothing refers to it: it goes with the process's
-     * next garbage collection, which comes the sooner the larger the binary is. */
+    /* The caller's process is charged for the term that is made first. No other term refers to it, so the next garbage
+     * collection frees it, which comes sooner if the binary is larger. */
     b->term = enif_make_copy(own, enif_make_binary(env, &b->bytes));
     b->env = own;
     return true;

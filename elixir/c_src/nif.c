@@ -44,15 +44,14 @@ static void init_atoms(ErlNifEnv *env)
 
 /* ---------------------------------------------------------------------------------------------------------- upgrades
  *
- * After an upgrade to another copy of this library the older one stays mapped, and its reaper runs on. Each has a core
- * with counters of its own; what one counted up another may count down, so only their sum means something. */
+ * After an upgrade to another copy of this library the older copy stays mapped, and its reaper keeps running. Each copy
+ * has a core with its own counters. One may count up what another counts down, so only the sum is meaningful. */
 
 typedef struct copy {
-    uint64_t
-        layout; /* of this struct, of libraries, storages and tensors: a copy with another one does not take over */
+    uint64_t layout; /* of this struct, libraries, storages and tensors: a copy with another layout cannot take over */
     tenon_counts (*stats)(void);
     tenon_nif_opened *(*opened)(void);
-    tenon_status (*open_library)(const char *path, const tenon_module **out, tenon_error *err); /* the first copy's */
+    tenon_status (*open_library)(const char *path, const tenon_module **out, tenon_error *err); /* of the first copy */
     struct copy *older;
 } copy;
 
@@ -103,7 +102,7 @@ static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info)
     return start(env, private_data, NULL);
 }
 
-/* The old one may be this very copy, or have it among its elders. */
+/* The old copy may be this same copy, or have it in its list of older copies. */
 static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data, ERL_NIF_TERM info)
 {
     (void)info;

@@ -1,4 +1,4 @@
-/* What the schedulers are told. */
+/* Scheduling: moving work to dirty schedulers, and reporting its time. */
 #include "nif.h"
 
 ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
@@ -10,7 +10,7 @@ ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
 
 void tenon_nif_report(ErlNifEnv *env, uint64_t micros)
 {
-    /* A slice is a millisecond, and less than a percent of it is not worth the call. */
+    /* A timeslice is a millisecond; less than a percent of it is not worth the call. */
     if (micros > 1 && enif_thread_type() == ERL_NIF_THR_NORMAL_SCHEDULER)
         enif_consume_timeslice(env, micros < 990 ? 1 + (int)micros / 10 : 100);
 }

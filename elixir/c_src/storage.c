@@ -16,8 +16,8 @@ static ErlNifResourceType *tensor_type;
 static tenon_deferred reap_list;
 static bool reaper_runs;
 
-/* What wakes the reaper. macOS has no semaphores without a name. The lock is never held for longer than it takes to look
- * at the flag, so schedulers do not wait for it. */
+/* Wakes the reaper. (macOS has no unnamed semaphores.) The lock is only held to read or set the flag, so schedulers do
+ * not wait for it. */
 static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static bool has_work;
@@ -36,7 +36,7 @@ static void *reaper(void *unused)
     return NULL;
 }
 
-/* The VM's signals are for its own threads. */
+/* Signals are for the threads of the VM, so the reaper blocks all of them. */
 static bool start_reaper(void)
 {
     if (reaper_runs)
@@ -65,14 +65,14 @@ void tenon_nif_reap(tenon_deferred_node *node, void (*release)(void *owner), voi
 
 /* -------------------------------------------------------------------------------------------------------- storages */
 
-/* Made together with the storage, so that giving it up cannot fail. */
+/* Allocated together with the storage, so that releasing it cannot fail. */
 struct tenon_nif_reaped {
     tenon_deferred_node node;
     tenon_tensor *root;
     ErlNifEnv *env;
 };
 
-static void give_up(tenon_tensor *root, ErlNifEnv *env)
+static void release_root(tenon_tensor *root, ErlNifEnv *env)
 {
     tenon_tensor_release(root);
     if (env)
@@ -82,7 +82,7 @@ static void give_up(tenon_tensor *root, ErlNifEnv *env)
 static void reap_storage(void *owner)
 {
     tenon_nif_reaped *reaped = owner;
-    give_up(reaped->root, reaped->env);
+    release_root(reaped->root, reaped->env);
     enif_free(reaped);
 }
 
@@ -93,7 +93,7 @@ static void storage_destroy(ErlNifEnv *env, void *object)
     if (storage->reaped)
         tenon_nif_reap(&storage->reaped->node, reap_storage, storage->reaped);
     else
-        give_up(storage->root, storage->env);
+        release_root(storage->root, storage->env);
     if (storage->within)
         enif_release_resource(storage->within);
 }
@@ -199,8 +199,8 @@ ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, con
     bool busy = access == TENON_NIF_BUSY;
     return tenon_nif_error(env, busy ? tenon_nif_atoms.busy : tenon_nif_atoms.readonly, function, argument,
                            "%s(): argument '%s' %s", function, argument,
-                           busy ? "is in use: one process may write, or several read"
-                                : "may not be written: its memory is a binary's, frozen, or read-only");
+                           busy ? "is in use: either one process may write or several may read"
+                                : "is not writable: its memory belongs to a binary, is frozen, or is read-only");
 }
 
 /* --------------------------------------------------------------------------------------------------------- tensors */
@@ -217,7 +217,7 @@ void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor)
 {
     if (atomic_fetch_sub_explicit(&tensor->pins, 1, memory_order_acq_rel) != 1)
         return;
-    /* The storage last: its destructor decides where the memory is given back. */
+    /* The storage is last, because its destructor decides which thread releases the memory. */
     tenon_tensor_release(tensor->tensor);
     enif_release_resource(tensor->storage);
 }
@@ -235,10 +235,10 @@ bool tenon_nif_tensor_try_pin(tenon_nif_tensor *tensor)
     return true;
 }
 
-enum { VERSION_MAGIC = 131 }; /* what a term in the external format begins with */
+enum { VERSION_MAGIC = 131 }; /* the first byte of a term in the external format */
 
-/* The node of a reference, which no function of the NIF API tells: it is an atom in the external format, behind the
- * version, the tag and the number of words. `name` is NULL where the term is no reference. */
+/* Find the node of a reference. The NIF API has no function for that; in the external format it is an atom after the
+ * version, the tag and the number of words. `name` is NULL if the term is not a reference. */
 static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes, const char **name, size_t *length)
 {
     enum { NEWER_REFERENCE_EXT = 90, ATOM_EXT = 100, ATOM_UTF8_EXT = 118, SMALL_ATOM_UTF8_EXT = 119 };
@@ -268,13 +268,13 @@ ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *
     if (their_name)
         node_of(env, enif_make_ref(env), &ours, &our_name, &our_length);
     if (our_name && (their_length != our_length || memcmp(their_name, our_name, our_length) != 0)) {
-        /* The atom as it is encoded, whatever its characters: enif_make_atom_len takes Latin-1 only. */
+        /* Decoded, because enif_make_atom_len only takes Latin-1. */
         ERL_NIF_TERM node = tenon_nif_atoms.nil;
         theirs.data[3] = VERSION_MAGIC;
         enif_binary_to_term(env, theirs.data + 3, theirs.size - 3, &node, 0);
         error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
-                                "%s(): argument '%s' is of the node %.*s; only to_binary's result can travel", function,
-                                argument, (int)their_length, their_name);
+                                "%s(): argument '%s' belongs to the node %.*s; send the binary of to_binary instead",
+                                function, argument, (int)their_length, their_name);
     }
     if (theirs.data)
         enif_release_binary(&theirs);
@@ -283,16 +283,17 @@ ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *
     return error;
 }
 
-/* Why a `ref` is no tensor: of another node, of a life before, or nothing of ours. */
+/* Why a `ref` is not a tensor: it is of another node, of an earlier run of this node, or was never a tensor. */
 static ERL_NIF_TERM not_a_tensor(ErlNifEnv *env, ERL_NIF_TERM reference, const char *function, const char *argument)
 {
     if (!enif_is_ref(env, reference))
         return tenon_nif_badarg(env, function, argument, "a tensor");
     ERL_NIF_TERM error = tenon_nif_not_local(env, reference, function, argument);
     return error ? error
-                 : tenon_nif_error(env, tenon_nif_atoms.stale, function, argument,
-                                   "%s(): argument '%s' is no living tensor: its memory is gone, or it was never one",
-                                   function, argument);
+                 : tenon_nif_error(
+                       env, tenon_nif_atoms.stale, function, argument,
+                       "%s(): argument '%s' is not a live tensor: its memory is gone, or it never was a tensor",
+                       function, argument);
 }
 
 static tenon_nif_tensor *find(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
@@ -322,7 +323,7 @@ tenon_nif_tensor *tenon_nif_tensor_pin(ErlNifEnv *env, ERL_NIF_TERM term, const 
     return NULL;
 }
 
-tenon_nif_tensor *tenon_nif_tensor_behind(ErlNifEnv *env, ERL_NIF_TERM reference)
+tenon_nif_tensor *tenon_nif_tensor_of_reference(ErlNifEnv *env, ERL_NIF_TERM reference)
 {
     void *object;
     return enif_get_resource(env, reference, tensor_type, &object) ? object : NULL;
@@ -348,7 +349,7 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
     enif_release_resource(handle);
     const tenon_view *view = tenon_tensor_view(tensor);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
-    /* By name, as the runtime would sort them. */
+    /* Sorted by name, as the runtime would do it. */
     ERL_NIF_TERM keys[] = {a->__struct__, a->byte_size, a->device, a->names, a->ref, a->shape, a->strides, a->type};
     ERL_NIF_TERM values[] = {
         a->tensor_module,
@@ -394,7 +395,7 @@ TENON_NIF(release)
 
 bool tenon_nif_storage_init(ErlNifEnv *env)
 {
-    /* Another copy of this library takes them over; one that has another layout is not let in (nif.c). */
+    /* Another copy of this library takes them over, unless it has another layout (nif.c). */
     ErlNifResourceFlags flags = ERL_NIF_RT_CREATE | ERL_NIF_RT_TAKEOVER;
     ErlNifResourceTypeInit storages = {.dtor = storage_destroy, .members = 1};
     ErlNifResourceTypeInit tensors = {.dtor = tensor_destroy, .dyncall = tenon_nif_answer, .members = 4};

@@ -14,7 +14,7 @@ static bool set_error(ERL_NIF_TERM *error, ERL_NIF_TERM term)
     return false;
 }
 
-/* Put the binary into an environment of its own. False where the runtime moved its bytes, or has no memory. */
+/* Copy the binary's term into an environment of its own. False if that moved its bytes, or there is no memory. */
 static bool hold_term(ERL_NIF_TERM binary, const ErlNifBinary *bytes, ErlNifEnv **out, ERL_NIF_TERM *held)
 {
     if (bytes->size <= HEAP_BINARY)
@@ -34,7 +34,7 @@ static bool hold_term(ERL_NIF_TERM binary, const ErlNifBinary *bytes, ErlNifEnv 
 
 typedef enum copy_mode { COPY_NEVER, COPY_ALLOW, COPY_ALWAYS } copy_mode;
 
-/* A binary that is to become a tensor, and how. */
+/* The arguments of from_binary. */
 typedef struct binary_request {
     ErlNifBinary bytes;
     tenon_dtype dtype;
@@ -53,7 +53,7 @@ static ERL_NIF_TERM would_copy(ErlNifEnv *env)
 {
     return tenon_nif_error(env, tenon_nif_atoms.would_copy, "from_binary", "binary",
                            "from_binary(): argument 'binary': the runtime copies binaries of 64 bytes or less and "
-                           "those that do not start at a byte; copy: :allow lets it");
+                           "those that do not start at a byte; pass copy: :allow");
 }
 
 static bool copy_binary(ErlNifEnv *env, const binary_request *r, tenon_tensor **tensor, tenon_nif_storage **storage,
@@ -74,7 +74,7 @@ static bool copy_binary(ErlNifEnv *env, const binary_request *r, tenon_tensor **
     return true;
 }
 
-/* The tensor on a binary that is held in `own`, which is taken, and its storage. */
+/* Make the tensor and the storage for a binary that is held in `own`, which is taken. */
 static bool wrap_binary(ErlNifEnv *env, const binary_request *r, ErlNifEnv *own, ERL_NIF_TERM held,
                         tenon_tensor **tensor, tenon_nif_storage **storage, ERL_NIF_TERM *error)
 {
@@ -97,8 +97,8 @@ static bool wrap_binary(ErlNifEnv *env, const binary_request *r, ErlNifEnv *own,
     return false;
 }
 
-/* Hold a binary without copying, or copy it where the runtime would move it (64 bytes or less, bits that do not start
- * at a byte) or where its address is not aligned for the dtype; storage->copied says which. True: one count each. */
+/* Hold a binary without copying. It is copied if the runtime would move it (64 bytes or less, bits that do not start at
+ * a byte) or if its address is not aligned for the dtype; storage->copied says so. True: a new reference each. */
 static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits, const binary_request *r,
                         tenon_tensor **tensor, tenon_nif_storage **storage, ERL_NIF_TERM *error)
 {
@@ -108,8 +108,9 @@ static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits
     if (tenon_shape_numel(r->ndim, r->shape, &numel, &err))
         return set_error(error, tenon_nif_core_error(env, &err, function, "shape"));
     if (__builtin_mul_overflow(numel, r->dtype.bits / 8, &expected))
-        return set_error(error, tenon_nif_error(env, tenon_nif_reason(env, TENON_EOVERFLOW, "shape"), function, "shape",
-                                                "from_binary(): argument 'shape': so many bytes cannot be"));
+        return set_error(error,
+                         tenon_nif_error(env, tenon_nif_reason(env, TENON_EOVERFLOW, "shape"), function, "shape",
+                                         "from_binary(): argument 'shape': its size in bytes does not fit in 64 bits"));
     if ((uint64_t)expected != r->bytes.size) {
         ERL_NIF_TERM wanted = enif_make_int64(env, expected), got = enif_make_uint64(env, r->bytes.size);
         return set_error(
@@ -124,7 +125,7 @@ static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits
         return wrap_binary(env, r, own, held, tensor, storage, error);
     if (r->copy == COPY_NEVER && !aligned)
         return set_error(error, tenon_nif_misaligned(env, r->dtype, (uintptr_t)r->bytes.data, function, argument,
-                                                     "; copy: :allow copies it"));
+                                                     "; pass copy: :allow to copy it"));
     if (r->copy == COPY_NEVER)
         return set_error(error, would_copy(env));
     return copy_binary(env, r, tensor, storage, error);
@@ -143,7 +144,7 @@ static bool get_copy(ERL_NIF_TERM term, copy_mode *out)
     return true;
 }
 
-/* What is asked for, but for the bytes. 0: read, else {:error, …}. */
+/* Read the arguments, except the bytes. Returns 0 or {:error, …}. */
 static ERL_NIF_TERM get_request(ErlNifEnv *env, const ERL_NIF_TERM argv[], binary_request *r)
 {
     const char *function = "from_binary";
@@ -176,13 +177,13 @@ static ERL_NIF_TERM from_binary(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
                                    enif_make_tuple3(env, tenon_nif_atoms.size_mismatch, enif_make_uint64(env, whole),
                                                     enif_make_uint64(env, r.bytes.size)),
                                    "from_binary", "binary",
-                                   "from_binary(): argument 'binary': its size must be a multiple of %zu, and is %zu",
+                                   "from_binary(): argument 'binary': its size must be a multiple of %zu, but is %zu",
                                    item, r.bytes.size);
         r.shape[0] = (int64_t)(whole / item);
     }
     if (!hold_binary(env, argv[0], tenon_nif_is_copied_to_show(env, argv[1]), &r, &tensor, &storage, &error))
         return error;
-    /* A tensor made from a binary is frozen whatever its size; who asks for a copy gets memory of his own. */
+    /* A tensor made from a binary is always frozen, even if a small one was copied, unless the caller asks for a copy. */
     if (r.copy != COPY_ALWAYS)
         (void)tenon_nif_freeze(storage);
     ERL_NIF_TERM term = tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage);
@@ -197,7 +198,7 @@ TENON_NIF(from_binary)
     ERL_NIF_TERM error = get_request(env, argv, &r);
     if (error)
         return error;
-    /* Only a copy takes long: also looking at bits that start inside a byte is one. */
+    /* Only a copy takes long, and inspecting bits that start inside a byte is a copy too. */
     if (tenon_nif_is_copied_to_show(env, argv[1]))
         return r.copy == COPY_NEVER ? would_copy(env) : tenon_nif_dirty(env, "from_binary", from_binary, argc, argv);
     enif_inspect_binary(env, argv[0], &r.bytes);
@@ -209,8 +210,8 @@ TENON_NIF(from_binary)
 
 /* ------------------------------------------------------------------------------------------------------ to binaries */
 
-/* The bytes of a view of a frozen storage, as they are. */
-static ERL_NIF_TERM show(ErlNifEnv *env, const tenon_view *view, size_t size, tenon_nif_storage *storage)
+/* Make a binary that refers to the bytes of a view, whose storage is frozen. */
+static ERL_NIF_TERM make_shared_binary(ErlNifEnv *env, const tenon_view *view, size_t size, tenon_nif_storage *storage)
 {
     ERL_NIF_TERM binary;
     ErlNifBinary bytes;
@@ -266,15 +267,15 @@ static ERL_NIF_TERM copy_pinned(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return result;
 }
 
-/* Why the bytes cannot be shown as they are: :not_contiguous or :would_copy; 0 where they can. */
+/* Why a binary cannot refer to the bytes: :not_contiguous or :would_copy; 0 if it can. */
 static ERL_NIF_TERM why_copy(const tenon_view *view, tenon_nif_storage *storage, const char **text)
 {
     if (!(view->flags & TENON_VIEW_C)) {
-        *text = "its elements do not lie one behind the other in C order";
+        *text = "its elements are not contiguous in C order";
         return tenon_nif_atoms.not_contiguous;
     }
     if (storage->origin == TENON_NIF_FOREIGN && !tenon_nif_frozen(storage)) {
-        *text = "its memory is somebody else's, who may change it (immutable: true when it is made says he does not)";
+        *text = "its memory is foreign and may change (unless it was made with immutable: true)";
         return tenon_nif_atoms.would_copy;
     }
     return 0;
@@ -297,16 +298,16 @@ TENON_NIF(to_binary)
         result =
             tenon_nif_error(env, enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_atoms.cpu, device),
                             function, "tensor", "to_binary(): argument 'tensor' is in memory that the CPU cannot read");
-    } else if (size == 0) { /* shows nothing, so nothing need be frozen */
+    } else if (size == 0) { /* the binary is empty, so nothing has to be frozen */
         enif_make_new_binary(env, 0, &result);
         result = tenon_nif_ok(env, result);
     } else if (copy != COPY_ALWAYS && !(why = why_copy(view, tensor->storage, &text))) {
         tenon_nif_access access = tenon_nif_freeze(tensor->storage);
-        result = access == TENON_NIF_GRANTED ? tenon_nif_ok(env, show(env, view, size, tensor->storage))
+        result = access == TENON_NIF_GRANTED ? tenon_nif_ok(env, make_shared_binary(env, view, size, tensor->storage))
                                              : tenon_nif_access_error(env, access, function, "tensor");
     } else if (copy == COPY_NEVER) {
         result = tenon_nif_error(env, why, function, "tensor",
-                                 "to_binary(): argument 'tensor' needs a copy: %s; copy: :allow makes one", text);
+                                 "to_binary(): argument 'tensor' needs a copy: %s; pass copy: :allow", text);
     } else if (size > TENON_NIF_DIRTY_BYTES) {
         result = tenon_nif_dirty(env, function, copy_pinned, argc, argv);
     } else {

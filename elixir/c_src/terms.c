@@ -10,7 +10,7 @@ bool tenon_nif_has_type(tenon_dtype dtype)
     return tenon_dtype_known(dtype) && dtype.lanes == 1 && dtype.bits % 8 == 0;
 }
 
-/* The names of torch and Nx that the core does not know, and those that are used most: they are found by their atom. */
+/* The names of torch and Nx that the core does not know, and the most common names. They are looked up by atom. */
 static const struct {
     const char *name;
     const char *dtype;
@@ -69,7 +69,7 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out)
         if (!enif_is_identical(pair[0], kinds[i]))
             continue;
         *out = tenon_dtype_of(code_of[i], (int)bits, 1);
-        if (out->code == TENON_CODE_FLOAT && bits == 8) /* Nx's only float of 8 bits */
+        if (out->code == TENON_CODE_FLOAT && bits == 8) /* Nx has only this float of 8 bits */
             out->code = TENON_CODE_F8_E5M2;
         return tenon_nif_has_type(*out);
     }
@@ -111,10 +111,11 @@ ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype)
 
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument)
 {
-    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, term), function, argument,
-                           "%s(): argument '%s': expected a type such as {:f, 32}, :f32, :s64, :bf16 or :float32, of "
-                           "whole bytes",
-                           function, argument);
+    return tenon_nif_error(
+        env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, term), function, argument,
+        "%s(): argument '%s': expected a type of whole bytes, such as {:f, 32}, :f32, :s64, :bf16 or "
+        ":float32",
+        function, argument);
 }
 
 void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
@@ -145,7 +146,7 @@ ERL_NIF_TERM tenon_nif_misaligned(ErlNifEnv *env, tenon_dtype dtype, uint64_t ad
     ERL_NIF_TERM reason =
         enif_make_tuple3(env, tenon_nif_atoms.misaligned, enif_make_uint64(env, need), enif_make_uint64(env, got));
     return tenon_nif_error(env, reason, function, argument,
-                           "%s(): argument '%s': its address must be a multiple of %" PRIu64 ", and is one of %" PRIu64
+                           "%s(): argument '%s': its address must be a multiple of %" PRIu64 ", but is one of %" PRIu64
                            "%s",
                            function, argument, need, got, hint);
 }

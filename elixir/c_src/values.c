@@ -1,11 +1,11 @@
-/* Terms as the values of a signature's kinds, and back. */
+/* Converts terms to the values of a signature's kinds, and back. */
 #include "library.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ----------------------------------------------------------------------------------------------------------- texts */
+/* --------------------------------------------------------------------------------------------------------- strings */
 
 void tenon_nif_mend_utf8(char *text, size_t length)
 {
@@ -33,7 +33,7 @@ ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text)
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
-/* The name of a struct's module without "Elixir."; false where the term is no struct. */
+/* The name of a struct's module without "Elixir."; false if the term is not a struct. */
 static bool struct_name(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
 {
     char name[256];
@@ -60,7 +60,7 @@ void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
     const ERL_NIF_TERM *parts;
     char name[256];
     int arity;
-    /* A tensor of another library, whose bytes Tenon.Library took, is called what it was. */
+    /* Tenon.Library has replaced an Nx tensor by its bytes; messages name what the caller passed. */
     if (enif_get_tuple(env, term, &arity, &parts) && arity == 4 &&
         enif_get_atom(env, parts[3], name, sizeof name, ERL_NIF_LATIN1) && strcmp(name, "Elixir.Nx.Tensor") == 0) {
         snprintf(buffer, size, "%s", "Nx.Tensor");
@@ -89,8 +89,8 @@ ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *func
                            param->type, what);
 }
 
-/* As above, for a value of the right kind. */
-static bool refuse(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, const char *what)
+/* The same for a value of the right kind that cannot be used. */
+static bool bad_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, const char *what)
 {
     const tenon_signature *s = r->function->signature;
     const tenon_parameter *param = &s->params[index];
@@ -147,16 +147,18 @@ static bool to_int(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_
         *out = value;
         return true;
     }
-    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer does not fit 64 bits")
-                                    : wrong_kind(r, index, term);
+    return is_integer(r->env, term)
+               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer does not fit in 64 bits")
+               : wrong_kind(r, index, term);
 }
 
 static bool to_double(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, double *out)
 {
     if (tenon_nif_get_double(r->env, term, out))
         return true;
-    return is_integer(r->env, term) ? refuse(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
-                                    : wrong_kind(r, index, term);
+    return is_integer(r->env, term)
+               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
+               : wrong_kind(r, index, term);
 }
 
 static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
@@ -165,7 +167,7 @@ static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64
     return *out || enif_is_identical(term, tenon_nif_atoms.no) || wrong_kind(r, index, term);
 }
 
-/* --------------------------------------------------------------------------------------------------- text and lists */
+/* ----------------------------------------------------------------------------------------------- strings and lists */
 
 static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
 {
@@ -192,7 +194,7 @@ static bool to_choice(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int
     shown[length] = '\0';
     tenon_nif_mend_utf8(shown, length);
     snprintf(message, sizeof message, "expected %.*s, got \"%s\"", type_length, param->type, shown);
-    return refuse(r, index, tenon_nif_atoms.badarg, message);
+    return bad_value(r, index, tenon_nif_atoms.badarg, message);
 }
 
 static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
@@ -203,7 +205,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     if (!tenon_nif_read_bytes(r, term, &text) || !tenon_nif_may_read(r, text.size))
         return false;
     if (!tenon_utf8_is_valid((const char *)text.data, text.size))
-        return refuse(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is no UTF-8");
+        return bad_value(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is not UTF-8");
     char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
     if (!copy)
         return no_memory(r);
@@ -219,7 +221,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     const tenon_parameter *param = &r->function->signature->params[index];
     unsigned length = 0;
     ERL_NIF_TERM item, rest = term;
-    /* No further than this scheduler may read: counting a long list takes time too. */
+    /* Counting a long list takes time too, so count only as far as this scheduler may read. */
     while (length <= TENON_NIF_DIRTY_CALL / sizeof(int64_t) && enif_get_list_cell(r->env, rest, &item, &rest))
         length++;
     if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
@@ -229,7 +231,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
         snprintf(message, sizeof message, "expected %s, got %u numbers", param->type, length);
-        return refuse(r, index, tenon_nif_atoms.badarg, message);
+        return bad_value(r, index, tenon_nif_atoms.badarg, message);
     }
     void *list = tenon_block_alloc(r->blocks, length * sizeof(int64_t), 0);
     if (!list)

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-/* What each view does to a pinned tensor: *out is a new tensor of the core, or the result is {:error, …}. */
+/* Makes a view of a pinned tensor: *out is a new tensor of the core, or the result is {:error, …}. */
 typedef ERL_NIF_TERM (*view_maker)(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TERM argv[], tenon_tensor **out);
 
 static ERL_NIF_TERM make_view(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, view_maker maker)
@@ -25,7 +25,7 @@ static ERL_NIF_TERM checked(ErlNifEnv *env, tenon_status status, const tenon_err
     return status ? tenon_nif_core_error(env, err, function, argument) : tenon_nif_atoms.ok;
 }
 
-/* A chain of views: `next` takes the place of `current`, which may be the tensor that the caller has pinned. */
+/* In a chain of views, replace `current` by `next`. `current` may be the tensor that the caller has pinned. */
 static void replace(tenon_tensor *pinned, tenon_tensor **current, tenon_tensor *next)
 {
     if (*current != pinned)
@@ -40,8 +40,8 @@ static ERL_NIF_TERM bad_slice(ErlNifEnv *env, const char *argument, int32_t axis
 {
     return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), "slice",
                            argument,
-                           "slice(): axis %" PRId32 " has %" PRId64 " elements: start %" PRId64 ", length %" PRId64
-                           " and stride %" PRId64 " reach outside, or are negative",
+                           "slice(): axis %" PRId32 " has %" PRId64 " elements; start %" PRId64 ", length %" PRId64
+                           " and stride %" PRId64 " are negative, or reach beyond its end",
                            axis, size, start, length, step);
 }
 
@@ -65,7 +65,7 @@ static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TE
     for (int32_t axis = 0; axis < view->ndim; axis++) {
         int64_t start = given[0][axis], length = given[1][axis], step = given[2][axis], size = view->shape[axis], stop;
         const char *argument = start < 0 || start > size ? "starts" : step < 1 ? "strides" : "lengths";
-        /* As in Nx `length` counts what the slice spans, and the stride leaves elements out. */
+        /* As in Nx, `length` is the length without the stride. */
         bool fits =
             start >= 0 && length >= 0 && step >= 1 && !__builtin_add_overflow(start, length, &stop) && stop <= size;
         if (!fits || tenon_tensor_slice(current, axis, start, stop, step, &next, &err)) {
@@ -111,7 +111,7 @@ TENON_NIF(transpose)
 
 /* ---------------------------------------------------------------------------------------------- reshape, broadcast */
 
-/* As tenon_nif_get_dims, with :auto for -1. Those without it do not pay for it. */
+/* Like tenon_nif_get_dims, but :auto means -1. Shapes without :auto cost nothing extra. */
 static bool get_new_shape(ErlNifEnv *env, ERL_NIF_TERM term, int32_t *ndim, int64_t shape[TENON_MAX_NDIM])
 {
     if (tenon_nif_get_dims(env, term, ndim, shape))
@@ -160,12 +160,12 @@ static ERL_NIF_TERM reshape(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
     if (status == TENON_ELAYOUT)
         return tenon_nif_error(
             env, tenon_nif_atoms.not_contiguous, "reshape", "tensor",
-            "reshape(): argument 'tensor' needs a copy: its elements do not lie one behind the other "
-            "in C order; to_binary with copy: :allow and from_binary make one");
+            "reshape(): argument 'tensor' needs a copy, because its elements are not contiguous in C order; to "
+            "copy it, use to_binary with copy: :allow, and from_binary");
     if (status == TENON_ESHAPE && open && !negative)
         return tenon_nif_error(env, tenon_nif_reason(env, status, "shape"), "reshape", "shape",
                                "reshape(): argument 'shape': the other dimensions do not divide the tensor's %" PRId64
-                               " elements, so no number can stand for :auto (or -1)",
+                               " elements, so :auto (or -1) has no size",
                                have);
     return checked(env, status, &err, "reshape", "shape");
 }
@@ -240,7 +240,7 @@ static ERL_NIF_TERM new_axis(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF
     int32_t ndim = tenon_tensor_view(tensor)->ndim;
     if (axis < -ndim - 1 || axis > ndim)
         return tenon_nif_badarg(env, "new_axis", "axis",
-                                "one from 0 to the number of axes, or as negative from the end");
+                                "an axis from 0 to the number of axes, or a negative one that counts from the end");
     return checked(env, tenon_tensor_expand_dims(tensor, axis, out, &err), &err, "new_axis", "axis");
 }
 

@@ -421,7 +421,7 @@ defmodule Tenon.BlobTest do
     {:docs_v1, _, _, _, _, _, functions} = Code.fetch_docs(Tenon.Blob)
     {_, _, _, %{"en" => doc}, _} = List.keyfind(functions, {:function, :from_blob, 2}, 0)
     [first | _] = String.split(doc, "\n\n")
-    assert first =~ "any term without functions" and first =~ "1,000,000 words"
+    assert first =~ "contains no function" and first =~ "1,000,000 words"
   end
 
   describe "inspect of memory without an owner" do

@@ -84,7 +84,7 @@ defmodule Tenon.LibraryLoadingTest do
       assert module.answer!() == 1
       answer!(name, 2, "question() -> int")
       assert {:error, error} = Tenon.Library.reload(module)
-      assert error.message =~ "it has no function 'answer'"
+      assert error.message =~ "the library has no function 'answer'"
       answer!(name, 3, " answer ( )\\t->int ")
       assert Tenon.Library.reload(module) == :ok
       assert module.answer!() == 3
@@ -151,7 +151,7 @@ defmodule Tenon.LibraryLoadingTest do
 
     test "while the module is compiled: an error that says what to do" do
       assert compile_error(path: "/no/such.so") =~ "/no/such.so: No such file or directory; build it before"
-      assert compile_error(path: "x.so", otp_app: :tenon) =~ "looked for"
+      assert compile_error(path: "x.so", otp_app: :tenon) =~ "searched"
       assert compile_error(path: "x.so", signatures: "no.tenon") =~ "no such file or directory"
     end
 
@@ -432,12 +432,12 @@ defmodule Tenon.LibraryLoadingTest do
           )
 
         error = assert_raise CompileError, fn -> Module.create(new_module(), code, Macro.Env.location(__ENV__)) end
-        assert error.description =~ "needs the @on_load of a module"
+        assert error.description =~ "needs the @on_load of the module"
       end
     end
 
     test "twice" do
-      assert compile_error(path: named!(["f()", "f(x: int)"])) =~ "there are two functions 'f'"
+      assert compile_error(path: named!(["f()", "f(x: int)"])) =~ "there are two functions called 'f'"
     end
   end
 

@@ -29,7 +29,7 @@ defmodule Tenon.LibraryTest do
 
       for x <- [0x8000000000000000, -0x8000000000000001, 2 ** 200] do
         assert reason(Kernels.echo_int(x)) == {:overflow, :x}
-        assert message(Kernels.echo_int(x)) == "echo_int(): argument 'x': the integer does not fit 64 bits"
+        assert message(Kernels.echo_int(x)) == "echo_int(): argument 'x': the integer does not fit in 64 bits"
       end
     end
 

@@ -72,18 +72,18 @@ defmodule Tenon.NxTest do
 
     for {result, reason, function, argument, said} <- [
           {Tenon.Nx.to_nx(memory, copy: :maybe), {:badarg, :copy}, :to_nx, :copy, "expected :never, :allow or :always"},
-          {Tenon.Nx.to_nx(transposed), :not_contiguous, :to_nx, :tensor, "copy: :allow makes one"},
-          {Tenon.Nx.to_nx(foreign), :would_copy, :to_nx, :tensor, "copy: :allow makes one"},
+          {Tenon.Nx.to_nx(transposed), :not_contiguous, :to_nx, :tensor, "pass copy: :allow"},
+          {Tenon.Nx.to_nx(foreign), :would_copy, :to_nx, :tensor, "pass copy: :allow"},
           {Tenon.Nx.to_nx(elsewhere), {:device_mismatch, :cpu, {:cuda, 0}}, :to_nx, :tensor, "the CPU cannot read"},
           {Tenon.Nx.to_nx(1), {:badarg, :tensor}, :to_nx, :tensor, "expected a tensor"},
           {Tenon.Nx.to_pointer(transposed), :not_contiguous, :to_pointer, :tensor, "to_binary with copy: :allow"},
           {Tenon.Nx.to_pointer(1), {:badarg, :tensor}, :to_pointer, :tensor, "expected a tensor"},
           {Tenon.Nx.from_nx(short), {:size_mismatch, 8, 3}, :from_nx, :tensor, "need 8 bytes, got 3"},
-          {shared.(at + 1, nil, :cpu), {:misaligned, 4, 1}, :from_nx, :tensor, "without device: its elements"},
-          {shared.(0, nil, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements are copied"},
-          {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without device: its elements"},
+          {shared.(at + 1, nil, :cpu), {:misaligned, 4, 1}, :from_nx, :tensor, "without the option :device its elements"},
+          {shared.(0, nil, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without the option :device its elements are copied"},
+          {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "without the option :device its elements"},
           {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "functions inside"},
-          {shared.(at, gone, :cpu), :released, :from_nx, :tensor, "was released; without device: its elements"},
+          {shared.(at, gone, :cpu), :released, :from_nx, :tensor, "was released; without the option :device its elements"},
           {shared.(at, nil, :moon), {:badarg, :device}, :from_nx, :device, "expected a device such as :cpu"},
           {shared.(at, memory, {:cuda, 0}), {:device_mismatch, :cpu, {:cuda, 0}}, :from_nx, :device, "another device"}
         ] do
@@ -198,7 +198,7 @@ defmodule Tenon.NxTest do
     end
 
     test "no elements, and no backend" do
-      assert refused(Tenon.Nx.to_nx(Tenon.zeros!({0, 3}))) =~ "without elements"
+      assert refused(Tenon.Nx.to_nx(Tenon.zeros!({0, 3}))) =~ "no empty tensors"
 
       for backend <- [Tenon.NoSuchBackend, 1, nil],
           do: refused(Tenon.Nx.to_nx(Tenon.zeros!({2}), backend: backend), :backend)
@@ -278,7 +278,7 @@ defmodule Tenon.NxTest do
       wide = Backend.tensor(Tenon.from_list!([1, 2], type: :s32), {:u, 16}, {2})
       assert reason(Tenon.Nx.from_nx(wide, device: :cpu)) == {:size_mismatch, 4, 8}
 
-      assert_raise Tenon.Error, ~r/need 4 bytes, and the backend's memory has 8/, fn ->
+      assert_raise Tenon.Error, ~r/need 4 bytes, but the backend's memory has 8/, fn ->
         Tenon.Nx.from_nx!(wide, device: :cpu)
       end
 

@@ -318,7 +318,7 @@ defmodule TenonTest do
       assert_raise ArgumentError, "expected at most 64 options", fn -> Tenon.zeros({1}, many ++ rest) end
     end
 
-    assert_raise ArgumentError, ~r/^unknown option :typ, the known ones are :type$/, fn -> Tenon.zeros({1}, typ: 1) end
+    assert_raise ArgumentError, ~r/^unknown option :typ; the options are :type$/, fn -> Tenon.zeros({1}, typ: 1) end
     assert_raise ArgumentError, ~r/a keyword list of options, got 1$/, fn -> Tenon.zeros({1}, [{:type, :u8} | 1]) end
     assert_raise ArgumentError, ~r/a keyword list of options, got a map$/, fn -> Tenon.zeros({1}, %{}) end
   end

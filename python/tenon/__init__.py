@@ -1,14 +1,14 @@
 """One C function, every tensor in the process.
 
     kernels = tenon.load("kernels.so")
-    kernels.saxpy(2.0, x, y)        # arrays of NumPy, PyTorch, JAX, … in; the same kind out
+    kernels.saxpy(2.0, x, y)        # takes arrays of NumPy, PyTorch, JAX, …; returns the same kind
 """
 
 from tenon._load import load
 from tenon._native import Tensor, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
-TYPE_CHECKING = False  # importing typing would take longer than all the rest
+TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from tenon._torch_ops import torch_ops
 

@@ -1,4 +1,4 @@
-"""python -m tenon: what a compiler and a type checker want to know."""
+"""python -m tenon: answers for compilers and type checkers, and new projects."""
 
 import argparse
 import io
@@ -13,7 +13,7 @@ from tenon import _new, _text
 
 
 def _folder(name: str) -> str:
-    # An editable install has the .py files in one folder and these in another.
+    # An editable install has the .py files in one folder and the others in another.
     for folder in tenon.__path__:
         found = os.path.join(folder, name)
         if os.path.isdir(found):
@@ -27,14 +27,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("cflags", help="print the options that a C compiler needs to find the headers")
     commands.add_parser("include", help="print the folder of the headers")
-    commands.add_parser("sources", help="print the C files that an extension with TENON_PY_MODULE is compiled with")
-    stubs = commands.add_parser("stubs", help="write the types of a library's functions, as a .pyi")
+    commands.add_parser("sources", help="print the C files to compile into an extension that uses TENON_PY_MODULE")
+    stubs = commands.add_parser("stubs", help="write a .pyi with the types of a library's functions")
     stubs.add_argument("library", help="the shared library")
-    stubs.add_argument("-o", "--output", metavar="FILE", help="where to; without it, to the standard output")
+    stubs.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
     describe = commands.add_parser("describe", help="print the signatures of a library's functions")
     describe.add_argument("library", help="the shared library")
-    new = commands.add_parser("new", help="make a folder with a small project, ready to build and test")
-    new.add_argument("name", metavar="NAME", help="of the folder and of its Python package")
+    new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
+    new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
     return parser
 
 
@@ -61,15 +61,15 @@ def _answer(options: argparse.Namespace) -> str:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # a stub is, wherever it is written
+        sys.stdout.reconfigure(encoding="utf-8")  # as a stub is when it is written to a file
     try:
         sys.stdout.write(_answer(options))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Python would try once more at its end.
+        # The reader has closed the pipe. Without this, Python would try to flush it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (OSError, ImportError, ValueError, RuntimeError) as error:  # the last are what a library's `load` raises
+    except (OSError, ImportError, ValueError, RuntimeError) as error:  # a library's `load` may raise the last two
         print(f"python -m tenon: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,4 @@
-/* The extension module behind the package: what its Python files call. */
+/* The extension module of the package, which its Python files call. */
 #include "../src/internal.h"
 
 #include <tenon/torch.h>
@@ -16,14 +16,14 @@ static PyObject *open_library(PyObject *self, PyObject *object)
     return module;
 }
 
-/* Whether a function was given no keyword; else with a TypeError. */
+/* Whether a function got no keyword arguments; false with a TypeError if it did. */
 static bool no_keywords(const char *function, PyObject *keywords)
 {
     if (!keywords || PyDict_Size(keywords) == 0)
         return true;
     PyObject *names = PyDict_Keys(keywords);
     if (names)
-        PyErr_Format(PyExc_TypeError, "%s(): expected no keywords, got %R; it neither copies memory nor moves it",
+        PyErr_Format(PyExc_TypeError, "%s(): expected no keyword arguments, got %R; it neither copies nor moves memory",
                      function, names);
     Py_XDECREF(names);
     return false;
@@ -70,14 +70,14 @@ static PyObject *torch_info(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nThe module of a shared library."},
+    {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
     {"torch_info", torch_info, METH_NOARGS,
-     "torch_info()\n--\n\nHow tensors of this torch can be exchanged, as a dict."},
+     "torch_info()\n--\n\nReturn a dict that says how torch tensors can be exchanged."},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
-     "to(x, framework, /)\n--\n\nThe same memory as an array of that framework: its name, such as 'numpy', or its "
-     "module."},
+     "to(x, framework, /)\n--\n\nReturn an array on the same memory. `framework` is the name of a framework, such as "
+     "'numpy', or its module."},
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "from_dlpack(x, /)\n--\n\nThe same memory as a tenon.Tensor, of any array or DLPack capsule."},
+     "from_dlpack(x, /)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack capsule."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,19 +1,19 @@
-"""Named results of loaded libraries: no import finds their types, so they are pickled with the names of their fields."""
+"""Pickling of named results. Their types cannot be imported, so a pickle has the names of the fields."""
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # importing typing would take longer than all the rest
+TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_types: dict[tuple[str, str, tuple[str, ...]], type] = {}  # of what was loaded or unpickled last
+_types: dict[tuple[str, str, tuple[str, ...]], type] = {}  # the types that were loaded or unpickled last
 
 
 def make_picklable(module: ModuleType) -> ModuleType:
-    """Let the named results of a module of load()'s be pickled. Returns the module."""
+    """Make the named results of a loaded module picklable. Return the module."""
     for value in vars(module).values():
         if isinstance(value, type) and hasattr(value, "_fields"):
             _prepare(value)
@@ -41,7 +41,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 
 def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """The result that was pickled. Pickles name this function: it stays where it is."""
+    """Return the result that was pickled. Do not move or rename this function: pickles refer to it by name."""
     made: Any = getattr(sys.modules.get(module), name, None)
     if getattr(made, "_fields", None) != fields:
         if (module, name, fields) not in _types:

@@ -1,4 +1,4 @@
-"""The functions of a library as operators of torch: for torch.compile, torch.export and autograd."""
+"""The functions of a library as torch operators, for torch.compile, torch.export and autograd."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _KEYS = {
     "rocm_host": "CPU",
     "cuda": "CUDA",
     "cuda_managed": "CUDA",
-    "rocm": "CUDA",  # torch calls both so
+    "rocm": "CUDA",  # torch uses one name for both
     "metal": "MPS",
     "oneapi": "XPU",
 }
 _EVERYWHERE = "CompositeExplicitAutograd"
-_OWN_NAMES = ("unload", "_namespace", "_library", "_operators")  # of TorchOps
+_OWN_NAMES = ("unload", "_namespace", "_library", "_operators")  # attributes of TorchOps
 _OWN_NAMESPACES = ("aten", "prim", "prims")
 _registered: set[TorchOps] = set()
 
@@ -41,13 +41,16 @@ def torch_ops(
 ) -> TorchOps:
     """Register the functions of a loaded library as torch.ops.<namespace>.<name>, and return them.
 
-    What torch.compile, torch.export and torch.library.opcheck need to know of them follows from the signatures. Each
-    value of `backward` is a function (ctx, *grads) that returns a gradient for each positional argument, where
-    ctx.saved_tensors are the tensors that were given and ctx.arguments the rest by name; or a pair of such a function
-    and torch's setup_context(ctx, inputs, output); or a function of the same library, or its name, which takes the
-    gradients of the results, then the arguments, and returns the gradients of the tensors.
+    Everything that torch.compile, torch.export and torch.library.opcheck need is derived from the signatures.
 
-    A function that cannot be an operator is left out with a warning; with `strict` that is a ValueError.
+    `backward` maps names of functions to their backward, which is one of these:
+    - a function (ctx, *grads) that returns a gradient for each positional argument. ctx.saved_tensors are the tensor
+      arguments, and ctx.arguments has the other arguments by name.
+    - a pair of such a function and torch's setup_context(ctx, inputs, output).
+    - a function of the same library, or its name. It takes the gradients of the results, then the arguments, and
+      returns the gradients of the tensor arguments.
+
+    A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
     """
     torch = torch_module()
     if not isinstance(kernels, ModuleType):
@@ -83,7 +86,7 @@ def torch_ops(
             why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
             raise ValueError(f"tenon.torch_ops(): argument 'backward': {name}(): {why}")
         operators[name].set_backward(wanted, operators)
-    # Nothing is registered before all is known to be right.
+    # Nothing is registered before everything has been checked.
     library = torch.library.Library(namespace, "FRAGMENT")
     for operator in operators.values():
         operator.register(library)
@@ -93,7 +96,7 @@ def torch_ops(
 class TorchOps:
     """The operators of a library, by name. They stay registered until unload().
 
-    Not just as long as this object: torch, and the graphs that it has compiled, call them by an address."""
+    They outlive this object, because torch and the graphs that it has compiled call them by address."""
 
     def __init__(self, namespace: str, library: Any, operators: Mapping[str, Any]) -> None:
         self._namespace = namespace
@@ -102,14 +105,14 @@ class TorchOps:
         _registered.add(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OWN_NAMES:  # before __init__
+        if name in _OWN_NAMES:  # __init__ has not run yet
             raise AttributeError(name)
         try:
             return self._operators[name]
         except KeyError:
             raise AttributeError(f"{self!r} has no operator '{name}'") from None
 
-    # torch has the operators once, so there is one object for them.
+    # torch has one copy of the operators, so there is one object for them.
     def __copy__(self) -> TorchOps:
         return self
 
@@ -127,11 +130,11 @@ class TorchOps:
         return f"<tenon.TorchOps {self._namespace}: {', '.join(self._operators) or empty}>"
 
     def unload(self) -> None:
-        """Take the operators from torch. Whoever still calls one, as a compiled graph would, ends the process."""
+        """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
         self._operators.clear()
         library, self._library = self._library, None
         if library is not None:
-            library._destroy()  # below 2.15 a library that is merely forgotten leaves its names in torch.ops
+            library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
 
 
@@ -169,11 +172,11 @@ class _Operator:
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
         if isinstance(taken, torch_module()._ops.OpOverloadPacket):
-            raise ValueError(f"tenon.torch_ops(): torch has an operator {self.path} already; unload() that one first")
+            raise ValueError(f"tenon.torch_ops(): torch already has an operator {self.path}; unload() that one first")
         if taken is not None or self.name.startswith("__"):
-            raise _Refused("torch keeps this name for itself")
+            raise _Refused("torch reserves this name")
         if self.name in _OWN_NAMES:
-            raise _Refused("tenon.TorchOps keeps this name for itself")
+            raise _Refused("tenon.TorchOps reserves this name")
 
     # ------------------------------------------------------------------------------------------------------- schema
 
@@ -186,51 +189,51 @@ class _Operator:
             parameters.append(f"{self.schema_type(p)}{'?' if p['optional'] else ''} {p['name']}{default}")
         results = ", ".join(self.result_type(r, output) for r, output in zip(self.results, self.outputs))
         if not self.results and not self.written:
-            raise _Refused("it returns nothing and writes nothing, and torch removes such operators from graphs")
+            raise _Refused("it neither returns nor writes anything, and torch removes such operators from graphs")
         schema = f"{self.name}({', '.join(parameters)}) -> {results if len(self.results) == 1 else f'({results})'}"
         try:
             torch_module()._C.parse_schema(schema)
         except RuntimeError as error:
-            raise _Refused(f"torch does not take {schema}: {str(error).splitlines()[0]}") from None
+            raise _Refused(f"torch does not accept {schema}: {str(error).splitlines()[0]}") from None
         return schema
 
     def schema_type(self, p: Parameter) -> str:
         if p["kind"] == "tensor":
-            # Each has a letter of its own: none is the memory of another.
+            # Each has its own alias name: no two of them share memory.
             return f"Tensor(a{self.written.index(_name(p))}!)" if p["written"] else "Tensor"
         found = _SCALARS.get(p["kind"]) or _LISTS.get(p["kind"])
         if not found:
-            raise _Refused(f"argument '{p['name']}' is a {p['kind']}, which operators do not take")
+            raise _Refused(f"argument '{p['name']}' is a {p['kind']}, which operators do not accept")
         return found
 
     def result_type(self, r: Parameter, output: Optional[Tensor]) -> str:
         if r["optional"]:
-            raise _Refused("a result may be None, and torch has to know before the call whether it is")
+            raise _Refused("a result may be None, and torch has to know that before the call")
         if r["kind"] not in _NUMBERS and not output:
-            raise _Refused(f"a result is of the type {r['type']}, and operators give tensors")
+            raise _Refused(f"a result is of type {r['type']}, and operators return only tensors")
         if output and not output.variable and torch_dtype(output.choices[0]) is None:
-            raise _Refused(f"a result is of the dtype {output.choices[0]}, which torch does not have")
+            raise _Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
         return "Tensor"
 
     def find_keys(self) -> set[str]:
-        """Where it is registered: what torch calls the devices that its arguments may lie on."""
+        """The dispatch keys to register it for: torch's names for the devices that its arguments may be on."""
         devices = {name: tensor.devices for name, tensor in self.tensors.items()}
         required = [_name(p) for p in self.parameters if p["kind"] == "tensor" and not p["optional"]]
         if not required or any("anywhere" in words for words in devices.values()):
             return {_EVERYWHERE}
         known = {_KEYS[word] for words in devices.values() for word in words if word in _KEYS}
-        # torch goes by the first argument that is not on the CPU.
+        # torch dispatches on the first argument that is not on the CPU.
         if any("CPU" not in map(_KEYS.get, devices[name]) for name in required):
             known.discard("CPU")
         if not known:
-            raise _Refused(f"an argument lies on {'|'.join(devices[required[0]])}, where torch has no tensors")
+            raise _Refused(f"an argument is on {'|'.join(devices[required[0]])}, where torch has no tensors")
         return known
 
     # ------------------------------------------------------------------------------------------------ implementations
 
     def register(self, library: Any) -> None:
         torch = torch_module()
-        # The function was promised the strides that it sees without a compiler.
+        # The function expects the strides that it would see without a compiler.
         strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
         library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag, strides))
         self.op = getattr(getattr(torch.ops, library.ns), self.name).default
@@ -243,7 +246,7 @@ class _Operator:
             self.register_gradients(library)
 
     def kernel(self) -> Callable[..., Any]:
-        """The function itself, where torch can call it as it is: no Python in between."""
+        """The function itself if torch can call it directly, without Python code in between."""
         function = self.function
         torch = torch_module()
         numbers = {i: getattr(torch, _NUMBERS[r["kind"]]) for i, r in enumerate(self.results) if r["kind"] in _NUMBERS}
@@ -294,14 +297,14 @@ class _Operator:
         return None if not made else made[0] if len(made) == 1 else tuple(made)
 
     def by_name(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """All arguments: torch leaves out those that are equal to their defaults."""
+        """All arguments by name. torch leaves out those that are equal to their defaults."""
         given = {argument.name: argument.default_value for argument in self.op._schema.arguments}
         given.update(zip(given, args))
         given.update(kwargs)
         return given
 
     def callable(self) -> Any:
-        """The operator; where the results have names, what gives them as the function does."""
+        """The operator, wrapped if the results have names, so that it returns them as the function does."""
         if not self.results or self.results[0]["name"] is None:
             return self.op
         op, single = self.op, len(self.results) == 1
@@ -317,7 +320,7 @@ class _Operator:
     # ----------------------------------------------------------------------------------------------------- gradients
 
     def undifferentiable(self) -> str:
-        """Why torch has no gradients for such an operator; "" where it has."""
+        """Why torch does not support gradients for such an operator, or ""."""
         if any(p["keyword_only"] for p in self.parameters if p["kind"] == "tensor"):
             return "takes a tensor by keyword only"
         return "writes to its arguments" if self.written else ""
@@ -325,20 +328,20 @@ class _Operator:
     def set_backward(self, backward: Backward, others: Mapping[str, _Operator]) -> None:
         why = self.undifferentiable()
         if why:
-            raise ValueError(f"tenon.torch_ops(): argument 'backward': torch has none for {self.name}(), which {why}")
+            raise ValueError(f"tenon.torch_ops(): argument 'backward': torch supports none for {self.name}(), which {why}")
         if isinstance(backward, str):
             backward = self.library_backward(backward, others)
         pair = backward if isinstance(backward, tuple) else (backward, self.save)
         if len(pair) != 2 or not all(callable(part) and not isinstance(part, type) for part in pair):
             raise TypeError(
-                f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of one of the "
-                f"library, or a pair of functions, got {backward!r}"
+                f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of a function "
+                f"of the library, or a pair of functions, got {backward!r}"
             )
         self.backward, self.setup = pair
 
     def no_backward(self, ctx: Any, *grads: Any) -> Any:
         # Gradients are never lost silently.
-        raise RuntimeError(f"{self.path} has no backward: give one to tenon.torch_ops(), or pass x.detach()")
+        raise RuntimeError(f"{self.path} has no backward; pass one to tenon.torch_ops(), or pass x.detach()")
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Optional[Mapping[str, Any]] = None) -> None:
         given = self.by_name(inputs, keyword_only_inputs or {})
@@ -346,13 +349,13 @@ class _Operator:
         ctx.arguments = {name: value for name, value in given.items() if name not in self.tensors}
 
     def register_gradients(self, library: Any) -> None:
-        """As torch.library.register_autograd does, and what that would lose or fail at is said."""
+        """As torch.library.register_autograd does, but report what that would silently lose."""
         torch, forward_ad = torch_module(), torch_module().autograd.forward_ad
         try:
             info = torch._library.autograd.Info(self.backward, self.setup)
             record = torch._library.autograd.make_autograd_impl(self.op, info)
             in_functorch = torch._C._are_functorch_transforms_active
-        except AttributeError:  # a torch that has moved them
+        except AttributeError:  # this torch has moved them
             torch.library.register_autograd(self.path, self.backward, setup_context=self.setup, lib=library)
             return
 
@@ -363,7 +366,7 @@ class _Operator:
                 return record(keyset, *args, **kwargs)
             if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in args):
                 raise RuntimeError(
-                    f"{self.name}(): torch.func's grad, vjp and their like cannot go through an operator; use "
+                    f"{self.name}(): torch.func's grad, vjp and the like cannot differentiate an operator; use "
                     "torch.autograd.grad() or backward()"
                 )
             return self.below_autograd(keyset, args, kwargs)
@@ -380,7 +383,7 @@ class _Operator:
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
                 raise RuntimeError(
-                    f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), and "
+                    f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), but "
                     "operators have no forward mode; pass unpack_dual(x).primal"
                 )
 
@@ -395,7 +398,7 @@ class _Operator:
             followed = any(given[tensor] is not None and given[tensor].requires_grad for tensor in self.tensors)
             if followed and torch.is_grad_enabled():
                 raise RuntimeError(
-                    f"{name}(): an argument requires grad, and torch has no gradients for a function that {why}; "
+                    f"{name}(): an argument requires grad, but torch supports no gradients for a function that {why}; "
                     "pass x.detach() or use torch.no_grad()"
                 )
             return self.below_autograd(keyset, args, kwargs)
@@ -407,7 +410,7 @@ class _Operator:
             with torch._C._AutoDispatchBelowADInplaceOrView():
                 made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
             for tensor, version in zip(tensors, versions):
-                if tensor._version == version:  # the function counts what it writes, but it does not run without data
+                if tensor._version == version:  # the function counts its own writes, but it does not run without data
                     torch.autograd.graph.increment_version(tensor)
             return made
 
@@ -416,7 +419,7 @@ class _Operator:
             library.impl(name, count_writes, "ADInplaceOrView", with_keyset=True)
 
     def library_backward(self, name: str, others: Mapping[str, _Operator]) -> Callable[..., Any]:
-        """A backward that calls another function of the library."""
+        """Return a backward that calls another function of the library."""
         other = others.get(name)
         begin = f"tenon.torch_ops(): argument 'backward': {self.name}(): "
         if not other:
@@ -430,15 +433,15 @@ class _Operator:
         kinds = ["tensor"] * len(grads) + [p["kind"] for p in self.parameters]
         if [p["kind"] for p in other.parameters] != kinds:
             takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
-            raise ValueError(f"{begin}{name}() has to take {takes}")
+            raise ValueError(f"{begin}{name}() must take {takes}")
         if len(other.results) != len(followed):
-            raise ValueError(f"{begin}{name}() has to return the gradients of {', '.join(followed)}, one result each")
+            raise ValueError(f"{begin}{name}() must return the gradients of {', '.join(followed)}, one result each")
         positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
         by_keyword = [p["keyword_only"] for p in other.parameters]
         contiguous = ["c" in other.tensors[_name(p)].attributes for p in other.parameters[: len(grads)]]
 
         def backward(ctx: Any, *given: Any) -> Any:
-            # autograd's own gradients have any strides (sum() gives one number, expanded): nobody else could copy them.
+            # autograd's gradients may have any strides (sum() expands one number), and only this code can copy them.
             values = [given[i].contiguous() if c else given[i] for i, c in zip(grads, contiguous)]
             saved = {**ctx.arguments, **dict(zip(self.tensors, ctx.saved_tensors))}
             values += [saved[_name(p)] for p in self.parameters]
@@ -456,7 +459,7 @@ def _name(parameter: Parameter) -> str:
 
 
 def _literal(p: Parameter) -> str:
-    """A default as torch writes it."""
+    """A default in the syntax of torch."""
     text = p["default"] or ""
     if text == "None":
         return text

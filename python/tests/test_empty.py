@@ -152,7 +152,7 @@ def test_jax_dtypes(dtype):
 
 @needs_jax
 def test_jax_refuses():
-    with pytest.raises(BufferError, match="jax.dlpack did not take the tensor"):
+    with pytest.raises(BufferError, match="jax.dlpack did not accept the tensor"):
         probe.empty(jax.numpy.zeros(1), "i4", (3,))
 
 

@@ -90,7 +90,7 @@ def test_what_is_not_one_number(convert):
         with pytest.raises(TypeError, match="only a tensor without dimensions can be converted to a number, and this one"):
             convert(given)
     for dtype in ("u8x4", "i128", "opaque64"):
-        with pytest.raises(TypeError, match=f"tenon.Tensor: Python has no number for {dtype}"):
+        with pytest.raises(TypeError, match=f"tenon.Tensor: Python has no number type for {dtype}"):
             convert(probe.export(probe.new(dtype, ())))
 
 
@@ -98,7 +98,7 @@ def test_what_is_not_one_number(convert):
 @pytest.mark.parametrize("device, name", [(2, "cuda:0"), (13, "cuda_managed:0"), (8, "metal:0")])
 def test_memory_of_another_device_is_not_read(convert, device, name):
     given = probe.export(probe.new("f32", (), None, 0, 0, device))
-    with pytest.raises(TypeError, match=f"tenon.Tensor: memory on {name} cannot be read as a number; move it to the CPU"):
+    with pytest.raises(TypeError, match=f"tenon.Tensor: memory on {name} cannot be read as a number; copy it to the CPU"):
         convert(given)
 
 

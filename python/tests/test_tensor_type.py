@@ -26,7 +26,7 @@ def test_repr_and_type():
 
 
 def test_not_made_by_calling():
-    with pytest.raises(TypeError, match="not made by calling it"):
+    with pytest.raises(TypeError, match="tenon.Tensor cannot be called"):
         probe.Tensor()
     with pytest.raises(TypeError):
         type("Below", (probe.Tensor,), {})
@@ -150,8 +150,8 @@ def test_padded_values_need_a_version():
     given = probe.export(probe.new("i4", (2,), None, 0, PADDED))
     with pytest.raises(BufferError) as caught:
         given.__dlpack__()
-    assert str(caught.value) == ("the values are smaller than a byte and padded to one, which a DLPack capsule from before "
-                                 "1.0 cannot say; ask with max_version=(1, 1) or newer")  # fmt: skip
+    assert str(caught.value) == ("the values are smaller than a byte and padded to one, and DLPack before 1.0 has no flag "
+                                 "for that; ask with max_version=(1, 1) or newer")  # fmt: skip
     assert dlpack.contents(given.__dlpack__(max_version=(1, 1))).flags == PADDED
 
 
@@ -209,9 +209,9 @@ def test_copy(released):
 @pytest.mark.parametrize("device", [2, 10, 4])
 def test_no_copy_on_another_device(device):
     given = tensor("f32", (2,), None, 0, 0, device, 1)
-    with pytest.raises(BufferError, match=r"Tenon cannot make a copy on \w+:1; copy it with its own framework$"):
+    with pytest.raises(BufferError, match=r"Tenon cannot make a copy on \w+:1; copy it with the framework that made it$"):
         given.__dlpack__(copy=True, stream=-1)
-    with pytest.raises(BufferError, match="another device"):
+    with pytest.raises(BufferError, match="not on the device that dl_device names"):
         given.__dlpack__(copy=True, dl_device=(1, 0), stream=-1)
 
 
@@ -240,13 +240,13 @@ def test_devices_asked_for():
     given = tensor("f32", (2,))
     assert given.__dlpack_device__() == (1, 0)
     assert dlpack.name_of(given.__dlpack__(dl_device=(1, 0))) == "dltensor"
-    with pytest.raises(BufferError, match="another device than dl_device"):
+    with pytest.raises(BufferError, match="not on the device that dl_device names"):
         given.__dlpack__(dl_device=(2, 0))
     cuda = tensor("f32", (2,), None, 0, 0, 2, 1)
     assert cuda.__dlpack_device__() == (2, 1)
     assert dlpack.contents(cuda.__dlpack__(dl_device=(2, 1), stream=1)).tensor.device_id == 1
     for other in ((2, 0), (1, 0)):
-        with pytest.raises(BufferError, match="another device"):
+        with pytest.raises(BufferError, match="not on the device that dl_device names"):
             cuda.__dlpack__(dl_device=other)
 
 
@@ -320,9 +320,9 @@ def test_table_borrows():
 
 def test_table_refuses_other_objects():
     table = dlpack.table_of(probe.Tensor)
-    with pytest.raises(TypeError, match="given another object"):
+    with pytest.raises(TypeError, match="called with an object of another type"):
         table.from_object(object(), ctypes.byref(ctypes.POINTER(dlpack.Versioned)()))
-    with pytest.raises(TypeError, match="given another object"):
+    with pytest.raises(TypeError, match="called with an object of another type"):
         table.borrow(b"bytes", ctypes.byref(dlpack.DLTensor()))
 
 
@@ -411,7 +411,7 @@ def test_buffer_requests():
     assert get_buffer(given, STRIDES | FORMAT) == {**full, "format": b"f"}
     assert get_buffer(given, C_ORDER) == full
     assert get_buffer(given, ANY_ORDER) == full
-    with pytest.raises(BufferError, match="order that was asked for"):
+    with pytest.raises(BufferError, match="not in the requested order"):
         get_buffer(given, F_ORDER)
 
 
@@ -423,7 +423,7 @@ def test_buffer_orders():
     assert get_buffer(gaps, STRIDES)["strides"] == [24, 8]
     for given, refused in ((turned, (SIMPLE, ND, C_ORDER)), (gaps, (SIMPLE, ND, C_ORDER, F_ORDER, ANY_ORDER))):
         for flags in refused:
-            with pytest.raises(BufferError, match="order that was asked for"):
+            with pytest.raises(BufferError, match="not in the requested order"):
                 get_buffer(given, flags)
     with pytest.raises(BufferError, match="read-only"):
         get_buffer(tensor("f32", (2,), None, 0, READ_ONLY), WRITABLE)

@@ -17,7 +17,7 @@ typedef struct tenon_counts {
     int64_t deferred; /* deferred releases that have not been drained yet */
 } tenon_counts;
 
-/* What is alive in this process at this moment. Each copy of the library counts only what it created. */
+/* The objects that are alive in this process at the moment. Each copy of the library counts only what it created. */
 TENON_API tenon_counts tenon_stats(void);
 
 /* Debug mode. It is on if the environment variable TENON_DEBUG is set to anything but an empty string or 0; in a library

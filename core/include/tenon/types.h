@@ -28,8 +28,8 @@ extern "C" {
 typedef struct tenon_error {
     tenon_status status;
     char message[1012];
-    /* The function that the message begins with, as in "saxpy(): argument 'x' is NULL"; NULL if it begins with none. It
-     * lives as long as the program or, if it is the name of a signature, as long as the signature. */
+    /* The name of the function that the message begins with, as in "saxpy(): argument 'x' is NULL", or NULL. It is valid
+     * until the program ends or, if it is the name of a signature, as long as the signature. */
     const char *function;
 } tenon_error;
 
@@ -41,13 +41,13 @@ TENON_API const char *tenon_status_name(tenon_status status);
 TENON_API tenon_status tenon_error_set(tenon_error *err, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
 
-/* The same on behalf of a function: the message begins with "function(): ", and `err->function` is that pointer. NULL is
- * the same as tenon_error_set. */
+/* The same, but the message begins with "function(): ", and `err->function` is set to that pointer. If `function` is NULL,
+ * this is tenon_error_set. */
 TENON_API tenon_status tenon_error_set_in(tenon_error *err, tenon_status status, const char *function,
                                           const char *format, ...) TENON_PRINTF(4, 5);
 
-/* The message without the "function(): " that it begins with: for a caller that names a function of its own. The whole
- * message if there is no function, or if its name was cut off. Points into `err`. */
+/* The message without "function(): ", for a caller that adds the name of another function. Returns the whole message if
+ * there is no function, or if its name was truncated. The result points into `err`. */
 static inline const char *tenon_error_reason(const tenon_error *err)
 {
     size_t length = err->function ? strlen(err->function) : 0;

@@ -22,44 +22,14 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags,
                                                        int64_t *dims, tenon_error *err);
 
-/* The same for the most ordinary tensor, inline, for callers that count nanoseconds: memory of the CPU with at least
- * one element, in C order without gaps, of a valid dtype of whole bytes. Strides (or NULL) are in units of which
- * 2^stride_shift make an element, so that strides in bytes will do. Returns false where the tensor is not so ordinary:
- * nothing is said about it then, `view` and `dims` may be half written, and tenon_view_init decides. The caller has seen to it
- * that ndim is 0 to 64, that shape is there, that the flags are DLPack's, and that `dims` is not where strides in other
- * units than elements are. */
-static inline bool tenon_view_init_quick(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,
-                                         const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
-                                         int64_t *dims)
-{
-    /* Not NULL; and in the lower half of the addresses so many elements do not reach the end. */
-    if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8)
-        return false;
-    view->data = data;
-    view->device.device_type = TENON_CPU;
-    view->device.device_id = 0;
-    view->ndim = ndim;
-    view->dtype = *dtype;
-    view->shape = dims;
-    view->strides = dims + ndim;
-    view->byte_offset = 0;
-    int64_t product = 1, longest = 1;
-    for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
-        int64_t size = shape[i], stride = strides ? strides[i] : product;
-        if (strides && stride != product << stride_shift && size != 1)
-            return false;
-        dims[i] = size;
-        dims[ndim + i] = strides ? stride >> stride_shift : stride;
-        /* Neither 0, negative nor large, so that nothing can overflow; large ones do not notice the longer way. */
-        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
-            return false;
-        longest = size > longest ? size : longest;
-    }
-    /* Fortran order too where no more than one dimension has a size. */
-    view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
-    view->numel = product;
-    return true;
-}
+/* As tenon_view_init, for strides in bytes, which buffers and the arrays of NumPy have. They are stored in elements.
+ * A stride that addresses nothing (of a dimension of size 1, or of an empty tensor) is rounded down if it has to be.
+ * `source->strides` may not be in `dims`.
+ *
+ * Errors: those of tenon_view_init, and TENON_ELAYOUT (a stride is not a multiple of the item size, or the dtype is
+ *         packed, so that an element has no bytes of its own). */
+TENON_API TENON_NODISCARD tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *source,
+                                                             uint64_t flags, int64_t *dims, tenon_error *err);
 
 /* The number of elements of a shape.
  *

@@ -210,7 +210,7 @@ COPY_INLINE void copy_strided_line(char *dst, int64_t to, const char *src, int64
             memcpy(dst, src, (size_t)item);
 }
 
-/* Copy n items to `out`, where they are contiguous. */
+/* Copy n items to a contiguous `out`. */
 COPY_INLINE void copy_gather(char *out, const char *src, int64_t from, int64_t n, int64_t item)
 {
 #ifdef __SSE2__

@@ -1,5 +1,7 @@
 #include "../internal.h"
 
+#include "../functions/host_private.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -205,6 +207,13 @@ static tenon_status not_memory(const tenon_dl_tensor *source, const int64_t *sha
                               extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 
+/* Whether a source with a known dtype is what tenon__view_init_fast wants, except for its ndim, shape and dims. */
+static inline bool is_plain(const tenon_dl_tensor *source, uint64_t flags)
+{
+    return source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY &&
+           source->byte_offset == 0 && source->dtype.bits * source->dtype.lanes % 8 == 0;
+}
+
 /* Every tensor that enters Tenon is validated here. */
 tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
                              const char *function, tenon_error *err)
@@ -215,10 +224,9 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
         return tenon__check_shape(ndim, source->shape, function, err);
     if (tenon__unlikely(!tenon__dtype_known(source->dtype)))
         return tenon__check_dtype(source->dtype, function, err);
-    bool plain = source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY;
+    bool plain = is_plain(source, flags);
     int64_t item_bits = tenon__item_bits(source->dtype, flags);
-    if (plain && dims && source->byte_offset == 0 && item_bits % 8 == 0 &&
-        tenon_view_init_quick(view, source->data, &source->dtype, ndim, source->shape, source->strides, 0, flags, dims))
+    if (plain && dims && tenon__view_init_fast(view, source, 0, flags, dims))
         return TENON_OK;
     status = check_rest(source, flags, dims, function, err);
     if (status)
@@ -247,7 +255,7 @@ tenon_status tenon__describe(tenon_view *view, const tenon_dl_tensor *source, ui
     if (tenon__unlikely(overflow))
         return too_large(source->dtype, ndim, shape, function, err);
 
-    bool addresses = plain || !tenon__device_in(source->device, TENON__HANDLE_DEVICES);
+    bool addresses = !tenon__device_in(source->device, TENON__HANDLE_DEVICES);
     view->device = source->device;
     view->ndim = ndim;
     view->dtype = source->dtype;
@@ -291,6 +299,52 @@ tenon_status tenon_view_init(tenon_view *view, const tenon_dl_tensor *source, ui
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_view_init", "argument '%s' is NULL",
                                   view ? "source" : "view");
     return tenon__describe(view, source, flags, dims, "tenon_view_init", err);
+}
+
+/* Write strides in bytes to `out` in elements. A stride that addresses nothing may have any value. */
+static tenon_status divide_strides(const tenon_dl_tensor *source, uint64_t flags, int64_t *out, const char *function,
+                                   tenon_error *err)
+{
+    int64_t item_bits = tenon__item_bits(source->dtype, flags), item = item_bits / 8;
+    bool empty = false, whole = true;
+    if (item_bits % 8)
+        return tenon_error_set_in(err, TENON_ELAYOUT, function,
+                                  "strides in bytes: elements of %s have no bytes of their own",
+                                  tenon__dtype_phrase(source->dtype).text);
+    for (int32_t i = 0; i < source->ndim; i++) {
+        int64_t stride = source->strides[i], rest = stride % item;
+        empty |= source->shape[i] == 0;
+        whole &= source->shape[i] <= 1 || rest == 0;
+        out[i] = stride / item - (rest < 0);
+    }
+    if (whole || empty)
+        return TENON_OK;
+    return tenon_error_set_in(err, TENON_ELAYOUT, function,
+                              "strides of %s bytes are not multiples of the item size, %" PRId64
+                              " (a field of a structured array?); pass a copy",
+                              tenon__list_phrase(source->ndim, source->strides).text, item);
+}
+
+tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                                   tenon_error *err)
+{
+    const char *function = "tenon_view_init_bytes";
+    if (!view || !source)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "source" : "view");
+    tenon_dl_tensor in_elements = *source;
+    /* What else is wrong is found below. */
+    if (source->strides && source->shape && dims && source->ndim > 0 && source->ndim <= TENON_MAX_NDIM &&
+        tenon__dtype_known(source->dtype)) {
+        int64_t item = tenon__item_bits(source->dtype, flags) / 8;
+        if (item > 0 && (item & (item - 1)) == 0 && is_plain(source, flags) &&
+            tenon__view_init_fast(view, source, __builtin_ctzll((uint64_t)item), flags, dims))
+            return TENON_OK;
+        in_elements.strides = dims + source->ndim;
+        tenon_status status = divide_strides(source, flags, in_elements.strides, function, err);
+        if (status)
+            return status;
+    }
+    return tenon__describe(view, &in_elements, flags, dims, function, err);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- queries */

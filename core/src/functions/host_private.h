@@ -1,4 +1,5 @@
-/* For the hosts that are built with the core: the inside of a signature, and the driver of a call.
+/* For the hosts that are built with the core: the fast case of the validation, the inside of a signature, and the driver of a
+ * call.
  *
  * A host is a client of the driver: it reads its runtime's arguments into a frame, and the driver does what every host
  * does alike. docs/hosts.md is the contract. The layouts here may change in every release. So a host compiles its
@@ -17,6 +18,50 @@ extern "C" {
 
 /* Increase it when a struct or an inline function here changes. */
 #define TENON__HOST_LAYOUT 1u
+
+/* ------------------------------------------------------------------------------------------------------ views */
+
+/* The fast case of tenon_view_init and tenon_view_init_bytes, which try it first. It is inline for the fast paths of
+ * hosts. It takes tensors in C order without gaps that have from 1 to INT32_MAX elements,
+ * and gives what the functions would give. False means "unknown", not "invalid": call one of them to find out; `view`
+ * and `dims` may be half written then. 2^stride_shift units of the strides make an element.
+ *
+ * The caller guarantees that the dtype is known and has whole bytes, that the device is known and has addresses, that
+ * byte_offset is 0, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that `dims` is not
+ * where strides in bytes are. */
+static inline bool tenon__view_init_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift,
+                                         uint64_t flags, int64_t *dims)
+{
+    const int64_t *shape = source->shape, *strides = source->strides;
+    int32_t ndim = source->ndim;
+    /* Not NULL; and in the lower half of the addresses so many elements do not reach the end. */
+    if ((uintptr_t)source->data - 1 >= INTPTR_MAX || sizeof source->data < 8)
+        return false;
+    view->data = source->data;
+    view->device.device_type = source->device.device_type;
+    view->device.device_id = source->device.device_id;
+    view->ndim = ndim;
+    view->dtype = source->dtype;
+    view->shape = dims;
+    view->strides = dims + ndim;
+    view->byte_offset = 0;
+    int64_t product = 1, longest = 1;
+    for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
+        int64_t size = shape[i], stride = strides ? strides[i] : product;
+        if (strides && stride != product << stride_shift && size != 1)
+            return false;
+        dims[i] = size;
+        dims[ndim + i] = strides ? stride >> stride_shift : stride;
+        /* Neither 0, negative nor large, so that nothing can overflow; large tensors do not notice the general case. */
+        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
+            return false;
+        longest = size > longest ? size : longest;
+    }
+    /* Fortran order too if no more than one dimension is longer than 1. */
+    view->flags = flags | TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
+    view->numel = product;
+    return true;
+}
 
 /* ------------------------------------------------------------------------------------------------------ specs */
 

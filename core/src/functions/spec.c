@@ -288,7 +288,7 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
     return tenon__expect(p, ')', "after the name");
 }
 
-/* Parse an attribute. If there is none, *found is false. */
+/* Parse an attribute, if there is one (*found). */
 static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *found)
 {
     static const struct {

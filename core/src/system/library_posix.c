@@ -182,7 +182,7 @@ static bool is_worth_hashing(const candidate *c)
     return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.changed_seconds <= 1);
 }
 
-/* Find the open library of this file, or of an earlier file with this name and content. NULL if there is none. */
+/* Find the open library of this file, or of an earlier file with this name and content, or return NULL. */
 static const open_library *find_open(candidate *c)
 {
     for (open_library *o = open_libraries; o; o = o->next) {

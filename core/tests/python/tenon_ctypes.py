@@ -128,6 +128,7 @@ FALLIBLE = {
     "tenon_dtype_parse": [STR, C.POINTER(Dtype)],
     "tenon_device_parse": [STR, C.POINTER(Device)],
     "tenon_view_init": [VIEWP, C.POINTER(DLTensor), U64, I64P],
+    "tenon_view_init_bytes": [VIEWP, C.POINTER(DLTensor), U64, I64P],
     "tenon_shape_numel": [I32, I64P, I64P],
     "tenon_shape_strides": [I32, I64P, C.c_char, I64P],
     "tenon_copy": [VIEWP, VIEWP],

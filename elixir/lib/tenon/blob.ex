@@ -1,6 +1,6 @@
 defmodule Tenon.Blob do
   @moduledoc """
-  Memory as an address with what describes it: ExTorch's `Tensor.Blob`, key for key.
+  Memory as an address with its description, with the same keys as ExTorch's `Tensor.Blob`.
 
       iex> tensor = Tenon.from_list!([[1.0, 2.0], [3.0, 4.0]])
       iex> blob = Tenon.Blob.to_blob(tensor)
@@ -10,10 +10,10 @@ defmodule Tenon.Blob do
       iex> Tenon.to_list!(view.tensor)
       [[1.0, 2.0], [3.0, 4.0]]
 
-  An address says nothing about its memory, so what is passed to `from_blob/2` is trusted as far as it cannot be
-  checked. What can be is: types, devices, alignment, overflow, and the extent where `data_size:` is given.
+  An address says nothing about its memory, so `from_blob/2` has to trust its caller. It checks what can be checked:
+  types, devices, alignment, overflow, and the extent if `data_size:` is given.
 
-  Both functions return bare values and raise `Tenon.Error`.
+  Both functions return plain values and raise `Tenon.Error`.
   """
 
   alias Tenon.{BlobView, Memory, Nif, Options, Tensor}
@@ -34,10 +34,10 @@ defmodule Tenon.Blob do
   defstruct [:ptr, :shape, :strides, :dtype, :device, :element_size, :owner]
 
   @doc """
-  The address of a tensor's first element, and what describes the rest. `owner` is the tensor, so the blob keeps the
-  memory alive.
+  Returns the address of a tensor's first element, with shape, strides, type and device. `owner` is the tensor, so the
+  blob keeps the memory alive.
 
-  Whoever writes through the address does it behind Tenon's back: it knows neither readers nor binaries.
+  Tenon does not see writes through the address, and cannot protect readers and binaries from them.
   """
   @spec to_blob(Tensor.t() | BlobView.t()) :: t
   def to_blob(%BlobView{tensor: tensor}), do: to_blob(tensor)
@@ -61,44 +61,46 @@ defmodule Tenon.Blob do
   end
 
   @doc """
-  A tensor on memory that exists, held by its owner: any term without functions inside, of at most 1,000,000 words.
-  Holding a term costs what copying it costs, and the size of what a function has captured cannot be known before it is
-  copied; pass the reference or the tensor that owns the memory instead.
+  Makes a tensor on existing memory, which its owner keeps alive. The owner is any term of at most 1,000,000 words that
+  contains no function. Keeping a term costs as much as copying it, and the size of the values that a function has
+  captured is unknown until it is copied; pass the reference or the tensor that owns the memory instead.
 
   `blob` is a `%Tenon.Blob{}` or a map with `:ptr`, `:shape` and `:dtype`; `:strides` (in elements), `:device` and
-  `:element_size` may be there. The type is torch's name (`:float32`, `:float`, `:long`) or Nx's (`{:f, 32}`, `:s64`).
+  `:element_size` are optional. The type is a name of torch (`:float32`, `:float`, `:long`) or of Nx (`{:f, 32}`, `:s64`).
 
   Options:
 
-    * `:owner` - the term that keeps the memory alive, beside the blob's own `owner`; the result is a
-      `%Tenon.BlobView{}` with the tensor and this term, even if that is `nil`. Without the option the result is the
-      tensor.
-    * `:data_size` - bytes of the memory from `ptr` on: what would reach beyond them is an error.
-    * `:immutable` - `true` says that nobody ever changes the bytes: `Tenon.to_binary/2` need not copy then.
+    * `:owner` - the term that keeps the memory alive, in addition to the blob's own `owner`. With this option, even if it
+      is `nil`, the result is a `%Tenon.BlobView{}` with the tensor and this term; without it, the result is the tensor.
+    * `:data_size` - the number of bytes from `ptr` on. A tensor that would reach beyond them is an error.
+    * `:immutable` - `true` promises that the bytes never change, so that `Tenon.to_binary/2` need not copy.
 
-  The tensor itself holds every owner. Which tensors and binaries they are, or have somewhere inside, decides who may
-  write; their order does not matter:
+  The tensor keeps every owner alive. Tenon searches the owners for tensors and binaries; these decide who may write,
+  whatever their order:
 
-    * Where all of the memory is inside that of a tensor which Tenon allocated or made from a binary, the result is a
-      view of that tensor, and holds its memory only.
-    * Else, inside another tensor's, it shares that one's state: it is frozen, read-only or busy where that is.
-    * Inside a binary that starts at a byte and has more than 64 of them (others move), it is frozen.
-    * Else the memory is the owners' business, and may be written.
+    * If all of the memory is inside a tensor that Tenon allocated or made from a binary, the result is a view of that
+      tensor, and keeps only that tensor's memory alive.
+    * If it is inside another tensor, it shares the state of that tensor: frozen, read-only or busy.
+    * If it is inside a binary that starts at a byte and has more than 64 bytes (smaller ones move), it is frozen.
+    * Otherwise the owners are responsible for the memory, and it may be written to.
 
-  All memory that the CPU can read is compared by address, whatever its device is called. Memory that begins inside a
-  tensor's or a binary's and ends outside is an error, as is `device: {:cuda, 0}` for memory of the CPU's, unless
-  another owner has all of it. A tensor that was released is an error too, unless the first case makes it needless.
+  All memory that the CPU can read is compared by address, whatever the name of its device. It is an error if the memory
+  begins inside a tensor or a binary and ends outside, or if CPU memory is passed with `device: {:cuda, 0}`, unless
+  another owner has all of the memory. A released tensor as an owner is an error too, unless the first case applies
+  without it.
 
-  Without any owner the address is all that is known: `inspect/2` shows it, and does not read the memory. With
-  `config :tenon, unowned: :raise` a blob without any owner is an error; `nil`, `false`, `[]` and `{}` own nothing.
-  Whether other terms own the memory cannot be checked.
+  Without an owner only the address is known, so `inspect/2` shows it and does not read the memory. With
+  `config :tenon, unowned: :raise` a blob without an owner is an error; `nil`, `false`, `[]` and `{}` do not count as
+  owners. Tenon cannot check whether other terms really own the memory.
   """
   @spec from_blob(t | map, keyword) :: BlobView.t() | Tensor.t()
   def from_blob(blob, options \\ []) do
     {given, data_size, immutable} = options(options)
     if not is_map(blob), do: fail(:blob, "expected a map with :ptr, :shape and :dtype")
     owner = owners(reference(Map.get(blob, :owner)), reference(given))
-    if owner == nil and Application.get_env(:tenon, :unowned) == :raise, do: fail(:owner, "expected one")
+
+    if owner == nil and Application.get_env(:tenon, :unowned) == :raise,
+      do: fail(:owner, "expected an owner of the memory")
 
     fields =
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
@@ -111,7 +113,7 @@ defmodule Tenon.Blob do
     end
   end
 
-  # The usual ones without a walk through a list.
+  # The usual case, without walking through a list.
   defp options(owner: owner), do: {owner, nil, false}
 
   defp options(options) do
@@ -119,7 +121,7 @@ defmodule Tenon.Blob do
     {options[:owner], options[:data_size], options[:immutable]}
   end
 
-  # What of an owner holds the memory.
+  # The part of an owner that keeps the memory alive.
   defp reference(%BlobView{tensor: tensor}), do: reference(tensor)
   defp reference(%__MODULE__{owner: owner}), do: reference(owner)
   defp reference(nothing) when nothing in [false, [], {}, @not_given], do: nil

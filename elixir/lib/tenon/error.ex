@@ -1,20 +1,22 @@
 defmodule Tenon.Error do
   @moduledoc """
-  What every function of Tenon gives in `{:error, error}`, and what its bang twin raises.
+  The error that functions of Tenon return in `{:error, error}`, and that their variants with `!` raise.
 
-  `reason` is one of
+  `reason` is one of these:
 
     * `{:badarg, argument}`, `{:mismatch, argument}`, `{:size_mismatch, expected, got}`, `{:overflow, what}`
     * `{:unsupported_type, type}`, `{:misaligned, need, got}`, `{:device_mismatch, want, got}`
-    * `:not_contiguous`, `:would_copy`: only a copy could do it
-    * `:readonly`, `:busy`: somebody else reads or writes, or nobody may write
-    * `:released`, `:stale`, `{:not_local, node}`: the tensor is not here any more
-    * `:overlap`, `{:failed, status}`, `{:library, why}`: of functions written in C; `{:failed, :no_memory}` and
-      `{:library, :nif}` (Tenon's own could not be loaded) of all; `{:library, :nx}` (Nx is not installed) of `Tenon.Nx`
-      and of calls with an Nx tensor
-    * `{:owner_too_large, words}`: of `Tenon.Blob.from_blob/2`
+    * `:not_contiguous`, `:would_copy`: the operation would need a copy
+    * `:readonly`: the memory must not be written to
+    * `:busy`: the memory is being read or written by another call
+    * `:released`: the tensor was released
+    * `:stale`, `{:not_local, node}`: the tensor belongs to an earlier run of this node, or to another node
+    * `:overlap`, `{:failed, status}`, `{:library, why}`: from functions written in C
+    * `{:failed, :no_memory}`, `{:library, :nif}` (the NIF of Tenon could not be loaded): from all functions
+    * `{:library, :nx}` (Nx is not installed): from `Tenon.Nx` and from calls with an Nx tensor
+    * `{:owner_too_large, words}`: from `Tenon.Blob.from_blob/2`
 
-  `message` says it in words; `function` and `argument` are atoms, or nil.
+  `message` describes the error for people; `function` and `argument` are atoms, or nil.
   """
 
   @type reason ::
@@ -41,8 +43,8 @@ defmodule Tenon.Error do
 
   defexception [:reason, :message, :function, :argument]
 
-  # For the functions with a `!`, and for those that give bare values. A macro, so that a stack trace begins with the
-  # function that was called.
+  # For the functions with a `!`, and for those that return plain values. It is a macro, so that the stack trace begins
+  # with the function that was called.
   @doc false
   defmacro value!(result) do
     quote generated: true do
@@ -55,7 +57,7 @@ defmodule Tenon.Error do
     end
   end
 
-  # For the functions of libraries without one: their NIF cannot raise, since the stack trace would begin with it.
+  # For the functions of libraries without a `!`. Their NIF cannot raise, because the stack trace would begin with it.
   @doc false
   defmacro result!(result) do
     quote generated: true do

@@ -1,7 +1,7 @@
 defmodule Nx.LazyContainer.Tenon.Tensor do
   @moduledoc false
-  # What `defimpl Nx.LazyContainer, for: Tenon.Tensor` makes. That needs Nx while Tenon is compiled; this is found by
-  # whoever has Nx, whichever of the two was compiled first.
+  # The module that `defimpl Nx.LazyContainer, for: Tenon.Tensor` would make. `defimpl` needs Nx when Tenon is compiled;
+  # Nx finds this module whichever of the two was compiled first.
 
   Module.register_attribute(__MODULE__, :__impl__, persist: true)
   @__impl__ [protocol: Nx.LazyContainer, for: Tenon.Tensor]

@@ -9,73 +9,75 @@ defmodule Tenon.Library do
       {:ok, z} = Kernels.saxpy(2.0, x, y)
       z = Kernels.saxpy!(2.0, x, y)
 
-  The library is a shared object that includes `tenon/function.h` and nothing else: the same compiled file that Python
-  loads. Its signatures (docs/signatures.md) become function heads, specs and documentation when the module is compiled;
-  every call is checked against them.
+  The library is a shared object that needs only `tenon/function.h`: Python loads the same compiled file. When the module
+  is compiled, its signatures (docs/signatures.md) become function heads, specs and documentation. Every call is checked
+  against them.
 
   ## Options
-    * `:path` — the library, needed. Relative to the application's folder with `:otp_app`, else to the source file.
-    * `:otp_app` — the application that has the library, usually in its `priv`.
-    * `:signatures` — a text file to take the signatures from, where the library cannot be opened while compiling (a
-      cross build): what `python -m tenon describe kernels.so` prints. It is looked for where `:path` is, and beside the
+    * `:path` — the library (required). It is relative to the application's folder with `:otp_app`, and otherwise to the
       source file.
-    * `:rename` — `[module_info: :info]`: names in Elixir for functions whose own cannot be.
-    * `:schedulers` — `[matmul: :dirty, dot: :normal]`: where a function runs. By default on the caller's scheduler for
-      less than 32 KiB of arguments and results, else on a dirty one; unless the library says it.
+    * `:otp_app` — the application that contains the library, usually in its `priv`.
+    * `:signatures` — a text file with the signatures, for a library that cannot be opened at compile time (a cross
+      build). `python -m tenon describe kernels.so` prints it. The file is searched where `:path` is, and beside the
+      source file.
+    * `:rename` — `[module_info: :info]`: other names for functions whose names are not possible in Elixir.
+    * `:schedulers` — `[matmul: :dirty, dot: :normal]`: the schedulers that functions run on. By default, unless the
+      library says otherwise, a function runs on the caller's scheduler if its arguments and results have less than
+      32 KiB, and on a dirty scheduler otherwise.
 
   ## Arguments and results
   | signature | an argument | a result |
   |---|---|---|
-  | `f32[n]` | a `Tenon.Tensor`, an Nx tensor, `{binary, type, shape}` | a `Tenon.Tensor`, or of Nx where the first tensor argument is |
-  | `int`, `bool`, `str` | an integer of 64 bits, a boolean, a string | the same |
+  | `f32[n]` | a `Tenon.Tensor`, an Nx tensor, `{binary, type, shape}` | a `Tenon.Tensor`, or an Nx tensor if the first tensor argument is one |
+  | `int`, `bool`, `str` | a 64-bit integer, a boolean, a string | the same |
   | `float` | a number, `:nan`, `:infinity`, `:neg_infinity` | a float or one of these atoms |
   | `'mean'\\|'sum'` | `:mean` or `"mean"` | `:mean` |
   | `ints`, `floats` | a list | |
-  | `handle('Index')` | what another function of the library gave | a reference |
+  | `handle('Index')` | a reference that another function of the library returned | a reference |
 
-  `?` behind a type takes nil. Defaults become defaults; parameters behind a `*` come last, as a keyword list. A function
-  gives `:ok`, `{:ok, result}` or `{:ok, {result, …}}`, and `{:error, %Tenon.Error{}}` where the arguments do not fit
-  (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), where it fails (`{:failed, :einval}`) or
-  where the library could not be opened (`{:library, why}`). Its twin with a `!` gives the result, or raises. An unknown
-  or missing option raises `ArgumentError` in both. Messages write what is wanted as the signature does, and what was
-  given as Nx does: the signature's `i64` is Nx's `s64`.
+  A `?` after a type allows nil. Defaults become defaults; parameters after a `*` are passed last, as a keyword list. A
+  function returns `:ok`, `{:ok, result}` or `{:ok, {result, …}}`. It returns `{:error, %Tenon.Error{}}` if the arguments
+  do not match (`{:mismatch, :x}`, `{:badarg, :x}`, `:readonly`, `:overlap`, `:busy`, …), if it fails
+  (`{:failed, :einval}`), or if the library could not be opened (`{:library, why}`). Its variant with a `!` returns the
+  result, or raises. An unknown or missing option raises `ArgumentError` in both. Messages name the expected types as
+  the signature does and the given types as Nx does: `i64` in a signature is `s64` in Nx.
 
   ## Names
-  Functions, options and errors have the names that the signature has, even those that are reserved words of Elixir:
+  Functions, options and errors have the names of the signature, even if these are reserved words of Elixir:
 
       # cut(x: f32[n], *, end: int, fn: str = 'mean') -> f32[?]
       Kernels.cut(x, end: 3)
 
-  Only a variable cannot be called `end`. A parameter whose name is a reserved word has an underscore appended in the
-  function's head and documentation: `end_`, or `end__` if another parameter is called `end_`. After a dot a reserved
-  word is a function's name like any other: `Kernels.end(x)`. Only functions called `fn` and `when` need `:rename`.
+  But a variable cannot be called `end`. If the name of a parameter is a reserved word, the function's head and
+  documentation append an underscore: `end_`, or `end__` if another parameter is called `end_`. After a dot a reserved
+  word is a valid function name: `Kernels.end(x)`. Only functions called `fn` and `when` need `:rename`.
 
   ## Stacks
-  Dirty schedulers have small stacks: 40 kilowords (320 KiB) unless the VM is started with another size, where a normal
-  scheduler has 128 kilowords (1 MiB). Since calls move to a dirty scheduler by the size of their arguments, a function
-  must do with the smaller one: one that has 400 KiB of local variables works with small tensors and ends the VM with
-  large ones. Take such memory by `tenon_scratch`, or start the VM with larger stacks, in kilowords:
+  Dirty schedulers have small stacks: 40 kilowords (320 KiB) by default, while a normal scheduler has 128 kilowords
+  (1 MiB). Calls with large arguments run on a dirty scheduler, so every function must work with the smaller stack. A
+  function with 400 KiB of local variables works with small tensors, and crashes the VM with large ones. Use
+  `tenon_scratch` for such memory, or start the VM with larger stacks, in kilowords:
 
       elixir --erl "+sssdcpu 256" …
 
   or `+sssdcpu 256` in the `vm.args` of a release.
 
   ## Loading
-  The library is opened when the module is loaded. Where that fails the module works all the same, and each call says why
-  it failed: a release boots without its library. A library is opened in place and never closed, and two modules share
-  one. If a new build has replaced the file, as linkers, `mv` and `File.rename/2` do it, it is a new library for a module
-  that is loaded again, while the old functions still work. Do not write into the file of an open library, as `cp` and
-  `File.cp/2` do it: that damages the functions that are open, and calling one may end the VM.
+  The library is opened when the module is loaded. If that fails, the module is loaded nevertheless, and each call returns
+  the reason, so that a release boots without its library. A library is opened in place and never closed; two modules
+  can share one. If a new build replaces the file, as linkers, `mv` and `File.rename/2` do, a module that is loaded again
+  uses the new library, and the old functions still work. Do not write into the file of an open library, as `cp` and
+  `File.cp/2` do: that damages the code in use, and calling a function may crash the VM.
   """
 
   alias Tenon.{Memory, Nif, Options, Signature}
   import Bitwise
 
-  @typedoc "What a function takes for a tensor."
+  @typedoc "A tensor argument of a function."
   @type tensor :: Tenon.Tensor.t() | {binary(), term(), tuple() | list()} | struct()
-  @typedoc "What a function takes and gives for a float."
+  @typedoc "A float, as an argument or a result of a function."
   @type float_or_atom :: number() | :nan | :infinity | :neg_infinity
-  @typedoc "An object of a library's. It is destroyed once, when nobody has the reference any more."
+  @typedoc "An object of a library. It is destroyed once, when there are no references to it."
   @type handle :: reference()
 
   @doc false
@@ -134,8 +136,8 @@ defmodule Tenon.Library do
     end
   end
 
-  # Opening failed. Where Tenon's own NIF was the reason it may be there now: at the boot of a release modules that are
-  # loaded later are ready earlier.
+  # Opening failed. If the reason was Tenon's own NIF, it may be loaded now: when a release boots, a module that is loaded
+  # later may be ready earlier.
   defp call_unbound(module, key, arguments) do
     case failure(module) do
       %Tenon.Error{reason: {:library, why}} = error when why != :nif ->
@@ -146,7 +148,7 @@ defmodule Tenon.Library do
     end
   end
 
-  # Nx is met through its public functions only, and only by those who pass its tensors.
+  # Only public functions of Nx are called, and only if the caller passes Nx tensors.
   defp call_with_nx(module, key, arguments) do
     arguments = Tuple.to_list(arguments)
     first = arguments |> Enum.flat_map(&values/1) |> Enum.find(&tensor?/1)
@@ -160,7 +162,7 @@ defmodule Tenon.Library do
     end
   end
 
-  # {function, argument}, for errors only: the argument is known by its position, or as an option by its name.
+  # {function, argument}, for errors only. `argument` is a position, or the name of an option.
   defp name(module, key, argument) do
     {function, params} = Enum.at(module.__tenon_library__().names, key &&& 0xFFFFF)
     {function, if(is_integer(argument), do: Enum.at(params, argument), else: argument)}
@@ -210,8 +212,8 @@ defmodule Tenon.Library do
   # -------------------------------------------------------------------------------------------------------- loading
 
   @doc """
-  Opens the library of a module again, for a file that was missing or wrong when the module was loaded, or is another
-  now. Functions that run go on with the one that they have; where the file is wrong, all do.
+  Opens the library of a module again, if the file was missing or wrong when the module was loaded, or has changed.
+  Running functions continue in the old library. If the new file is wrong, the old library stays in use.
   """
   @spec reload(module()) :: :ok | {:error, Tenon.Error.t()}
   def reload(module) do
@@ -225,7 +227,7 @@ defmodule Tenon.Library do
 
   defp failure(module), do: :persistent_term.get({__MODULE__, module}, nil)
 
-  # As an on_load function it may not fail: that would stop a release at boot.
+  # An on_load function must not fail, because that would stop a release at boot.
   @doc false
   def __load__(module, info) do
     key = {__MODULE__, module}
@@ -258,7 +260,7 @@ defmodule Tenon.Library do
     if Module.get_attribute(env.module, :on_load, []) != [] do
       fail(
         env,
-        "use Tenon.Library needs the @on_load of a module: one library for each, and none with its own @on_load"
+        "use Tenon.Library needs the @on_load of the module: use one library per module, and no @on_load of your own"
       )
     end
 
@@ -314,7 +316,7 @@ defmodule Tenon.Library do
 
   defp beside(path, env), do: Path.expand(path, Path.dirname(env.file))
 
-  # While the application is compiled its folder in _build may not be complete.
+  # While the application is being compiled, its folder in _build may be incomplete.
   defp candidates(nil, path, env), do: [beside(path, env)]
 
   defp candidates(app, path, env) do
@@ -334,7 +336,7 @@ defmodule Tenon.Library do
     {Enum.find(paths, hd(paths), &File.regular?/1), paths}
   end
 
-  # {the file that they are from, the library's documentation, signatures}
+  # {the file with the signatures, the library's documentation, the signatures}
   defp signatures(opts, path, env) do
     {source, paths} = find(opts, opts[:signatures] || path, env)
     read = if opts[:signatures], do: read_signatures(source), else: describe(source)
@@ -344,7 +346,7 @@ defmodule Tenon.Library do
         {source, doc, signatures}
 
       {:error, message} ->
-        searched = if length(paths) > 1 and not File.regular?(source), do: " (looked for #{several(paths)})", else: ""
+        searched = if length(paths) > 1 and not File.regular?(source), do: " (searched #{several(paths)})", else: ""
         fail(env, message <> searched)
     end
   end
@@ -369,8 +371,8 @@ defmodule Tenon.Library do
     else
       {:error, %{reason: {:library, :unreadable}, message: message}} ->
         {:error,
-         "#{message}; build it before this module is compiled (compilers: [:tenon | …] does), or say where its " <>
-           "signatures are (signatures:)"}
+         "#{message}; build it before this module is compiled (compilers: [:tenon | …] does that), or name a file " <>
+           "with its signatures (signatures:)"}
 
       {:error, error} ->
         {:error, error.message}
@@ -432,7 +434,7 @@ defmodule Tenon.Library do
       else
         options = var(variable("options", variables))
         needed? = Enum.any?(keywords, &(&1.default == nil))
-        # Behind a parameter that may be left out none is required.
+        # A required parameter cannot follow an optional one.
         omitted? = not needed? or required < length(positional)
         default = if omitted?, do: {:ok, []}
 
@@ -457,7 +459,8 @@ defmodule Tenon.Library do
       specs: for(types <- arguments, do: {types, result}),
       bang_specs: for(types <- arguments, do: {types, value}),
       doc: Enum.join([signature.doc || "", "", "    #{signature.text}", options_doc(keywords)], "\n"),
-      bang_doc: "As `#{Atom.to_string(name)}/#{length(types)}`, but gives the result itself, or raises `Tenon.Error`."
+      bang_doc:
+        "Like `#{Atom.to_string(name)}/#{length(types)}`, but returns the result itself, or raises `Tenon.Error`."
     }
   end
 
@@ -469,7 +472,7 @@ defmodule Tenon.Library do
 
   @reserved ~w(true false nil when and or not in fn do end catch rescue after else)
 
-  # The variables of parameters with these names. A name that can be a variable stays as it is.
+  # The variables for parameters with these names. A name that can be a variable is not changed.
   defp variables(names) do
     {variables, _taken} =
       Enum.map_reduce(names, names, fn name, taken ->
@@ -480,7 +483,7 @@ defmodule Tenon.Library do
     variables
   end
 
-  # A variable is not a reserved word, and begins with a small letter.
+  # A variable is not a reserved word, and begins with a lower-case letter.
   defp variable(name, taken) do
     plain = name |> String.trim_leading("_") |> Macro.underscore()
     unused(if(plain =~ ~r/^[a-z]/, do: plain, else: "arg" <> plain), taken)

@@ -1,20 +1,22 @@
 defmodule Tenon.Memory do
   @moduledoc false
-  # What a process has made, so that it collects its garbage in time. The runtime is told of the memory that Tenon
-  # allocates, and collects a process's young garbage by that; but not what has grown old, and not the memory of others.
+  # Counts the memory that a process has made, so that the process collects its garbage in time. The runtime knows the
+  # memory that Tenon allocates, and collects the young garbage of a process accordingly, but not its old garbage, and it
+  # does not know foreign memory.
 
   # Documented in Tenon.
   @budget 32 * 1024 * 1024
 
-  # How long to wait for releases, in milliseconds: for all of them, for one of many, and at most. Documented in Tenon.
+  # How long to wait for releases, in milliseconds: until none is left, for the next one of many, and at most. Documented
+  # in Tenon.
   @short 10
   @patience 50
   @most 1000
   @few 8
 
-  @doc "The result of a NIF that makes memory."
+  @doc "Charges the process for memory that a NIF made, and returns the NIF's result."
   def charge({:charge, bytes, result}) do
-    # Since the last collection, and since the last full one.
+    # The bytes since the last collection, and since the last full one.
     {recent, all} = Process.get(__MODULE__, {0, 0})
     spend(recent + bytes, all + bytes)
     result
@@ -24,22 +26,21 @@ defmodule Tenon.Memory do
 
   defp spend(recent, all) when recent <= @budget, do: Process.put(__MODULE__, {recent, all})
 
-  # A full collection takes as long as the heap is large: what was made since the last one pays for it.
+  # The time of a full collection grows with the heap, so there is one only after as many bytes as the heap has.
   defp spend(_recent, all) do
     {:total_heap_size, words} = Process.info(self(), :total_heap_size)
     full? = words * :erlang.system_info(:wordsize) <= all
     :erlang.garbage_collect(self(), type: if(full?, do: :major, else: :minor))
-    # Memory is given back while the scheduler is between processes.
+    # The scheduler frees memory when it changes processes.
     :erlang.yield()
     now = System.monotonic_time(:millisecond)
     wait(now, now, :infinity)
     Process.put(__MODULE__, {0, if(full?, do: 0, else: all)})
   end
 
-  # What is released by Tenon's thread gets time: else a process makes memory faster than the thread gives it back. That
-  # takes as long as the functions of others do, so it ends when few are left, when none has ended for a while (one that
-  # takes that long would hold up processes that have nothing to do with it), and after a second in any case. Only this
-  # process sleeps.
+  # Waits for Tenon's thread, because a process could make memory faster than the thread releases it. Releases are foreign
+  # functions and may be slow, so this stops when few are left, when none has ended for a while (a slow one must not hold
+  # up processes that have nothing to do with it), and in any case after a second. Only this process sleeps.
   defp wait(start, progress, least) do
     now = System.monotonic_time(:millisecond)
     deferred = Tenon.Nif.stats().deferred

@@ -1,11 +1,11 @@
 defmodule Tenon.Nif do
   @moduledoc false
-  # The stubs that the NIF replaces. c_src/nif.h says what each takes and gives.
+  # The stubs that the NIF replaces. c_src/nif.h describes their arguments and results.
 
   @on_load :load
 
-  # Where the NIF cannot be loaded the module is there all the same, and each call says why: a function that fails here
-  # would stop a release at boot. In an upgrade it may fail, and the code before it stays.
+  # If the NIF cannot be loaded, the module is loaded nevertheless, and each call returns the reason: failing here would
+  # stop a release at boot. During an upgrade it may fail; then the old code stays.
   @doc false
   def load do
     with {:error, why} <- load_nif() do
@@ -18,7 +18,7 @@ defmodule Tenon.Nif do
     path = Application.app_dir(:tenon, "priv/tenon_nif")
     with {:error, {_, why}} <- :erlang.load_nif(String.to_charlist(path), 0), do: {:error, why}
   rescue
-    # The application's folder has another name, or is not there.
+    # The application's folder has another name, or does not exist.
     error in ArgumentError -> {:error, Exception.message(error)}
   end
 
@@ -46,7 +46,7 @@ defmodule Tenon.Nif do
   def library_describe(_path), do: missing()
   def call(_module, _index, _arguments), do: missing()
 
-  # Read from where its type cannot be known: the compiler and Dialyzer would take it for what the functions give.
+  # Read from a place of unknown type: otherwise the compiler and Dialyzer would infer that every function returns this.
   defp missing, do: :persistent_term.get(__MODULE__, failure("the NIF of Tenon is not loaded"))
 
   defp failure(message), do: {:error, %Tenon.Error{reason: {:library, :nif}, message: message}}

@@ -1,35 +1,34 @@
 defmodule Tenon.Nx do
   @moduledoc """
-  To Nx and from it, without depending on it: only Nx's public functions are called, and only where it is there.
+  Converts tensors to Nx and back. Tenon does not depend on Nx: it calls only public functions of Nx, and only if Nx is
+  installed. Nx needs Elixir 1.17 or newer.
 
-  Nx needs Elixir 1.17 or newer.
+  A reference to an Nx tensor does not protect its memory from `Nx.backend_deallocate/1`, nor from a backend that donates
+  its buffers. Do not use these with a tensor whose memory `from_nx/2` shares.
 
-  Holding an Nx tensor does not protect its memory from `Nx.backend_deallocate/1`, nor from a backend that donates its
-  buffers: whoever takes a pointer by `from_nx/2` keeps away from these.
+  If Nx or a backend refuses a tensor (a template, a tensor that was deallocated or is an expression of `defn`, a backend
+  without pointers), the result is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
 
-  What Nx or a backend refuses (a template, a tensor that was deallocated or is an expression of `defn`, a backend
-  without pointers) is `{:error, %Tenon.Error{reason: {:badarg, argument}}}`, with the backend's own message.
-
-  Nx's functions that compute with tensors (`Nx.add/2`, `Nx.concatenate/2`, `Nx.to_tensor/1`) and `defn` take our tensors
-  too, through `Nx.LazyContainer`: as `to_nx(tensor, copy: :allow)` gives them. Those that take an `Nx.Container`
-  (`Nx.backend_copy/1`, `Nx.backend_transfer/1`, `Nx.serialize/2`) and those that take a shape (`Nx.shape/1`,
-  `Nx.broadcast/2` as the shape) do not: give these `to_nx!(tensor)`.
+  Functions of Nx that compute with tensors (`Nx.add/2`, `Nx.concatenate/2`, `Nx.to_tensor/1`) and `defn` accept Tenon's
+  tensors too. They use `Nx.LazyContainer`, which converts them with `to_nx(tensor, copy: :allow)`. Functions that take an
+  `Nx.Container` (`Nx.backend_copy/1`, `Nx.backend_transfer/1`, `Nx.serialize/2`) or a shape (`Nx.shape/1`,
+  `Nx.broadcast/2` as the shape) do not; pass `to_nx!(tensor)` to these.
   """
 
   import Tenon.Error, only: [value!: 1]
   alias Tenon.{Blob, Error, Options, Tensor}
 
-  # What an address and a size can be.
+  # The range of an address and of a size.
   @word 0..0xFFFFFFFFFFFFFFFF
 
   @doc """
-  The tensor as one of Nx, with the names of axes that `from_nx/2` found.
+  Converts a tensor to Nx, with the names of the axes that `from_nx/2` found.
 
-  With `Nx.BinaryBackend`, the default whatever Nx's own default is, it shows the same memory, frozen from then on:
-  `Tenon.to_binary/2` says when that cannot be, and takes the same `:copy`. With another `backend:`, as in
-  `Nx.from_binary/3`, that backend copies the elements, and nothing is frozen.
+  By default, whatever the default backend of Nx is, the result uses `Nx.BinaryBackend` and shares the memory, which is
+  frozen from then on. `Tenon.to_binary/2` describes when that is not possible; `:copy` has the same meaning there. With
+  another `backend:`, as in `Nx.from_binary/3`, that backend copies the elements, and nothing is frozen.
 
-  A `{:bool, 8}` is a `{:u, 8}` in Nx. Nx has no tensors without elements.
+  `{:bool, 8}` becomes `{:u, 8}` in Nx. Nx has no empty tensors.
   """
   @spec to_nx(Tensor.t(), keyword) :: Tenon.result(struct)
   def to_nx(tensor, options \\ []) do
@@ -50,17 +49,17 @@ defmodule Tenon.Nx do
     end
   end
 
-  # Another backend has a copy of its own in any case, so what it copies from need not be frozen.
+  # Another backend copies the elements in any case, so the memory need not be frozen.
   defp copy(copy, Nx.BinaryBackend), do: {:ok, copy || :never}
   defp copy(nil, _backend), do: {:ok, :always}
 
   defp copy(:never, _backend) do
-    fail(:would_copy, {:to_nx, :backend}, "this backend copies the elements; leave copy: :never out")
+    fail(:would_copy, {:to_nx, :backend}, "this backend copies the elements; remove copy: :never")
   end
 
   defp copy(copy, _backend), do: {:ok, if(copy == :allow, do: :always, else: copy)}
 
-  # Anyone may have changed the struct.
+  # The caller may have changed the struct.
   defp name(there, tensor, rank) do
     names = Map.get(tensor, :names)
     if names?(names, rank) and rank > 0, do: call(:rename, [there, names]), else: there
@@ -70,22 +69,23 @@ defmodule Tenon.Nx do
     is_list(names) and not List.improper?(names) and length(names) == rank and Enum.all?(names, &is_atom/1)
   end
 
-  defp not_empty(%{byte_size: 0}), do: fail(:badarg, {:to_nx, :tensor}, "Nx has no tensors without elements")
+  defp not_empty(%{byte_size: 0}), do: fail(:badarg, {:to_nx, :tensor}, "Nx has no empty tensors")
   defp not_empty(_tensor), do: :ok
 
   @doc """
-  An Nx tensor as one of ours. Its names of axes are kept in `names`.
+  Converts an Nx tensor. The names of its axes are kept in `names`.
 
-  Without options its binary is taken: with Nx's own backend that is the memory itself, held and frozen; others copy it.
+  Without options the result uses the tensor's binary. With Nx's own backend this is the memory itself, which is kept alive
+  and frozen; other backends copy.
 
   With `device:` (such as `:cpu` or `{:cuda, 0}`) the memory of another backend is shared through
-  `Nx.to_pointer(tensor, mode: :local)`, with the tensor as its owner. Nx does not say on which device a pointer is, so
-  the caller has to: with the wrong one the address means nothing. Nor does it say how the elements are stored: memory
-  that is not exactly as large as the shape and the type need (Torchx keeps u16 and u32 in wider integers) is
-  `{:size_mismatch, expected, got}`.
+  `Nx.to_pointer(tensor, mode: :local)`, with the tensor as its owner. Nx does not say which device a pointer belongs to,
+  so the caller must; with the wrong device the address means nothing. Nx does not say how the elements are stored either.
+  If the size of the memory is not exactly what the shape and the type need (Torchx keeps u16 and u32 in wider integers),
+  the error is `{:size_mismatch, expected, got}`.
 
-  A vectorized tensor comes as `Nx.devectorize/1` gives it: its vectorized axes first. Types of less than a byte
-  (u2, u4, s2, s4) are refused: `Nx.as_type/2` makes them wider.
+  A vectorized tensor is converted with `Nx.devectorize/1`, so its vectorized axes come first. Types smaller than a byte
+  (u2, u4, s2, s4) are refused; widen them with `Nx.as_type/2`.
   """
   @spec from_nx(struct, keyword) :: Tenon.result(Tensor.t())
   def from_nx(tensor, options \\ []) do
@@ -100,7 +100,7 @@ defmodule Tenon.Nx do
     end
   end
 
-  @copied "; without device: its elements are copied"
+  @copied "; without the option :device its elements are copied"
 
   defp take(tensor, type, shape, nil) do
     with {:ok, binary} <- ask({:from_nx, :tensor}, fn -> call(:to_binary, [tensor]) end) do
@@ -122,14 +122,14 @@ defmodule Tenon.Nx do
   defp local(%{kind: :local, address: address, data_size: size}) when address in @word and size in @word, do: :ok
 
   defp local(_pointer) do
-    fail(:badarg, {:from_nx, :tensor}, "its backend gave a pointer without a local address and a size")
+    fail(:badarg, {:from_nx, :tensor}, "its backend returned a pointer without a local address and a size")
   end
 
   defp wrong_size(got, expected) do
     fail(
       {:size_mismatch, expected, got},
       {:from_nx, :tensor},
-      "the shape and type need #{expected} bytes, and the backend's memory has #{got}: it stores the elements in its " <>
+      "the shape and type need #{expected} bytes, but the backend's memory has #{got}: it stores the elements in its " <>
         "own way" <> @copied
     )
   end
@@ -143,9 +143,9 @@ defmodule Tenon.Nx do
 
   defp not_shared(%{argument: :device} = error), do: rename({:error, error}, {:from_nx, :device})
 
-  # The owner is the tensor, and only its backend knows what is inside.
+  # The owner is the tensor, and only its backend knows its contents.
   defp not_shared(%{argument: :owner, reason: reason}) when reason != :released do
-    why = "its struct has functions inside, or more than 1,000,000 words, so it cannot be held"
+    why = "its struct contains functions, or has more than 1,000,000 words, so it cannot be kept alive"
     fail(rename_reason(reason, :tensor), {:from_nx, :tensor}, why <> @copied)
   end
 
@@ -155,44 +155,44 @@ defmodule Tenon.Nx do
   end
 
   @doc """
-  An `Nx.Pointer` to a tensor in C order, and its owner, which must be kept as long as the pointer is used.
+  Returns an `Nx.Pointer` to a tensor in C order, and its owner, which must be kept alive as long as the pointer is used.
   """
   @spec to_pointer(Tensor.t()) :: Tenon.result({struct, Tensor.t()})
   def to_pointer(tensor) do
     with :ok <- available({:to_pointer, nil}),
-         # Nothing moves: where it would have to, this says so.
+         # This never copies; it fails if it would have to.
          {:ok, flat} <- rename(Tenon.reshape(tensor, {-1}), {:to_pointer, nil}) do
       address = Blob.to_blob(flat).ptr
       {:ok, {struct!(Nx.Pointer, kind: :local, address: address, data_size: flat.byte_size), tensor}}
     end
   end
 
-  @doc "As `to_nx/2`, but returns the value or raises `Tenon.Error`."
+  @doc "Like `to_nx/2`, but returns the value or raises `Tenon.Error`."
   @spec to_nx!(Tensor.t(), keyword) :: struct
   def to_nx!(tensor, options \\ []), do: value!(to_nx(tensor, options))
 
-  @doc "As `from_nx/2`, but returns the value or raises `Tenon.Error`."
+  @doc "Like `from_nx/2`, but returns the value or raises `Tenon.Error`."
   @spec from_nx!(struct, keyword) :: Tensor.t()
   def from_nx!(tensor, options \\ []), do: value!(from_nx(tensor, options))
 
-  @doc "As `to_pointer/1`, but returns the value or raises `Tenon.Error`."
+  @doc "Like `to_pointer/1`, but returns the value or raises `Tenon.Error`."
   @spec to_pointer!(Tensor.t()) :: {struct, Tensor.t()}
   def to_pointer!(tensor), do: value!(to_pointer(tensor))
 
-  # Anyone may have changed the struct's fields; those of a view are right.
+  # The caller may have changed the fields of the struct; those of a new view are right.
   defp again(tensor), do: rename(Tenon.squeeze(tensor, axes: []), {:to_nx, nil})
 
-  # By apply, so that the compiler does not look for a module that need not be there.
+  # With apply, so that the compiler does not look for a module that may not be installed.
   defp call(function, arguments), do: apply(Nx, function, arguments)
 
-  # What Nx and its backends raise, as an error of ours.
+  # Turns what Nx and its backends raise into our error.
   defp ask(name, question) do
     {:ok, question.()}
   rescue
     error in Tenon.Error -> {:error, error}
     error -> fail(:badarg, name, "Nx refuses it: #{Options.message(error)}")
   catch
-    kind, value -> fail(:badarg, name, "Nx refuses it: its backend ended with #{kind} #{Options.show(value)}")
+    kind, value -> fail(:badarg, name, "Nx refuses it: its backend stopped with #{kind} #{Options.show(value)}")
   end
 
   @doc false
@@ -215,7 +215,7 @@ defmodule Tenon.Nx do
     end
   end
 
-  # For Tenon.Library: an argument of a call, whose error says what it was.
+  # For Tenon.Library: converts an argument of a call. `name` finds the name for an error.
   @doc false
   def to_argument(tensor, name) do
     with :ok <- not_vectorized(tensor, name),
@@ -228,11 +228,11 @@ defmodule Tenon.Nx do
   # A function is called once, not once for each element of the vectorized axes.
   defp not_vectorized(tensor, name) do
     if vectorized?(tensor),
-      do: fail(:badarg, name, "it is a vectorized tensor; pass Nx.devectorize(tensor), whose shape has all axes"),
+      do: fail(:badarg, name, "it is a vectorized tensor; pass Nx.devectorize(tensor)"),
       else: :ok
   end
 
-  # And a result.
+  # For Tenon.Library: converts a result of a call.
   @doc false
   def to_result(tensor, name) do
     with {:error, error} <- to_nx(tensor) do
@@ -246,8 +246,8 @@ defmodule Tenon.Nx do
     end
   end
 
-  # The error of another function of Tenon's, as one of the function that was called. With an argument it is the one that
-  # was wrong, whatever the other function calls it.
+  # Turns the error of another function of Tenon into an error of the function that was called. If `argument` is given, it
+  # replaces the name that the other function has for the wrong argument.
   defp rename({:error, error}, {function, argument}) do
     {:error, rename_argument(%{error | function: function, message: Error.why(error)}, function, argument)}
   end
@@ -266,7 +266,7 @@ defmodule Tenon.Nx do
   defp rename_reason({kind, _}, argument) when kind in [:badarg, :overflow], do: {kind, argument}
   defp rename_reason(reason, _argument), do: reason
 
-  # The memory has all axes; Nx.shape/1 leaves the vectorized ones out.
+  # The memory has all axes, but Nx.shape/1 leaves out the vectorized ones.
   defp nx_tensor(%{__struct__: Nx.Tensor} = tensor) do
     if vectorized?(tensor), do: ask({:from_nx, :tensor}, fn -> call(:devectorize, [tensor]) end), else: {:ok, tensor}
   end
@@ -275,16 +275,16 @@ defmodule Tenon.Nx do
     fail(:badarg, {:from_nx, :tensor}, "expected an Nx tensor, got #{Options.show(other)}")
   end
 
-  # Anyone may have changed its fields too.
+  # The caller may have changed the fields of the Nx tensor, too.
   defp described(tensor, name) do
     with {:ok, {type, shape}} <- ask(name, fn -> {call(:type, [tensor]), call(:shape, [tensor])} end) do
       cond do
         not type?(type) or not shape?(shape) ->
-          fail(:badarg, name, "it is not a whole Nx tensor: its type or its shape is not one of Nx's")
+          fail(:badarg, name, "it is not a valid Nx tensor: its type or its shape is wrong")
 
         elem(type, 1) < 8 ->
           {kind, bits} = type
-          wider = "make them wider first: Nx.as_type(tensor, :#{kind}8)"
+          wider = "pass Nx.as_type(tensor, :#{kind}8)"
           fail({:unsupported_type, type}, name, "Nx packs elements of type #{kind}#{bits} into bytes; #{wider}")
 
         true ->
@@ -295,7 +295,7 @@ defmodule Tenon.Nx do
 
   defp type?(type), do: match?({kind, bits} when is_atom(kind) and bits in 1..128, type)
 
-  # As many elements as the bytes of the largest memory.
+  # No more elements than the largest memory has bytes.
   defp shape?(shape) do
     is_tuple(shape) and tuple_size(shape) <= 64 and Enum.all?(Tuple.to_list(shape), &(&1 in @word)) and
       Tuple.product(shape) in @word
@@ -308,7 +308,7 @@ defmodule Tenon.Nx do
   defp nx_type(type) when type in @types, do: {:ok, type}
   defp nx_type(type), do: fail({:unsupported_type, type}, {:to_nx, :tensor}, "Nx has no type #{inspect(type)}")
 
-  # The name is {function, argument}, or a function that finds them out.
+  # `name` is {function, argument}, or a function that returns them.
   defp names(name) when is_function(name), do: name.()
   defp names(name), do: name
 

@@ -1,12 +1,12 @@
 defmodule Tenon.Options do
   @moduledoc false
-  # Keyword lists of options, and how messages name what was given.
+  # Reads keyword lists of options, and formats terms for messages.
 
   @most 64
 
   @doc """
-  The options, each as it was given or with its default. Keyword.validate!/2, without its cost on the paths that are
-  measured in nanoseconds, and with a limit on what is looked at.
+  Returns the options, with defaults for those that are missing. Like Keyword.validate!/2, but fast enough for the paths
+  that are measured in nanoseconds, and with a limit on the number of options.
   """
   def read!([], defaults), do: defaults
   def read!(options, defaults), do: read(options, defaults, defaults, [], 0)
@@ -17,12 +17,12 @@ defmodule Tenon.Options do
     raise_public(ArgumentError.exception("expected at most #{@most} options"))
   end
 
-  # Of two the first one counts, as in Keyword.get/2.
+  # If an option is given twice the first one counts, as in Keyword.get/2.
   defp read([{key, _} = option | rest], defaults, read, seen, count) do
     cond do
       not :lists.keymember(key, 1, defaults) ->
         known = Enum.map_join(defaults, ", ", &inspect(elem(&1, 0)))
-        raise_public(ArgumentError.exception("unknown option #{show(key)}, the known ones are #{known}"))
+        raise_public(ArgumentError.exception("unknown option #{show(key)}; the options are #{known}"))
 
       key in seen ->
         read(rest, defaults, read, seen, count + 1)
@@ -38,7 +38,7 @@ defmodule Tenon.Options do
 
   @tenon [Tenon, Tenon.Blob, Tenon.Nx, Tenon.Library, __MODULE__]
 
-  @doc "Raises with a stack trace that begins with the public function that was called, not with what that one calls."
+  @doc "Raises with a stack trace that begins with the public function that was called, without the functions it calls."
   @spec raise_public(Exception.t()) :: no_return
   def raise_public(exception) do
     {:current_stacktrace, [_process_info | stack]} = Process.info(self(), :current_stacktrace)
@@ -47,8 +47,8 @@ defmodule Tenon.Options do
   end
 
   @doc """
-  A term in a few words, for messages. Writing all of a large one takes long, which for an integer grows with the square
-  of its size.
+  Describes a term briefly, for messages. Formatting a large term takes too long; for an integer the time grows with the
+  square of its size.
   """
   def show(term) when is_atom(term) or is_float(term), do: inspect(term)
   def show(term) when term in -0x8000000000000000..0xFFFFFFFFFFFFFFFF, do: inspect(term)
@@ -76,13 +76,13 @@ defmodule Tenon.Options do
   defp show_inside(term) when is_tuple(term), do: "{…}"
   defp show_inside(term), do: show(term)
 
-  @doc "The message of an exception of other code: its first line, at most 500 bytes. It does not format large terms."
+  @doc "The message of a foreign exception: its first line, at most 500 bytes. It does not format large terms."
   def message(%module{} = error) do
     line = if small?(error), do: error |> Exception.message() |> String.split("\n", parts: 2) |> hd(), else: ""
     if line != "" and String.valid?(line), do: cut(line, 500), else: inspect(module)
   end
 
-  @doc "Valid text, cut after whole characters in at most so many bytes."
+  @doc "A valid string, cut to at most `most` bytes without splitting a character."
   def cut(text, most) when byte_size(text) <= most, do: text
   def cut(text, most), do: whole_characters(text, most) <> "…"
 
@@ -91,7 +91,7 @@ defmodule Tenon.Options do
     if String.valid?(part), do: part, else: whole_characters(text, most - 1)
   end
 
-  # At most 1,000 terms inside, and no integer of more than 64 bits.
+  # It contains at most 1,000 terms, and no integer of more than 64 bits.
   defp small?(term), do: budget_after(term, 1000) > 0
 
   defp budget_after(_term, left) when left <= 0, do: 0

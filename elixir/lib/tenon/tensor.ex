@@ -1,10 +1,10 @@
 defmodule Tenon.Tensor do
   @moduledoc """
-  A tensor: a handle on memory, and what is known about it.
+  A tensor: a reference to memory, and its description.
 
-  Only `ref` counts: it keeps the memory alive, wherever the term goes on this node. The other fields are a cache for
-  reading and matching; whoever changes them changes nothing. All functions are in `Tenon`. `names` are those that
-  `Tenon.Nx.from_nx/2` found, for `Tenon.Nx.to_nx/2`; a view has none.
+  Only `ref` matters: it keeps the memory alive, wherever the term goes on this node. The other fields are a cache for
+  reading and pattern matching; changing them has no effect on the tensor. All functions are in `Tenon`. `names` are the
+  names of axes that `Tenon.Nx.from_nx/2` found, for `Tenon.Nx.to_nx/2`; a view has none.
   """
 
   @type t :: %__MODULE__{
@@ -17,7 +17,7 @@ defmodule Tenon.Tensor do
           names: [atom] | nil
         }
 
-  @typedoc "Where memory is."
+  @typedoc "The device of the memory."
   @type device :: :cpu | {atom, non_neg_integer}
 
   @enforce_keys [:ref, :type, :shape, :strides, :device, :byte_size]
@@ -27,7 +27,7 @@ end
 defimpl Inspect, for: Tenon.Tensor do
   import Inspect.Algebra
 
-  # The fields are a cache that anyone may have filled: whatever they hold, this raises nothing.
+  # The fields are a cache that the caller may have changed, so this must not raise, whatever they contain.
   def inspect(%{type: {kind, bits}, shape: shape} = tensor, opts)
       when is_atom(kind) and is_integer(bits) and is_tuple(shape) do
     dims = Tuple.to_list(shape)
@@ -41,7 +41,7 @@ defimpl Inspect, for: Tenon.Tensor do
   defp type_name(kind, bits) when kind in [:f, :bf, :s, :u, :c], do: "#{kind}#{bits}"
   defp type_name(kind, _bits), do: "#{kind}"
 
-  # Only as many elements as are shown are read.
+  # Reads only the elements that are shown.
   defp values(tensor, dims, opts) do
     kept = if opts.limit == :infinity, do: dims, else: keep(Enum.reverse(dims), max(opts.limit, 1), [])
 
@@ -50,7 +50,7 @@ defimpl Inspect, for: Tenon.Tensor do
          {:ok, list} <- Tenon.to_list(part) do
       rows(list, Enum.zip(dims, kept), %{opts | limit: :infinity})
     else
-      # Nobody has said that this memory is there: crash reports must not read it.
+      # Memory without an owner may be gone: crash reports must not read it.
       address when is_integer(address) -> "at 0x#{Integer.to_string(address, 16)}, without an owner"
       {:error, %{reason: reason}} -> concat(["(", to_doc(reason, opts), ")"])
     end
@@ -65,7 +65,7 @@ defimpl Inspect, for: Tenon.Tensor do
 
   defp rows(value, [], opts), do: to_doc(value, opts)
 
-  # A row breaks where the width ends.
+  # A row is wrapped at the line width.
   defp rows(list, [{dim, kept}], opts) do
     show = fn
       :more, _opts -> "..."

@@ -1,4 +1,4 @@
-/* Calls of operators: what is checked before them. */
+/* Calls of operators, and the checks before them. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static bool is_list(int32_t kind)
     return kind >= TENON_TORCH_INTS && kind <= TENON_TORCH_BOOLS;
 }
 
-/* What is wrong with an argument of the right kind, or NULL. */
+/* The error in an argument of the right kind, or NULL. */
 static const char *flaw_of(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
 {
     static const char *const gone = ": a handle or list is NULL, or was released";
@@ -76,7 +76,7 @@ static const char *flaw_of(const tenon__torch_api *api, const tenon__torch_type 
     if (!is_list(value->kind))
         return NULL;
     if (value->as.list.length < 0 || value->as.list.length > INT32_MAX)
-        return ": no list has such a length";
+        return ": the length of the list is out of range";
     if (value->as.list.length && !value->as.list.data)
         return gone;
     tenon_torch *const *items = value->as.list.data;
@@ -87,7 +87,7 @@ static const char *flaw_of(const tenon__torch_api *api, const tenon__torch_type 
     return NULL;
 }
 
-/* Whether an argument's class has a __torch_function__, which only a call through Python asks. */
+/* Whether an argument's class has a __torch_function__, which only a call through Python respects. */
 static bool is_overridden(const tenon_torch_value *value)
 {
     if (value->kind == TENON_TORCH_TENSOR)
@@ -100,7 +100,7 @@ static bool is_overridden(const tenon_torch_value *value)
     return false;
 }
 
-/* Whether a TorchFunctionMode is active on this thread, as far as it may ask. */
+/* Whether a TorchFunctionMode is active on this thread. A thread without the lock cannot tell, and gets false. */
 static bool is_in_mode(const tenon__torch_api *api)
 {
     if (!tenon__py_attached_to(api->interp))
@@ -120,7 +120,7 @@ static tenon_status wrong(const tenon_torch_op *op, const tenon__torch_param *pa
                            param->type.text, before, what);
 }
 
-/* Fill `all` with one value for each parameter. `stable`: whether torch's C functions do what Python would. */
+/* Fill `all` with one value for each parameter. *stable becomes true if torch's C functions do the same as Python. */
 static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon_torch_value *args,
                              tenon_torch_value *all, bool *stable, tenon_error *err)
 {
@@ -139,7 +139,7 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
         const char *flaw = given ? flaw_of(op->api, &param->type, &all[i]) : NULL;
         if (flaw)
             return wrong(op, param, err, flaw, "");
-        /* A default that did not fit C, or a value of a type that only Python knows. */
+        /* False for a default that C cannot represent, and for a value of a type that only Python knows. */
         bool carried = fits(&param->type, all[i].kind) &&
                        (all[i].kind == TENON_TORCH_NONE || param->type.base < TENON__TORCH_SCALAR);
         *stable = *stable && carried && !is_overridden(&all[i]);
@@ -148,7 +148,7 @@ static tenon_status complete(const tenon_torch_op *op, size_t nargs, const tenon
     return TENON_OK;
 }
 
-/* `just_found`: it was looked at, as far as this thread may. */
+/* `just_found`: the operator was looked up in this call, so a thread with the lock need not check it again. */
 static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs, const tenon_torch_value *args,
                          size_t nresults, tenon_torch_value *results, tenon_error *err)
 {
@@ -162,7 +162,7 @@ static tenon_status call(const tenon_torch_op *op, bool just_found, size_t nargs
         return tenon_error_set(err, TENON_EINVAL, "%s has more than %d arguments or %d results", op->full_name,
                                MOST_ARGUMENTS, MOST_RESULTS);
     if (nresults > op->nresults)
-        return tenon_error_set(err, TENON_EINVAL, "%s returns %zu results, and %zu are wanted", op->full_name,
+        return tenon_error_set(err, TENON_EINVAL, "%s returns %zu results, but %zu were requested", op->full_name,
                                op->nresults, nresults);
     bool checked = op->fixed || (just_found && tenon__py_attached_to(op->api->interp));
     tenon_status status = checked ? TENON_OK : tenon__torch_check_op(op, err);

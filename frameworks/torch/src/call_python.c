@@ -1,4 +1,4 @@
-/* Calls through Python: for a torch without the C functions, and for what these do not carry. */
+/* Calls through Python, for versions of torch without the C functions, and for types that those cannot represent. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static PyObject *device_object(const tenon__torch_api *api, tenon_device device)
                : PyObject_CallMethod(api->module, "device", "si", "cuda", (int)device.device_id);
 }
 
-/* A layout or memory format: NULL without an exception where there is none such. */
+/* A layout or memory format. NULL without an exception if torch does not have it. */
 static PyObject *layout_object(const tenon__torch_api *api, const char *word)
 {
     PyObject *object = PyObject_GetAttrString(api->module, word);
@@ -58,7 +58,7 @@ static PyObject *layout_object(const tenon__torch_api *api, const char *word)
     return object;
 }
 
-/* NULL with an exception; without one where torch has no such layout. */
+/* NULL with an exception, or without one if torch does not have the layout. */
 static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value)
 {
     char word[64];
@@ -100,7 +100,7 @@ static bool take_tensors(PyObject *object, tenon_torch_value *out)
     *out = tenon_torch_list(TENON_TORCH_TENSORS, items, items ? size : 0);
     for (Py_ssize_t i = 0; good && i < size; i++) {
         PyObject *item = PySequence_GetItem(object, i);
-        /* One that is not defined is None in Python. */
+        /* In Python an undefined tensor is None. */
         good = item && (item == Py_None || tenon_torch_import(item, &items[i]) == 0);
         Py_XDECREF(item);
     }
@@ -147,11 +147,11 @@ static bool take_text(PyObject *object, tenon_torch_value *out)
 
 static bool take_dtype(const tenon__torch_api *api, PyObject *object, tenon_torch_value *out)
 {
-    long number = PyLong_AsLong(object); /* torch's operators give no more than that */
+    long number = PyLong_AsLong(object); /* torch's operators return dtypes only as numbers */
     if (!PyErr_Occurred() && number >= 0 && number < TENON__TORCH_DTYPES && api->dtypes[number].bits)
         *out = tenon_torch_dtype(api->dtypes[number]);
     else if (!PyErr_Occurred())
-        PyErr_Format(PyExc_TypeError, "torch's dtype number %ld has no name here", number);
+        PyErr_Format(PyExc_TypeError, "Tenon does not know torch's dtype number %ld", number);
     return !PyErr_Occurred();
 }
 
@@ -165,7 +165,7 @@ static bool take_device(const tenon__torch_api *api, PyObject *object, tenon_tor
             device.device_type = api->cuda_device;
         *out = tenon_torch_device(device);
     } else if (text) {
-        PyErr_Format(PyExc_TypeError, "the device %s has no place in C", text);
+        PyErr_Format(PyExc_TypeError, "Tenon does not know the device %s", text);
     }
     Py_XDECREF(words);
     return !PyErr_Occurred();
@@ -177,11 +177,11 @@ static bool take_object_list(const tenon__torch_type *type, PyObject *object, te
         return take_tensors(object, out);
     if (type->base == TENON__TORCH_INT || type->base == TENON__TORCH_FLOAT || type->base == TENON__TORCH_BOOL)
         return tenon__torch_take_numbers(object, type->base, out);
-    PyErr_Format(PyExc_TypeError, "a result of type %s has no place in C", type->text);
+    PyErr_Format(PyExc_TypeError, "a result of type %s cannot be represented in C", type->text);
     return false;
 }
 
-/* A number or text of the type that the schema promises, which a __torch_function__ need not keep. */
+/* Take a number or string. It must have the type in the schema: a __torch_function__ may return anything. */
 static bool take_plain(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
 {
     tenon__torch_base base = type->base;
@@ -199,13 +199,13 @@ static bool take_plain(const tenon__torch_type *type, PyObject *object, tenon_to
     } else {
         PyObject *name = tenon__py_type_name(object);
         if (name)
-            PyErr_Format(PyExc_TypeError, "a result of type %s came as %U", type->text, name);
+            PyErr_Format(PyExc_TypeError, "expected a result of type %s, got %U", type->text, name);
         Py_XDECREF(name);
     }
     return !PyErr_Occurred();
 }
 
-/* `may_lack`: a tensor may be one that is not defined. False with an exception; `out` may be released either way. */
+/* `may_lack`: the tensor may be undefined. False with an exception; `out` may be released in both cases. */
 static bool take_object(const tenon__torch_api *api, const tenon__torch_type *type, bool may_lack, PyObject *object,
                         tenon_torch_value *out)
 {
@@ -247,7 +247,7 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
     const tenon__torch_api *api = op->api;
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set(err, TENON_EFAILED,
-                               "%s: with torch %s this call goes through Python, and this thread does not hold the "
+                               "%s: with torch %s this call goes through Python, but this thread does not hold the "
                                "lock of the interpreter that imported torch",
                                op->full_name, api->report.version);
     tenon__py_scope scope = tenon__py_enter_scope();
@@ -256,7 +256,7 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
     const tenon__torch_param *unknown = NULL;
     for (size_t i = 0; good && i < op->nparams; i++) {
         if (args[i].kind == TENON_TORCH_DEFAULT)
-            continue; /* one that Python fills in */
+            continue; /* Python fills in its default */
         PyObject *object = to_object(api, &op->params[i].type, &args[i]);
         good = object && PyDict_SetItemString(names, op->params[i].name, object) == 0;
         unknown = good || PyErr_Occurred() ? NULL : &op->params[i];

@@ -1,8 +1,8 @@
 /* Calls through torch's C functions, which need no lock.
  *
- * Arguments and results are a stack of 64-bit words: numbers by their bits, tensors, lists and texts as pointers that the
- * call takes, an optional as a pointer to a word, or 0. The operator's schema says what each word is, and torch believes
- * it: call.c has checked all. */
+ * Arguments and results are a stack of 64-bit words. A number is stored by its bits. A tensor, list or string is a
+ * pointer that the call takes. An optional is a pointer to a word, or 0. torch trusts that each word has the type in the
+ * operator's schema; call.c has checked it. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>
@@ -133,7 +133,7 @@ static bool pack(const tenon__torch_api *api, const tenon__torch_type *type, con
 
 /* ---------------------------------------------------------------------------------------------------------- results */
 
-/* Takes the handle; NULL for a tensor that is not defined. False where there is no memory. */
+/* Takes the handle; NULL stands for an undefined tensor. False if memory is exhausted. */
 static bool take_tensor(const tenon__torch_api *api, tenon__torch_stable value, tenon_torch **out)
 {
     bool defined = true;
@@ -196,12 +196,12 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
     const tenon__torch_api *api = op->api;
     tenon__torch_stable stack[MOST_STACKED];
     for (size_t i = 0; i < op->nparams; i++) {
-        /* What is packed already is lost where this fails: there was no memory for a word. */
+        /* If this fails, memory for a single word was exhausted. The arguments that are already packed leak. */
         if (!pack(api, &op->params[i].type, &args[i], &stack[i]))
-            return tenon_error_set(err, TENON_EINVAL, "%s: torch %s cannot take argument '%s'", op->full_name,
+            return tenon_error_set(err, TENON_EINVAL, "%s: torch %s does not accept argument '%s'", op->full_name,
                                    api->report.version, op->params[i].name);
     }
-    /* The schema was read from this very torch: its own version is the one that the stack was made for. */
+    /* The schema was read from this torch, so the stack is in the format of this version. */
     if (api->call(op->name, op->overload, stack, api->abi_version()) != 0)
         return tenon__torch_failed(api, op->full_name, err);
     bool good = true;
@@ -210,7 +210,6 @@ tenon_status tenon__torch_call_stable(const tenon_torch_op *op, const tenon_torc
     for (size_t i = 0; !good && i < op->nresults; i++)
         tenon_torch_value_release(&results[i]);
     if (good && op->nresults == 1 && results[0].kind == TENON_TORCH_NONE)
-        return tenon_error_set(err, TENON_EFAILED, "%s: its only result is a tensor that is not defined",
-                               op->full_name);
-    return good ? TENON_OK : tenon_error_set(err, TENON_ENOMEM, "%s: no memory", op->full_name);
+        return tenon_error_set(err, TENON_EFAILED, "%s: its only result is an undefined tensor", op->full_name);
+    return good ? TENON_OK : tenon_error_set(err, TENON_ENOMEM, "%s: out of memory", op->full_name);
 }

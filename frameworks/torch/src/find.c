@@ -1,4 +1,4 @@
-/* Which torch is in this process, and what it can do. */
+/* Find the torch of this process, and what it can do. */
 #include "torch_bridge.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ static void add_dtype(void *context, tenon_dtype dtype, int32_t number)
         api->dtypes[number] = dtype;
 }
 
-/* What every torch must have: true, or false with the name of what is missing in the report. */
+/* Find the functions that every torch must have. False with the name of the missing one in the report. */
 static bool find_needed(void *library, tenon__torch_api *api)
 {
     const struct {
@@ -45,7 +45,7 @@ static bool find_needed(void *library, tenon__torch_api *api)
     return !missing;
 }
 
-/* What newer ones have. */
+/* Find the functions that only newer versions have. */
 static void find_more(void *library, tenon__torch_api *api)
 {
     if (!tenon__py_symbol(library, "torch_tensor_from_pyobject", &api->from_pyobject) ||
@@ -74,7 +74,7 @@ static void find_more(void *library, tenon__torch_api *api)
 
 /* ------------------------------------------------------------------------------------------------------- the module */
 
-/* An attribute of an attribute of … an object: a new reference, or NULL without an exception. */
+/* object.first.second.third: a new reference, or NULL without an exception. `second` and `third` may be NULL. */
 static PyObject *reach(PyObject *object, const char *first, const char *second, const char *third)
 {
     const char *names[] = {first, second, third};
@@ -107,12 +107,12 @@ static bool find_private(PyObject *torch, tenon__torch_api *api)
     api->handle_of = reach(torch, "_C", "_aoti", in);
     api->object_of = reach(torch, "_C", "_aoti", out);
     if (!api->handle_of || !api->object_of)
-        snprintf(api->report.missing, sizeof api->report.missing, "torch._C._aoti.%s (which torch 2.4 and newer have)",
+        snprintf(api->report.missing, sizeof api->report.missing, "torch._C._aoti.%s (torch 2.4 and newer)",
                  api->handle_of ? out : in);
     return api->handle_of && api->object_of;
 }
 
-/* Everything about the module torch; `report.tier` stays 0, and `report.missing` says why, where it will not do. */
+/* Inspect the module torch. If it cannot be used, `report.tier` stays 0 and `report.missing` says why. */
 static void examine(PyObject *torch, tenon__torch_api *api)
 {
     tenon_torch_report *report = &api->report;
@@ -120,11 +120,11 @@ static void examine(PyObject *torch, tenon__torch_api *api)
     void *library = tenon__py_torch_library();
     api->tensor_type = (PyTypeObject *)reach(torch, "Tensor", NULL, NULL);
     if (!api->tensor_type || !PyType_Check((PyObject *)api->tensor_type)) {
-        snprintf(report->missing, sizeof report->missing, "torch.Tensor: torch is only half imported");
+        snprintf(report->missing, sizeof report->missing, "torch.Tensor (torch is only partly imported)");
         return;
     }
     if (!library) {
-        snprintf(report->missing, sizeof report->missing, "the library libtorch_cpu beside the module torch");
+        snprintf(report->missing, sizeof report->missing, "the library libtorch_cpu, next to the module torch");
         return;
     }
     if (!find_needed(library, api))
@@ -139,7 +139,7 @@ static void examine(PyObject *torch, tenon__torch_api *api)
     api->clears_ops = clears;
     Py_XDECREF(clears);
     if (!api->function_name || !api->no_function || !api->mode_enabled) {
-        snprintf(report->missing, sizeof report->missing, "what torch._C has for __torch_function__");
+        snprintf(report->missing, sizeof report->missing, "torch._C's functions for __torch_function__");
         return;
     }
     PyObject *hip = reach(torch, "version", "hip", NULL);
@@ -166,7 +166,7 @@ static void free_api(tenon__torch_api *api)
     free(api);
 }
 
-/* Look for it on an attached thread. `report` tells what there is; a torch that will do is published. */
+/* Look for torch, on an attached thread. `report` describes it; a torch that can be used is published. */
 static const tenon__torch_api *look(tenon_torch_report *report)
 {
     tenon__py_scope scope = tenon__py_enter_scope();
@@ -181,10 +181,10 @@ static const tenon__torch_api *look(tenon_torch_report *report)
             examine(torch, api);
         *report = api->report;
     } else {
-        snprintf(report->missing, sizeof report->missing, api ? "torch: it has not been imported" : "memory");
+        snprintf(report->missing, sizeof report->missing, api ? "torch (it has not been imported)" : "memory");
     }
     if (report->tier != TENON_TORCH_TIER_NONE) {
-        /* Another thread may have been quicker. */
+        /* Another thread may have been faster. */
         if (atomic_compare_exchange_strong(&tenon__torch_found, &found, api))
             found = api;
     }
@@ -199,12 +199,12 @@ const tenon__torch_api *tenon__torch_get(tenon_error *err)
     tenon_torch_report report;
     if (!tenon__py_is_attached()) {
         tenon_error_set(err, TENON_EFAILED,
-                        "torch has not been looked for yet, and this thread does not hold the interpreter's lock");
+                        "torch has not been looked for yet, and this thread does not hold the interpreter lock");
         return NULL;
     }
     const tenon__torch_api *api = look(&report);
     if (!api)
-        tenon_error_set(err, TENON_EFAILED, "torch %s%scannot be used as itself here; missing: %s", report.version,
+        tenon_error_set(err, TENON_EFAILED, "torch %s%scannot be used here; missing: %s", report.version,
                         report.version[0] ? " " : "", report.missing);
     return api;
 }
@@ -218,7 +218,7 @@ void tenon_torch_info(tenon_torch_report *out)
     else if (tenon__py_is_attached())
         look(out);
     else
-        snprintf(out->missing, sizeof out->missing, "torch: it has not been looked for yet");
+        snprintf(out->missing, sizeof out->missing, "torch (it has not been looked for yet)");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- numbers */
@@ -247,20 +247,20 @@ tenon_status tenon__torch_failed(const tenon__torch_api *api, const char *who, t
 {
     const char *what = api->what ? api->what() : NULL;
     return tenon_error_set(err, TENON_EFAILED, "%s: %s", who,
-                           what && *what ? what : "it failed, and has written why to stderr");
+                           what && *what ? what : "it failed; torch wrote the reason to stderr");
 }
 
 tenon_status tenon__torch_take_exception(const char *who, tenon_error *err)
 {
     bool memory = PyErr_ExceptionMatches(PyExc_MemoryError), usual = PyErr_ExceptionMatches(PyExc_RuntimeError);
     PyObject *exception = tenon__py_take_exception();
-    /* Without its type a KeyError is only a word; a RuntimeError of torch's says all. */
+    /* The message of a KeyError means little without its type. torch's RuntimeErrors do not need theirs. */
     PyObject *type = exception && !usual ? tenon__py_type_name(exception) : NULL;
     PyObject *words =
         exception ? type ? PyUnicode_FromFormat("%U: %S", type, exception) : PyObject_Str(exception) : NULL;
     const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
     tenon_status status = tenon_error_set(err, memory ? TENON_ENOMEM : TENON_EFAILED, "%s: %s", who,
-                                          text ? text : "an exception without words");
+                                          text ? text : "an exception without a message");
     Py_XDECREF(exception);
     Py_XDECREF(type);
     Py_XDECREF(words);

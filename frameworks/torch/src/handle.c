@@ -1,4 +1,4 @@
-/* The same tensor on both sides: handles, and releases that never wait for the interpreter's lock. */
+/* Handles of torch tensors, and releases that never wait for the interpreter lock. */
 #include "torch_bridge.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ int64_t tenon_torch_leaked(void)
 
 _Static_assert(sizeof(tenon__torch_block) <= TENON__TORCH_BLOCK, "a block has room for its tag");
 
-/* One spare block, guarded by the lock of torch's interpreter, saves most imports the pool's. */
+/* One spare block saves most imports the lock of the pool. The lock of torch's interpreter guards it. */
 static tenon__torch_block *spare;
 
 static tenon__torch_block *pool;
@@ -59,7 +59,7 @@ static tenon__torch_block *pool_take(void)
     return block;
 }
 
-/* `attached`: this thread holds the lock of torch's interpreter. */
+/* `attached`: whether this thread holds the lock of torch's interpreter. */
 static inline tenon__torch_block *block_new(bool attached)
 {
     tenon__torch_block *block = TENON__PY_HAS_LOCK && attached ? spare : NULL;
@@ -95,7 +95,7 @@ tenon_torch *tenon__torch_wrap(const tenon__torch_api *api, tenon__torch_handle 
 
 /* ------------------------------------------------------------------------------------------------- import and export */
 
-/* Raise what torch's function failed with, unless it left an exception. */
+/* Raise the error of torch's function, unless it has set an exception itself. */
 static void raise_failed(const tenon__torch_api *api, const char *who)
 {
     tenon_error err;
@@ -114,7 +114,7 @@ static int complain(PyObject *object, const char *more)
     return -1;
 }
 
-/* Whether Python's code is asked before operators see the tensor. */
+/* Whether Python code runs before operators see the tensor. */
 static bool overrides(const tenon__torch_api *api, PyObject *object)
 {
     PyObject *function = PyObject_GetAttr((PyObject *)Py_TYPE(object), api->function_name);
@@ -124,7 +124,7 @@ static bool overrides(const tenon__torch_api *api, PyObject *object)
     return has_one;
 }
 
-/* Before 2.14: a handle in a capsule without a name. */
+/* Before 2.14, the handle comes in a capsule without a name. */
 static tenon__torch_handle handle_of(const tenon__torch_api *api, PyObject *object)
 {
     PyObject *capsule = PyObject_Vectorcall(api->handle_of, &object, 1, NULL);
@@ -146,7 +146,7 @@ static int not_here(PyObject *object)
     tenon_error err;
     tenon_torch_report report;
     tenon_torch_info(&report);
-    /* Where torch has not been imported, it is certainly none of its tensors. */
+    /* If torch has not been imported, the object cannot be a tensor. */
     if (!report.version[0] || !object)
         return complain(object, report.version[0] ? "" : ", and torch has not been imported");
     if (!tenon__torch_get(&err))
@@ -160,7 +160,7 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
     if (!api)
         return not_here(object);
     tenon__py_drain_soon();
-    /* The real type: whatever the object says of itself, torch would read a tensor out of it. */
+    /* The real type, not __class__: torch would read a tensor out of any object. */
     bool is_subclass = object && Py_TYPE(object) != api->tensor_type;
     if (!object || (is_subclass && !PyType_IsSubtype(Py_TYPE(object), api->tensor_type)))
         return complain(object, "");
@@ -173,7 +173,7 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         raise_failed(api, "tenon_torch_import");
         return -1;
     }
-    tenon__torch_block *block = block_new(true); /* it is attached: its type is one of torch's interpreter */
+    tenon__torch_block *block = block_new(true); /* attached: its type belongs to torch's interpreter */
     if (!block) {
         api->delete_handle(handle);
         PyErr_NoMemory();
@@ -205,7 +205,7 @@ int tenon_torch_export(tenon_torch *tensor, PyObject **out)
         PyErr_SetString(PyExc_ValueError, "tenon_torch_export(): the handle is NULL or was released");
         return -1;
     }
-    /* Its objects belong to one interpreter, and no other may touch them. */
+    /* torch's objects belong to one interpreter, and no other may use them. */
     if (PyInterpreterState_Get() != block->api->interp->state) {
         PyErr_SetString(PyExc_RuntimeError,
                         "tenon_torch_export(): torch was imported in another interpreter of this process");
@@ -235,7 +235,7 @@ int64_t tenon_torch_refcount(const tenon_torch *tensor)
     return block ? atomic_load_explicit(&block->count, memory_order_relaxed) : 0;
 }
 
-/* The end of a tensor may run code of Python's, which leaves a pending exception alone, as the end of any object does. */
+/* Destroying a tensor may run Python code. That keeps a pending exception, as it does for any object. */
 static void give_up(tenon__torch_block *block)
 {
     block->api->delete_handle(block->handle);
@@ -254,15 +254,16 @@ void tenon_torch_release(tenon_torch *tensor)
     if (!block) {
         if (!tensor)
             return;
-        fputs("tenon_torch_release(): the handle was released already\n", stderr);
+        fputs("tenon_torch_release(): the handle was already released\n", stderr);
         abort();
     }
-    /* Who holds the only count needs no atomic subtraction to know it. */
+    /* A thread that holds the only count does not need an atomic subtraction. */
     if (atomic_load_explicit(&block->count, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&block->count, 1, memory_order_acq_rel) != 1)
         return;
     block->tag = (block->tag + 1) % TENON__TORCH_BLOCK;
-    /* Even where Python holds the tensor too: since 2.10 the last count but Python's own is one on Python's object. */
+    /* Even if Python holds the tensor too: since 2.10, the last count besides Python's own keeps the Python object
+     * alive. */
     if (tenon__py_attached_to(block->api->interp))
         give_up(block);
     else if (!tenon__py_defer(block->api->interp, &block->node, give_up_waiting, block))

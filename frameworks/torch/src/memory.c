@@ -1,4 +1,4 @@
-/* A tensor's memory, and tensors on new memory. */
+/* Views of a tensor's memory, and tensors on new memory. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 
 /* ------------------------------------------------------------------------------------------------------------- view */
 
-/* Why the tensor cannot be looked at, or NULL: on an attached thread it can be asked, by its class only or in full. */
+/* The reason why the tensor has no plain memory, or NULL if it is not known. Only an attached thread can ask: for the
+ * class only, or for everything. */
 static const char *reason_of(const tenon__torch_block *block, bool by_class_only)
 {
     const char *reason = NULL;
@@ -24,13 +25,13 @@ static const char *reason_of(const tenon__torch_block *block, bool by_class_only
     return reason;
 }
 
-/* Whether a bit of the tensor is set that says that its memory is not what it means. */
+/* Ask whether one of the bits is set that change the meaning of the memory. */
 static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_error *err)
 {
     tenon_torch_value argument = tenon_torch_tensor(tensor), result;
     const tenon_torch_op *op;
     tenon_status status = tenon_torch_find(name, "", &op, err);
-    /* The tensor itself, where that can be: not what a subclass or a mode would have it say. */
+    /* Ask the tensor itself if possible, not its subclass or a mode. */
     if (!status)
         status = op->carried ? tenon__torch_call_stable(op, &argument, &result, err)
                              : tenon_torch_call_op(op, 1, &argument, 1, &result, err);
@@ -38,16 +39,17 @@ static tenon_status ask(tenon_torch *tensor, const char *name, bool *out, tenon_
     return status;
 }
 
-/* `bytes`: what its storage holds, or -1 where that was not told. */
+/* `bytes`: the size of its storage, or -1 if it is not known. */
 static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *err)
 {
     bool zeros = false;
     const char *reason = reason_of(tenon__torch_block_of(tensor), false);
     if (!reason && bytes == 0)
-        reason = "it was freed, its storage has 0 bytes";
+        reason = "it was freed: its storage has 0 bytes";
     else if (!reason && ask(tensor, "aten::_is_zerotensor", &zeros, NULL) == TENON_OK && zeros)
         reason = "a ZeroTensor has none; pass x.clone()";
-    return tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "it has no plain memory%s%s", reason ? ": " : "",
+    return tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "the tensor has no plain memory%s%s",
+                              reason ? ": " : "",
                               reason ? reason
                                      : " of its own (a meta, fake, sparse, oneDNN or nested tensor, one inside "
                                        "torch.vmap, or a ZeroTensor)");
@@ -56,7 +58,7 @@ static tenon_status no_memory(tenon_torch *tensor, int64_t bytes, tenon_error *e
 static tenon_status no_dtype(const tenon__torch_block *block, int32_t dtype, tenon_error *err)
 {
     const char *reason = reason_of(block, false);
-    return tenon_error_set_in(err, TENON_EDTYPE, "tenon_torch_view", "torch's dtype number %d has no name here%s%s",
+    return tenon_error_set_in(err, TENON_EDTYPE, "tenon_torch_view", "Tenon does not know torch's dtype number %d%s%s",
                               (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
@@ -69,7 +71,7 @@ static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, teno
     if (!status && !conjugated && tenon__py_torch_may_be_negated(view))
         status = ask(tensor, "aten::is_neg", &negated, err);
     if (conjugated || negated)
-        status = tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "a %s view; pass x.%s()",
+        status = tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "the tensor is a %s view; pass x.%s()",
                                     conjugated ? "conjugate" : "negated", conjugated ? "resolve_conj" : "resolve_neg");
     return status;
 }
@@ -86,10 +88,10 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     int64_t ndim, *shape, *strides, bytes = -1;
     int32_t dtype, device_type, device_index;
     void *data;
-    /* Before torch is asked, which warns of a fake tensor's address, and below 2.13 writes to stderr. */
+    /* Before torch is called: it warns about the address of a fake tensor, and before 2.13 writes to stderr. */
     if (block->is_subclass && reason_of(block, true))
         return no_memory(tensor, bytes, err);
-    /* oneDNN's tensors have an address, but no storage: what lies there is in an order of their own. */
+    /* oneDNN's tensors have an address but no storage: their elements are in a private order. */
     if (api->get_storage_size(handle, &bytes) || api->get_device_type(handle, &device_type) ||
         api->get_device_index(handle, &device_index) || api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) ||
         api->get_sizes(handle, &shape) || api->get_strides(handle, &strides) || api->get_data(handle, &data))
@@ -97,8 +99,9 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
         return no_dtype(block, dtype, err);
     if (ndim > TENON_MAX_NDIM)
-        return tenon_error_set_in(err, TENON_ESHAPE, "tenon_torch_view", "it has %lld dimensions, and %d are the most",
-                                  (long long)ndim, TENON_MAX_NDIM);
+        return tenon_error_set_in(err, TENON_ESHAPE, "tenon_torch_view",
+                                  "the tensor has %lld dimensions, and at most %d are allowed", (long long)ndim,
+                                  TENON_MAX_NDIM);
     tenon_dl_tensor source = {.data = data,
                               .ndim = (int32_t)ndim,
                               .dtype = api->dtypes[dtype],
@@ -113,7 +116,7 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (!data && !empty)
         return no_memory(tensor, bytes, err);
     if (device_type != api->cpu && device_type != api->cuda)
-        return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "torch's device number %d is not known here",
+        return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "Tenon does not know torch's device type %d",
                                   (int)device_type);
     tenon_status status = tenon_view_init(out, &source, 0, dims, err);
     return status ? status : check_bits(tensor, out, err);
@@ -121,7 +124,7 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
 
 /* ------------------------------------------------------------------------------------------------------ new tensors */
 
-/* torch's numbers for what is wanted. */
+/* torch's numbers for a dtype and a device. */
 static tenon_status numbers_of(const tenon__torch_api *api, const char *who, tenon_dtype dtype, tenon_device device,
                                int32_t numbers[3], tenon_error *err)
 {
@@ -132,19 +135,19 @@ static tenon_status numbers_of(const tenon__torch_api *api, const char *who, ten
     }
     if (!tenon__torch_device_number(api, device, &numbers[1], &numbers[2])) {
         tenon_device_format(device, word, sizeof word);
-        return tenon_error_set_in(err, TENON_EDEVICE, who, "no tensor of torch's can be made on %s here", word);
+        return tenon_error_set_in(err, TENON_EDEVICE, who, "torch cannot make a tensor on %s here", word);
     }
     return TENON_OK;
 }
 
-/* Take a new handle of torch's, on success. */
+/* Make a tenon_torch for a new handle of torch. Takes it on success. */
 static tenon_status wrap(const tenon__torch_api *api, const char *who, tenon__torch_handle handle, tenon_torch **out,
                          tenon_error *err)
 {
     tenon_torch *tensor = tenon__torch_wrap(api, handle);
     if (!tensor) {
-        api->delete_handle(handle); /* nobody has made a Python object for it yet: this takes no lock */
-        return tenon_error_set_in(err, TENON_ENOMEM, who, "no memory");
+        api->delete_handle(handle); /* it has no Python object yet, so this needs no lock */
+        return tenon_error_set_in(err, TENON_ENOMEM, who, "out of memory");
     }
     *out = tensor;
     return TENON_OK;
@@ -164,7 +167,7 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
         return TENON_EFAILED;
     tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
     if (status == TENON_EOVERFLOW)
-        return tenon_error_set_in(err, status, who, "the shape has more elements than can be counted");
+        return tenon_error_set_in(err, status, who, "the number of elements overflows 64 bits");
     status = status ? status : numbers_of(api, who, dtype, device, numbers, err);
     if (status)
         return status;
@@ -173,14 +176,14 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     return wrap(api, who, handle, out, err);
 }
 
-/* The owner of a blob, in torch's hands. Until it is armed the caller still has it: whatever torch does on failure, only
- * this struct is at stake. */
+/* The owner of a blob while torch holds it. The caller keeps the owner until this struct is armed: if torch fails, only
+ * the struct can be lost. */
 typedef struct blob_owner {
     tenon_release_fn release;
     void *owner;
     bool armed;     /* torch has it */
-    bool ran;       /* torch is through with it */
-    bool abandoned; /* it failed, and somebody still holds this struct */
+    bool ran;       /* torch has released it */
+    bool abandoned; /* it failed, and torch still holds this struct */
 } blob_owner;
 
 static void owner_release(void *pointer)
@@ -200,7 +203,7 @@ static void owner_delete(void *data, void *context)
     owner_release(context);
 }
 
-/* The view that a blob describes, with room for its dims. */
+/* The view that a blob describes, and room for its shape and strides. */
 static tenon_status blob_view(const tenon_blob *blob, tenon_view *view, int64_t *dims, tenon_error *err)
 {
     static const char *const who = "tenon_torch_from_blob";
@@ -229,13 +232,13 @@ static tenon_status blob_view(const tenon_blob *blob, tenon_view *view, int64_t 
     return TENON_OK;
 }
 
-/* Before 2.11 torch takes memory with an owner by DLPack only. */
+/* Before 2.11, torch accepts memory with an owner only through DLPack. */
 static tenon_status import_blob(const tenon__torch_api *api, const tenon_view *view, blob_owner *owner,
                                 tenon_torch **out, tenon_error *err)
 {
     static const char *const who = "tenon_torch_from_blob";
     if (!tenon__py_attached_to(api->interp))
-        return tenon_error_set_in(err, TENON_EFAILED, who, "torch %s needs the interpreter's lock for this",
+        return tenon_error_set_in(err, TENON_EFAILED, who, "torch %s needs the interpreter lock for this",
                                   api->report.version);
     tenon_tensor *tensor;
     tenon_status status = tenon_tensor_from_view(view, owner, owner_release, &tensor, err);
@@ -267,12 +270,12 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     status = status ? status : numbers_of(api, who, view.dtype, view.device, numbers, err);
     if (status)
         return status;
-    /* Nothing is read of an empty tensor: a block of its own spares torch an owner without memory. */
+    /* An empty tensor is never read. Its own block saves torch from an owner without memory. */
     bool nowhere = !view.data || view.numel == 0;
     blob_owner *owner = malloc(sizeof *owner);
     tenon__torch_handle handle = NULL;
     if (!owner)
-        return tenon_error_set_in(err, TENON_ENOMEM, who, "no memory");
+        return tenon_error_set_in(err, TENON_ENOMEM, who, "out of memory");
     *owner = (blob_owner){.release = blob->release, .owner = blob->owner};
     if (nowhere) {
         if (api->empty_strided(view.ndim, view.shape, view.strides, numbers[0], numbers[1], numbers[2], &handle) != 0)

@@ -1,4 +1,4 @@
-/* Operators by name: what their schema says, remembered for the life of the process. */
+/* Find operators by name, read their schemas, and remember them as long as the process lives. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static tenon__torch_base base_of(const char *kind)
     return TENON__TORCH_OTHER;
 }
 
-/* T, T?, T[], T[]? or T?[]; what is nested deeper is left to Python. False with an exception. */
+/* Read T, T?, T[], T[]? or T?[]. Types that are nested deeper are left to Python. False with an exception. */
 static bool read_type(PyObject *argument, tenon__torch_type *out)
 {
     PyObject *type = PyObject_GetAttrString(argument, "real_type");
@@ -83,7 +83,7 @@ static bool read_type(PyObject *argument, tenon__torch_type *out)
     return good;
 }
 
-/* The default of a parameter, in C; where that cannot be, Python will fill it in. Never fails. */
+/* Read the default of a parameter. If C cannot represent it, Python fills it in. Never fails. */
 static void read_default(PyObject *object, const tenon__torch_type *type, tenon_torch_value *out)
 {
     const char *text = object && PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
@@ -126,7 +126,7 @@ static bool read_param(PyObject *argument, tenon__torch_param *out)
     return truth >= 0;
 }
 
-/* Whether torch's C functions carry it: a type that they do not know may only be None. */
+/* Whether torch's C functions can pass this parameter: one of an unknown type can only be None. */
 static bool is_carried(const tenon__torch_type *type)
 {
     return type->base < TENON__TORCH_SCALAR;
@@ -139,13 +139,13 @@ static bool is_carried_back(const tenon__torch_type *type)
                                              : number && !type->optional && !type->list;
 }
 
-/* Torch's C functions read each result by the type of the one that lies at its place from the other end. */
+/* torch's C functions read the results in reverse: each by the type of the one at the mirrored position. */
 static bool is_same(const tenon__torch_type *a, const tenon__torch_type *b)
 {
     return a->base == b->base && a->list == b->list;
 }
 
-/* Parameters and results. False with an exception. */
+/* Read the parameters and results. False with an exception. */
 static bool read_schema(PyObject *schema, tenon_torch_op *op)
 {
     PyObject *arguments = PyObject_GetAttrString(schema, "arguments");
@@ -194,7 +194,8 @@ static void free_op(tenon_torch_op *op)
     free(op);
 }
 
-/* What torch has under this name: a new reference, or NULL; an exception is no more than that. */
+/* Call a function of torch._C for an operator: a new reference. NULL if it returned None or failed; an exception is
+ * cleared. */
 static PyObject *ask_torch(const tenon__torch_api *api, const char *question, const char *name, const char *overload)
 {
     PyObject *module = PyObject_GetAttrString(api->module, "_C");
@@ -209,7 +210,7 @@ static PyObject *ask_torch(const tenon__torch_api *api, const char *question, co
     return answer;
 }
 
-/* Whether it was registered by C++, which never takes it back. Torch tells where that was: "registered at
+/* Whether it was registered by C++, which never unregisters it. torch names the place: "registered at
  * aten/src/ATen/RegisterSchema.cpp:6". */
 static bool is_of_cpp(PyObject *entry)
 {
@@ -222,8 +223,8 @@ static bool is_of_cpp(PyObject *entry)
     return is_source;
 }
 
-/* The schema that torch's dispatcher has, which it has not for TorchScript's own operators: a new reference, or NULL
- * without an exception. `fixed`: whether it stays. */
+/* The schema in torch's dispatcher, which does not have TorchScript's own operators: a new reference, or NULL without
+ * an exception. *fixed becomes true if the operator can never change. */
 static PyObject *ask_dispatcher(const tenon_torch_op *op, bool *fixed)
 {
     PyObject *entry = ask_torch(op->api, "_dispatch_find_schema_or_throw", op->name, op->overload);
@@ -243,12 +244,12 @@ PyObject *tenon__torch_function(const tenon_torch_op *op)
     PyObject *functions = ask_torch(op->api, "_get_operation_overload", op->name, op->overload);
     PyObject *function = functions ? PySequence_GetItem(functions, 0) : NULL;
     if (!functions)
-        PyErr_SetString(PyExc_RuntimeError, "torch has no such operator any more");
+        PyErr_SetString(PyExc_RuntimeError, "torch no longer has this operator");
     Py_XDECREF(functions);
     return function;
 }
 
-/* Note what is in torch.ops, which is quicker to look at than the schema. Never fails. */
+/* Remember the object in torch.ops, which is faster to compare than the schema. Never fails. */
 static void watch(tenon_torch_op *op)
 {
     const char *colons = strstr(op->name, "::");
@@ -264,7 +265,7 @@ static void watch(tenon_torch_op *op)
     PyErr_Clear();
 }
 
-/* Whether an operator that is not fixed is still what it was, on an attached thread. */
+/* Whether an operator that is not fixed is unchanged. On an attached thread. */
 static bool is_current(const tenon_torch_op *op)
 {
     if (op->attributes && PyDict_GetItem(op->attributes, op->short_name) == op->packet)
@@ -282,12 +283,12 @@ tenon_status tenon__torch_check_op(const tenon_torch_op *op, tenon_error *err)
 {
     if (!tenon__py_attached_to(op->api->interp))
         return tenon_error_set(err, TENON_EFAILED,
-                               "%s: it was defined from Python, and this thread does not hold the lock of the "
+                               "%s: it was defined from Python, but this thread does not hold the lock of the "
                                "interpreter that imported torch",
                                op->full_name);
     if (!is_current(op))
         return tenon_error_set(err, TENON_EINVAL,
-                               "%s: the operator was unloaded, or its schema has changed: find it again",
+                               "%s: the operator was unloaded, or its schema has changed; find it again",
                                op->full_name);
     return TENON_OK;
 }
@@ -303,7 +304,7 @@ static tenon_torch_op *make(const tenon__torch_api *api, const char *name, const
         tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_find", "torch %s has no operator %s%s%s",
                            api->report.version, name, *overload ? "." : "", overload);
     else if (!op)
-        tenon_error_set_in(err, TENON_ENOMEM, "tenon_torch_find", "no memory");
+        tenon_error_set_in(err, TENON_ENOMEM, "tenon_torch_find", "out of memory");
     if (good) {
         op->api = api;
         PyOS_snprintf(op->full_name, sizeof op->full_name, "%s%s%s", name, *overload ? "." : "", overload);
@@ -337,7 +338,7 @@ static const tenon_torch_op *known(const tenon_torch_op *op, const char *name, c
     return op;
 }
 
-/* As far as this thread may ask; where it may not, neither will it be called. */
+/* False if this thread cannot ask; then it cannot call the operator either. */
 static bool is_stale(const tenon_torch_op *op)
 {
     return !op->fixed && tenon__py_attached_to(op->api->interp) && !is_current(op);
@@ -363,15 +364,15 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
         return TENON_EFAILED;
     if (!tenon__py_attached_to(api->interp))
         return tenon_error_set_in(err, TENON_EFAILED, "tenon_torch_find",
-                                  "%s has not been used yet, and this thread does not hold the lock "
-                                  "of the interpreter that imported torch: find it before",
+                                  "%s has not been found before, and this thread does not hold the lock "
+                                  "of the interpreter that imported torch; find it once with the lock",
                                   name);
     tenon__py_scope scope = tenon__py_enter_scope();
     tenon_torch_op *op = make(api, name, overload, err);
     tenon__py_leave_scope(scope);
     if (!op)
         return err->status;
-    /* Where two threads found it at once it is there twice, and the second is never asked for again. */
+    /* If two threads find an operator at the same time, it is in the list twice, which does no harm. */
     op->next = atomic_load(bucket);
     while (!atomic_compare_exchange_weak(bucket, &op->next, op)) {
     }

@@ -69,8 +69,8 @@ TENON_NODISCARD int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_b
 
 /* As tenon_py_borrow, but device memory is ready on `stream` instead of the producer's current stream. `stream` is a
  * number by DLPack's rules for the device: for CUDA, 1 is the legacy default stream and 2 the per-thread one; -1 does
- * not wait. The producer of the memory is asked to order the streams, even behind a tenon.Tensor; for memory that came
- * from C, the CUDA driver is. */
+ * not wait. The producer of the memory is asked to order the streams, even if `object` is a tenon.Tensor on
+ * its memory; for memory that came from C, the CUDA driver is. */
 TENON_NODISCARD int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out);
 
 /* End a borrow. Does nothing after a failed borrow or an earlier unborrow.
@@ -98,8 +98,8 @@ void tenon_py_unborrow_many(size_t count, tenon_py_borrowed *borrowed);
 int tenon_py_converter(PyObject *object, void *borrowed);
 int tenon_py_converter_rw(PyObject *object, void *borrowed);
 
-/* The stream on which borrowed device memory is ready, for kernel launches. It is the producer's current stream (also
- * behind a tenon.Tensor), or tenon_blob's `stream` for memory that came from C. It is NULL, the default stream, on the
+/* The stream on which borrowed device memory is ready, for kernel launches. It is the current stream of the memory's
+ * producer, or tenon_blob's `stream` for memory that came from C. It is NULL, the default stream, on the
  * CPU and for producers that cannot name theirs.
  *
  * Ownership: the stream stays the producer's.
@@ -124,7 +124,7 @@ TENON_NODISCARD tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags);
 
 typedef enum tenon_py_as {
     TENON_PY_AS_TENSOR, /* tenon.Tensor */
-    TENON_PY_AS_SAME,   /* the object that it was imported from; a tenon.Tensor if there is none, or if it is pinned */
+    TENON_PY_AS_SAME,   /* the object that it was imported from; a tenon.Tensor if it was made in C, or is pinned */
     TENON_PY_AS_NUMPY,
     TENON_PY_AS_TORCH,
     TENON_PY_AS_JAX,
@@ -227,8 +227,9 @@ static inline PyObject *tenon__py_module_of(const tenon_module *module, PyObject
 #define TENON__PY_FREE_SLOTS
 #endif
 
-/* A handle type whose Python objects are a framework's own, instead of tenon.Handle. Functions get the table `services`
- * from their host, by the name `extension`, to work with such handles. The struct must live as long as the process. */
+/* A handle type whose Python objects are a framework's own, instead of tenon.Handle. Functions get the table
+ * `services` from their host, by the name `extension`, to work with such handles. The struct must live as long as the
+ * process. */
 typedef struct tenon_py_foreign {
     const char *type;      /* the name in handle("…"): "torch.Tensor" */
     const char *extension; /* "tenon.torch" */

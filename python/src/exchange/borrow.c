@@ -6,15 +6,12 @@
 
 /* ----------------------------------------------------------------------------------------------- for every producer */
 
-int tenon__py_dims(tenon_py_borrowed *out, int32_t ndim)
+bool tenon__py_alloc_dims(tenon_py_borrowed *out, int32_t ndim)
 {
     out->private_.dims = out->private_.inline_dims;
-    if (ndim > TENON_PY_INLINE_DIMS && ndim <= TENON_MAX_NDIM) {
+    if (ndim > TENON_PY_INLINE_DIMS && ndim <= TENON_MAX_NDIM)
         out->private_.dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *out->private_.dims);
-        if (!out->private_.dims)
-            return PyErr_NoMemory(), -1;
-    }
-    return 0;
+    return out->private_.dims;
 }
 
 void tenon__py_free_dims(tenon_py_borrowed *out)
@@ -24,12 +21,25 @@ void tenon__py_free_dims(tenon_py_borrowed *out)
     out->private_.dims = out->private_.inline_dims;
 }
 
-int tenon__py_describe(tenon_py_borrowed *out, const tenon_dl_tensor *source, uint64_t flags, PyObject *object)
+tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
+                                tenon_py_borrowed *out, tenon_error *err)
+{
+    if (!tenon__py_alloc_dims(out, source->ndim))
+        return tenon_error_set(err, TENON_ENOMEM, "no memory for %d dimensions", source->ndim);
+    tenon_status status = unit == TENON__PY_BYTES
+                              ? tenon_view_init_bytes(&out->view, source, flags, out->private_.dims, err)
+                              : tenon_view_init(&out->view, source, flags, out->private_.dims, err);
+    if (status)
+        tenon__py_free_dims(out);
+    return status;
+}
+
+int tenon__py_finish(PyObject *object, const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
+                     tenon_py_borrowed *out)
 {
     tenon_error err;
-    if (tenon_view_init(&out->view, source, flags, out->private_.dims, &err) == TENON_OK)
+    if (tenon__py_describe(source, unit, flags, out, &err) == TENON_OK)
         return 0;
-    tenon__py_free_dims(out);
     tenon__py_raise_for(object, &err);
     return -1;
 }

@@ -1,4 +1,4 @@
-/* What differs between the versions of CPython, the stable ABI (3.12 and newer), and CPython without its lock. */
+/* The differences between versions of CPython, the stable ABI (3.12 and newer), and free-threaded CPython. */
 #ifndef TENON_PY_COMPAT_H
 #define TENON_PY_COMPAT_H
 
@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Each source uses some of these functions. */
+/* Most sources use only some of these functions. */
 #define TENON__PY_INLINE static inline __attribute__((unused))
 
 #ifdef Py_GIL_DISABLED
@@ -17,8 +17,8 @@ enum { TENON__PY_HAS_LOCK = 1 };
 
 /* ----------------------------------------------------------------------------------------------------- error scopes */
 
-/* The pending exception, put aside so that what runs in the scope does not meet it. It comes back as it was; what was raised
- * meanwhile is dropped. */
+/* Saves the pending exception, so that code in the scope runs without one. Leaving the scope restores it, and drops any
+ * exception that was raised meanwhile. */
 #if PY_VERSION_HEX >= 0x030c0000
 typedef struct tenon__py_scope {
     PyObject *error;
@@ -34,13 +34,13 @@ TENON__PY_INLINE void tenon__py_leave_scope(tenon__py_scope scope)
     PyErr_SetRaisedException(scope.error);
 }
 
-/* The pending exception, taken, as an object: a new reference. */
+/* Take the pending exception as an object: a new reference. */
 TENON__PY_INLINE PyObject *tenon__py_take_exception(void)
 {
     return PyErr_GetRaisedException();
 }
 
-/* Make it the pending one again; takes the reference. */
+/* Make it the pending exception again. Takes the reference. */
 TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 {
     PyErr_SetRaisedException(error);
@@ -62,7 +62,7 @@ TENON__PY_INLINE void tenon__py_leave_scope(tenon__py_scope scope)
     PyErr_Restore(scope.type, scope.value, scope.traceback);
 }
 
-/* The pending exception, taken, as an object: a new reference. */
+/* Take the pending exception as an object: a new reference. */
 TENON__PY_INLINE PyObject *tenon__py_take_exception(void)
 {
     PyObject *type, *value, *traceback;
@@ -75,7 +75,7 @@ TENON__PY_INLINE PyObject *tenon__py_take_exception(void)
     return value;
 }
 
-/* Make it the pending one again; takes the reference. */
+/* Make it the pending exception again. Takes the reference. */
 TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 {
     PyObject *type = (PyObject *)Py_TYPE(error);
@@ -98,7 +98,7 @@ TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)
     const PyThreadState *thread = _PyThreadState_UncheckedGet();
 #endif
 #if PY_VERSION_HEX < 0x030c0000
-    /* The current state is one for the whole process there: it is ours only if it is this thread's own. */
+    /* There the current state is one for the whole process. It may belong to another thread. */
     if (thread != PyGILState_GetThisThreadState())
         return NULL;
 #endif
@@ -106,11 +106,12 @@ TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)
 #endif
 }
 
-/* dict.setdefault(key, value): what is in the dict, borrowed, or NULL with an exception. */
+/* dict.setdefault(key, value): a borrowed reference, or NULL with an exception. */
 TENON__PY_INLINE PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, PyObject *value)
 {
 #ifdef Py_LIMITED_API
-    /* Here the lock of the interpreter is held, but making `value` may have run a collection, and that this function. */
+    /* The interpreter lock is held, but the garbage collector may have run while `value` was made, and called this
+     * function. */
     PyObject *found = PyDict_GetItemWithError(dict, key);
     return found || PyErr_Occurred() || PyDict_SetItem(dict, key, value) < 0 ? found : value;
 #else
@@ -118,7 +119,7 @@ TENON__PY_INLINE PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, 
 #endif
 }
 
-/* A mutex for what the interpreter's lock makes one step; without such a lock it takes one. */
+/* A mutex for steps that the interpreter lock makes atomic. It is real only in free-threaded CPython. */
 #ifdef Py_GIL_DISABLED
 typedef PyMutex tenon__py_mutex;
 #define tenon__py_mutex_lock(mutex)   PyMutex_Lock(mutex)
@@ -131,8 +132,8 @@ typedef char tenon__py_mutex;
 
 /* ----------------------------------------------------------------------------------------------- garbage collection */
 
-/* Before 3.12 the garbage collector may run while objects are made, and with it code of the user's: not between these two. In
- * 3.9 that cannot be helped. */
+/* Before 3.12 the garbage collector may run whenever an object is made, and run the user's code. It does not run
+ * between these two calls. In 3.9 it cannot be stopped. */
 enum { TENON__PY_CAN_PAUSE_GC = PY_VERSION_HEX >= 0x030a0000 };
 
 TENON__PY_INLINE int tenon__py_pause_gc(void)
@@ -154,8 +155,8 @@ TENON__PY_INLINE void tenon__py_resume_gc(int enabled)
 #endif
 }
 
-/* How many bytes an object has before the fields of its own type. With the stable ABI one binary serves interpreters that
- * differ in it, and the caller says what was measured. */
+/* The size of the object header, before the fields of its own type. Interpreters that run the same stable ABI binary
+ * may differ in it, so there the caller passes the size that it measured. */
 TENON__PY_INLINE size_t tenon__py_object_head(size_t measured)
 {
 #ifdef Py_LIMITED_API
@@ -166,7 +167,7 @@ TENON__PY_INLINE size_t tenon__py_object_head(size_t measured)
 #endif
 }
 
-/* What a descriptor of the kind "getset" answers for an object of the type that it belongs to: a new reference. */
+/* Call the getter of a getset descriptor for an object of its type: a new reference. */
 TENON__PY_INLINE PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *object)
 {
 #ifdef Py_LIMITED_API

@@ -112,23 +112,23 @@ void *tenon_py_raise(const tenon_error *err)
 void tenon__py_raise_for(PyObject *object, const tenon_error *err)
 {
     PyObject *exception = tenon__py_exception_for(err->status);
-    /* What a producer hands out cannot be the caller's mistake, but for its dtype. */
-    if (exception != PyExc_TypeError && exception != PyExc_MemoryError)
+    /* A wrong array from a producer is not the caller's mistake, except for its dtype and its layout. */
+    if (exception != PyExc_TypeError && exception != PyExc_MemoryError && err->status != TENON_ELAYOUT)
         exception = PyExc_BufferError;
     tenon__py_set_error(exception, object, "%s", tenon_error_reason(err));
 }
 
 bool tenon__py_is_refusal(void)
 {
-    /* A TypeError is as a rule a bug of the producer's; pyarrow refuses with a class of its own that is one. */
+    /* A TypeError is usually a bug in the producer. But pyarrow refuses with its own class, which derives from it. */
     bool of_its_own = PyErr_ExceptionMatches(PyExc_TypeError) && PyErr_Occurred() != PyExc_TypeError;
     return (of_its_own || PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_RuntimeError) ||
             PyErr_ExceptionMatches(PyExc_ValueError)) &&
            !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
-/* Put a BufferError in the place of the pending exception: "object: before: its first line; advice", or, without an
- * object, `before` is the name of the framework that did not take a tensor. */
+/* Replace the pending exception by a BufferError: "object: before: its first line; advice". Without an object, `before`
+ * is the name of the framework that did not accept a tensor. */
 static void replace(PyObject *object, const char *before, const char *advice)
 {
     PyObject *cause = tenon__py_take_exception();
@@ -153,7 +153,7 @@ static void replace(PyObject *object, const char *before, const char *advice)
         tenon__py_set_error(PyExc_BufferError, object, "%s: %s%s%s", before, first, advice ? "; " : "",
                             advice ? advice : "");
     else
-        PyErr_Format(PyExc_BufferError, "%s did not take the tensor: %s", before, first);
+        PyErr_Format(PyExc_BufferError, "%s did not accept the tensor: %s", before, first);
     Py_XDECREF(text);
     PyObject *value = tenon__py_take_exception();
     if (value && cause) {

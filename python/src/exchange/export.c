@@ -1,10 +1,10 @@
-/* From tensors to objects of Python: the one that a tensor came from, or a new one by a producer. */
+/* Export: from a tensor to the Python object that it came from, or to a new one that a producer makes. */
 #include "../internal.h"
 
 /* ------------------------------------------------------------------------------------------------------------- same */
 
-/* Whether the object is immutable, so that no second look is needed: 1, 0, or -1 with an exception. It may be deleted all
- * the same. */
+/* Whether the object is immutable, so that it need not be compared with the tensor: 1, 0, or -1 with an exception. An
+ * immutable array may still have been deleted. */
 static int never_changes(PyObject *object)
 {
     tenon__py_kind room;
@@ -17,7 +17,7 @@ static int never_changes(PyObject *object)
     return kind->is_immutable && !tenon__py_is_deleted(object, &owner);
 }
 
-/* The object that the tensor was imported from, while it still is that tensor; else a tenon.Tensor. */
+/* The object that the tensor was imported from, if it still has the same memory; otherwise a tenon.Tensor. */
 static PyObject *export_same(tenon_tensor *tensor)
 {
     const tenon__py_holder *holder = tenon_tensor_owner(tensor, tenon__py_holder_release);
@@ -41,7 +41,7 @@ static PyObject *export_same(tenon_tensor *tensor)
         same = tenon_view_equal(&now.view, view);
         tenon_py_unborrow(&now);
     } else {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt is not ours to swallow */
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt must not be swallowed */
             return NULL;
         PyErr_Clear();
     }
@@ -82,7 +82,8 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     if (producer)
         return producer->wrap(tensor);
     if (as != TENON_PY_AS_CAPSULE && as != TENON_PY_AS_CAPSULE_LEGACY)
-        return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is none of tenon_py_as", (int)as);
+        return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is not a value of tenon_py_as",
+                            (int)as);
     if (tenon__py_order(tensor, TENON__PY_NO_STREAM) < 0)
         return NULL;
     return tenon__py_capsule(tensor, as == TENON_PY_AS_CAPSULE_LEGACY);

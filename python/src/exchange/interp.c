@@ -1,4 +1,4 @@
-/* One record for each interpreter, and releases that never wait for its lock. */
+/* The record of each interpreter, and releases that never wait for the interpreter lock. */
 #include "../internal.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ bool tenon__py_attached_to(const tenon__py_interp *interp)
 
 /* ------------------------------------------------------------------------------------------------------- releasing */
 
-/* One spare holder saves most imports an allocation. The interpreter's lock guards it; where there is none it would
- * take another. */
+/* One spare holder saves most imports an allocation. The interpreter lock guards it, so free-threaded Python has no
+ * spare. */
 tenon__py_holder *tenon__py_holder_new(void)
 {
     tenon__py_interp *interp = tenon__py_interp_state();
@@ -74,13 +74,14 @@ static int drain_pending(void *pointer)
 
 bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (*job)(void *), void *pointer)
 {
-    /* The atexit hook sets `dead`, then waits until no thread is between these two lines: no push comes too late. */
+    /* The atexit hook sets `dead`, then waits until no thread is between the two changes of `pushing`. So no push comes
+     * too late. */
     atomic_fetch_add(&interp->pushing, 1);
     bool alive = !atomic_load(&interp->dead);
     if (alive) {
         atomic_fetch_add_explicit(&tenon__py_global.waiting, 1, memory_order_relaxed);
         bool first = tenon_deferred_push(&interp->pending, node, job, pointer);
-        /* Pending calls only ever run in the main interpreter; elsewhere the next call of the bridge drains. */
+        /* Pending calls run only in the main interpreter; in others, the next call of the bridge drains. */
         if (first && interp->is_main)
             Py_AddPendingCall(drain_pending, NULL);
     }
@@ -122,8 +123,8 @@ void tenon__py_drain(void)
 
 /* --------------------------------------------------------------------------------------------------------- records */
 
-/* From now on no push arrives; what has arrived is given back. A push is over in less than a microsecond, but in the
- * child of a fork the thread that was in one does not exist: the wait has an end. */
+/* Stop further pushes, and run those that have arrived. A push takes less than a microsecond, but in the child of a
+ * fork the thread that was pushing no longer exists, so the wait is limited. */
 static void close_record(tenon__py_interp *interp)
 {
     enum { LONG_ENOUGH = 10000000 };
@@ -150,7 +151,7 @@ static void capsule_free(PyObject *capsule)
     }
 }
 
-/* The interpreter's atexit hook: the last moment at which other threads' releases can be honoured. */
+/* The interpreter's atexit hook: the last moment at which releases of other threads can be run. */
 static PyObject *at_exit(PyObject *capsule, PyObject *unused)
 {
     (void)unused;
@@ -174,8 +175,8 @@ static int register_at_exit(PyObject *capsule)
     return result ? 0 : -1;
 }
 
-/* A record in the interpreter's dict: the one that is there, or a new one. Without a lock of the interpreter's two
- * threads may come here at once; the dict decides. */
+/* The record in the interpreter's dict, created if it is missing. In free-threaded Python two threads may create one at
+ * the same time; the dict keeps one of them. */
 static PyObject *find_record(PyObject *dict, PyObject *key)
 {
     PyObject *found = PyDict_GetItemWithError(dict, key);
@@ -207,10 +208,10 @@ tenon__py_interp *tenon__py_interp_state(void)
         return interp;
     PyObject *dict = PyInterpreterState_GetDict(state);
     if (!dict) {
-        PyErr_SetString(PyExc_RuntimeError, "tenon: this interpreter is ending");
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this interpreter is shutting down");
         return NULL;
     }
-    /* Several copies of the bridge may be in one process: the key is an address of this one's. */
+    /* A process may have several copies of the bridge, so the key is an address in this one. */
     PyObject *key = PyLong_FromVoidPtr(&tenon__py_global.main);
     PyObject *capsule = key ? find_record(dict, key) : NULL;
     Py_XDECREF(key);
@@ -231,7 +232,7 @@ PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *s
 {
     PyTypeObject *made = atomic_load_explicit(place, memory_order_acquire);
     PyObject *type = made ? NULL : PyType_FromSpec(spec);
-    /* Another thread may have been quicker. */
+    /* Another thread may have been faster. */
     if (type && !atomic_compare_exchange_strong(place, &made, (PyTypeObject *)type))
         Py_DECREF(type);
     else if (type)

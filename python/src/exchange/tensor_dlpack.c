@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------------------------------------------------- DLPack */
 
-/* Nobody consumed it: what it holds goes with it. */
+/* Release the struct if no consumer has taken it. */
 static void capsule_destroy(PyObject *capsule)
 {
     tenon__py_scope scope = tenon__py_enter_scope();
@@ -25,16 +25,15 @@ PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy)
     tenon_dl_managed *managed = NULL;
     tenon_dl_managed_legacy *old = NULL;
     if (legacy && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the memory is read-only, which a DLPack capsule from before 1.0 cannot say; "
-                        "ask with max_version=(1, 0), or pass a copy");
+        PyErr_SetString(PyExc_BufferError, "the memory is read-only, and DLPack before 1.0 has no flag for that; "
+                                           "ask with max_version=(1, 0), or pass a copy");
         return NULL;
     }
     if (legacy && (tenon_tensor_view(tensor)->flags & TENON_SUBBYTE_PADDED) &&
         tenon_tensor_view(tensor)->dtype.bits < 8) {
         PyErr_SetString(PyExc_BufferError,
-                        "the values are smaller than a byte and padded to one, which a DLPack capsule from before 1.0 "
-                        "cannot say; ask with max_version=(1, 1) or newer");
+                        "the values are smaller than a byte and padded to one, and DLPack before 1.0 has no flag for "
+                        "that; ask with max_version=(1, 1) or newer");
         return NULL;
     }
     tenon_status status =
@@ -58,14 +57,14 @@ static int refuse(const char *why)
     return -1;
 }
 
-/* A wrong argument of __dlpack__. Returns -1. */
+/* Raise TypeError for an argument of __dlpack__. Returns -1. */
 static int wrong_argument(const char *name, const char *expected, PyObject *got)
 {
     PyErr_Format(PyExc_TypeError, "tenon.Tensor.__dlpack__(): argument '%s': expected %s, got %R", name, expected, got);
     return -1;
 }
 
-/* The major version that the consumer can read; 0 for one older than 1.0; -1 with an exception. */
+/* The major version of DLPack that the consumer can read, 0 if it is older than 1.0; -1 with an exception. */
 static int wanted_major(PyObject *max_version)
 {
     const char *expected = "None or a tuple of two ints, (major, minor)";
@@ -83,7 +82,7 @@ static int wanted_major(PyObject *max_version)
         long value = PyLong_AsLongAndOverflow(number, &overflow);
         Py_DECREF(number);
         if (overflow < 0 || (!overflow && value < 0))
-            return wrong_argument("max_version", "a version that is not negative", max_version);
+            return wrong_argument("max_version", "a version without negative numbers", max_version);
         numbers[i] = overflow || value > INT_MAX ? INT_MAX : (int)value;
     }
     return numbers[0];
@@ -97,7 +96,8 @@ static int wanted_copy(PyObject *copy)
     return copy == Py_True ? 1 : wrong_argument("copy", "None, True or False", copy);
 }
 
-/* Where the consumer wants the memory: where it is, or on the CPU, if that can read it. -1 with an exception. */
+/* The device that the consumer wants: the one that the memory is on, or the CPU if it can read it. -1 with an
+ * exception. */
 static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_device *out)
 {
     *out = view->device;
@@ -112,16 +112,17 @@ static int wanted_device(const tenon_view *view, PyObject *dl_device, tenon_devi
     *out = tenon_device_of(type, id);
     if (tenon_device_equal(*out, view->device) || (type == TENON_CPU && tenon_device_on_host(view->device)))
         return 0;
-    return refuse("the memory is on another device than dl_device, and Tenon does not move it");
+    return refuse("the memory is not on the device that dl_device names, and Tenon does not move it");
 }
 
-/* Tenon copies on the CPU only. */
+/* Raise BufferError: Tenon copies only on the CPU. Returns -1. */
 static int refuse_copy(tenon_device device)
 {
     char name[64];
     tenon_device_format(device, name, sizeof name);
-    PyErr_Format(PyExc_BufferError, "tenon.Tensor: Tenon cannot make a copy on %s; copy it with its own framework%s",
-                 name, tenon_device_on_host(device) ? ", or ask for one on the CPU with dl_device=(1, 0)" : "");
+    PyErr_Format(PyExc_BufferError,
+                 "tenon.Tensor: Tenon cannot make a copy on %s; copy it with the framework that made it%s", name,
+                 tenon_device_on_host(device) ? ", or ask for one on the CPU with dl_device=(1, 0)" : "");
     return -1;
 }
 
@@ -130,7 +131,7 @@ static void release_shared(void *tensor)
     tenon_tensor_release(tensor);
 }
 
-/* The same memory under the CPU's name: pinned and managed memory is the CPU's too. */
+/* The same memory with the CPU as its device: the CPU can read pinned and managed memory too. */
 static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
 {
     tenon_view view = *tenon_tensor_view(tensor);
@@ -141,7 +142,7 @@ static tenon_status share_as(tenon_tensor *tensor, tenon_device device, tenon_te
     return status;
 }
 
-/* What is handed out, on `device`: the tensor, or one that the caller releases all the same. NULL with an exception. */
+/* The tensor to export on `device`: the tensor itself with one more count, or a new one. NULL with an exception. */
 static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool copied)
 {
     tenon_error err;
@@ -158,7 +159,7 @@ static tenon_tensor *to_hand_out(tenon_tensor *tensor, tenon_device device, bool
     return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_reason(&err) : out;
 }
 
-/* Producers' code runs while streams are ordered: the tensor is held meanwhile. */
+/* Hold the tensor, because a producer's code may run while streams are ordered. */
 PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
@@ -201,7 +202,8 @@ static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, vo
     tenon_tensor *tensor = NULL;
     tenon_status status;
     if (!tenon_device_on_host(prototype->device))
-        status = tenon_error_set(&err, TENON_EDEVICE, "tenon.Tensor: it allocates memory on the CPU only");
+        status =
+            tenon_error_set(&err, TENON_EDEVICE, "tenon.Tensor: its exchange table allocates memory only on the CPU");
     else
         status = tenon_tensor_alloc(prototype->dtype, prototype->ndim, prototype->shape, 0, &tensor, &err);
     if (!status)
@@ -212,7 +214,8 @@ static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, vo
     return status ? -1 : 0;
 }
 
-/* The table has no object to ask: its stream is torch's, or the default one, and what is given out is made ready there. */
+/* The table gets no object that it could ask for a stream. It uses torch's current stream, or the default stream, and
+ * makes the memory ready there. */
 static int table_stream(int32_t device_type, int32_t device_id, void **out)
 {
     const tenon_dl_exchange *torch = tenon__py_torch_table();
@@ -221,18 +224,18 @@ static int table_stream(int32_t device_type, int32_t device_id, void **out)
     if (!is_torchs || !torch || !torch->current_work_stream)
         return 0;
     if (torch->current_work_stream(device_type, device_id, out) != 0 || PyErr_Occurred()) {
-        *out = NULL; /* a torch that has no such device works on none of its streams */
+        *out = NULL; /* torch does not have this device, so it does not use its streams */
         tenon__py_clear_ignorable_error();
     }
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The tensor inside, with a count, once its memory is ready on the table's stream. */
+/* The tensor of `object` with one more count, after its memory is ready on the table's stream. */
 static tenon_tensor *table_tensor(void *object)
 {
     tenon_tensor *tensor = tenon__py_tensor_of(object);
     if (!tensor) {
-        PyErr_SetString(PyExc_TypeError, "tenon.Tensor's exchange table was given another object");
+        PyErr_SetString(PyExc_TypeError, "tenon.Tensor: its exchange table was called with an object of another type");
         return NULL;
     }
     tenon_device device = tenon_tensor_view(tensor)->device;
@@ -268,7 +271,7 @@ static int table_to_object(tenon_dl_managed *managed, void **out)
         tenon_py_raise(&err);
         return -1;
     }
-    /* From here on `managed` is taken: a failure gives it back by the tensor's release. */
+    /* `managed` is taken now: on failure the tensor's release frees it. */
     *out = tenon__py_tensor_new(tensor);
     tenon_tensor_release(tensor);
     return *out ? 0 : -1;
@@ -280,12 +283,13 @@ static int table_borrow(void *object, tenon_dl_tensor *out)
     if (!tensor)
         return -1;
     const tenon_view *view = tenon_tensor_view(tensor);
-    /* This way has no flags: who came by it would take the memory for writable. */
+    /* This struct has no flags, so the consumer would assume that the memory is writable. */
     bool read_only = view->flags & TENON_READ_ONLY;
     *out = *tenon_dltensor(view);
     tenon__py_release(tensor);
     if (read_only)
-        return refuse("the memory is read-only, which a borrow through the table cannot say; import it");
+        return refuse(
+            "the memory is read-only, and a borrow through the exchange table has no flag for that; import it");
     return 0;
 }
 

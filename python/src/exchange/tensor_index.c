@@ -1,4 +1,4 @@
-/* tenon.Tensor's attributes, and views of it by tensor[...]. */
+/* The attributes of tenon.Tensor, and its views by tensor[...]. */
 #include "tensor_object.h"
 
 /* ------------------------------------------------------------------------------------------------------ attributes */
@@ -33,7 +33,7 @@ static PyObject *get_dtype(PyObject *self, void *unused)
     return PyUnicode_FromString(name);
 }
 
-/* What numpy.dtype and numpy.result_type ask for: to them `dtype` would have to be a dtype of theirs. */
+/* For numpy.dtype() and numpy.result_type(), which expect `dtype` to be a numpy.dtype. */
 static PyObject *get_numpy_dtype(PyObject *self, void *unused)
 {
     (void)unused;
@@ -92,7 +92,7 @@ void *tenon__py_raise_reason(const tenon_error *err)
     return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon_error_reason(err));
 }
 
-/* A tenon.Tensor of what a function of the core has made, which is taken; NULL with an exception if it failed. */
+/* Wrap the result of a function of the core in a tenon.Tensor. Takes `made`. NULL with an exception if it failed. */
 static PyObject *wrapped(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
@@ -118,29 +118,29 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 
 PyGetSetDef tenon__py_tensor_attributes[] = {
     {"shape", get_shape, NULL, "The sizes of the dimensions, as a tuple.", NULL},
-    {"strides", get_strides, NULL, "From one element to the next along each dimension, in elements, not in bytes.",
-     NULL},
-    {"dtype", get_dtype, NULL, "The name that NumPy and torch have for the dtype, a str: 'float32', 'bfloat16'.", NULL},
-    {"__numpy_dtype__", get_numpy_dtype, NULL, "NumPy's dtype, which is imported for it.", NULL},
+    {"strides", get_strides, NULL,
+     "The step from one element to the next along each dimension, in elements, not bytes.", NULL},
+    {"dtype", get_dtype, NULL, "The name of the dtype in NumPy and torch, a str: 'float32', 'bfloat16'.", NULL},
+    {"__numpy_dtype__", get_numpy_dtype, NULL, "The dtype as a numpy.dtype. Imports NumPy.", NULL},
     {"device", get_device, NULL, "Where the memory is, a str: 'cpu', 'cuda:0'.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"size", get_size, NULL, "The number of elements.", NULL},
-    {"nbytes", get_nbytes, NULL, "The bytes that the elements take, without gaps between them.", NULL},
-    {"readonly", get_readonly, NULL, "Whether the memory may only be read.", NULL},
-    {"data_ptr", get_data_ptr, NULL, "The address of the first element, an int; on some devices a handle.", NULL},
+    {"nbytes", get_nbytes, NULL, "The size of the elements in bytes, without the gaps between them.", NULL},
+    {"readonly", get_readonly, NULL, "Whether the memory is read-only.", NULL},
+    {"data_ptr", get_data_ptr, NULL, "The address of the first element, an int. On some devices it is a handle.", NULL},
     {"T", get_transposed, NULL, "A view with the dimensions in reverse order.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* -------------------------------------------------------------------------------------------------------- indexing */
 
-/* The index in the making: what the indices so far have made of the tensor, and the dimension that the next one is for. */
+/* The state while indices are applied: the view so far, and the dimension that the next index applies to. */
 typedef struct cut {
     tenon_tensor *tensor;
     int32_t dim;
 } cut;
 
-/* Put what the core made in the place of the tensor; -1 with an exception if it failed. */
+/* Replace the tensor by the result of a function of the core; -1 with an exception if it failed. */
 static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
@@ -170,8 +170,8 @@ static int cut_by_slice(cut *c, PyObject *slice)
     if (PySlice_Unpack(slice, &start, &stop, &step) < 0)
         return -1;
     _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "every size of a dimension is a Py_ssize_t");
-    /* Python cuts a bound below its least number to that number, which is TENON_OMIT to the core: only a bound that is
-     * really before the first element may be left out. */
+    /* PySlice_Unpack clamps very small bounds to the least number, which the core reads as TENON_OMIT. After
+     * PySlice_AdjustIndices only a `stop` before the first element is negative, and only that one is omitted. */
     Py_ssize_t size = (Py_ssize_t)tenon_tensor_view(c->tensor)->shape[c->dim];
     if (PySlice_AdjustIndices(size, &start, &stop, step) == 0)
         start = stop = 0;
@@ -185,7 +185,7 @@ static int cut_by_slice(cut *c, PyObject *slice)
 static int cut_by_none(cut *c)
 {
     if (tenon_tensor_view(c->tensor)->ndim == TENON_MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "tenon.Tensor: with this None the view would have more than %d dimensions",
+        PyErr_Format(PyExc_ValueError, "tenon.Tensor: with this None, the view would have more than %d dimensions",
                      TENON_MAX_NDIM);
         return -1;
     }
@@ -195,8 +195,9 @@ static int cut_by_none(cut *c)
     return replace_tensor(c, status, made, &err);
 }
 
-/* Whether it is an integer: 1, 0, or -1 with an exception. A bool is a mask elsewhere, although it is an int, and an
- * array selects with its elements, although one of a single element has an __index__: a number has no length. */
+/* Whether it is an integer: 1, 0, or -1 with an exception. A bool is an int, but other libraries read it as a mask. An
+ * array of one element has an __index__, but other libraries select with its elements; unlike a number it has a
+ * __len__. */
 static int is_number(PyObject *item)
 {
     if (!PyIndex_Check(item) || PyBool_Check(item))
@@ -209,7 +210,7 @@ static int is_number(PyObject *item)
     return has_length < 0 ? -1 : !has_length;
 }
 
-/* How many dimensions the items are for; -1 with an exception. */
+/* The number of dimensions that the items apply to; -1 with an exception. */
 static Py_ssize_t count_used(PyObject *items)
 {
     Py_ssize_t used = 0, count = PyTuple_Size(items);
@@ -217,7 +218,7 @@ static Py_ssize_t count_used(PyObject *items)
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PyTuple_GetItem(items, i);
         if (item == Py_Ellipsis && rest) {
-            PyErr_SetString(PyExc_IndexError, "tenon.Tensor: an index can contain one '...' only");
+            PyErr_SetString(PyExc_IndexError, "tenon.Tensor: an index can contain only one '...'");
             return -1;
         }
         rest |= item == Py_Ellipsis;
@@ -275,7 +276,7 @@ PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key)
         items = PyTuple_Pack(1, key);
     if (!items)
         return NULL;
-    cut c = {tenon_tensor_retain(tensor), 0}; /* the items' own code runs */
+    cut c = {tenon_tensor_retain(tensor), 0}; /* a count, because the items' own code runs */
     PyObject *result = cut_by_items(&c, items) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
     tenon__py_release(c.tensor);
     Py_DECREF(items);
@@ -284,7 +285,7 @@ PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key)
 
 /* -------------------------------------------------------------------------------------------------------- sequence */
 
-/* The view, where there is a first dimension. */
+/* The view if it has a first dimension; NULL with an exception. */
 static const tenon_view *with_dimensions(PyObject *self, const char *what)
 {
     const tenon_view *view = view_of(self);
@@ -302,7 +303,7 @@ Py_ssize_t tenon__py_tensor_length(PyObject *self)
 
 PyObject *tenon__py_tensor_item(PyObject *self, Py_ssize_t index)
 {
-    if (!with_dimensions(self, "cannot be indexed by a number"))
+    if (!with_dimensions(self, "cannot be indexed with a number"))
         return NULL;
     cut c = {tenon_tensor_retain(tenon__py_alive(self)), 0};
     PyObject *result = cut_by_number(&c, index) < 0 ? NULL : tenon__py_tensor_new(c.tensor);
@@ -319,7 +320,7 @@ int tenon__py_tensor_contains(PyObject *self, PyObject *value)
 {
     (void)self;
     (void)value;
-    PyErr_SetString(PyExc_TypeError, "tenon.Tensor does not compare elements, so that `value in x` has no answer; ask "
-                                     "its framework, as in `value in tenon.to(x, 'numpy')`");
+    PyErr_SetString(PyExc_TypeError, "tenon.Tensor does not compare elements, so it cannot answer `value in x`; use a "
+                                     "framework that can, as in `value in tenon.to(x, 'numpy')`");
     return -1;
 }

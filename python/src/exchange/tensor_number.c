@@ -1,4 +1,4 @@
-/* The numbers in a tenon.Tensor: how its dtypes read their bits, and int(), float() and complex() of one number. */
+/* The numbers in a tenon.Tensor: decoding of its dtypes, and int(), float() and complex() of a single number. */
 #include "tensor_object.h"
 
 #include <math.h>
@@ -6,14 +6,14 @@
 
 /* ------------------------------------------------------------------------------------------------------- from bits */
 
-/* How the small floating-point formats read their bits. */
+/* The layout of a small floating-point format. */
 typedef struct float_format {
     uint8_t exponent_bits, mantissa_bits;
     int16_t bias;
     enum { IEEE, ONE_NAN, NEGATIVE_ZERO_IS_NAN, ALL_NUMBERS } specials;
 } float_format;
 
-/* False: the dtype is not one of them. */
+/* False if the dtype is not such a format. */
 static bool find_format(tenon_dtype dtype, int bits, float_format *out)
 {
     static const float_format formats[] = {
@@ -109,14 +109,14 @@ uint64_t tenon__py_read_bits(const char *data, int64_t position, int bits)
 
 bool tenon__py_is_readable(const tenon_view *view)
 {
-    /* Managed memory belongs to the GPU while that works on it. */
+    /* Managed memory must not be read while the GPU works on it. */
     int32_t type = view->device.device_type;
     return type == TENON_CPU || type == TENON_CUDA_HOST || type == TENON_ROCM_HOST;
 }
 
 /* ------------------------------------------------------------------------------------------------------ conversion */
 
-/* The view, if it is of one number that can be read; NULL with an exception. */
+/* The view if it is of a single number that can be read; NULL with an exception. */
 static const tenon_view *view_of_number(PyObject *self)
 {
     const tenon_view *view = tenon_tensor_view(tenon__py_alive(self));
@@ -132,9 +132,10 @@ static const tenon_view *view_of_number(PyObject *self)
     if (!tenon__py_is_readable(view)) {
         char device[64];
         tenon__py_device_name(view->device, device, sizeof device);
-        PyErr_Format(PyExc_TypeError,
-                     "tenon.Tensor: memory on %s cannot be read as a number; move it to the CPU with its own framework",
-                     device);
+        PyErr_Format(
+            PyExc_TypeError,
+            "tenon.Tensor: memory on %s cannot be read as a number; copy it to the CPU with its framework first",
+            device);
         return NULL;
     }
     return view;
@@ -167,11 +168,12 @@ static PyObject *python_number(PyObject *self)
     }
     char name[64];
     tenon_dtype_format(dtype, name, sizeof name);
-    PyErr_Format(PyExc_TypeError, "tenon.Tensor: Python has no number for %s", name);
+    PyErr_Format(PyExc_TypeError, "tenon.Tensor: Python has no number type for %s", name);
     return NULL;
 }
 
-/* `to_number` of the number; NULL with an exception, as for a complex number or, if only integers are wanted, any other. */
+/* Convert the number with `to_number`. NULL with an exception, also for a complex number and, with `only_ints`, for any
+ * number that is not an int. */
 static PyObject *converted(PyObject *self, PyObject *(*to_number)(PyObject *number), bool only_ints, const char *wanted)
 {
     PyObject *number = python_number(self), *result = NULL;
@@ -215,14 +217,14 @@ PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused)
     return real == -1 && PyErr_Occurred() ? NULL : PyComplex_FromDoubles(real, 0);
 }
 
-/* Only a bool is one. To ask a tensor of another dtype is as a rule a mistake for `is not None`. */
+/* Only a bool has a truth value. For other dtypes, `if x` is usually a mistake for `if x is not None`. */
 int tenon__py_tensor_bool(PyObject *self)
 {
     const tenon_view *view = tenon_tensor_view(tenon__py_alive(self));
     if (!view)
         return -1;
     if (view->ndim > 0 || view->dtype.code != TENON_CODE_BOOL || view->dtype.lanes != 1) {
-        PyErr_SetString(PyExc_TypeError, "tenon.Tensor has no truth value; compare it with None, or look at its size");
+        PyErr_SetString(PyExc_TypeError, "tenon.Tensor has no truth value; use `x is not None` or `x.size > 0`");
         return -1;
     }
     PyObject *number = python_number(self);

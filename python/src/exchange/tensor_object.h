@@ -1,4 +1,4 @@
-/* The parts of the type tenon.Tensor, each in a file of its own. */
+/* The parts of the type tenon.Tensor. Each is in its own file. */
 #ifndef TENON_PY_TENSOR_OBJECT_H
 #define TENON_PY_TENSOR_OBJECT_H
 
@@ -10,7 +10,7 @@ PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused);
 extern tenon_dl_exchange tenon__py_tensor_table;
 
 /* tensor_index.c */
-/* Raise what a function of the core says, without its name. Returns NULL. */
+/* Raise an error of the core, without the name of its function. Returns NULL. */
 void *tenon__py_raise_reason(const tenon_error *err);
 extern PyGetSetDef tenon__py_tensor_attributes[];
 PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key);
@@ -25,13 +25,14 @@ PyObject *tenon__py_tensor_float(PyObject *self);
 PyObject *tenon__py_tensor_index_value(PyObject *self);
 PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused);
 int tenon__py_tensor_bool(PyObject *self);
-/* Whether the CPU may look at the elements at any time. */
+/* Whether the CPU may read the elements at any time. */
 bool tenon__py_is_readable(const tenon_view *view);
-/* `bits` bits, at most 64, from bit `position` on: the lowest bit of a byte comes first. */
+/* Read `bits` bits, at most 64, from bit `position` on. The lowest bit of a byte comes first. */
 uint64_t tenon__py_read_bits(const char *data, int64_t position, int bits);
-/* The signed integer of so many bits. */
+/* Decode a signed integer of `bits` bits. */
 int64_t tenon__py_decode_int(int bits, uint64_t value);
-/* The number of these bits, half of a complex one, and how many of its bits are significant; 0: it is not a float. */
+/* Decode a floating-point number, or one half of a complex number. Returns its number of significant bits, or 0 if the
+ * dtype is not a floating-point one. */
 int tenon__py_decode_float(tenon_dtype dtype, int bits, uint64_t value, double *out);
 
 /* tensor_repr.c */

@@ -1,4 +1,4 @@
-/* How a tenon.Tensor shows itself: what it is, and some of its values. */
+/* repr() of a tenon.Tensor: its type, and some of its values. */
 #include "tensor_object.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ void tenon__py_device_name(tenon_device device, char *buffer, size_t size)
         tenon_device_format(device, buffer, size);
 }
 
-/* Text of limited length: what no longer fits is replaced by "..." once. */
+/* A string of limited length. Whatever no longer fits is replaced by a single "...". */
 typedef struct shown {
     char text[2000];
     size_t length;
@@ -21,7 +21,7 @@ typedef struct shown {
 
 static void show(shown *out, const char *text)
 {
-    enum { KEPT_FREE = 80 }; /* for the dots and the brackets that close */
+    enum { KEPT_FREE = 80 }; /* for the dots and the closing brackets */
     size_t length = strlen(text);
     if (out->full)
         return;
@@ -34,7 +34,7 @@ static void show(shown *out, const char *text)
     out->length += length;
 }
 
-/* A bracket that closes: there is room for as many as there are dimensions. */
+/* Append a closing bracket. There is room for one per dimension. */
 static void show_end(shown *out, char bracket)
 {
     if (out->length + 1 < sizeof out->text) {
@@ -45,8 +45,8 @@ static void show_end(shown *out, char bracket)
 
 /* --------------------------------------------------------------------------------------------------------- numbers */
 
-/* The shortest decimal number that is nearer to the value than to any other that has so many significant bits; a whole
- * number as it is. */
+/* Append the shortest decimal number that identifies the value among those with so many significant bits; a whole
+ * number is written in full. */
 static void show_float(shown *out, double value, int significant)
 {
     int exponent;
@@ -65,10 +65,10 @@ static void show_float(shown *out, double value, int significant)
     char *text = PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
     show(out, text ? text : "?");
     PyMem_Free(text);
-    PyErr_Clear(); /* a repr without one of its numbers is better than none */
+    PyErr_Clear(); /* a repr that lacks a number is better than an exception */
 }
 
-/* One number of a dtype without lanes, from its bits; complex ones come in halves. */
+/* Append one number of a dtype without lanes, given its bits; for a complex one, one of its halves. */
 static void show_number(shown *out, tenon_dtype dtype, int bits, uint64_t value)
 {
     char text[40];
@@ -89,7 +89,7 @@ static void show_number(shown *out, tenon_dtype dtype, int bits, uint64_t value)
     show(out, text);
 }
 
-/* One number at a bit of the memory. */
+/* Append the number at a bit of the memory. */
 static void show_at(shown *out, tenon_dtype dtype, const char *data, int64_t position)
 {
     int bits = dtype.bits;
@@ -132,7 +132,7 @@ static void show_element(shown *out, const tenon_view *view, int64_t offset)
     show_end(out, ')');
 }
 
-/* The elements from `offset` on along the dimensions from `dim` on; of a large tensor only those at the edges. */
+/* Append the elements at `offset`, along the dimensions from `dim` on. Of a large tensor, only those at the edges. */
 static void show_values(shown *out, const tenon_view *view, int32_t dim, int64_t offset)
 {
     enum { MOST_ELEMENTS = 100, EDGE = 3 };

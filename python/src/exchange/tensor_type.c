@@ -1,4 +1,5 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
+#include "source.h"
 #include "tensor_object.h"
 
 #include <structmember.h>
@@ -18,7 +19,7 @@ static tenon_tensor *inside(PyObject *self)
 tenon_tensor *tenon__py_alive(PyObject *self)
 {
     if (!inside(self))
-        PyErr_SetString(PyExc_ValueError, "tenon.Tensor: its memory has been given back");
+        PyErr_SetString(PyExc_ValueError, "tenon.Tensor: its memory has been released");
     return inside(self);
 }
 
@@ -29,12 +30,13 @@ static PyObject *tensor_refuse_new(PyTypeObject *type, PyObject *arguments, PyOb
     (void)type;
     (void)arguments;
     (void)keywords;
-    PyErr_SetString(PyExc_TypeError, "tenon.Tensor is not made by calling it; it comes from functions that return one");
+    PyErr_SetString(PyExc_TypeError,
+                    "tenon.Tensor cannot be called; tenon.from_dlpack(x) makes one, and functions return them");
     return NULL;
 }
 
-/* A tensor of a Python object's memory keeps that object alive; where nobody else holds the tensor, the collector may
- * know. */
+/* An imported tensor keeps a Python object alive. The garbage collector may see that reference only if nothing else
+ * holds the tensor. */
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
@@ -73,7 +75,7 @@ static void tensor_dealloc(PyObject *self)
 static PyObject *tensor_repr(PyObject *self)
 {
     if (!inside(self))
-        return PyUnicode_FromString("<tenon.Tensor, given back>");
+        return PyUnicode_FromString("<tenon.Tensor, released>");
     return tenon__py_tensor_repr(tenon_tensor_view(inside(self)));
 }
 
@@ -94,7 +96,7 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     const char *format = tenon__py_format(view->dtype);
     bool c_order = view->flags & TENON_VIEW_C, f_order = view->flags & TENON_VIEW_F;
     if (!tenon_device_on_host(view->device))
-        return buffer_refuse("the memory is not the CPU's");
+        return buffer_refuse("the memory is not on the CPU");
     if (!format)
         return buffer_refuse("the buffer protocol has no format for its dtype; use DLPack");
     if ((flags & PyBUF_WRITABLE) && (view->flags & TENON_READ_ONLY))
@@ -104,7 +106,7 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     bool wants_any = (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
     bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
     if ((wants_c && !c_order) || (wants_f && !f_order) || (wants_any && !c_order && !f_order) || (!strided && !c_order))
-        return buffer_refuse("the elements are not in the order that was asked for");
+        return buffer_refuse("the elements are not in the requested order");
     Py_ssize_t item = (Py_ssize_t)(view->dtype.bits / 8);
     Py_ssize_t *dims = PyMem_Malloc((2 * (size_t)view->ndim + 1) * sizeof *dims);
     if (!dims)
@@ -138,7 +140,8 @@ static void tensor_releasebuffer(PyObject *self, Py_buffer *buffer)
 
 /* ----------------------------------------------------------------------------------------------------------- NumPy */
 
-/* What the buffer protocol cannot give NumPy: bf16 and its like, and the reason why memory of a device cannot be read. */
+/* NumPy calls this if the buffer protocol fails: for bf16 and the like, and for device memory, to say why it cannot be
+ * read. */
 static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"dtype", "copy", NULL};
@@ -171,8 +174,9 @@ static PyMethodDef tensor_methods[] = {
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)"},
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
-     "__array__(dtype=None, copy=None)\n--\n\nThe same memory as an array of NumPy."},
-    {"__complex__", tenon__py_tensor_complex, METH_NOARGS, "The number that a tensor without dimensions holds."},
+     "__array__(dtype=None, copy=None)\n--\n\nReturn a NumPy array on the same memory."},
+    {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
+     "Return the number in a tensor without dimensions as a complex."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -181,7 +185,6 @@ static PyMemberDef tensor_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* CPython keeps functions in void pointers, which ISO C knows nothing of. */
 static PyType_Slot tensor_slots[] = {
     {Py_tp_new, TENON__PY_SLOT(tensor_refuse_new)},
     {Py_tp_dealloc, TENON__PY_SLOT(tensor_dealloc)},
@@ -204,8 +207,8 @@ static PyType_Slot tensor_slots[] = {
     {Py_bf_getbuffer, TENON__PY_SLOT(tensor_getbuffer)},
     {Py_bf_releasebuffer, TENON__PY_SLOT(tensor_releasebuffer)},
     {Py_tp_doc,
-     "A tensor on memory that it keeps alive. Frameworks read it without a copy; tensor[...] is a view.\n\n"
-     "It does no arithmetic: give it to a framework, such as by numpy.asarray(tensor) or torch.from_dlpack(tensor)."},
+     "A tensor that keeps its memory alive. Frameworks read it without copying, and tensor[...] is a view.\n\n"
+     "It has no arithmetic: pass it to a framework, as in numpy.asarray(tensor) or torch.from_dlpack(tensor)."},
     {0, NULL},
 };
 
@@ -230,7 +233,7 @@ PyTypeObject *tenon_py_type(void)
         Py_XDECREF(type);
         return NULL;
     }
-    /* Another thread may have been quicker. */
+    /* Another thread may have been faster. */
     if (!atomic_compare_exchange_strong(&interp->tensor_type, &made, (PyTypeObject *)type)) {
         Py_DECREF(type);
         return made;
@@ -265,13 +268,13 @@ tenon_tensor *tenon__py_tensor_of(PyObject *object)
 
 /* -------------------------------------------------------------------------------------------------------------- in */
 
-/* Memory of a device is ready on the stream that tenon_py_stream tells, or on the one that was asked for. */
+/* Make device memory ready on the requested stream; without a request, on the stream that tenon_py_stream returns. */
 static TENON__PY_NOINLINE int borrow_from_device(tenon_tensor *tensor, intptr_t stream, tenon_py_borrowed *out)
 {
     const tenon__py_holder *producer = tenon__py_holder_of(tensor);
     out->private_.table = producer ? producer->borrowed.private_.table : NULL;
     if (stream == TENON__PY_NO_STREAM && (out->private_.table || !producer))
-        return 0; /* the work goes where the memory is made */
+        return 0; /* the caller works on the stream that fills the memory */
     return tenon__py_order(tensor, stream);
 }
 
@@ -282,8 +285,8 @@ static int tensor_read(PyObject *object, const tenon__py_kind *kind, tenon__py_r
     if (!tensor)
         return -1;
     const tenon_view *view = tenon_tensor_view(tensor);
-    if (tenon__py_dims(out, view->ndim) < 0)
-        return -1;
+    if (!tenon__py_alloc_dims(out, view->ndim))
+        return PyErr_NoMemory(), -1;
     out->view = *view;
     if (view->ndim > 0) {
         memcpy(out->private_.dims, view->shape, (size_t)view->ndim * sizeof *out->private_.dims);

@@ -1,4 +1,4 @@
-/* From Python's arguments to values of a signature's kinds. */
+/* Conversion of Python arguments to the values that a signature asks for. */
 #include "host.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ int tenon__py_wrong_type(const tenon__py_function *function, const tenon_paramet
     return -1;
 }
 
-/* Whether the message is one of the bridge's own, which begin with the name of the object's type. */
+/* Whether the message is one of the bridge's: those begin with the name of the object's type. */
 static bool is_ours(PyObject *error, PyObject *object)
 {
     PyObject *message = PyObject_Str(error), *name = message ? tenon__py_type_name(object) : NULL;
@@ -40,7 +40,7 @@ static bool is_ours(PyObject *error, PyObject *object)
     return ours;
 }
 
-/* Where Python has notes (3.11), and nothing has come up. */
+/* Only if Python has notes (3.11) and no other exception was raised. */
 static void add_note(PyObject *error, const tenon__py_function *function, const char *part)
 {
     tenon__py_clear_ignorable_error();
@@ -80,7 +80,7 @@ void tenon__py_name_part(const tenon__py_function *function, const char *part, P
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
         Py_XDECREF(arguments);
-    } else { /* the producer's own exception stays as it is */
+    } else { /* leave the producer's own exception as it is */
         add_note(error, function, part);
     }
     Py_XDECREF(words);
@@ -96,12 +96,12 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
 
 /* ---------------------------------------------------------------------------------------- which argument is which */
 
-/* The parameter that a keyword names, or -1; out and like follow the parameters. */
+/* The index of the parameter that a keyword names, or -1. `out` and `like` come after the parameters. */
 static int32_t keyword_index(const tenon__py_function *function, PyObject *keyword)
 {
     int32_t count = function->signature->nparams;
     for (int32_t i = 0; i < count + 2; i++)
-        if (function->names[i] == keyword) /* both are interned, as a rule */
+        if (function->names[i] == keyword) /* both are usually interned */
             return i;
     for (int32_t i = 0; i < count; i++)
         if (PyUnicode_CompareWithASCIIString(keyword, function->signature->params[i].name) == 0)
@@ -131,7 +131,7 @@ static int too_many(const tenon__py_function *function, Py_ssize_t nargs, PyObje
     return -1;
 }
 
-/* The names that are missing, as Python lists them: 'a', 'b' and 'c'. */
+/* The missing names, as Python lists them: 'a', 'b', and 'c'. */
 static int missing(const tenon__py_function *function, PyObject *const *given, bool keyword_only)
 {
     const tenon_signature *s = function->signature;
@@ -187,7 +187,7 @@ int tenon__py_distribute(const tenon__py_function *function, PyObject *const *ar
 
 /* --------------------------------------------------------------------------------------------------------- numbers */
 
-/* A number in a tensor on a device would have to be waited for and copied: the caller says when. */
+/* Reading a number from device memory means waiting for it and copying it. The caller decides when to do that. */
 static int refuse_device(const tenon__py_function *function, const char *argument, PyObject *object)
 {
     PyObject *method, *answer = NULL;
@@ -210,7 +210,7 @@ static int refuse_device(const tenon__py_function *function, const char *argumen
                                     "expected a number, got a tensor on %s; fetch it with x.item()", name);
 }
 
-/* Whether an array or a scalar of NumPy's kind is complex: its dtype says so. 1, 0, or -1 with an exception. */
+/* Whether the dtype of an array or of a NumPy scalar is complex: 1, 0, or -1 with an exception. */
 static int is_complex(PyObject *object)
 {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
@@ -222,7 +222,7 @@ static int is_complex(PyObject *object)
     return PyErr_Occurred() ? -1 : found || PyComplex_Check(object);
 }
 
-/* For what is no plain number: whether it may be asked for one at all. 1, 0, or -1 with an exception. */
+/* Whether an object that is not a Python number may be converted to one: 1, 0, or -1 with an exception. */
 static int may_be_number(const tenon__py_function *function, const char *argument, PyObject *object, bool integer)
 {
     PyObject *type = (PyObject *)Py_TYPE(object), *found;
@@ -238,7 +238,7 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
         return -1;
     if (kind->is_abstract)
         return tenon__py_argument_error(function, argument, PyExc_TypeError, "%s", kind->reason);
-    int complex_number = integer ? 0 : is_complex(object); /* NumPy's would drop the imaginary part */
+    int complex_number = integer ? 0 : is_complex(object); /* NumPy would drop the imaginary part */
     if (complex_number)
         return complex_number < 0 ? -1 : 0;
     bool flat = false;
@@ -248,7 +248,7 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     return 1;
 }
 
-/* True, False and NumPy's. Numbers are not taken: 2 is neither. */
+/* Accepts True, False and NumPy's bools, but not numbers: 2 is neither true nor false. */
 static int to_bool(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     if (!PyBool_Check(object)) {
@@ -280,7 +280,8 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
     *out = PyLong_AsLongLongAndOverflow(object, &overflow);
     Py_XDECREF(index);
     if (overflow)
-        return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer does not fit 64 bits");
+        return tenon__py_argument_error(function, param->name, PyExc_OverflowError,
+                                        "the integer does not fit in 64 bits");
     return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
@@ -332,14 +333,15 @@ static int to_text(const tenon__py_function *function, const tenon_parameter *pa
     if (value->as.list.data || !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
         return value->as.list.data ? 0 : -1;
     PyObject *error = tenon__py_take_exception();
-    tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected text that UTF-8 can encode; %S", error);
+    tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected a string that UTF-8 can encode; %S",
+                             error);
     tenon__py_add_context(error);
     Py_XDECREF(error);
     return -1;
 }
 
-/* The numbers of a list: a new tuple, or NULL with an exception. Of more than `most` (-1: any number) only the first
- * `most` + 1 are read: there may be no end to them. */
+/* The numbers of a list as a new tuple, or NULL with an exception. If `most` is not -1, reads at most `most` + 1 of
+ * them, because an iterator may be endless. */
 static PyObject *read_items(PyObject *object, Py_ssize_t most)
 {
     if (most < 0 || PyTuple_CheckExact(object) || PyList_CheckExact(object))
@@ -357,7 +359,7 @@ static PyObject *read_items(PyObject *object, Py_ssize_t most)
     return items;
 }
 
-/* `length` of them were read, of which there may be more. */
+/* `length` numbers were read; there may be more. */
 static int wrong_length(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                         Py_ssize_t length)
 {
@@ -377,7 +379,7 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
     const tenon__py_producer *owner = NULL;
     if (!plain && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
         return -1;
-    /* A framework's arrays are iterable, but perhaps not sequences for C: torch's are not. */
+    /* Arrays are iterable, but PySequence_Check may not accept them: torch's tensors are not sequences. */
     if (plain || (!owner && !PySequence_Check(object)))
         return tenon__py_wrong_type(function, param, object);
     PyObject *items = read_items(object, param->count);

@@ -1,4 +1,4 @@
-/* Handles that are objects of a framework's in Python: handle("torch.Tensor"). */
+/* Handle types whose Python objects are a framework's own, such as handle("torch.Tensor"). */
 #include "host.h"
 
 #include <string.h>
@@ -15,12 +15,12 @@ int tenon_py_add_foreign(const tenon_py_foreign *foreign)
             strcmp(there->type, foreign->type) == 0)
             return 0;
     }
-    PyErr_Format(PyExc_RuntimeError, "tenon_py_add_foreign(): '%s' is one too many; there is room for %d types",
+    PyErr_Format(PyExc_RuntimeError, "tenon_py_add_foreign(): cannot add '%s'; there are already %d types",
                  foreign->type, (int)TENON__PY_FOREIGN);
     return -1;
 }
 
-/* The entry at a place; NULL: there are no more. */
+/* The entry at index `i`, or NULL if there are no more. */
 static const tenon_py_foreign *foreign_at(int i)
 {
     return i < TENON__PY_FOREIGN ? atomic_load_explicit(&tenon__py_global.foreign[i], memory_order_acquire) : NULL;

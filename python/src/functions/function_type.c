@@ -1,11 +1,11 @@
-/* A function of a library as an object in Python: a builtin, whose __self__ knows the signature. */
+/* A function of a library as a Python object: a builtin whose __self__ has the signature. */
 #include "host.h"
 
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------------ the text signature */
 
-/* "x='mean'": a new reference. inspect.signature takes only ASCII. */
+/* "x='mean'": a new reference. inspect.signature accepts only ASCII. */
 static PyObject *with_default(const tenon_parameter *param)
 {
     const char *literal = param->literal ? param->literal : "None";
@@ -51,7 +51,7 @@ static PyObject *text_signature(const tenon__py_function *self)
     return joined;
 }
 
-/* What the builtin has as its doc: Python cuts the text signature off. */
+/* The doc of the builtin. Python removes the text signature from it. */
 static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
@@ -77,7 +77,7 @@ static int fill_doc(tenon__py_function *self)
 static PyObject *text_or_none(const char *text)
 {
     if (text)
-        return PyUnicode_FromFormat("%s", text); /* which replaces what is no UTF-8 */
+        return PyUnicode_FromFormat("%s", text); /* replaces bytes that are not UTF-8 */
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -172,13 +172,13 @@ static PyObject *get_module(PyObject *self, void *unused)
 
 static PyGetSetDef function_attributes[] = {
     {"name", get_name, NULL, "The name in the signature.", NULL},
-    {"signature", get_signature, NULL, "The signature as it is written.", NULL},
-    {"doc", get_doc, NULL, "What the library says of it, or None.", NULL},
+    {"signature", get_signature, NULL, "The signature as the library wrote it.", NULL},
+    {"doc", get_doc, NULL, "The library's documentation of it, or None.", NULL},
     {"module", get_module, NULL, "The name of its module.", NULL},
-    {"parameters", get_parameters, NULL, "A dict for each parameter.", NULL},
-    {"results", get_results, NULL, "A dict for each result.", NULL},
+    {"parameters", get_parameters, NULL, "One dict for each parameter.", NULL},
+    {"results", get_results, NULL, "One dict for each result.", NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
-     "A dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
+     "One dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -210,7 +210,7 @@ static PyObject *function_refuse_new(PyTypeObject *type, PyObject *args, PyObjec
     (void)type;
     (void)args;
     (void)kwargs;
-    PyErr_SetString(PyExc_TypeError, "tenon.Function: only a library makes them");
+    PyErr_SetString(PyExc_TypeError, "tenon.Function cannot be called; only a library makes one");
     return NULL;
 }
 
@@ -219,7 +219,7 @@ static PyType_Slot function_slots[] = {
     {Py_tp_dealloc, TENON__PY_SLOT(function_dealloc)},
     {Py_tp_repr, TENON__PY_SLOT(function_repr)},
     {Py_tp_getset, function_attributes},
-    {Py_tp_doc, "What is known of a function: the __self__ of what is called."},
+    {Py_tp_doc, "The description of a function: its __self__."},
     {0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Gradients are never lost silently: no framework sees what a C function does. */
+/* The gradient check. No framework can follow what a C function does, so gradients would be lost silently. */
 #include "host.h"
 
 int tenon__py_raise_lost_gradient(const tenon__py_function *function, const char *argument, const char *why)

@@ -1,4 +1,4 @@
-/* Objects of a library's own, in the hands of Python. */
+/* tenon.Handle: an object of a library, held by Python. */
 #include "host.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static PyObject *handle_refuse_new(PyTypeObject *type, PyObject *args, PyObject 
     (void)type;
     (void)args;
     (void)kwargs;
-    PyErr_SetString(PyExc_TypeError, "tenon.Handle: only functions of a library make them");
+    PyErr_SetString(PyExc_TypeError, "tenon.Handle cannot be called; only functions of a library make one");
     return NULL;
 }
 
@@ -42,7 +42,7 @@ static PyType_Slot handle_slots[] = {
     {Py_tp_new, TENON__PY_SLOT(handle_refuse_new)},
     {Py_tp_dealloc, TENON__PY_SLOT(handle_dealloc)},
     {Py_tp_repr, TENON__PY_SLOT(handle_repr)},
-    {Py_tp_doc, "An object of a library's, for its functions. Destroyed with the last reference."},
+    {Py_tp_doc, "An object of a library, for its functions. It is destroyed with its last reference."},
     {0, NULL},
 };
 
@@ -87,7 +87,7 @@ void *tenon__py_handle_object(const tenon__py_function *function, const tenon_pa
     if (handle->library != function->library || strcmp(handle->type, param->handle) != 0) {
         tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got a handle '%s' of %s%s",
                                  param->type, handle->type, handle->library->module->name,
-                                 handle->library == function->library ? "" : ", which was loaded apart from this one");
+                                 handle->library == function->library ? "" : ", which was loaded separately");
         return NULL;
     }
     return handle->object;

@@ -1,4 +1,4 @@
-/* From a library's table to a module object. */
+/* Module objects for libraries. */
 #include "host.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void tenon__py_library_release(tenon__py_library *library)
     free(library);
 }
 
-/* Call the module's `load`. NULL with an exception. */
+/* Make the record of a library and call its `load`. NULL with an exception. */
 static tenon__py_library *library_new(const tenon_module *module)
 {
     tenon__py_library *library = malloc(sizeof *library);
@@ -41,13 +41,13 @@ static tenon__py_library *library_new(const tenon_module *module)
 
 static int add_text(PyObject *object, const char *name, const char *text)
 {
-    PyObject *value = text ? PyUnicode_FromFormat("%s", text) : NULL; /* which replaces what is no UTF-8 */
+    PyObject *value = text ? PyUnicode_FromFormat("%s", text) : NULL; /* replaces bytes that are not UTF-8 */
     int status = !text ? 0 : value ? PyObject_SetAttrString(object, name, value) : -1;
     Py_XDECREF(value);
     return status;
 }
 
-/* The type of named results stands beside its function, so that results of an importable module can be pickled. */
+/* Put the type of named results into the module, so that results of an importable module can be pickled. */
 static int add_result_type(PyObject *object, PyObject *builtin)
 {
     PyObject *info = PyObject_GetAttrString(builtin, "__self__");
@@ -108,15 +108,15 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
 
 #ifndef TENON_NO_SYSTEM
 
-/* The name of the module that an importer would look for in this file: "kernels" of "lib/kernels.so". */
+/* The module name that Python would look for in this file: "kernels" for "lib/kernels.so". */
 static PyObject *module_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
     return PyUnicode_DecodeFSDefaultAndSize(start, (Py_ssize_t)strcspn(start, "."));
 }
 
-/* Say in the pending ImportError which file it is about: put "kernels.so: " before its message. The exception stays the
- * same one, so that it is printed once. */
+/* Name the file in the pending ImportError: put "kernels.so: " before its message. This changes the exception instead
+ * of raising a second one, so that it is printed once. */
 static void name_file(const char *path, PyObject *file)
 {
     if (!PyErr_ExceptionMatches(PyExc_ImportError))
@@ -133,10 +133,10 @@ static void name_file(const char *path, PyObject *file)
     tenon__py_raise_again(error);
 }
 
-/* OSError, of the class that belongs to the number. */
+/* Raise the subclass of OSError that belongs to the number. */
 static void raise_os_error(int code, const char *reason, PyObject *file)
 {
-    PyObject *text = PyUnicode_FromFormat("%s", reason); /* which replaces what is not UTF-8 */
+    PyObject *text = PyUnicode_FromFormat("%s", reason); /* replaces bytes that are not UTF-8 */
     PyObject *error = text ? PyObject_CallFunction(PyExc_OSError, "iOO", code, text, file) : NULL;
     if (error)
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);

@@ -1,16 +1,17 @@
-/* What is wrong with the arguments of a call: the first mistake in their order, with the names that its user knows. */
+/* Errors about the arguments of a call. They name the first wrong argument, in the words of its framework. */
 #include "host.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Name the argument in what was raised; for what is no array at all the signature says more than a list of ways. */
+/* Name the argument in the pending exception. If the object is not an array at all, say what the signature expects
+ * instead of listing the kinds of arrays. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object)
 {
     const tenon__py_producer *owner;
     if (tenon__py_is_deleted(object, &owner))
         return tenon__py_argument_error(f->function, param->name, PyExc_ValueError,
-                                        "this %s array was deleted or given away (donated)", owner->title);
+                                        "this %s array was deleted or donated", owner->title);
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyObject *error = tenon__py_take_exception();
         int arraylike = tenon__py_is_arraylike(object);
@@ -24,7 +25,8 @@ int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter
     return -1;
 }
 
-/* What a user of that framework writes to get the dtype that is wanted; "" where nothing is sure. */
+/* Write the advice that converts the object to the expected dtype in its framework, such as "; try
+ * x.astype('float32')", or "" if there is none. */
 static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
 {
     char name[64];
@@ -39,7 +41,7 @@ static void dtype_advice(const tenon_parameter *param, PyObject *object, char *b
         snprintf(buffer + length, size - (size_t)length, "%s%s%s", owner->cast, name, owner->cast_end);
 }
 
-/* Raise that what is written is read-only, if its framework has no other arrays; false: it has. */
+/* Raise that the argument is read-only because all arrays of its framework are. False if they are not. */
 static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyObject *object)
 {
     tenon__py_kind room;
@@ -52,7 +54,7 @@ static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyOb
     return PyErr_Occurred() != NULL;
 }
 
-/* Raise what a match said of the parameter that it stopped at, with advice. */
+/* Raise the error of a match, with advice about the argument that it stopped at. */
 static void raise_for(tenon__py_frame *f, const tenon_error *err)
 {
     const tenon_signature *s = f->function->signature;

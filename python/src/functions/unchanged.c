@@ -1,4 +1,5 @@
-/* Arguments are borrowed one after the other, and Python code that runs in between may change one that was borrowed. */
+/* The check for changed arguments. They are borrowed one after the other, and Python code that runs in between may
+ * change one that is already borrowed. */
 #include "host.h"
 
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
@@ -6,7 +7,7 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
     tenon_py_borrowed now;
     const tenon__py_producer *owner = NULL;
     switch (borrowed->private_.holds) {
-    case TENON__PY_HOLDS_NOTHING: /* looking at the object again runs C code only */
+    case TENON__PY_HOLDS_NOTHING: /* reading the object again runs only C code */
         if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &now) < 0)
             return false;
         break;
@@ -43,8 +44,8 @@ int tenon__py_check_unchanged(tenon__py_frame *f)
             if (PyErr_Occurred())
                 return -1;
             return tenon__py_argument_error(f->function, s->params[i].name, PyExc_RuntimeError,
-                                            "it was changed while the other arguments were read or the results were "
-                                            "made; its memory, shape, dtype or flags are others: pass a copy");
+                                            "its memory, shape, dtype or flags changed while the other arguments were "
+                                            "read or the results were made; pass a copy");
         }
         if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
             return -1;

@@ -1,4 +1,5 @@
 /* __cuda_array_interface__, __array_interface__ and __array_struct__: attributes with an address in them. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -72,21 +73,6 @@ static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const c
         if (array_interface_read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
             return -1;
     return count;
-}
-
-/* Strides in bytes to strides in elements. */
-static int array_interface_divide_strides(PyObject *object, int ndim, const int64_t *shape, int64_t *strides,
-                                          int64_t item)
-{
-    bool empty = false; /* then strides mean nothing */
-    for (int i = 0; i < ndim; i++)
-        empty |= shape[i] == 0;
-    for (int i = 0; i < ndim; i++) {
-        if (!empty && shape[i] > 1 && strides[i] % item != 0)
-            return tenon__py_set_error(PyExc_ValueError, object, "its strides are not multiples of the item size");
-        strides[i] /= item;
-    }
-    return 0;
 }
 
 /* What an interface says, borrowed from its dict; NULL where it says nothing. */
@@ -187,32 +173,28 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
                                      tenon_py_borrowed *out)
 {
     int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM];
-    tenon_dl_tensor source = {.device = device};
+    tenon_dl_tensor source = {.device = device, .shape = shape};
     array_interface_memory memory = {.view = NULL};
     if (fields->mask && fields->mask != Py_None)
         return tenon__py_set_error(PyExc_ValueError, object, "its mask would be lost; pass it without");
     source.ndim = array_interface_read_tuple(object, fields->shape, "shape", shape);
     if (source.ndim < 0 || array_interface_parse_typestr(object, fields->typestr, &source.dtype) < 0)
         return -1;
-    bool strided = fields->strides && fields->strides != Py_None;
-    if (strided) {
+    if (fields->strides && fields->strides != Py_None) {
         int count = array_interface_read_tuple(object, fields->strides, "strides", strides);
         if (count < 0)
             return -1;
         if (count != source.ndim)
             return tenon__py_set_error(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
                                        count, source.ndim);
-        if (array_interface_divide_strides(object, count, shape, strides, source.dtype.bits / 8) < 0)
-            return -1;
+        source.strides = strides;
     }
     if (array_interface_read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
         return -1;
     source.data = memory.data;
-    source.shape = shape;
-    source.strides = strided ? strides : NULL;
     out->private_.holds = TENON__PY_HOLDS_OBJECT;
     out->private_.held.object = memory.view;
-    if (tenon__py_dims(out, source.ndim) == 0 && tenon__py_describe(out, &source, memory.flags, object) == 0) {
+    if (tenon__py_finish(object, &source, TENON__PY_BYTES, memory.flags, out) == 0) {
         if (array_interface_within(&memory, &out->view))
             return 0;
         tenon__py_free_dims(out);
@@ -270,25 +252,14 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
         return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped");
     PyObject *text = PyUnicode_FromString(typestr);
     tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
+    source.shape = tenon__py_numbers_of(array->shape);
+    source.strides = tenon__py_numbers_of(array->strides);
+    uint64_t flags = array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY;
     int parsed = text ? array_interface_parse_typestr(object, text, &source.dtype) : -1;
     Py_XDECREF(text);
-    if (parsed < 0 || tenon__py_dims(out, array->nd) < 0)
-        return -1;
-    for (int i = 0; i < array->nd && array->shape; i++) {
-        out->private_.dims[i] = array->shape[i];
-        out->private_.dims[array->nd + i] = array->strides ? array->strides[i] : 0;
-    }
-    if (array->strides && array->shape &&
-        array_interface_divide_strides(object, array->nd, out->private_.dims, out->private_.dims + array->nd,
-                                       source.dtype.bits / 8) < 0) {
-        tenon__py_free_dims(out);
-        return -1;
-    }
-    source.shape = array->shape ? out->private_.dims : NULL;
-    source.strides = array->strides ? out->private_.dims + array->nd : NULL;
     out->private_.holds = TENON__PY_HOLDS_OBJECT;
     out->private_.held.object = NULL;
-    if (tenon__py_describe(out, &source, array->flags & WRITEABLE_MEMORY ? 0 : TENON_READ_ONLY, object) < 0)
+    if (parsed < 0 || tenon__py_finish(object, &source, TENON__PY_BYTES, flags, out) < 0)
         return -1;
     Py_INCREF(capsule); /* it keeps the memory */
     out->private_.held.object = capsule;

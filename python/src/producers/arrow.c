@@ -1,5 +1,6 @@
 /* Arrow's C data interface: arrays without nulls, of numbers or of lists of numbers that all have the same length. A stream is
  * taken if it has one array: a chunked array of one chunk, a Series of pandas or polars. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <stdlib.h>
@@ -186,10 +187,9 @@ static int arrow_describe(PyObject *object, const arrow_schema *schema, const ar
 {
     int64_t shape[TENON_MAX_NDIM] = {0};
     tenon_dl_tensor source = {.device = tenon_device_of(TENON_CPU, 0), .shape = shape};
-    if (arrow_read_type(object, schema, &source) < 0 || (array && arrow_find_data(object, array, &source) < 0) ||
-        tenon__py_dims(out, source.ndim) < 0)
+    if (arrow_read_type(object, schema, &source) < 0 || (array && arrow_find_data(object, array, &source) < 0))
         return -1;
-    return tenon__py_describe(out, &source, TENON_READ_ONLY, object);
+    return tenon__py_finish(object, &source, TENON__PY_ELEMENTS, TENON_READ_ONLY, out);
 }
 
 /* The pointer in a capsule of that name; NULL with an exception. */

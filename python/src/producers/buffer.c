@@ -1,4 +1,5 @@
 /* The buffer protocol. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <stdlib.h>
@@ -84,68 +85,51 @@ static inline tenon_dtype buffer_parse_format(const char *format, Py_ssize_t ite
     return tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
 }
 
-/* An ordinary buffer: few dimensions, in C order. The item sizes of all formats are powers of two. */
-static inline bool buffer_fill_ordinary(const Py_buffer *buffer, tenon_dtype dtype, uint64_t flags,
-                                        tenon_py_borrowed *out)
+/* What a buffer says. */
+static inline tenon_dl_tensor buffer_source(const Py_buffer *buffer, tenon_dtype dtype)
 {
-    return (unsigned)buffer->ndim <= TENON_PY_INLINE_DIMS && sizeof(Py_ssize_t) == 8 && buffer->shape &&
-           buffer->strides &&
-           tenon_view_init_quick(&out->view, buffer->buf, &dtype, buffer->ndim,
-                                 (const int64_t *)(const void *)buffer->shape,
-                                 (const int64_t *)(const void *)buffer->strides,
-                                 __builtin_ctz((unsigned)buffer->itemsize), flags, out->private_.inline_dims);
+    tenon_dl_tensor source = {.data = buffer->buf, .ndim = buffer->ndim, .dtype = dtype};
+    source.device = tenon_device_of(TENON_CPU, 0);
+    source.shape = tenon__py_numbers_of(buffer->shape);
+    source.strides = tenon__py_numbers_of(buffer->strides);
+    return source;
 }
 
 static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
-    tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
     const char *why = NULL;
-    source.dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
-    if (source.dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
+    tenon_dtype dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
+    if (dtype.bits == 0 && !why) /* ctypes says 'B' of a union, whatever its size */
         return tenon__py_set_error(PyExc_TypeError, object,
                                    "its buffer's format '%s' is not for items of %zd bytes; of a ctypes union pass one "
                                    "of its members",
                                    buffer->format ? buffer->format : "B", buffer->itemsize);
-    if (source.dtype.bits == 0)
+    if (dtype.bits == 0)
         return tenon__py_set_error(PyExc_TypeError, object, "its buffer's format '%s' %s",
                                    buffer->format ? buffer->format : "B", why);
     for (int i = 0; buffer->suboffsets && i < buffer->ndim; i++)
         if (buffer->suboffsets[i] >= 0)
             return tenon__py_set_error(PyExc_BufferError, object,
                                        "its buffer is reached through pointers (suboffsets); pass a copy");
-    int nd = buffer->ndim;
-    if (!buffer->shape && nd > 1)
-        return tenon__py_set_error(PyExc_BufferError, object, "its buffer has %d dimensions and no shape", nd);
-    out->private_.dims = out->private_.inline_dims;
-    if (buffer_fill_ordinary(buffer, source.dtype, buffer->readonly ? TENON_READ_ONLY : 0, out))
-        return 0;
-    if (tenon__py_dims(out, nd) < 0)
-        return -1;
-    bool empty = false; /* then strides mean nothing */
-    for (int i = 0; buffer->shape && i < nd && nd <= TENON_MAX_NDIM; i++)
-        empty |= buffer->shape[i] == 0;
-    for (int i = 0; i < nd && nd <= TENON_MAX_NDIM; i++) {
-        Py_ssize_t size = buffer->shape ? buffer->shape[i] : buffer->len / buffer->itemsize;
-        out->private_.dims[i] = size;
-        if (!buffer->strides)
-            continue;
-        if (size > 1 && !empty && buffer->strides[i] % buffer->itemsize != 0) {
-            tenon__py_free_dims(out);
-            return tenon__py_set_error(PyExc_ValueError, object,
-                                       "its buffer's strides are not multiples of the item size; pass a copy");
-        }
-        out->private_.dims[nd + i] = buffer->strides[i] / buffer->itemsize;
-    }
-    source.shape = out->private_.dims;
-    source.strides = buffer->strides ? out->private_.dims + nd : NULL;
-    return tenon__py_describe(out, &source, buffer->readonly ? TENON_READ_ONLY : 0, object);
+    if (!buffer->shape && buffer->ndim > 1)
+        return tenon__py_set_error(PyExc_BufferError, object, "its buffer has %d dimensions and no shape",
+                                   buffer->ndim);
+    tenon_dl_tensor source = buffer_source(buffer, dtype);
+    int64_t length = buffer->len / buffer->itemsize;
+    if (!buffer->shape)
+        source.shape = &length;
+    return tenon__py_finish(object, &source, TENON__PY_BYTES, buffer->readonly ? TENON_READ_ONLY : 0, out);
 }
 
-bool tenon__py_fill_ordinary(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out)
+bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out)
 {
     const char *why;
     tenon_dtype dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
-    return dtype.bits && !buffer->suboffsets && buffer_fill_ordinary(buffer, dtype, flags, out);
+    if (!dtype.bits || !buffer->shape || buffer->suboffsets)
+        return false;
+    tenon_dl_tensor source = buffer_source(buffer, dtype);
+    out->private_.dims = out->private_.inline_dims;
+    return tenon__py_finish_fast(&source, TENON__PY_BYTES, flags, out);
 }
 
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)

@@ -1,4 +1,5 @@
 /* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static void dlpack_mark_used(PyObject *capsule, const char *name)
 }
 
 /* What came of an attempt to consume a capsule. */
-enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID, NO_MEMORY };
+enum { TAKEN, NO_CAPSULE, USED_BEFORE, WRONG_MAJOR, INVALID };
 
 /* Take what is in the capsule, or only look at it: validated first, so that a struct we cannot use stays the producer's. */
 static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out, tenon_dl_version *version,
@@ -36,12 +37,8 @@ static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out
     }
     const tenon_dl_tensor *source =
         versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
-    if (tenon__py_dims(out, source->ndim) < 0)
-        return NO_MEMORY;
-    if (tenon_view_init(&out->view, source, versioned ? managed->flags : 0, out->private_.dims, err)) {
-        tenon__py_free_dims(out);
+    if (tenon__py_describe(source, TENON__PY_ELEMENTS, versioned ? managed->flags : 0, out, err))
         return INVALID;
-    }
     if (!only_look)
         dlpack_mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
     out->private_.holds = versioned ? TENON__PY_HOLDS_MANAGED : TENON__PY_HOLDS_LEGACY;
@@ -69,10 +66,8 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
     case WRONG_MAJOR:
         return tenon__py_set_error(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                    (unsigned)version.major, (unsigned)version.minor);
-    case INVALID:
-        tenon__py_raise_for(object, &err);
-        return -1;
     default:
+        tenon__py_raise_for(object, &err);
         return -1;
     }
 }

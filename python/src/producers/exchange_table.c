@@ -1,4 +1,5 @@
 /* DLPack's exchange table: C functions that a framework hangs on its type. */
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -21,9 +22,7 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
         return exchange_table_failed(object, kind);
     if (source.ndim == -1)
         return tenon__py_set_error(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
-    if (tenon__py_dims(out, source.ndim) < 0)
-        return -1;
-    if (tenon__py_describe(out, &source, 0, object) < 0) {
+    if (tenon__py_finish(object, &source, TENON__PY_ELEMENTS, 0, out) < 0) {
         if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
             PyErr_Clear();
             tenon__py_set_error(
@@ -57,8 +56,8 @@ static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, i
         result =
             tenon__py_set_error(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
                                 (unsigned)managed->version.major);
-    else if (tenon__py_dims(out, managed->dl_tensor.ndim) == 0)
-        result = tenon__py_describe(out, &managed->dl_tensor, managed->flags, object);
+    else
+        result = tenon__py_finish(object, &managed->dl_tensor, TENON__PY_ELEMENTS, managed->flags, out);
     int ready = result == 0 ? tenon__py_table_is_on(kind->table, out->view.device, stream) : 1;
     if (ready != 1) {
         tenon__py_free_dims(out);

@@ -35,8 +35,7 @@ static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_p
     if (PyObject_GetBuffer(object, &out->private_.held.buffer, PyBUF_FULL_RO) < 0)
         return tenon__py_buffer_refused(object, request);
     out->private_.holds = TENON__PY_HOLDS_QUIET_BUFFER;
-    out->private_.dims = out->private_.inline_dims;
-    if (tenon__py_fill_ordinary(&out->private_.held.buffer, TENON_READ_ONLY, out))
+    if (tenon__py_read_buffer_fast(&out->private_.held.buffer, TENON_READ_ONLY, out))
         return 0;
     PyBuffer_Release(&out->private_.held.buffer);
     return tenon__py_read_buffer(object, request, out);

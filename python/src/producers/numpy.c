@@ -264,60 +264,38 @@ bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view)
     return tenon_dtype_equal(number->dtype, view->dtype);
 }
 
+static bool numpy_is_empty(const tenon__py_array *array)
+{
+    for (int i = 0; i < array->nd; i++)
+        if (array->dimensions[i] == 0)
+            return true;
+    return false;
+}
+
 static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
     (void)kind;
     (void)request;
     const tenon__py_array *array = tenon__py_array_of(object);
     const tenon__py_descr *descr = tenon__py_descr_of(array);
-    tenon_dl_tensor source;
-    uint64_t flags = tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY;
-    int shift, extra = 0;
-    if ((unsigned)descr->type_num < TENON__PY_NUMBERS && tenon__py_numbers[descr->type_num].dtype.bits) {
-        const tenon__py_number *number = &tenon__py_numbers[descr->type_num];
-        source.dtype = number->dtype;
-        shift = number->shift;
-    } else if ((extra = numpy_extra_dtype(descr->typeobj, &source.dtype)) == 1) {
-        shift = source.dtype.bits > 16 ? 2 : source.dtype.bits > 8 ? 1 : 0; /* complex32 is the largest */
-        if (source.dtype.bits < 8)
-            flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
-    } else {
+    tenon_dl_tensor source = tenon__py_array_source(array);
+    uint64_t flags = tenon__py_array_flags(array);
+    int extra = 0;
+    if ((unsigned)descr->type_num < TENON__PY_NUMBERS && tenon__py_numbers[descr->type_num].dtype.bits)
+        source.dtype = tenon__py_numbers[descr->type_num].dtype;
+    else if ((extra = numpy_extra_dtype(descr->typeobj, &source.dtype)) != 1)
         return extra < 0 ? -1 : numpy_read_registered(object, descr, out);
-    }
+    if (source.dtype.bits < 8)
+        flags |= TENON_SUBBYTE_PADDED; /* ml_dtypes gives each a byte of its own */
     const int little = 1;
     char swapped = *(const char *)&little ? '>' : '<';
     if (descr->byteorder == swapped)
         return tenon__py_set_error(PyExc_TypeError, object,
                                    "the bytes are swapped; convert it with x.astype(x.dtype.newbyteorder('='))");
-    int nd = array->nd;
-    if (tenon__py_dims(out, nd) < 0)
-        return -1;
-    Py_ssize_t left_over = 0;
-    bool empty = false; /* whose strides mean nothing */
-    if (nd >= 0 && nd <= TENON_MAX_NDIM) {
-        const Py_ssize_t *strides = array->strides, *dimensions = array->dimensions;
-        for (int i = 0; i < nd; i++) {
-            Py_ssize_t size = dimensions[i], stride = strides[i];
-            out->private_.dims[i] = size;
-            out->private_.dims[nd + i] = stride >> shift;
-            left_over |= size > 1 ? stride & (((Py_ssize_t)1 << shift) - 1) : 0;
-            empty |= size == 0;
-        }
-    }
-    if (left_over && !empty) {
-        tenon__py_free_dims(out);
-        return tenon__py_set_error(
-            PyExc_ValueError, object,
-            "its strides are not multiples of the item size (a field of a structured array?); pass "
-            "a copy");
-    }
-    source.data = array->data;
-    source.device = tenon_device_of(TENON_CPU, 0);
-    source.ndim = nd;
-    source.shape = out->private_.dims;
-    source.strides = out->private_.dims + nd;
-    source.byte_offset = 0;
-    return tenon__py_describe(out, &source, flags, object);
+    /* As on the fast path, strides in C order are not read; those of an empty array are kept as they are. */
+    if (!(array->flags & TENON__PY_ARRAY_C) || numpy_is_empty(array))
+        source.strides = tenon__py_numbers_of(array->strides);
+    return tenon__py_finish(object, &source, TENON__PY_BYTES, flags, out);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- making */
@@ -354,7 +332,6 @@ static PyObject *numpy_new_array(tenon_dtype dtype, int32_t ndim, const int64_t 
     PyObject *descr = numpy_dtype(dtype, TENON_SUBBYTE_PADDED);
     if (!descr)
         return NULL;
-    _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "NumPy's sizes are ours");
     numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_global.numpy.api[API_NEW_FROM_DESCR];
     return make(tenon__py_global.numpy.ndarray, descr, ndim, (const Py_ssize_t *)(const void *)shape, NULL, NULL, 0,
                 NULL); /* takes descr */
@@ -374,9 +351,10 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
     if (!array)
         return NULL;
     /* What it looks like follows from what was asked for. */
-    if (ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 &&
-        tenon_view_init_quick(&out->view, tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0,
-                              out->private_.inline_dims)) {
+    tenon_dl_tensor source = {.data = tenon__py_array_of(array)->data, .ndim = ndim, .dtype = dtype};
+    source.device = tenon_device_of(TENON_CPU, 0);
+    source.shape = (int64_t *)(uintptr_t)shape;
+    if (dtype.bits % 8 == 0 && tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out)) {
         out->private_.holds = TENON__PY_HOLDS_NOTHING;
         out->private_.object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {

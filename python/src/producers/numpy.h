@@ -2,6 +2,7 @@
 #ifndef TENON_PY_NUMPY_H
 #define TENON_PY_NUMPY_H
 
+#include "../exchange/source.h"
 #include "../internal.h"
 
 #include <limits.h>
@@ -55,13 +56,25 @@ static inline const tenon__py_descr *tenon__py_descr_of(const tenon__py_array *a
     return tenon__py_object_data(array->descr);
 }
 
-static inline bool tenon__py_array_is_writable(const tenon__py_array *array)
+/* DLPack's flags for it. */
+static inline uint64_t tenon__py_array_flags(const tenon__py_array *array)
 {
-    return (array->flags & (TENON__PY_ARRAY_WRITEABLE | TENON__PY_ARRAY_WARNS)) == TENON__PY_ARRAY_WRITEABLE;
+    int writable = array->flags & (TENON__PY_ARRAY_WRITEABLE | TENON__PY_ARRAY_WARNS);
+    return writable == TENON__PY_ARRAY_WRITEABLE ? 0 : TENON_READ_ONLY;
 }
 
-/* Borrow an ordinary array, holding nothing; false where it is not so ordinary. NumPy keeps its flags true to the strides
- * (its own loops run by them), so that those of an array in C order need not be read. */
+/* What an array's struct says, except for its dtype and strides. */
+static inline tenon_dl_tensor tenon__py_array_source(const tenon__py_array *array)
+{
+    tenon_dl_tensor source = {.data = array->data};
+    source.device = tenon_device_of(TENON_CPU, 0);
+    source.ndim = array->nd;
+    source.shape = tenon__py_numbers_of(array->dimensions);
+    return source;
+}
+
+/* The fast path: an array of a known dtype in C order, borrowed without holding anything. False means "unknown". NumPy keeps
+ * its flags true to the strides (its own loops run by them), so those of an array in C order need not be read. */
 static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed *out)
 {
     const tenon__py_array *array = tenon__py_array_of(object);
@@ -71,9 +84,9 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
         (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
-    return tenon_view_init_quick(&out->view, array->data, &tenon__py_numbers[number].dtype, array->nd,
-                                 (const int64_t *)(const void *)array->dimensions, NULL, 0,
-                                 tenon__py_array_is_writable(array) ? 0 : TENON_READ_ONLY, out->private_.inline_dims);
+    tenon_dl_tensor source = tenon__py_array_source(array);
+    source.dtype = tenon__py_numbers[number].dtype;
+    return tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, tenon__py_array_flags(array), out);
 }
 
 #endif

@@ -339,7 +339,7 @@ def test_handles_of_others(kernels):
             == "other_next(): argument 'counter': expected handle('Other'), got a handle 'Counter' of kernels"
         )
         again = tenon.load(build("kernels.c"))
-        with pytest.raises(TypeError, match="got a handle 'Counter' of kernels, which was loaded apart from this one"):
+        with pytest.raises(TypeError, match="got a handle 'Counter' of kernels, which was loaded separately"):
             again.counter_next(counter)
         del again, caught
     for wrong, name in ((3, "int"), ("x", "str"), (object(), "object")):

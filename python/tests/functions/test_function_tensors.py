@@ -30,7 +30,7 @@ def test_no_keywords():
     for name, arguments in (("from_dlpack", (array,)), ("to", (array, "memoryview"))):
         with pytest.raises(TypeError) as caught:
             getattr(tenon, name)(*arguments, copy=True)
-        text = "expected no keywords, got ['copy']; it neither copies memory nor moves it"
+        text = "expected no keyword arguments, got ['copy']; it neither copies nor moves memory"
         assert str(caught.value) == f"tenon.{name}(): {text}"
     with pytest.raises(TypeError, match=r"tenon.from_dlpack\(\) takes exactly (one|1) argument"):
         tenon.from_dlpack()

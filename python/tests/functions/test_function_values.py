@@ -66,7 +66,7 @@ def test_int(value):
 
 @pytest.mark.parametrize("value", [BIGGEST + 1, SMALLEST - 1, 10**100, Index(2**64), -(10**100)])
 def test_int_overflow(value):
-    refused(Echo("f(a: int)"), OverflowError, "f(): argument 'a': the integer does not fit 64 bits", value)
+    refused(Echo("f(a: int)"), OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", value)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_str_without_utf8():
     with pytest.raises(ValueError) as caught:
         Echo("f(a: str)")("x\ud800")
     assert type(caught.value) is ValueError and type(caught.value.__context__) is UnicodeEncodeError
-    assert str(caught.value).startswith("f(): argument 'a': expected text that UTF-8 can encode; ")
+    assert str(caught.value).startswith("f(): argument 'a': expected a string that UTF-8 can encode; ")
     assert "position 1" in str(caught.value)
 
 
@@ -311,7 +311,7 @@ def test_lists_with_a_wrong_item():
     refused(Echo("f(a: ints)"), TypeError, "f(): argument 'a': expected ints, got float", [1, 2.0])
     refused(Echo("f(a: ints[2])"), TypeError, "f(): argument 'a': expected ints[2], got str", [1, "2"])
     refused(Echo("f(a: floats)"), TypeError, "f(): argument 'a': expected floats, got NoneType", [1, None])
-    refused(Echo("f(a: ints)"), OverflowError, "f(): argument 'a': the integer does not fit 64 bits", [2**63])
+    refused(Echo("f(a: ints)"), OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", [2**63])
 
 
 class Endless:
@@ -453,7 +453,7 @@ def test_numpy_scalars():
         assert number.value(numpy.dtype(kind).type(0.5)) == 0.5
         with pytest.raises(TypeError, match=r"expected int, got numpy\.float"):
             integer(numpy.dtype(kind).type(1))
-    refused(integer, OverflowError, "f(): argument 'a': the integer does not fit 64 bits", numpy.uint64(2**63))
+    refused(integer, OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", numpy.uint64(2**63))
     assert truth.value(numpy.True_) is True and truth.value(numpy.False_) is False
     assert Echo("f(a: str)").value(numpy.str_("x")) == "x"
     assert Echo("f(a: 'a'|'b')").value(numpy.str_("b")) == 1

@@ -47,7 +47,7 @@ def test_dtypes(name):
 @pytest.mark.filterwarnings("ignore")
 def test_a_quantized_dtype_is_refused():
     x = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
-    with pytest.raises(TypeError, match=r"has no name here; pass x.int_repr\(\)"):
+    with pytest.raises(TypeError, match=r"Tenon does not know torch's dtype number \d+; pass x.int_repr\(\)"):
         view(x)
 
 
@@ -76,7 +76,7 @@ def test_torchs_own_memory(shape):
 
 def test_what_cannot_be_made():
     for device in ((4, 0), (1, 5)):
-        with pytest.raises(ValueError, match="no tensor of torch's can be made on"):
+        with pytest.raises(ValueError, match="torch cannot make a tensor on"):
             probe.empty("f32", (2,), *device)
     with pytest.raises(TypeError, match="has no dtype i128"):
         probe.empty("i128", (2,))

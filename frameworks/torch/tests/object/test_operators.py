@@ -164,7 +164,7 @@ def test_without_the_lock(x):
     assert torch.equal(call("aten::mul", "Tensor", x, x, unlocked=1), x * x)
     with pytest.raises(RuntimeError, match="aten::add.Tensor: .* does not hold the lock of the interpreter"):
         call("aten::add", "Tensor", x, x, unlocked=1)
-    with pytest.raises(RuntimeError, match="aten::sigmoid has not been used yet"):
+    with pytest.raises(RuntimeError, match="aten::sigmoid has not been found before"):
         call("aten::sigmoid", "", x, unlocked=1)
     probe.unlocked("aten::sigmoid", "")
     assert torch.equal(call("aten::sigmoid", "", x, unlocked=1), x.sigmoid())
@@ -187,7 +187,7 @@ def test_an_operator_that_is_unloaded_and_comes_back(x):
     op = probe.find(name, "")
     assert torch.equal(probe.call(name, "", (x, 5), 1, 0, op)[0], 5 * x)
     assert probe.unlocked(name, "") is False
-    with pytest.raises(RuntimeError, match="tenon_again::f: it was defined from Python, and .* lock"):
+    with pytest.raises(RuntimeError, match="tenon_again::f: it was defined from Python, but .* lock"):
         call(name, "", x, 5, unlocked=1)
     first._destroy()
     with pytest.raises(ValueError, match="tenon_again::f: the operator was unloaded, or its schema has changed"):
@@ -336,8 +336,8 @@ class Careless(torch.Tensor):
     "name, gives, message",
     [
         ("mul.Tensor", None, "expected torch.Tensor, got NoneType"),
-        ("item", "aaa", "result of type .* came as str"),
-        ("equal", 1, "result of type bool came as int"),
+        ("item", "aaa", "expected a result of type .*, got str"),
+        ("equal", 1, "expected a result of type bool, got int"),
         ("size", None, "NoneType"),
         ("split.Tensor", None, "NoneType"),
     ],

@@ -21,15 +21,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 EXAMPLE = ROOT / "examples/torch_ops"
 
 LEFT_OUT = {
-    "open": "of the type handle",
+    "open": "of type handle",
     "close": "argument 'index' is a handle",
-    "label": "of the type str",
+    "label": "of type str",
     "perhaps": "may be None",
-    "quiet": "returns nothing and writes nothing",
+    "quiet": "neither returns nor writes anything",
     "wide": "f128, which torch does not have",
-    "lists": "torch does not take",
-    "name": "torch keeps this name for itself",
-    "unload": "tenon.TorchOps keeps this name for itself",
+    "lists": "torch does not accept",
+    "name": "torch reserves this name",
+    "unload": "tenon.TorchOps reserves this name",
     "far": "hexagon",
 }
 
@@ -101,7 +101,7 @@ def test_strict_raises_and_registers_nothing(kernels):
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_registering_twice_and_again_after_unload(kernels):
     first = tenon.torch_ops(kernels, "tenon_again")
-    with pytest.raises(ValueError, match=r"tenon_again::affine already"):
+    with pytest.raises(ValueError, match=r"torch already has an operator tenon_again::affine"):
         tenon.torch_ops(kernels, "tenon_again")
     x = doubles(3)
     assert torch.equal(first.affine(x), 2 * x)
@@ -129,12 +129,12 @@ def test_operators_stay_without_the_object(kernels):
     [
         ({"nothing": "affine_grad"}, "no function nothing"),
         ({"affine": "nothing"}, "no operator nothing"),
-        ({"affine": "label"}, r"affine\(\): label\(\) cannot be an operator: a result is of the type str"),
+        ({"affine": "label"}, r"affine\(\): label\(\) cannot be an operator: a result is of type str"),
         ({"affine": torch.autograd.Function}, r"affine\(\): expected a function, .*, got <class"),
-        ({"affine": "dot_grad"}, "has to take the gradients of its results, then its arguments: tensor, tensor, float"),
-        ({"dot": "batch"}, "has to take the gradients"),
-        ({"dot": "total"}, "has to take the gradients"),
-        ({"plain": "weighted_grad"}, "has to return the gradients of x, one result each"),
+        ({"affine": "dot_grad"}, "must take the gradients of its results, then its arguments: tensor, tensor, float"),
+        ({"dot": "batch"}, "must take the gradients"),
+        ({"dot": "total"}, "must take the gradients"),
+        ({"plain": "weighted_grad"}, "must return the gradients of x, one result each"),
         ({"add_to": weighted_backward}, "writes to its arguments"),
         ({"by_keyword": weighted_backward}, "by keyword only"),
         ({"label": weighted_backward}, "cannot be an operator"),
@@ -462,7 +462,7 @@ def test_tangents_are_not_lost(ops):
 
 def test_torch_func_is_told_what_it_cannot_do(ops):
     x = doubles(3)
-    with pytest.raises(RuntimeError, match=r"affine\(\): torch.func.* cannot go through an operator"):
+    with pytest.raises(RuntimeError, match=r"affine\(\): torch.func.* cannot differentiate an operator"):
         torch.func.grad(lambda x: ops.affine(x).sum())(x)
     assert torch.equal(torch.func.grad(lambda y: (y * ops.affine(x)).sum())(x), 2 * x)
 
@@ -530,7 +530,7 @@ def test_the_example_trains(example, monkeypatch, capsys):
     made["ops"].unload()
     shown = capsys.readouterr().out
     first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", shown).groups())
-    assert last < first / 5 and "learned too: True" in shown
+    assert last < first / 5 and "trained too: True" in shown
 
 
 # ----------------------------------------------------------------------------------------------------- torch's compiler

@@ -1,4 +1,5 @@
 /* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
+#include "../../exchange/source.h"
 #include "torch.h"
 
 #include <dlfcn.h>
@@ -124,13 +125,14 @@ static const torch_functions *torch_find(void)
     return found;
 }
 
-/* Whether an object is one of torch's plain memory on the CPU, of which the view follows from its pointer. */
+/* Describe a new tensor on the CPU, of which the view follows from its pointer. False means "unknown". */
 static bool torch_describe(const torch_functions *torch, torch_handle handle, tenon_dtype dtype, int32_t ndim,
                            const int64_t *shape, tenon_py_borrowed *out)
 {
-    void *data = NULL;
-    return ndim <= TENON_PY_INLINE_DIMS && dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
-           tenon_view_init_quick(&out->view, data, &dtype, ndim, shape, NULL, 0, 0, out->private_.inline_dims);
+    tenon_dl_tensor source = {.ndim = ndim, .dtype = dtype, .shape = (int64_t *)(uintptr_t)shape};
+    source.device = tenon_device_of(TENON_CPU, 0);
+    return dtype.bits % 8 == 0 && torch->data_ptr(handle, &source.data) == 0 &&
+           tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out);
 }
 
 /* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */

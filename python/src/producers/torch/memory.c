@@ -1,4 +1,5 @@
 /* torch's tensors by its exchange table, and new ones. */
+#include "../../exchange/source.h"
 #include "torch.h"
 
 const tenon_dl_exchange *tenon__py_torch_table(void)
@@ -20,14 +21,10 @@ static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_bo
         return false;
     }
     bool cpu = source.device.device_type == TENON_CPU && source.device.device_id == 0;
-    if ((uint32_t)source.ndim > TENON_PY_INLINE_DIMS || source.byte_offset ||
-        (!cpu && source.device.device_type != TENON_CUDA) || source.dtype.code == TENON_CODE_COMPLEX ||
-        source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
-        !tenon_view_init_quick(&out->view, source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0,
-                               out->private_.inline_dims) ||
-        out->view.numel < 2)
+    if (source.byte_offset || (!cpu && source.device.device_type != TENON_CUDA) ||
+        source.dtype.code == TENON_CODE_COMPLEX || source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
+        !tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out) || out->view.numel < 2)
         return false;
-    out->view.device = source.device;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
     out->private_.table = kind->table;
     return true;

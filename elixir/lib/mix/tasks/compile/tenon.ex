@@ -1,7 +1,7 @@
 defmodule Mix.Tasks.Compile.Tenon do
   @shortdoc "Builds libraries of Tenon functions"
   @moduledoc """
-  Builds each `c_src/NAME.c` of a project into `priv/NAME.so` of its build, for `Tenon.Library`.
+  Builds each `c_src/NAME.c` of a project as `priv/NAME.so` in its build folder, for `Tenon.Library`.
 
       def project do
         [
@@ -12,18 +12,18 @@ defmodule Mix.Tasks.Compile.Tenon do
         ]
       end
 
-  The options under `:tenon`, none of which is needed:
+  The options in `:tenon` are all optional:
 
-    * `:cflags` — for the C compiler; `["-O3"]` by default.
-    * `:ldflags` — behind the sources, such as `["-lm"]`.
+    * `:cflags` — options of the C compiler; `["-O3"]` by default.
+    * `:ldflags` — options after the sources, such as `["-lm"]`.
     * `:libraries` — `[kernels: ["c_src/a.c", "c_src/b.c"]]`, instead of one library for each file.
 
-  The compiler is `$CC`, or `cc`. A library is built again if its sources, the headers in their folders, in `c_src` and in
-  the folders below, `tenon/function.h` or the options have changed. It is removed if its sources are gone, unless another
-  program has written it since.
+  The compiler is `$CC`, or `cc`. A library is built again if its sources, the options, `tenon/function.h`, or the headers
+  in `c_src`, in the folders of the sources or in their subfolders have changed. It is removed if its sources are gone,
+  unless another program has written it since.
 
-  Nothing is written into the project itself. If it has a folder `priv`, Mix usually makes the build's `priv` a link to it;
-  with this compiler the build has a folder instead, into which Mix copies what is new whenever it compiles.
+  Nothing is written into the project itself. If the project has a folder `priv`, Mix usually makes the `priv` of the build
+  a link to it. With this compiler it is a real folder, into which Mix copies new files whenever it compiles.
   """
   use Mix.Task.Compiler
 
@@ -50,7 +50,7 @@ defmodule Mix.Tasks.Compile.Tenon do
     end
   end
 
-  # A link would lead into the project. Where there is a folder, Mix copies into it.
+  # A link would lead into the project. If there is a folder instead, Mix copies into it.
   defp own_priv! do
     if match?({:ok, _}, File.read_link(priv())), do: File.rm!(priv())
     File.mkdir_p!(priv())
@@ -89,7 +89,7 @@ defmodule Mix.Tasks.Compile.Tenon do
     File.write!(manifest(), :erlang.term_to_binary(states))
   end
 
-  # By content: the times of files are whole seconds here.
+  # By content, because file times are only whole seconds.
   defp state(target, sources, options) do
     folders = Enum.uniq(["c_src" | Enum.map(sources, &Path.dirname/1)])
     headers = Enum.flat_map(folders, &Path.wildcard(Path.join(&1, "**/*.h")))
@@ -99,7 +99,7 @@ defmodule Mix.Tasks.Compile.Tenon do
 
   defp content(file), do: with({:ok, bytes} <- File.read(file), do: :erlang.md5(bytes))
 
-  # Only what is still as this compiler wrote it.
+  # Only files that are still as this compiler wrote them.
   defp remove(states), do: for({target, {_, content}} <- states, content(target) == content, do: File.rm(target))
 
   defp options do
@@ -134,7 +134,7 @@ defmodule Mix.Tasks.Compile.Tenon do
 
   defp build({target, sources}, options) do
     cc = System.get_env("CC") || "cc"
-    # In one step to its name: who opens the file while it is built sees the old one or the new one.
+    # Renamed in one step, so that a process that opens the file sees either the old or the new library.
     new = target <> ".new"
     fixed = ["-shared", "-fPIC", "-fvisibility=hidden", "-I", Tenon.include_dir(), "-I", "c_src"]
     arguments = Keyword.get(options, :cflags, ["-O3"]) ++ fixed ++ sources ++ ["-o", new]
@@ -148,7 +148,7 @@ defmodule Mix.Tasks.Compile.Tenon do
 
       {_, status} ->
         File.rm(new)
-        Mix.raise("#{name} was not built: #{cc} ended with #{status}")
+        Mix.raise("#{name} was not built: #{cc} failed with status #{status}")
     end
   end
 end
