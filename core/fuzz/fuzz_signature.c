@@ -8,6 +8,26 @@ static bool inside(const tenon_signature *s, const void *pointer)
     return (const char *)pointer > (const char *)s && (const char *)pointer < (const char *)s + s->size;
 }
 
+/* The code of every dimension can be evaluated: each step finds its operands, and one value is left. */
+static void check_dims(const tenon_signature *s, int32_t item, const tenon_spec *spec)
+{
+    const tenon_names *names = tenon_signature_names(s);
+    for (int32_t i = 0; spec && i < spec->ndims; i++) {
+        tenon_dimension dim;
+        FUZZ_CHECK(tenon_signature_dim(s, item, i, &dim, NULL) == TENON_OK);
+        FUZZ_CHECK(inside(s, dim.text) && dim.length > 0 && dim.ncode <= TENON_SPEC_CODE);
+        FUZZ_CHECK(dim.slot < (dim.kind == TENON_DIM_STAR ? names->nstars : names->ndims));
+        int32_t depth = 0;
+        for (int32_t k = 0; k < dim.ncode; k++) {
+            bool pushes = dim.code[k].kind == TENON_OP_NUMBER || dim.code[k].kind == TENON_OP_NAME;
+            FUZZ_CHECK((pushes || depth >= 2) && dim.code[k].slot < names->ndims);
+            depth += pushes ? 1 : -1;
+        }
+        bool has_value = dim.kind == TENON_DIM_NUMBER || dim.kind == TENON_DIM_NAME || dim.kind == TENON_DIM_EXPRESSION;
+        FUZZ_CHECK(depth == has_value);
+    }
+}
+
 static void check_item(const tenon_signature *s, const tenon_parameter *item, bool is_result)
 {
     FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_HANDLE && item->kind != TENON_KIND_TENSORS);
@@ -46,6 +66,7 @@ static void check_signature(const tenon_signature *s)
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *item = &s->params[i];
         check_item(s, item, false);
+        check_dims(s, i, item->spec);
         positional += !(item->flags & TENON_PARAMETER_KEYWORD_ONLY);
         required += !(item->flags & (TENON_PARAMETER_KEYWORD_ONLY | TENON_PARAMETER_DEFAULT));
         tensors += item->spec != NULL;
@@ -54,6 +75,7 @@ static void check_signature(const tenon_signature *s)
     }
     for (int32_t i = 0; i < s->nresults; i++) {
         check_item(s, &s->results[i], true);
+        check_dims(s, s->nparams + i, s->results[i].spec);
         open |= (s->results[i].flags & TENON_PARAMETER_OPEN) != 0;
     }
     FUZZ_CHECK(s->nparams <= TENON_MAX_PARAMETERS && s->nresults <= TENON_MAX_RESULTS);
