@@ -14,6 +14,8 @@ static int read_by(const tenon__py_producer *producer, PyObject *object, uint32_
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_request request = {.flags = flags, .stream = TENON__PY_NO_STREAM, .is_last = true};
+    if (kind && !kind->table && producer == &tenon__py_producer_exchange_table)
+        return 1;
     return kind ? producer->read(object, kind, &request, out) : -1;
 }
 
