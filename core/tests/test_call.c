@@ -102,7 +102,11 @@ static void begin(host_frame *f, const char *text)
     tenon_signature *signature = NULL;
     OK(tenon_signature_alloc_private(text, TENON__HOST_LAYOUT, &signature, &err));
     tenon_call_init(&constant, &host, &function, memory, signature);
-    tenon__frame_begin(&f->base, &client, &constant, signature, f->args, f->results);
+    f->base.args = f->args;
+    f->base.results = f->results;
+    tenon__frame_begin(&f->base, &client, &constant, signature);
+    for (int32_t i = 0; i < signature->nresults; i++)
+        tenon__frame_begin_result(&f->base, i);
     f->refusals = f->made = f->runs = f->shapes = 0;
     f->made_on = tenon_device_of(TENON_CPU, 0);
     code = succeed;

@@ -413,7 +413,9 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
         return 0;
     }
     tenon_nif_frame f;
-    tenon__frame_begin(&f.base, &call_client, &function->call, s, f.args, f.results);
+    f.base.args = f.args;
+    f.base.results = f.results;
+    tenon__frame_begin(&f.base, &call_client, &function->call, s);
     f.base.call.state = function->library->opened->state;
     f.base.call.flags = dirty ? TENON_CALL_UNLOCKED : 0;
     f.bound = bound;
@@ -424,6 +426,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.base.blocks};
     f.reader.unlimited = dirty || never;
     for (int32_t i = 0; i < s->nresults; i++) {
+        tenon__frame_begin_result(&f.base, i);
         f.made[i] = NULL;
         f.handles[i] = NULL;
     }

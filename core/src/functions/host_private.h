@@ -230,26 +230,29 @@ struct tenon__frame {
 TENON_API void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_function *function, void *state,
                                const tenon_signature *signature);
 
-/* Begin a call. `constant` is from tenon_call_init; `args` and `results` have room for all of the signature's. */
+/* Begin a call. `constant` is from tenon_call_init. The host has set `args` and `results`, which have room for all of the
+ * signature's, and calls tenon__frame_begin_result for each result. */
 static inline void tenon__frame_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
-                                      const tenon_signature *signature, tenon_value *args, tenon_value *results)
+                                      const tenon_signature *signature)
 {
     f->call = *constant;
     f->call.host_private = f;
-    f->call.args = f->args = args;
+    f->call.args = f->args;
     f->call.dims = f->bindings.dims;
     f->client = client;
     f->signature = signature;
-    f->results = results;
     f->blocks = NULL;
     f->error = NULL;
-    for (int32_t i = 0; i < signature->nresults; i++) {
-        results[i].kind = signature->results[i].kind;
-        results[i].flags = TENON_VALUE_UNSET;
-        results[i].as.view = NULL;
-    }
     f->fits = !signature->binds_ints;
     tenon__match_begin(signature, &f->bindings);
+}
+
+/* No result is set yet. A loop of the host's, which has its own arrays of results. */
+static inline void tenon__frame_begin_result(tenon__frame *f, int32_t index)
+{
+    f->results[index].kind = f->signature->results[index].kind;
+    f->results[index].flags = TENON_VALUE_UNSET;
+    f->results[index].as.view = NULL;
 }
 
 /* Release what the driver holds. */

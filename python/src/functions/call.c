@@ -380,14 +380,16 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
         f.out = out == Py_None ? NULL : out;
         f.wanted_like = like == Py_None ? NULL : like;
     }
-    tenon__frame_begin(&f.base, &tenon__py_client, &f.function->call, s, f.base.args, f.base.results);
+    tenon__frame_begin(&f.base, &tenon__py_client, &f.function->call, s);
     f.looked = 0;
     f.thread = NULL;
     f.nborrowed = 0;
     f.like = f.exception = f.kept = NULL;
     f.stream_from = NULL;
-    for (int32_t i = 0; i < s->nresults; i++)
+    for (int32_t i = 0; i < s->nresults; i++) {
+        tenon__frame_begin_result(&f.base, i);
         f.made[i] = NULL;
+    }
     f.held = f.flat = f.disturbed = false;
     f.elements = 0;
     for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
