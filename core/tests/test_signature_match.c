@@ -490,9 +490,12 @@ static void same_bindings(const tenon_signature *s, const tenon_bindings *got, c
         if (bound)
             assert_ptr_equal(got->dims_from[i], wanted->dims_from[i]);
     }
-    for (int32_t i = 0; i < s->names.ntypes; i++)
-        assert_true(tenon_dtype_equal(got->types[i],
-                                      wanted->types_bound >> i & 1 ? wanted->types[i] : tenon_dtype_of(0, 0, 0)));
+    for (int32_t i = 0; i < s->names.ntypes; i++) {
+        bool bound = wanted->types_bound >> i & 1;
+        assert_true(tenon_dtype_equal(got->types[i], bound ? wanted->types[i] : tenon_dtype_of(0, 0, 0)));
+        if (bound)
+            assert_ptr_equal(got->types_from[i], wanted->types_from[i]);
+    }
 }
 
 static void test_as_the_two_phases_by_hand(void **state)

@@ -285,6 +285,75 @@ static void test_out_for_what_is_no_tensor(void **state)
     done(&c);
 }
 
+/* ---------------------------------------------------------------------------------- the fast case as the general one */
+
+enum { CASES = 10000, BINDINGS = 50 };
+
+static uint64_t seed = 88172645463325252u;
+
+static int below(int limit)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (int)(seed % (uint64_t)limit);
+}
+
+typedef struct result {
+    tenon_status status;
+    tenon_error err;
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+} result;
+
+static void work_out(const tenon_signature *s, const tenon_value *args, result *out)
+{
+    tenon_bindings bindings;
+    memset(out, 0, sizeof *out);
+    OK(tenon_signature_match(s, args, NULL, &bindings, &err));
+    out->status = tenon_signature_result(s, 0, &bindings, &out->dtype, &out->ndim, out->shape, &out->err);
+}
+
+/* A result of a dtype variable is never simple enough for the fast case. */
+static void test_fast_as_general(void **state)
+{
+    (void)state;
+    int good = 0, bad = 0;
+    for (int round = 0; round < CASES / BINDINGS; round++) {
+        char dims[64] = "", text[2][160];
+        int ndim = below(5);
+        for (int i = 0; i < ndim; i++)
+            snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%c", i ? ", " : "", "nkm"[below(3)]);
+        for (int i = 0; i < 2; i++)
+            snprintf(text[i], sizeof text[i], "f(t: T[], n: int?, k: int?, m: int?) -> %s[%s] where T = f32",
+                     i ? "T" : "f32", dims);
+        tenon_signature *fast = compiled(text[0]), *general = compiled(text[1]);
+        assert_int_equal(fast->fast[4].ndim, ndim);
+        assert_int_equal(general->fast[4].ndim, -1);
+        for (int i = 0; i < BINDINGS; i++) {
+            tenon_value args[4] = {shaped(0, 0, NULL)};
+            for (int k = 1; k < 4; k++)
+                args[k] = below(8) == 0 ? NONE : INT(below(10) == 0 ? -below(4) : below(1000));
+            result got, wanted;
+            work_out(fast, args, &got);
+            work_out(general, args, &wanted);
+            assert_int_equal(got.status, wanted.status);
+            *(wanted.status ? &bad : &good) += 1;
+            if (wanted.status) {
+                assert_string_equal(got.err.message, wanted.err.message);
+                continue;
+            }
+            assert_true(tenon_dtype_equal(got.dtype, wanted.dtype));
+            assert_int_equal(got.ndim, wanted.ndim);
+            assert_memory_equal(got.shape, wanted.shape, (size_t)wanted.ndim * sizeof *wanted.shape);
+        }
+        tenon_signature_release(fast);
+        tenon_signature_release(general);
+    }
+    assert_true(good > CASES / 4 && bad > CASES / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_out_is_elsewhere),
         cmocka_unit_test(test_out_shares_memory),
         cmocka_unit_test(test_out_for_what_is_no_tensor),
+        cmocka_unit_test(test_fast_as_general),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

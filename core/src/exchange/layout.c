@@ -215,6 +215,13 @@ static inline bool is_plain(const tenon_dl_tensor *source, uint64_t flags)
            source->byte_offset == 0 && source->dtype.bits * source->dtype.lanes % 8 == 0;
 }
 
+static inline bool describe_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift, uint64_t flags,
+                                 int64_t *dims)
+{
+    return tenon__view_init_fast(view, source->data, &source->dtype, source->ndim, source->shape, source->strides,
+                                 stride_shift, flags, dims);
+}
+
 /* Every tensor that enters Tenon is validated here. */
 tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
                               const char *function, tenon_error *err)
@@ -227,7 +234,7 @@ tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, u
         return tenon__check_dtype(source->dtype, function, err);
     bool plain = is_plain(source, flags);
     int64_t item_bits = tenon__item_bits(source->dtype, flags);
-    if (plain && dims && tenon__view_init_fast(view, source, 0, flags, dims))
+    if (plain && dims && describe_fast(view, source, 0, flags, dims))
         return TENON_OK;
     status = check_device_and_flags(source, flags, dims, function, err);
     if (status)
@@ -338,7 +345,7 @@ tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *sour
         tenon__dtype_known(source->dtype)) {
         int64_t item = tenon__item_bits(source->dtype, flags) / 8;
         if (item > 0 && (item & (item - 1)) == 0 && is_plain(source, flags) &&
-            tenon__view_init_fast(view, source, __builtin_ctzll((uint64_t)item), flags, dims))
+            describe_fast(view, source, __builtin_ctzll((uint64_t)item), flags, dims))
             return TENON_OK;
         in_elements.strides = dims + source->ndim;
         tenon_status status = divide_strides(source, flags, in_elements.strides, function, err);

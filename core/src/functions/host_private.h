@@ -22,26 +22,25 @@ extern "C" {
 /* ------------------------------------------------------------------------------------------------------ views */
 
 /* The fast case of tenon_view_init and tenon_view_init_bytes, which try it first. It is inline for the fast paths of
- * hosts. It takes tensors in C order without gaps that have from 1 to INT32_MAX elements,
+ * hosts. It takes tensors in C order without gaps that have from 1 to INT32_MAX elements
  * and gives what the functions would give. False means "unknown", not "invalid": call one of them to find out; `view`
  * and `dims` may be half written then. 2^stride_shift units of the strides make an element.
  *
- * The caller guarantees that the dtype is known and has whole bytes, that the device is known and has addresses, that
- * byte_offset is 0, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that `dims` is not
- * where strides in bytes are. */
-static inline bool tenon__view_init_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift,
-                                         uint64_t flags, int64_t *dims)
+ * The memory is the CPU's; the caller may set another device that has addresses afterwards. The caller guarantees that the
+ * dtype is known and has whole bytes, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that
+ * `dims` is not where strides in bytes are. */
+static inline bool tenon__view_init_fast(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,
+                                         const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
+                                         int64_t *dims)
 {
-    const int64_t *shape = source->shape, *strides = source->strides;
-    int32_t ndim = source->ndim;
     /* Not NULL; and in the lower half of the addresses so many elements do not reach the end. */
-    if ((uintptr_t)source->data - 1 >= INTPTR_MAX || sizeof source->data < 8)
+    if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8)
         return false;
-    view->data = source->data;
-    view->device.device_type = source->device.device_type;
-    view->device.device_id = source->device.device_id;
+    view->data = data;
+    view->device.device_type = TENON_CPU;
+    view->device.device_id = 0;
     view->ndim = ndim;
-    view->dtype = source->dtype;
+    view->dtype = *dtype;
     view->shape = dims;
     view->strides = dims + ndim;
     view->byte_offset = 0;

@@ -19,21 +19,16 @@ TENON__PY_INLINE int64_t *tenon__py_numbers_of(const Py_ssize_t *numbers)
     return (int64_t *)(void *)(uintptr_t)numbers;
 }
 
-/* The fast case of tenon__py_finish: few dimensions in C order. False means "unknown", not "invalid". It does not set
- * out->private_.dims, which borrows that hold nothing do not need. The caller guarantees what tenon__view_init_fast asks for: a
- * known dtype of whole bytes, memory with addresses, byte_offset 0, and a shape. */
-TENON__PY_INLINE bool tenon__py_finish_fast(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
+/* The fast case of tenon__py_finish: memory of the CPU with few dimensions in C order. False means "unknown", not "invalid".
+ * It does not set out->private_.dims, which borrows that hold nothing do not need. 2^stride_shift units of the strides make
+ * an element. The caller guarantees a shape, and a known dtype of whole bytes. */
+TENON__PY_INLINE bool tenon__py_finish_fast(void *data, const tenon_dtype *dtype, int32_t ndim, const int64_t *shape,
+                                            const int64_t *strides, int stride_shift, uint64_t flags,
                                             tenon_py_borrowed *out)
 {
-    int shift = 0;
-    if ((uint32_t)source->ndim > TENON_PY_INLINE_DIMS)
-        return false;
-    if (unit == TENON__PY_BYTES) {
-        if (source->dtype.lanes != 1)
-            return false;
-        shift = __builtin_ctz(source->dtype.bits) - 3; /* whole bytes are powers of two */
-    }
-    return tenon__view_init_fast(&out->view, source, shift, flags, out->private_.inline_dims);
+    return (uint32_t)ndim <= TENON_PY_INLINE_DIMS &&
+           tenon__view_init_fast(&out->view, data, dtype, ndim, shape, strides, stride_shift, flags,
+                                 out->private_.inline_dims);
 }
 
 /* Describe `source` in out->view, with its shape and strides in out->private_.dims; the core tries its fast case first. On failure

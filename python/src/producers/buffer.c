@@ -85,16 +85,6 @@ static inline tenon_dtype buffer_parse_format(const char *format, Py_ssize_t ite
     return tenon_dtype_of(pair ? TENON_CODE_COMPLEX : found->code, 8 * size, 1);
 }
 
-/* What a buffer says. */
-static inline tenon_dl_tensor buffer_source(const Py_buffer *buffer, tenon_dtype dtype)
-{
-    tenon_dl_tensor source = {.data = buffer->buf, .ndim = buffer->ndim, .dtype = dtype};
-    source.device = tenon_device_of(TENON_CPU, 0);
-    source.shape = tenon__py_numbers_of(buffer->shape);
-    source.strides = tenon__py_numbers_of(buffer->strides);
-    return source;
-}
-
 static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borrowed *out)
 {
     const char *why = NULL;
@@ -114,10 +104,11 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
     if (!buffer->shape && buffer->ndim > 1)
         return tenon__py_set_error(PyExc_BufferError, object, "its buffer has %d dimensions and no shape",
                                    buffer->ndim);
-    tenon_dl_tensor source = buffer_source(buffer, dtype);
     int64_t length = buffer->len / buffer->itemsize;
-    if (!buffer->shape)
-        source.shape = &length;
+    tenon_dl_tensor source = {.data = buffer->buf, .device = tenon_device_of(TENON_CPU, 0), .ndim = buffer->ndim};
+    source.dtype = dtype;
+    source.shape = buffer->shape ? tenon__py_numbers_of(buffer->shape) : &length;
+    source.strides = tenon__py_numbers_of(buffer->strides);
     return tenon__py_finish(object, &source, TENON__PY_BYTES, buffer->readonly ? TENON_READ_ONLY : 0, out);
 }
 
@@ -127,9 +118,11 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
     tenon_dtype dtype = buffer_parse_format(buffer->format, buffer->itemsize, &why);
     if (!dtype.bits || !buffer->shape || buffer->suboffsets)
         return false;
-    tenon_dl_tensor source = buffer_source(buffer, dtype);
     out->private_.dims = out->private_.inline_dims;
-    return tenon__py_finish_fast(&source, TENON__PY_BYTES, flags, out);
+    /* The item sizes of all formats are powers of two. */
+    return tenon__py_finish_fast(buffer->buf, &dtype, buffer->ndim, tenon__py_numbers_of(buffer->shape),
+                                 tenon__py_numbers_of(buffer->strides), __builtin_ctz((unsigned)buffer->itemsize),
+                                 flags, out);
 }
 
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)

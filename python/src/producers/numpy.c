@@ -278,7 +278,8 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     (void)request;
     const tenon__py_array *array = tenon__py_array_of(object);
     const tenon__py_descr *descr = tenon__py_descr_of(array);
-    tenon_dl_tensor source = tenon__py_array_source(array);
+    tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
+    source.shape = tenon__py_numbers_of(array->dimensions);
     uint64_t flags = tenon__py_array_flags(array);
     int extra = 0;
     if ((unsigned)descr->type_num < TENON__PY_NUMBERS && tenon__py_numbers[descr->type_num].dtype.bits)
@@ -351,10 +352,8 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
     if (!array)
         return NULL;
     /* What it looks like follows from what was asked for. */
-    tenon_dl_tensor source = {.data = tenon__py_array_of(array)->data, .ndim = ndim, .dtype = dtype};
-    source.device = tenon_device_of(TENON_CPU, 0);
-    source.shape = (int64_t *)(uintptr_t)shape;
-    if (dtype.bits % 8 == 0 && tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out)) {
+    if (dtype.bits % 8 == 0 &&
+        tenon__py_finish_fast(tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0, out)) {
         out->private_.holds = TENON__PY_HOLDS_NOTHING;
         out->private_.object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {

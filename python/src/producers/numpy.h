@@ -63,16 +63,6 @@ static inline uint64_t tenon__py_array_flags(const tenon__py_array *array)
     return writable == TENON__PY_ARRAY_WRITEABLE ? 0 : TENON_READ_ONLY;
 }
 
-/* What an array's struct says, except for its dtype and strides. */
-static inline tenon_dl_tensor tenon__py_array_source(const tenon__py_array *array)
-{
-    tenon_dl_tensor source = {.data = array->data};
-    source.device = tenon_device_of(TENON_CPU, 0);
-    source.ndim = array->nd;
-    source.shape = tenon__py_numbers_of(array->dimensions);
-    return source;
-}
-
 /* The fast path: an array of a known dtype in C order, borrowed without holding anything. False means "unknown". NumPy keeps
  * its flags true to the strides (its own loops run by them), so those of an array in C order need not be read. */
 static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed *out)
@@ -84,9 +74,8 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
         (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
-    tenon_dl_tensor source = tenon__py_array_source(array);
-    source.dtype = tenon__py_numbers[number].dtype;
-    return tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, tenon__py_array_flags(array), out);
+    return tenon__py_finish_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,
+                                 tenon__py_numbers_of(array->dimensions), NULL, 0, tenon__py_array_flags(array), out);
 }
 
 #endif

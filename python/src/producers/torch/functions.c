@@ -129,10 +129,9 @@ static const torch_functions *torch_find(void)
 static bool torch_describe(const torch_functions *torch, torch_handle handle, tenon_dtype dtype, int32_t ndim,
                            const int64_t *shape, tenon_py_borrowed *out)
 {
-    tenon_dl_tensor source = {.ndim = ndim, .dtype = dtype, .shape = (int64_t *)(uintptr_t)shape};
-    source.device = tenon_device_of(TENON_CPU, 0);
-    return dtype.bits % 8 == 0 && torch->data_ptr(handle, &source.data) == 0 &&
-           tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out);
+    void *data = NULL;
+    return dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
+           tenon__py_finish_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
 }
 
 /* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */

@@ -23,8 +23,10 @@ static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_bo
     bool cpu = source.device.device_type == TENON_CPU && source.device.device_id == 0;
     if (source.byte_offset || (!cpu && source.device.device_type != TENON_CUDA) ||
         source.dtype.code == TENON_CODE_COMPLEX || source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
-        !tenon__py_finish_fast(&source, TENON__PY_ELEMENTS, 0, out) || out->view.numel < 2)
+        !tenon__py_finish_fast(source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0, out) ||
+        out->view.numel < 2)
         return false;
+    out->view.device = source.device;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
     out->private_.table = kind->table;
     return true;
