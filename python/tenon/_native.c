@@ -1,7 +1,5 @@
 /* The extension module of the package, which its Python files call. */
-#include "../src/internal.h"
-
-#include <tenon/torch.h>
+#include "../../frameworks/torch/src/torch_bridge.h"
 
 #include <string.h>
 
@@ -67,7 +65,10 @@ static PyObject *torch_info(PyObject *self, PyObject *unused)
     (void)unused;
     tenon_torch_report report;
     tenon_torch_info(&report);
-    return Py_BuildValue("{ssssss}", "tier", tiers[report.tier], "version", report.version, "missing", report.missing);
+    const char *direct, *why, *watch;
+    tenon__torch_direct_info(&direct, &why, &watch);
+    return Py_BuildValue("{ssssssssssss}", "tier", tiers[report.tier], "version", report.version, "missing",
+                         report.missing, "direct", direct, "direct_why", why, "watch", watch);
 }
 
 static PyMethodDef methods[] = {
@@ -92,7 +93,10 @@ static int add_contents(PyObject *module)
         Py_DECREF((PyObject *)type);
         return -1;
     }
-    return tenon_torch_register() < 0 ? -1 : PyModule_AddStringConstant(module, "version", tenon_version());
+    tenon__torch_read_switch();
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "version", tenon_version());
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(add_contents)}, TENON__PY_FREE_SLOTS{0, NULL}};

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,8 @@ from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
+from tenon._native import torch_info
+from tenon._torch_direct import make_function
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ _registered: set[TorchOps] = set()
 
 
 def torch_ops(
-    kernels: ModuleType, namespace: str, *, backward: Optional[Mapping[str, Backward]] = None, strict: bool = False
+    kernels: ModuleType,
+    namespace: str,
+    *,
+    backward: Optional[Mapping[str, Backward]] = None,
+    strict: bool = False,
+    direct: bool = True,
 ) -> TorchOps:
     """Register the functions of a loaded library as torch.ops.<namespace>.<name>, and return them.
 
@@ -51,6 +57,9 @@ def torch_ops(
       returns the gradients of the tensor arguments.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
+
+    An attribute of the returned object calls the C function itself, without torch's dispatcher, if torch would do nothing
+    else. With direct=False it always calls the operator.
     """
     torch = torch_module()
     if not isinstance(kernels, ModuleType):
@@ -90,7 +99,8 @@ def torch_ops(
     library = torch.library.Library(namespace, "FRAGMENT")
     for operator in operators.values():
         operator.register(library)
-    return TorchOps(namespace, library, {name: operator.callable() for name, operator in operators.items()})
+    direct = direct and torch_info()["direct"] == "on"
+    return TorchOps(namespace, library, {name: operator.callable(direct) for name, operator in operators.items()})
 
 
 class TorchOps:
@@ -168,6 +178,7 @@ class _Operator:
         self.check_name(getattr(torch_module().ops, namespace))
         self.schema, self.keys = self.make_schema(), self.find_keys()
         self.op: Any = None  # once it is registered
+        self.call: Any = None
 
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
@@ -303,19 +314,10 @@ class _Operator:
         given.update(kwargs)
         return given
 
-    def callable(self) -> Any:
-        """The operator, wrapped if the results have names, so that it returns them as the function does."""
-        if not self.results or self.results[0]["name"] is None:
-            return self.op
-        op, single = self.op, len(self.results) == 1
-        make = cast(Any, collections.namedtuple)(f"{self.name}_result", [_name(r) for r in self.results])
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = op(*args, **kwargs)
-            return make(given) if single else make(*given)
-
-        call.__name__, call.__doc__ = self.name, self.function.__doc__
-        return call
+    def callable(self, direct: bool) -> Callable[..., Any]:
+        """What `ops.f` is: a function with the parameters of the C function."""
+        self.call = make_function(self, direct)
+        return self.call
 
     # ----------------------------------------------------------------------------------------------------- gradients
 
