@@ -37,7 +37,8 @@ def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
     named = bool(operator.results) and operator.results[0]["name"] is not None
     given = {
         "operator": operator.op,
-        "is_compiling": torch_module().compiler.is_compiling,
+        # torch.compiler.is_compiling() takes longer. It is also true in torch.export, which is seen in another way.
+        "is_compiling": torch_module().compiler.is_dynamo_compiling,
         "direct": _make_direct(operator, parameters) if direct else None,
         "result": _result_type(operator) if named else None,
     }
@@ -95,7 +96,7 @@ def _result_type(operator: _Operator) -> Any:
 
 
 class _Watch(NamedTuple):
-    harmless: Any  # the words of torch's library without any mode, or a function that returns whether one is active
+    harmless: Any  # the words of torch's library without any mode, or a function that direct.c calls instead
     key_of: Callable[[Any], Any]  # the key set of a tensor
     plain: tuple[Any, ...]  # the key sets of plain tensors: of each device, then of inference tensors there
 
@@ -120,6 +121,9 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
         keywords or None,
         words,
         watch.harmless,
+        vars(torch.autograd.forward_ad),
+        "_current_level",
+        "requires_grad",
         torch.Tensor,
         torch.nn.Parameter,
         lambda tensor: index.get(watch.key_of(tensor), -1),
@@ -130,8 +134,7 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
     """Return a function that calls the C function and has autograd record it, as the operator's Autograd kernel does.
 
     It takes all arguments by position."""
-    torch, op, kernel, name = torch_module(), operator.op, operator.kernel(), operator.name
-    forward_ad = torch.autograd.forward_ad
+    torch, kernel, name = torch_module(), operator.kernel(), operator.name
     names = [p.name for p in parameters]
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     count = len(names) - len(keywords)
@@ -139,6 +142,7 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
     several = len(operator.results) > 1
     tensors = [i for i, p in enumerate(operator.parameters) if p["kind"] == "tensor"]
     others = [i for i in range(len(names)) if i not in tensors]
+    saves_all = operator.setup == operator.save
 
     def store(args: tuple[Any, ...]) -> tuple[Any, ...]:
         for i, kind in stored:
@@ -151,11 +155,11 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
 
     def forward(ctx: Any, *given: Any) -> Any:
         args = given[-1]
-        by_keyword = dict(zip(keywords, args[count:]))
+        by_keyword = dict(zip(keywords, args[count:])) if keywords else {}
         output = kernel(*args[:count], **by_keyword)
         if several:
             output = tuple(output)  # torch does not keep the names
-        if operator.setup == operator.save:
+        if saves_all:
             ctx.save_for_backward(*[args[i] for i in tensors])
             ctx.arguments = {names[i]: args[i] for i in others}
         elif operator.setup:
@@ -183,8 +187,6 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
     apply = torch._C._FunctionBase.__dict__["apply"].__get__(None, function)
 
     def record(*args: Any) -> Any:
-        if forward_ad._current_level >= 0:
-            return op(*args[:count], **dict(zip(keywords, args[count:])))
         args = store(args)
         end = count
         # torch leaves out arguments that are equal to their defaults, so a backward does not see them.
@@ -269,14 +271,14 @@ def _harmless(state: Callable[[], Any]) -> set[Any]:
     return found
 
 
-def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], bool]:
-    """The same questions by torch's Python functions."""
+def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], Optional[bool]]:
+    """The same questions by torch's Python functions: None if anything is active, otherwise whether autograd records."""
     _C = torch_module()._C
     included, excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
-    function_modes, profiler = _C._len_torch_function_stack, _C._autograd._profiler_enabled
+    function_modes, profiler, records = _C._len_torch_function_stack, _C._autograd._profiler_enabled, _C.is_grad_enabled
 
     def state() -> Any:
         return key_of(included()), key_of(excluded())
 
     harmless = _harmless(state)
-    return lambda: state() not in harmless or function_modes() > 0 or profiler()
+    return lambda: None if state() not in harmless or function_modes() > 0 or profiler() else records()

@@ -112,15 +112,12 @@ class TorchOps:
         self._namespace = namespace
         self._library = library
         self._operators = dict(operators)
+        vars(self).update(self._operators)
         _registered.add(self)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OWN_NAMES:  # __init__ has not run yet
-            raise AttributeError(name)
-        try:
-            return self._operators[name]
-        except KeyError:
-            raise AttributeError(f"{self!r} has no operator '{name}'") from None
+    if TYPE_CHECKING:  # a real __getattr__ would make each use of an operator slower
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # torch has one copy of the operators, so there is one object for them.
     def __copy__(self) -> TorchOps:
@@ -141,11 +138,19 @@ class TorchOps:
 
     def unload(self) -> None:
         """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
+        for name in self._operators:
+            vars(self).pop(name, None)
         self._operators.clear()
         library, self._library = self._library, None
         if library is not None:
             library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
+        self.__class__ = _UnloadedOps
+
+
+class _UnloadedOps(TorchOps):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self!r} has no operator '{name}'")
 
 
 class _Refused(Exception):

@@ -37,14 +37,17 @@ enum {
     DIRECT_KINDS,    /* bytes: one letter for each parameter, see has_kind */
     DIRECT_KEYWORDS, /* a tuple with the names of the keyword-only parameters, or None */
     DIRECT_PLAIN,    /* bytes: uint64_t[]; the key sets of plain tensors, two for each device; 0 if it is not supported */
-    DIRECT_HARMLESS, /* bytes: tenon__torch_words[], or a function that returns whether anything is active */
+    DIRECT_HARMLESS, /* bytes: tenon__torch_words[], or a function; see look_around */
+    DIRECT_LEVELS,   /* the dict of torch.autograd.forward_ad, and "_current_level" */
+    DIRECT_LEVEL_NAME,
+    DIRECT_GRAD_NAME, /* "requires_grad" */
     DIRECT_TENSOR,   /* torch.Tensor */
     DIRECT_PARAMETER, /* torch.nn.Parameter */
     DIRECT_INDEX,     /* a function that returns the index of a tensor's key set in DIRECT_PLAIN, or -1 */
     DIRECT_PARTS
 };
 
-/* Whether the object is exactly an int of 64 bits, or as `exact` a number that a double can represent. */
+/* Whether the object is exactly an int of 64 bits or, for a float, exactly a float or an int that a double can represent. */
 static bool is_number(PyObject *object, bool is_float)
 {
     if (is_float && PyFloat_CheckExact(object))
@@ -110,14 +113,23 @@ static long plain_index(PyObject *self, PyObject *tensor)
     return -1;
 }
 
-/* Whether the tensors can be passed to the function, and whether autograd records what it does: 1, 0, or -1 with an
- * exception. */
+/* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
+static int requires_grad(PyObject *self, PyObject *tensor)
+{
+    PyObject *answer = PyObject_GetAttr(tensor, PyTuple_GetItem(self, DIRECT_GRAD_NAME));
+    int truth = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return truth;
+}
+
+/* Whether the tensors can be passed to the function: 1, 0, or -1 with an exception. *records: autograd records, and is set
+ * to false if no tensor requires grad. */
 static int take_tensors(PyObject *self, PyObject *const *args, const char *kinds, Py_ssize_t count, bool *records)
 {
     PyTypeObject *tensor = (PyTypeObject *)PyTuple_GetItem(self, DIRECT_TENSOR);
     PyTypeObject *parameter = (PyTypeObject *)PyTuple_GetItem(self, DIRECT_PARAMETER);
     long device = -1;
-    bool flat = false;
+    int followed = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *object = args[i];
         if ((kinds[i] != 't' && kinds[i] != 'T') || (kinds[i] == 'T' && object == Py_None))
@@ -130,51 +142,65 @@ static int take_tensors(PyObject *self, PyObject *const *args, const char *kinds
         if (device >= 0 && device != index / 2)
             return 0; /* on several devices: torch chooses the kernel */
         device = index / 2;
-        const char *why;
-        int lost = *records ? 0 : tenon__py_producer_torch.gradient(object, &flat, &why);
-        if (lost < 0)
+        if (*records && !followed && (followed = requires_grad(self, object)) < 0)
             return -1;
-        *records |= lost;
     }
+    *records = followed;
     return 1;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- call */
 
-static int is_watched(PyObject *self)
+/* Whether forward-mode differentiation goes on: 1, 0, or -1 with an exception. */
+static int in_dual_level(PyObject *self)
+{
+    PyObject *level =
+        PyDict_GetItemWithError(PyTuple_GetItem(self, DIRECT_LEVELS), PyTuple_GetItem(self, DIRECT_LEVEL_NAME));
+    return level && PyLong_Check(level) ? PyLong_AsLong(level) >= 0 : PyErr_Occurred() ? -1 : 1;
+}
+
+/* Whether anything is active in this thread that must see the operator, and whether autograd records: 1, 0, or -1 with an
+ * exception. The function that is asked instead of the words returns None or whether autograd records. */
+static int look_around(PyObject *self, bool *records)
 {
     PyObject *harmless = PyTuple_GetItem(self, DIRECT_HARMLESS);
     if (PyBytes_Check(harmless)) {
         const void *words = PyBytes_AsString(harmless);
-        return tenon__torch_is_watched(words, (size_t)PyBytes_Size(harmless) / sizeof(tenon__torch_words));
+        if (tenon__torch_is_watched(words, (size_t)PyBytes_Size(harmless) / sizeof(tenon__torch_words)))
+            return 1;
+        *records = tenon__torch_records();
+        return in_dual_level(self);
     }
     PyObject *answer = PyObject_CallObject(harmless, NULL);
-    int truth = answer ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
-    return truth;
+    if (!answer)
+        return -1;
+    *records = answer == Py_True;
+    int watched = answer == Py_None ? 1 : in_dual_level(self);
+    Py_DECREF(answer);
+    return watched;
 }
 
 /* All arguments come by position, in the order of the parameters. */
 static PyObject *call_direct(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    const char *kinds = PyBytes_AsString(PyTuple_GetItem(self, DIRECT_KINDS));
-    PyObject *keywords = PyTuple_GetItem(self, DIRECT_KEYWORDS), *record = PyTuple_GetItem(self, DIRECT_RECORD);
-    Py_ssize_t npositional = nargs;
+    PyObject *kinds_object = PyTuple_GetItem(self, DIRECT_KINDS), *keywords = PyTuple_GetItem(self, DIRECT_KEYWORDS);
+    const char *kinds = PyBytes_AsString(kinds_object);
     bool records = false;
-    int watched = is_watched(self);
-    if (keywords == Py_None)
-        keywords = NULL;
-    else
-        npositional -= PyTuple_Size(keywords);
+    if (nargs != PyBytes_Size(kinds_object))
+        return PyErr_Format(PyExc_TypeError, "direct(): expected one argument for each parameter");
+    int watched = look_around(self, &records);
     int plain = watched ? 0 : take_tensors(self, args, kinds, nargs, &records);
     if (watched < 0 || plain < 0)
         return NULL;
     for (Py_ssize_t i = 0; i < nargs && plain; i++)
         plain = kinds[i] == 't' || kinds[i] == 'T' || has_kind(args[i], kinds[i]);
+    PyObject *record = PyTuple_GetItem(self, DIRECT_RECORD);
     if (plain && records && record != Py_None)
         return PyObject_Vectorcall(record, args, (size_t)nargs, NULL);
     PyObject *target = PyTuple_GetItem(self, plain && !records ? DIRECT_FUNCTION : DIRECT_OPERATOR);
-    return PyObject_Vectorcall(target, args, (size_t)npositional, keywords);
+    if (keywords == Py_None)
+        return PyObject_Vectorcall(target, args, (size_t)nargs, NULL);
+    return PyObject_Vectorcall(target, args, (size_t)(nargs - PyTuple_Size(keywords)), keywords);
 }
 
 /* ----------------------------------------------------------------------------------------------------- Python's part */
