@@ -76,6 +76,8 @@ def torch_ops(
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
+    if not isinstance(direct, bool):
+        raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
     for function in found:
@@ -412,7 +414,8 @@ class _Operator:
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            tensors = [given[argument] for argument in written if given[argument] is not None]
+            present = [given[argument] for argument in written if given[argument] is not None]
+            tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
             versions = [tensor._version for tensor in tensors]
             with torch._C._AutoDispatchBelowADInplaceOrView():
                 made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
@@ -454,7 +457,7 @@ class _Operator:
             values += [saved[_name(p)] for p in self.parameters]
             args = [value for value, keyword in zip(values, by_keyword) if not keyword]
             kwargs = {_name(p): value for p, value in zip(other.parameters, values) if p["keyword_only"]}
-            made = other.op(*args, **kwargs)
+            made = other.call(*args, **kwargs)
             found = dict(zip(followed, made if isinstance(made, (tuple, list)) else (made,)))
             return tuple(found.get(argument) if saved[argument] is not None else None for argument in positional)
 
