@@ -533,9 +533,13 @@ def test_refusals(ops):
     for call in (lambda: ops.twice(x * 1), lambda: ops.add_to(doubles(3), x), lambda: ops.by_keyword(1.0, x=x)):
         with pytest.raises(RuntimeError, match="requires grad, but torch supports no gradients for a function that"):
             call()
+
+
+def test_a_wrong_number_of_gradients(direct):
+    """From 2.15 on, the operator refuses them too."""
     y = torch.ones(4, requires_grad=True)
-    with pytest.raises(RuntimeError, match="incorrect number of gradients|returned a non-None"):
-        ops.head(y, 2).sum().backward()
+    with pytest.raises(RuntimeError, match=r"head\(\): .* incorrect number of gradients: expected 2, .* got 3"):
+        direct.head(y, 2).sum().backward()
 
 
 def test_what_was_saved_may_not_be_written(ops):
@@ -637,7 +641,7 @@ with torch.inference_mode():
 ops.add_to(torch.ones(3).double(), torch.ones(3).double())
 info = tenon.torch_info()
 print(before["direct"], "|", before["direct_why"], "|", info["direct"], "|", info["direct_why"], "|", info["watch"], "|",
-      ops.affine(x).grad_fn.name(), "|", "torch._dynamo" in sys.modules)
+      type(ops.affine(x).grad_fn).__name__, "|", "torch._dynamo" in sys.modules)
 """
 
 
