@@ -366,7 +366,7 @@ defmodule Tenon.Library do
       if Enum.all?(functions, fn {text, _, _} -> String.valid?(text) end) do
         {:ok, doc && valid(doc), for({text, doc, read} <- functions, do: signature(text, doc, read))}
       else
-        {:error, "#{source}: the signature is not text in UTF-8"}
+        {:error, "#{source}: the signature is not UTF-8"}
       end
     else
       {:error, %{reason: {:library, :unreadable}, message: message}} ->
