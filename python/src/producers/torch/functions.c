@@ -134,7 +134,7 @@ static bool torch_describe(const torch_functions *torch, torch_handle handle, te
            tenon__py_finish_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
 }
 
-/* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */
+/* The tensor as an object. No user code may run, which could change the arguments of a call. */
 static void *torch_make_object(const torch_functions *torch, torch_handle handle)
 {
     void *object = NULL;
@@ -165,7 +165,7 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
     object = torch_make_object(torch, handle);
     bool described = object && on_cpu && torch_describe(torch, handle, dtype, ndim, shape, out);
     torch->delete_handle(handle);
-    PyErr_Clear(); /* whoever is asked next says what is wrong */
+    PyErr_Clear(); /* the next way reports what is wrong */
     if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
         PyErr_Clear();
         Py_DECREF((PyObject *)object);

@@ -138,14 +138,14 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
     int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
     if (status == 0 && object)
         return object;
-    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); who says
-     * yes has taken it, whatever came of it. */
+    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); if it
+     * reports success, it has taken it, whatever it made of it. */
     if (status != 0)
         managed->deleter(managed);
     if (PyErr_Occurred())
         tenon__py_raise_not_exported("torch");
     else
-        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and did not say why");
+        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and gave no reason");
     return NULL;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 with an exception. */
+/* A method without arguments or an attribute, as a truth value: 0 if there is none; -1 with an exception. */
 static int torch_is_true(PyObject *object, const char *name, bool call)
 {
     PyObject *value;
@@ -21,7 +21,7 @@ static int torch_is_true(PyObject *object, const char *name, bool call)
     return truth;
 }
 
-/* The same while another exception is being reported: nothing may come in its way. */
+/* The same while another exception is being reported: it may not be replaced. */
 static bool torch_seems(PyObject *object, const char *name)
 {
     int truth = PyErr_Occurred() ? 0 : torch_is_true(object, name, false);
@@ -73,9 +73,9 @@ const char *tenon__py_torch_advice(PyObject *object)
     if (torch_seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
     else if (torch_seems(object, "is_nested"))
-        advice = "a nested tensor is no single block: pass its parts, x.unbind()";
+        advice = "a nested tensor is not a single block of memory: pass its parts, x.unbind()";
     else if (torch_layout_is(object, "sparse"))
-        advice = "a sparse tensor is no single block: pass x.to_dense()";
+        advice = "a sparse tensor is not a single block of memory: pass x.to_dense()";
     else if (torch_layout_is(object, "mkldnn"))
         advice = "a oneDNN tensor has a layout of its own: pass x.to_dense()";
     else if (torch_seems(object, "is_quantized"))
