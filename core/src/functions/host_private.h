@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function here changes. */
-#define TENON__HOST_LAYOUT 1u
+#define TENON__HOST_LAYOUT 2u
 
 /* ------------------------------------------------------------------------------------------------------ views */
 
@@ -114,6 +114,8 @@ typedef struct tenon__fast_spec {
     uint32_t looked_at;
     uint32_t address_mask;           /* bits of the address that must be 0 */
     int16_t slots[TENON__FAST_DIMS]; /* of the names; -1: anything */
+    uint32_t binds;                  /* bit i: in a plan, dimension i gives its name a value; the others compare */
+    uint32_t adds;                   /* bits of the view's flags that the call sets */
 } tenon__fast_spec;
 
 /* Never changed after it is made, so any number of threads may use it. */
@@ -132,6 +134,7 @@ struct tenon_signature {
     bool plain;                   /* no dtype variable, nothing written: a match only binds dimensions */
     bool binds_ints;              /* an int parameter binds a dimension */
     bool open_results;            /* some are TENON_PARAMETER_OPEN */
+    bool planned;                 /* calls may be taken by plan: tenon__plan_take */
     size_t size;                  /* of the one block of memory that holds it all */
     const tenon__fast_spec *fast; /* of the parameters, then of the results */
     tenon_names names;
@@ -326,6 +329,63 @@ static inline int tenon__frame_match(tenon__frame *f)
     f->call.results = f->results;
     f->call.types = f->bindings.types;
     return 0;
+}
+
+/* The plan of a call: the arguments of a signature that is `planned` are taken with few instructions, all of them or none.
+ * Such a signature has only tensors with a fast spec and numbers, no overlap to check, and results of known shapes, and each
+ * name is bound by the first tensor that has it. A host may try tenon__plan_take for every tensor, in order, and then call
+ * tenon__plan_end. If one of them returns false, or an argument is unusual in any way, nothing has happened yet: the host
+ * reads all arguments by the steps above, which report errors.
+ *
+ * The tensor is in C order in memory of the CPU. The host has compared its dtype and its number of dimensions with those of
+ * signature->fast[index]. `flags` is TENON_READ_ONLY or 0. `dims` has room for twice its dimensions. */
+static inline bool tenon__plan_take(tenon__frame *f, int32_t index, void *data, const int64_t *shape, uint64_t flags,
+                                    tenon_view *view, int64_t *dims)
+{
+    const tenon__fast_spec *fast = &f->signature->fast[index];
+    int32_t ndim = fast->ndim;
+    int64_t product = 1, longest = 1;
+    /* As in tenon__view_init_fast. */
+    if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8 || ((uint32_t)(uintptr_t)data & fast->address_mask))
+        return false;
+    for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
+        int64_t size = shape[i];
+        int slot = fast->slots[i];
+        dims[i] = size;
+        dims[ndim + i] = product;
+        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
+            return false;
+        longest = size > longest ? size : longest;
+        if (fast->binds >> i & 1)
+            f->bindings.dims[slot] = size;
+        else if (slot >= 0 && f->bindings.dims[slot] != size)
+            return false;
+    }
+    flags |= TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
+    if (((uint32_t)flags & fast->looked_at) ^ fast->wanted)
+        return false;
+    view->data = data;
+    view->device.device_type = TENON_CPU;
+    view->device.device_id = 0;
+    view->ndim = ndim;
+    view->dtype = fast->dtype;
+    view->shape = dims;
+    view->strides = dims + ndim;
+    view->byte_offset = 0;
+    view->flags = flags | fast->adds;
+    view->numel = product;
+    f->args[index].kind = TENON_KIND_TENSOR;
+    f->args[index].flags = 0;
+    f->args[index].as.view = view;
+    return true;
+}
+
+/* All arguments are taken: what tenon__frame_match leaves. */
+static inline void tenon__plan_end(tenon__frame *f)
+{
+    f->bindings.dims_bound = (uint32_t)((UINT64_C(1) << f->signature->names.ndims) - 1);
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
 }
 
 /* Result `index` is in this memory. */

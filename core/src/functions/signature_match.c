@@ -28,7 +28,40 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
     fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
     fast.dtype = spec->dtypes.items[0];
     fast.ndim = spec->ndims;
+    fast.adds = written ? (uint32_t)TENON_VIEW_WRITTEN : 0;
     return fast;
+}
+
+/* The dimensions of a plan are visited in the order of tenon__plan_take: the first one with a name gives it its value. */
+static uint32_t bind_by_plan(tenon__fast_spec *fast, uint32_t bound)
+{
+    for (int32_t i = fast->ndim - 1; i >= 0; i--) {
+        int slot = fast->slots[i];
+        if (slot >= 0 && !(bound >> slot & 1)) {
+            bound |= 1u << slot;
+            fast->binds |= 1u << i;
+        }
+    }
+    return bound;
+}
+
+static bool is_number(uint32_t kind)
+{
+    return kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
+}
+
+bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
+{
+    uint32_t bound = 0;
+    bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
+                   (s->nwritten == 0 || s->ntensors == 1);
+    for (int32_t i = 0; planned && i < s->nparams; i++) {
+        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_number(s->params[i].kind);
+        bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
+    }
+    for (int32_t i = 0; planned && i < s->nresults; i++)
+        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 : is_number(s->results[i].kind);
+    return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
 }
 
 /* Match a view without an error message, and bind its names. False means "unknown": bind_and_check decides. */

@@ -302,7 +302,8 @@ static void after_writes(const tenon__py_frame *f)
 static PyObject *call_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0)
+    bool by_plan = f->function->descrs && f->given != f->sorted && tenon__py_take_planned(f);
+    if (!by_plan && (take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0))
         return NULL;
     if (f->function->takes_like && make_results(f) < 0)
         return NULL;

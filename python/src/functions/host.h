@@ -26,13 +26,14 @@ typedef struct tenon__py_function {
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
-    PyObject *result_type; /* of named results, or NULL */
-    bool takes_handle;     /* a handle among the parameters */
-    bool has_foreign;      /* and it is a framework's */
-    bool takes_out;        /* one result, a tensor */
-    bool takes_like;       /* a tensor among the results */
-    bool is_large;         /* its calls take more room than a frame has */
-    PyObject *names[];     /* of the parameters, interned, then "out" and "like" */
+    PyObject *result_type;       /* of named results, or NULL */
+    bool takes_handle;           /* a handle among the parameters */
+    bool has_foreign;            /* and it is a framework's */
+    bool takes_out;              /* one result, a tensor */
+    bool takes_like;             /* a tensor among the results */
+    _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
+    bool is_large;               /* its calls take more room than a frame has */
+    PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
 /* A builtin function object of a module's entry. */
@@ -187,6 +188,10 @@ static inline int tenon__py_enter_recursion(const char *where)
     }
     return 0;
 }
+
+/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and something is
+ * unusual. */
+bool tenon__py_take_planned(tenon__py_frame *f);
 
 /* The host's side of a call that runs: what it does for the function, and the client's functions for that. */
 extern const tenon_host tenon__py_host;
