@@ -65,12 +65,17 @@ static void random_tensor(tensor *out, int32_t ndim)
 /* Whether the plan takes them all. */
 static bool by_plan(host_frame *f, const tenon_signature *s, const tensor *tensors)
 {
-    begin(f, s);
+    memset(f, 0xa5, sizeof *f);
+    f->base.args = f->args;
+    f->base.results = f->results;
     for (int32_t i = 0; i < s->nparams; i++)
-        if (!tenon__plan_take(&f->base, i, tensors[i].data, tensors[i].shape, tensors[i].flags, &f->views[i].view,
-                              f->views[i].dims))
+        if (!tenon__plan_take(&s->fast[i], f->base.bindings.dims, &f->args[i], tensors[i].data, tensors[i].shape,
+                              tensors[i].flags, &f->views[i].view, f->views[i].dims))
             return false;
-    tenon__plan_end(&f->base);
+    static const tenon__client client = {0};
+    tenon_call constant;
+    tenon_call_init(&constant, NULL, NULL, NULL, s);
+    tenon__plan_begin(&f->base, &client, &constant, s);
     return true;
 }
 
@@ -147,6 +152,7 @@ static void test_signatures_without_a_plan(void **state)
                                 "f(x: f32[n]) -> f32[?]",
                                 "f(x: f32[n]) -> f32[n - 1]",
                                 "f(x: f32[n]) -> str",
+                                "f(x: f32[n]) -> f32[n] cpu",
                                 "f(x: f32[n], s: str)",
                                 "f(x: f32[n] rw, y: f32[n])",
                                 "f(x: f32|f64[n])",

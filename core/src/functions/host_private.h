@@ -333,19 +333,19 @@ static inline int tenon__frame_match(tenon__frame *f)
 
 /* The plan of a call: the arguments of a signature that is `planned` are taken with few instructions, all of them or none.
  * Such a signature has only tensors with a fast spec and numbers, no overlap to check, and results of known shapes, and each
- * name is bound by the first tensor that has it. A host may try tenon__plan_take for every tensor, in order, and then call
- * tenon__plan_end. If one of them returns false, or an argument is unusual in any way, nothing has happened yet: the host
- * reads all arguments by the steps above, which report errors.
+ * name is bound by the first tensor that has it. A host may try tenon__plan_take for every tensor, in order, on a frame that
+ * has not begun, and then call tenon__plan_begin. If one of them returns false, or an argument is unusual in any way,
+ * nothing has happened yet: the host begins the call by the steps above, which report errors.
  *
  * The tensor is in C order in memory of the CPU. The host has compared its dtype and its number of dimensions with those of
- * signature->fast[index]. `flags` is TENON_READ_ONLY or 0. `dims` has room for twice its dimensions. */
-static inline bool tenon__plan_take(tenon__frame *f, int32_t index, void *data, const int64_t *shape, uint64_t flags,
-                                    tenon_view *view, int64_t *dims)
+ * `fast`, the parameter's member of signature->fast. `bound` is the frame's bindings.dims, `arg` the parameter's member of
+ * args, `flags` TENON_READ_ONLY or 0, and `dims` has room for twice its dimensions. */
+static inline bool tenon__plan_take(const tenon__fast_spec *fast, int64_t *bound, tenon_value *arg, void *data,
+                                    const int64_t *shape, uint64_t flags, tenon_view *view, int64_t *dims)
 {
-    const tenon__fast_spec *fast = &f->signature->fast[index];
     int32_t ndim = fast->ndim;
     int64_t product = 1, longest = 1;
-    /* As in tenon__view_init_fast. */
+    /* The limits are those of tenon__view_init_fast. */
     if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8 || ((uint32_t)(uintptr_t)data & fast->address_mask))
         return false;
     for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
@@ -357,8 +357,8 @@ static inline bool tenon__plan_take(tenon__frame *f, int32_t index, void *data, 
             return false;
         longest = size > longest ? size : longest;
         if (fast->binds >> i & 1)
-            f->bindings.dims[slot] = size;
-        else if (slot >= 0 && f->bindings.dims[slot] != size)
+            bound[slot] = size;
+        else if (slot >= 0 && bound[slot] != size)
             return false;
     }
     flags |= TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
@@ -374,18 +374,30 @@ static inline bool tenon__plan_take(tenon__frame *f, int32_t index, void *data, 
     view->byte_offset = 0;
     view->flags = flags | fast->adds;
     view->numel = product;
-    f->args[index].kind = TENON_KIND_TENSOR;
-    f->args[index].flags = 0;
-    f->args[index].as.view = view;
+    arg->kind = TENON_KIND_TENSOR;
+    arg->flags = 0;
+    arg->as.view = view;
     return true;
 }
 
-/* All arguments are taken: what tenon__frame_match leaves. */
-static inline void tenon__plan_end(tenon__frame *f)
+/* All arguments are taken: begin the call, as it is after tenon__frame_match. The bindings have only what a result of a
+ * planned signature needs: the values of the dimensions. */
+static inline void tenon__plan_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
+                                     const tenon_signature *signature)
 {
-    f->bindings.dims_bound = (uint32_t)((UINT64_C(1) << f->signature->names.ndims) - 1);
+    f->call = *constant;
+    f->call.host_private = f;
+    f->call.args = f->args;
     f->call.results = f->results;
+    f->call.dims = f->bindings.dims;
     f->call.types = f->bindings.types;
+    f->client = client;
+    f->signature = signature;
+    f->blocks = NULL;
+    f->error = NULL;
+    f->bindings.names = &signature->names;
+    f->bindings.function = signature->name;
+    f->bindings.dims_bound = (uint32_t)((UINT64_C(1) << signature->names.ndims) - 1);
 }
 
 /* Result `index` is in this memory. */

@@ -60,7 +60,8 @@ bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
         bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
     }
     for (int32_t i = 0; planned && i < s->nresults; i++)
-        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 : is_number(s->results[i].kind);
+        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 && !s->results[i].spec->devices
+                                     : is_number(s->results[i].kind);
     return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
 }
 

@@ -1,5 +1,5 @@
 /* One call: borrow the arguments, match them, make the results, run the function, and give back. */
-#include "host.h"
+#include "plan.h"
 
 /* What a RecursionError adds to its message. */
 #define IN_ARGUMENTS " while the arguments of a Tenon function were read"
@@ -299,12 +299,10 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-static PyObject *call_in(tenon__py_frame *f)
+/* The arguments are taken and match. */
+static inline PyObject *run_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    bool by_plan = f->function->descrs && f->given != f->sorted && tenon__py_take_planned(f);
-    if (!by_plan && (take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0))
-        return NULL;
     if (f->function->takes_like && make_results(f) < 0)
         return NULL;
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
@@ -395,7 +393,7 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.elements = 0;
     for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
         f.base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
-    PyObject *result = call_in(&f);
+    PyObject *result = take_arguments(&f) < 0 || tenon__frame_match(&f.base) < 0 ? NULL : run_in(&f);
     if (f.held)
         tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
     if (!result || f.function->has_foreign || f.kept)
@@ -403,4 +401,48 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     tenon__frame_end(&f.base);
     free_heap(&f);
     return result;
+}
+
+/* -------------------------------------------------------------------------------------------------------- by plan */
+
+/* What a call by plan gives if an argument is unusual. */
+static PyObject unusual;
+
+static TENON__PY_NOINLINE PyObject *call_by_plan(const tenon__py_function *function, PyObject *const *args)
+{
+    tenon__py_frame f;
+    const tenon_signature *s = function->signature;
+    f.function = function;
+    if (!tenon__py_take_planned(&f, args))
+        return &unusual;
+    f.base.args = f.inline_args;
+    f.base.results = f.inline_results;
+    tenon__plan_begin(&f.base, &tenon__py_client, &function->call, s);
+    f.given = args;
+    f.borrowed = f.inline_borrowed;
+    f.made = f.inline_made;
+    f.nborrowed = s->ntensors;
+    f.held = f.flat = f.disturbed = false;
+    f.out = f.wanted_like = f.exception = f.kept = NULL;
+    f.stream_from = NULL;
+    f.thread = NULL;
+    f.looked = 0;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        tenon__frame_begin_result(&f.base, i);
+        f.made[i] = NULL;
+    }
+    PyObject *result = run_in(&f);
+    if (f.held)
+        tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
+    if (!result || f.kept)
+        clear_rest(&f, !result);
+    tenon__frame_end(&f.base);
+    return result;
+}
+
+PyObject *tenon__py_call_planned(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    const tenon__py_function *function = (const tenon__py_function *)self;
+    PyObject *result = kwnames || nargs != function->signature->nparams ? &unusual : call_by_plan(function, args);
+    return result == &unusual ? tenon__py_call(self, args, nargs, kwnames) : result;
 }

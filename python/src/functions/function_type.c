@@ -274,7 +274,7 @@ static int fill_function(tenon__py_function *self)
     }
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
-    if (s->planned && !self->is_large) {
+    if (s->planned && !self->is_large && s->npositional == s->nparams) {
         self->descrs = PyMem_Calloc((size_t)s->nparams, sizeof *self->descrs);
         if (!self->descrs)
             return PyErr_NoMemory(), -1;
@@ -290,8 +290,8 @@ static int fill_function(tenon__py_function *self)
         return -1;
     if (fill_doc(self) < 0)
         return -1;
-    self->method =
-        (PyMethodDef){s->name, (PyCFunction)(void (*)(void))tenon__py_call, METH_FASTCALL | METH_KEYWORDS, self->doc};
+    void (*call)(void) = (void (*)(void))(self->descrs ? tenon__py_call_planned : tenon__py_call);
+    self->method = (PyMethodDef){s->name, (PyCFunction)call, METH_FASTCALL | METH_KEYWORDS, self->doc};
     return 0;
 }
 

@@ -44,6 +44,8 @@ PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
 /* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* The same for a planned signature. */
+PyObject *tenon__py_call_planned(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* Call a module's `load`. 0, or -1 with an exception. */
 int tenon__py_call_load(const tenon_module *module, void **state);
@@ -188,10 +190,6 @@ static inline int tenon__py_enter_recursion(const char *where)
     }
     return 0;
 }
-
-/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and something is
- * unusual. */
-bool tenon__py_take_planned(tenon__py_frame *f);
 
 /* The host's side of a call that runs: what it does for the function, and the client's functions for that. */
 extern const tenon_host tenon__py_host;
