@@ -12,6 +12,9 @@
 
 #include <tenon/tenon.h>
 
+#include <stddef.h>
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -108,8 +111,9 @@ static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
 /* The constraints of a spec that most calls meet: one dtype, few dimensions, each a name or anything, memory of the CPU. */
 enum { TENON__FAST_DIMS = 4 };
 typedef struct tenon__fast_spec {
+    tenon_device device; /* these three are as in a view: a plan copies them at once */
+    int32_t ndim;        /* -1: the spec is not so simple */
     tenon_dtype dtype;
-    int32_t ndim;    /* -1: the spec is not so simple */
     uint32_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
     uint32_t looked_at;
     uint32_t address_mask;           /* bits of the address that must be 0 */
@@ -345,30 +349,44 @@ static inline bool tenon__plan_take(const tenon__fast_spec *fast, int64_t *bound
 {
     int32_t ndim = fast->ndim;
     int64_t product = 1, longest = 1;
+    ptrdiff_t i = (ptrdiff_t)ndim - 1;
     /* The limits are those of tenon__view_init_fast. */
     if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8 || ((uint32_t)(uintptr_t)data & fast->address_mask))
         return false;
-    for (ptrdiff_t i = (ptrdiff_t)ndim - 1; i >= 0; i--) {
+    if (ndim == 1) { /* the most common one, without a loop */
+        int64_t size = shape[0];
+        if ((uint64_t)size - 1 >= INT32_MAX)
+            return false;
+        dims[0] = size;
+        dims[1] = 1;
+        product = longest = size;
+        if (fast->binds)
+            bound[fast->slots[0]] = size;
+        else if (fast->slots[0] >= 0 && bound[fast->slots[0]] != size)
+            return false;
+        i = -1;
+    }
+    for (; i >= 0; i--) {
         int64_t size = shape[i];
         int slot = fast->slots[i];
+        if ((uint64_t)size - 1 >= INT32_MAX)
+            return false;
         dims[i] = size;
         dims[ndim + i] = product;
-        if ((uint64_t)size - 1 >= INT32_MAX || (product *= size) > INT32_MAX)
-            return false;
-        longest = size > longest ? size : longest;
         if (fast->binds >> i & 1)
             bound[slot] = size;
         else if (slot >= 0 && bound[slot] != size)
+            return false;
+        longest = size > longest ? size : longest;
+        product *= size;
+        if (product > INT32_MAX)
             return false;
     }
     flags |= TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
     if (((uint32_t)flags & fast->looked_at) ^ fast->wanted)
         return false;
     view->data = data;
-    view->device.device_type = TENON_CPU;
-    view->device.device_id = 0;
-    view->ndim = ndim;
-    view->dtype = fast->dtype;
+    memcpy(&view->device, &fast->device, offsetof(tenon_view, shape) - offsetof(tenon_view, device));
     view->shape = dims;
     view->strides = dims + ndim;
     view->byte_offset = 0;

@@ -6,6 +6,10 @@
 
 /* --------------------------------------------------------------------------------------------------- the fast yes */
 
+_Static_assert(offsetof(tenon__fast_spec, ndim) == offsetof(tenon_view, ndim) - offsetof(tenon_view, device) &&
+                   offsetof(tenon__fast_spec, dtype) == offsetof(tenon_view, dtype) - offsetof(tenon_view, device),
+               "tenon__plan_take copies them as they are");
+
 tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
 {
     tenon__fast_spec fast = {.ndim = -1};
@@ -26,6 +30,7 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
     fast.wanted = (uint32_t)wanted;
     fast.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
     fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
+    fast.device = tenon_device_of(TENON_CPU, 0);
     fast.dtype = spec->dtypes.items[0];
     fast.ndim = spec->ndims;
     fast.adds = written ? (uint32_t)TENON_VIEW_WRITTEN : 0;

@@ -290,8 +290,8 @@ static int fill_function(tenon__py_function *self)
         return -1;
     if (fill_doc(self) < 0)
         return -1;
-    void (*call)(void) = (void (*)(void))(self->descrs ? tenon__py_call_planned : tenon__py_call);
-    self->method = (PyMethodDef){s->name, (PyCFunction)call, METH_FASTCALL | METH_KEYWORDS, self->doc};
+    self->method =
+        (PyMethodDef){s->name, (PyCFunction)(void (*)(void))tenon__py_call, METH_FASTCALL | METH_KEYWORDS, self->doc};
     return 0;
 }
 
