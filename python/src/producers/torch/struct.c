@@ -220,6 +220,19 @@ static TENON__PY_NOINLINE int torch_is_copied_on_write(PyObject *object)
     return PyErr_Occurred() ? -1 : is_cow;
 }
 
+/* The storage of a tensor with elements may have been resized to nothing. torch itself then computes an address from NULL and
+ * the offset. 1, or -1 with an exception. */
+static TENON__PY_NOINLINE int torch_check_freed(PyObject *object, const tenon__py_torch_layout *layout,
+                                                const char *impl)
+{
+    const char *storage = tenon__py_torch_pointer(impl, layout->storage);
+    if (!storage || tenon__py_torch_word(storage, layout->data) || !tenon__py_torch_word(impl, layout->offset))
+        return 1;
+    return tenon__py_set_error(PyExc_BufferError, object,
+                               "the tensor has elements but no memory: its storage was resized to 0; pass a real "
+                               "tensor");
+}
+
 int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
                          tenon_py_borrowed *out)
 {
@@ -237,9 +250,11 @@ int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py
             torch_learn_cuda(object, kind, impl, keys);
         return PyErr_Occurred() ? -1 : 1;
     }
-    torch_fields fields;
-    if (!torch_read_fields(layout, impl, &fields) || tenon__py_torch_word(impl, layout->numel) == 0)
+    if (tenon__py_torch_word(impl, layout->numel) == 0)
         return 1;
+    torch_fields fields;
+    if (!torch_read_fields(layout, impl, &fields))
+        return torch_check_freed(object, layout, impl);
     if (fields.is_checked) {
         bool stays = request->flags & (TENON_PY_WRITE | TENON__PY_STAYS);
         int readable = stays ? 0 : torch_is_copied_on_write(object);
