@@ -359,6 +359,7 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
         room.fast[i] = spec ? tenon__fast_spec_of(spec) : (tenon__fast_spec){.ndim = -1};
     }
     made->fast = room.fast;
+    made->planned = tenon__make_plan(made, room.fast);
     made->plain = made->names.ntypes == 0 && made->nwritten == 0;
     made->size = size;
     *out = made;

@@ -36,12 +36,12 @@ enum {
     DIRECT_RECORD,   /* called with all arguments by position if autograd records, or None: the operator */
     DIRECT_KINDS,    /* bytes: one letter for each parameter, see has_kind */
     DIRECT_KEYWORDS, /* a tuple with the names of the keyword-only parameters, or None */
-    DIRECT_PLAIN,    /* bytes: uint64_t[]; the key sets of plain tensors, two for each device; 0 if it is not supported */
+    DIRECT_PLAIN, /* bytes: uint64_t[]; the key sets of plain tensors, two for each device; 0 if it is not supported */
     DIRECT_HARMLESS, /* bytes: tenon__torch_words[], or a function; see look_around */
     DIRECT_LEVELS,   /* the dict of torch.autograd.forward_ad, and "_current_level" */
     DIRECT_LEVEL_NAME,
     DIRECT_GRAD_NAME, /* "requires_grad" */
-    DIRECT_TENSOR,   /* torch.Tensor */
+    DIRECT_TENSOR,    /* torch.Tensor */
     DIRECT_PARAMETER, /* torch.nn.Parameter */
     DIRECT_INDEX,     /* a function that returns the index of a tensor's key set in DIRECT_PLAIN, or -1 */
     DIRECT_PARTS
@@ -95,15 +95,17 @@ static bool has_kind(PyObject *object, char kind)
 }
 
 /* The index of the tensor's key set in DIRECT_PLAIN; -1 if it is not plain; -2 with an exception. */
-static long plain_index(PyObject *self, PyObject *tensor)
+static TENON__PY_NOINLINE long ask_index(PyObject *self, PyObject *tensor)
 {
-    uint64_t keys;
-    if (!tenon__torch_read_keys(tensor, &keys)) {
-        PyObject *answer = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, DIRECT_INDEX), tensor, NULL);
-        long index = answer ? PyLong_AsLong(answer) : -2;
-        Py_XDECREF(answer);
-        return PyErr_Occurred() ? -2 : index;
-    }
+    PyObject *answer = PyObject_CallFunctionObjArgs(PyTuple_GetItem(self, DIRECT_INDEX), tensor, NULL);
+    long index = answer ? PyLong_AsLong(answer) : -2;
+    Py_XDECREF(answer);
+    return PyErr_Occurred() ? -2 : index;
+}
+
+/* The same of a tensor whose struct can be read. */
+static long find_index(PyObject *self, uint64_t keys)
+{
     PyObject *plain = PyTuple_GetItem(self, DIRECT_PLAIN);
     const char *all = PyBytes_AsString(plain);
     long count = (long)(PyBytes_Size(plain) / (Py_ssize_t)sizeof keys);
@@ -136,13 +138,16 @@ static int take_tensors(PyObject *self, PyObject *const *args, const char *kinds
             continue;
         if (Py_TYPE(object) != tensor && Py_TYPE(object) != parameter)
             return 0;
-        long index = plain_index(self, object);
+        uint64_t keys;
+        bool unrecorded = false;
+        bool is_read = tenon__py_torch_peek_keys(object, &keys, &unrecorded);
+        long index = is_read ? find_index(self, keys) : ask_index(self, object);
         if (index < 0)
             return index == -1 ? 0 : -1;
         if (device >= 0 && device != index / 2)
             return 0; /* on several devices: torch chooses the kernel */
         device = index / 2;
-        if (*records && !followed && (followed = requires_grad(self, object)) < 0)
+        if (*records && !followed && !unrecorded && (followed = requires_grad(self, object)) < 0)
             return -1;
     }
     *records = followed;
@@ -224,31 +229,6 @@ static PyObject *get_words(PyObject *module, PyObject *unused)
     return PyBytes_FromStringAndSize((const char *)&words, sizeof words);
 }
 
-/* torch_find_keys([(tensor, address, key set), …]) -> bool */
-static PyObject *find_keys(PyObject *module, PyObject *list)
-{
-    enum { MOST = 16 };
-    tenon__torch_key_sample samples[MOST];
-    Py_ssize_t count = PyList_Size(list), size = 0;
-    (void)module;
-    if (count < 1 || count > MOST)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "torch_find_keys(): expected 1 to 16 samples");
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *address;
-        unsigned long long keys;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OOK", &samples[i].tensor, &address, &keys))
-            return NULL;
-        samples[i].keys = keys;
-        samples[i].impl = PyLong_AsVoidPtr(address);
-        if (!samples[i].impl)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "torch_find_keys(): an address is 0");
-    }
-    PyObject *basic = PyObject_GetAttrString((PyObject *)Py_TYPE(samples[0].tensor), "__basicsize__");
-    size = basic ? PyLong_AsSsize_t(basic) : -1;
-    Py_XDECREF(basic);
-    return size < 0 ? NULL : PyBool_FromLong(tenon__torch_find_keys((size_t)size, (size_t)count, samples));
-}
-
 static PyObject *watch_by_python(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -260,7 +240,6 @@ static PyObject *watch_by_python(PyObject *module, PyObject *unused)
 PyMethodDef tenon__torch_methods[] = {
     {"torch_direct", make_direct, METH_VARARGS, NULL},
     {"torch_words", get_words, METH_NOARGS, NULL},
-    {"torch_find_keys", find_keys, METH_O, NULL},
     {"torch_watch_by_python", watch_by_python, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -200,19 +200,6 @@ bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count);
 /* Whether grad mode is on in this thread. Likewise. */
 bool tenon__torch_records(void);
 
-/* A tensor with the address of torch's object and its key set. */
-typedef struct tenon__torch_key_sample {
-    PyObject *tensor;
-    const void *impl;
-    uint64_t keys;
-} tenon__torch_key_sample;
-
-/* Find where the key set of a tensor is. `object_size` is that of the Python object. False if it is not at the same place
- * in all samples. */
-bool tenon__torch_find_keys(size_t object_size, size_t count, const tenon__torch_key_sample *samples);
-/* The key set of an object of torch.Tensor or Parameter itself. False if it is not known where it is. */
-bool tenon__torch_read_keys(PyObject *tensor, uint64_t *out);
-
 /* Read the switch TENON_TORCH_DIRECT, when the package is imported. */
 void tenon__torch_read_switch(void);
 /* Whether operators may be called directly, in words, and how it is found out what is active: "on" or "off", the reason,

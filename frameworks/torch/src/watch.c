@@ -1,8 +1,6 @@
 /* Whether torch would do more with an operator than run it: a mode, a transform, a tracer or the profiler is active. */
 #include "torch_bridge.h"
 
-#include <string.h>
-
 /* c10's thread-local sets of dispatch keys: what this thread includes and excludes, XOR the defaults. Any dispatch mode,
  * functorch transform, autocast and torch.jit.trace change them. They are plain old data, and zero in a new thread. */
 static const char words_name[] = "_ZN3c104impl26raw_local_dispatch_key_setE";
@@ -63,52 +61,4 @@ bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count)
 bool tenon__torch_records(void)
 {
     return watch.records();
-}
-
-/* ---------------------------------------------------------------------------------------------------------- key sets */
-
-/* Where a tensor's own key set is, found by values that only it can have. 0: not found. */
-static struct {
-    _Atomic size_t impl; /* from the Python object to the pointer to torch's object; set last */
-    size_t keys;         /* from there to the key set */
-} key_place;
-
-static uint64_t word_at(const void *address, size_t offset)
-{
-    uint64_t word;
-    memcpy(&word, (const char *)address + offset, sizeof word);
-    return word;
-}
-
-bool tenon__torch_read_keys(PyObject *tensor, uint64_t *out)
-{
-    size_t impl = atomic_load_explicit(&key_place.impl, memory_order_acquire);
-    if (!impl)
-        return false;
-    *out = word_at((const void *)(uintptr_t)word_at(tensor, impl), key_place.keys);
-    return true;
-}
-
-bool tenon__torch_find_keys(size_t object_size, size_t count, const tenon__torch_key_sample *samples)
-{
-    enum { LEAST_IMPL = 184 }; /* no torch has a smaller object, and the scan ends at the key set */
-    size_t impl = 0, keys = 0;
-    for (size_t at = sizeof(PyObject); at + sizeof(uint64_t) <= object_size; at += sizeof(uint64_t)) {
-        size_t same = 0;
-        while (same < count && word_at(samples[same].tensor, at) == (uint64_t)(uintptr_t)samples[same].impl)
-            same++;
-        if (same == count && impl)
-            return false; /* ambiguous */
-        impl = same == count ? at : impl;
-    }
-    while (keys < LEAST_IMPL && word_at(samples[0].impl, keys) != samples[0].keys)
-        keys += sizeof(uint64_t);
-    for (size_t i = 0; i < count && keys < LEAST_IMPL; i++)
-        if (word_at(samples[i].impl, keys) != samples[i].keys)
-            return false;
-    if (!count || !impl || keys >= LEAST_IMPL)
-        return false;
-    key_place.keys = keys;
-    atomic_store_explicit(&key_place.impl, impl, memory_order_release);
-    return true;
 }

@@ -26,13 +26,14 @@ typedef struct tenon__py_function {
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
-    PyObject *result_type; /* of named results, or NULL */
-    bool takes_handle;     /* a handle among the parameters */
-    bool has_foreign;      /* and it is a framework's */
-    bool takes_out;        /* one result, a tensor */
-    bool takes_like;       /* a tensor among the results */
-    bool is_large;         /* its calls take more room than a frame has */
-    PyObject *names[];     /* of the parameters, interned, then "out" and "like" */
+    PyObject *result_type;       /* of named results, or NULL */
+    bool takes_handle;           /* a handle among the parameters */
+    bool has_foreign;            /* and it is a framework's */
+    bool takes_out;              /* one result, a tensor */
+    bool takes_like;             /* a tensor among the results */
+    _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
+    bool is_large;               /* its calls take more room than a frame has */
+    PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
 
 /* A builtin function object of a module's entry. */
@@ -195,7 +196,6 @@ int tenon__py_take_handle(tenon__frame *base, int32_t index, void *object, void 
 void *tenon__py_device_scratch(tenon__frame *base, size_t bytes, tenon_device device);
 /* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
 int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
-extern const tenon__client tenon__py_client;
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);

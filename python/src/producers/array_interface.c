@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* The protocol's dtype text, "<f4". */
+/* The protocol's dtype string, "<f4". */
 static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    tenon__py_clear_ignorable_error(); /* a text that is no UTF-8 is no dtype either */
+    tenon__py_clear_ignorable_error(); /* a string that is not UTF-8 is not a dtype either */
     if (PyErr_Occurred())
         return -1;
     if (!typestr || strlen(typestr) < 2)
@@ -40,7 +40,7 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
     return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
 }
 
-/* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
+/* A whole number of 64 bits; -1 with an exception, which is the producer's own if its __index__ raised it. */
 static int array_interface_read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
 {
     if (!PyIndex_Check(number))
@@ -66,7 +66,7 @@ static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const c
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
         return tenon__py_set_error(PyExc_TypeError, object,
-                                   "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
+                                   "the '%s' of its array interface is not a tuple of 0 to %d numbers", what,
                                    TENON_MAX_NDIM);
     int count = (int)PyTuple_Size(tuple);
     for (int i = 0; i < count; i++)
@@ -75,7 +75,7 @@ static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const c
     return count;
 }
 
-/* What an interface says, borrowed from its dict; NULL where it says nothing. */
+/* What an interface says, borrowed from its dict; NULL if it says nothing. */
 typedef struct array_interface_fields {
     PyObject *shape, *typestr, *strides, *data, *offset, *mask, *stream;
 } array_interface_fields;
@@ -107,7 +107,7 @@ typedef struct array_interface_memory {
     Py_ssize_t size;
 } array_interface_memory;
 
-/* 'data' as an object with a buffer; the object itself where there is none. */
+/* 'data' as an object with a buffer; the object itself if there is none. */
 static int array_interface_read_buffer(PyObject *object, PyObject *exporter, PyObject *offset,
                                        array_interface_memory *out)
 {
@@ -159,7 +159,7 @@ static int array_interface_read_data(PyObject *object, const array_interface_fie
     return array_interface_read_buffer(object, exporter, fields->offset, out);
 }
 
-/* Whether all elements are in the bytes of the buffer, where there is one. */
+/* Whether all elements are in the bytes of the buffer, if there is one. */
 static bool array_interface_within(const array_interface_memory *memory, const tenon_view *view)
 {
     if (!memory->view || view->numel == 0)
@@ -204,9 +204,9 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     return -1;
 }
 
-/* Whether the bytes are made anew each time they are asked for, as a compressed array's are: what is written there would be
+/* Whether the bytes are made again each time they are asked for, as a compressed array's are: what is written there would be
  * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
-static int array_interface_is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
+static int array_interface_is_copy(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
 {
     PyObject *interface = NULL;
     array_interface_fields fields;
@@ -243,7 +243,7 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
     if (!array)
         return -1;
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
-        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ is no array struct");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ does not hold an array struct");
     char typestr[8];
     PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
                   array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
@@ -304,7 +304,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         if (i == 1 && PyCapsule_CheckExact(interface)) {
             result = array_interface_read_struct(object, interface, out);
         } else if (i != 1 && PyDict_Check(interface)) {
-            /* A copy: code of the producer's runs while it is read, and may change the original. */
+            /* A copy: the producer's code runs while it is read, and may change the original. */
             array_interface_fields fields;
             PyObject *copy = PyDict_Copy(interface);
             if (copy && array_interface_read_fields(copy, &fields) == 0 &&
@@ -320,13 +320,13 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         tenon__py_leave_scope(scope);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
         if (writable && i == 2 && out->private_.held.object) {
-            int anew = array_interface_is_made_anew(object, names[i], out);
-            if (anew < 0) {
+            int is_copy = array_interface_is_copy(object, names[i], out);
+            if (is_copy < 0) {
                 tenon__py_free_dims(out);
                 tenon__py_give_back(out, object);
                 return -1;
             }
-            out->view.flags |= anew ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
+            out->view.flags |= is_copy ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
         }
         return result;
     }

@@ -197,7 +197,7 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 {
     if (PyCapsule_IsValid(capsule, name))
         return PyCapsule_GetPointer(capsule, name);
-    tenon__py_set_error(PyExc_TypeError, object, "its Arrow method gave something that is not a capsule named '%s'",
+    tenon__py_set_error(PyExc_TypeError, object, "its Arrow method returned something that is not a capsule named '%s'",
                         name);
     return NULL;
 }
@@ -206,14 +206,14 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 static int arrow_read_array(PyObject *object, PyObject *pair, tenon_py_borrowed *out)
 {
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
-        return tenon__py_set_error(PyExc_TypeError, object, "its __arrow_c_array__ did not give two capsules");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __arrow_c_array__ did not return two capsules");
     PyObject *keeper = PyTuple_GetItem(pair, 1);
     const arrow_schema *schema = arrow_inside(object, PyTuple_GetItem(pair, 0), "arrow_schema");
     const arrow_array *array = schema ? arrow_inside(object, keeper, "arrow_array") : NULL;
     if (!array)
         return -1;
     if (!schema->release || !array->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was already consumed");
     if (arrow_describe(object, schema, array, out) < 0)
         return -1;
     Py_INCREF(keeper);
@@ -302,7 +302,7 @@ static int arrow_read_stream(PyObject *object, PyObject *source, tenon_py_borrow
     if (!stream)
         return -1;
     if (!stream->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was already consumed");
     if (!stream->get_schema || !stream->get_next)
         return arrow_invalid(object);
     if (stream->get_schema(stream, &schema) != 0)
@@ -351,7 +351,7 @@ static int arrow_ask(PyObject *object, tenon_py_borrowed *out)
     return found < 0 ? -1 : result;
 }
 
-/* Whether the memory is made for each who asks, as pandas does for what is not one block: it is not the array's own. Asked
+/* Whether the memory is a copy that is made on each request, as pandas does for what is not one block. Asked
  * while the first is held, so that it cannot come back by chance. -1 with an exception. */
 static int arrow_is_copy(PyObject *object, const tenon_py_borrowed *first)
 {
@@ -379,7 +379,7 @@ static int arrow_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     if (is_copy > 0)
         tenon__py_set_error(
             PyExc_BufferError, object,
-            "its Arrow data is a copy that is made for each who asks, and not its own memory; pass x.to_numpy()");
+            "its Arrow data is a copy that is made on each request, not its own memory; pass x.to_numpy()");
     tenon__py_free_dims(out);
     tenon__py_give_back(out, object);
     return -1;

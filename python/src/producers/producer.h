@@ -10,7 +10,7 @@
 
 /* What a borrow holds beside a reference to its object. */
 enum {
-    TENON__PY_HOLDS_NOTHING, /* only C code ran, none of the user's */
+    TENON__PY_HOLDS_NOTHING, /* only C code ran, no user code */
     TENON__PY_HOLDS_BUFFER,
     TENON__PY_HOLDS_QUIET_BUFFER, /* whose release neither raises an exception nor minds a pending one */
     TENON__PY_HOLDS_MANAGED,
@@ -53,7 +53,7 @@ typedef struct tenon__py_request {
 struct tenon__py_producer {
     const char *name;            /* for tenon.to() and like=; NULL: it cannot be asked for by name */
     const char *title;           /* its name in messages */
-    bool takes_device;           /* `empty` is told the device, instead of looking at `like` */
+    bool takes_device;           /* `empty` gets the device, instead of looking at `like` */
     bool waits;                  /* `wrap` makes its stream wait for the stream of the memory */
     bool is_writable;            /* it has no read-only arrays */
     const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
@@ -104,8 +104,8 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
     EACH(tensor)  /* tenon.Tensor */                                                                                   \
     EACH(capsule) /* a DLPack capsule by itself */                                                                     \
     EACH(numpy)                                                                                                        \
+    EACH(torch)          /* plain tensors by their struct */                                                           \
     EACH(exchange_table) /* and frameworks that have one: Paddle */                                                    \
-    EACH(torch)                                                                                                        \
     EACH(jax)                                                                                                          \
     EACH(tensorflow)                                                                                                   \
     EACH(cupy)                                                                                                         \

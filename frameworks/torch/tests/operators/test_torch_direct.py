@@ -626,7 +626,6 @@ from tenon import _native, _torch_direct
 if "slow" in sys.argv:
     class Without:
         torch_words = staticmethod(lambda: None)
-        torch_find_keys = staticmethod(lambda samples: False)
         def __getattr__(self, name):
             return getattr(_native, name)
     _torch_direct._native = Without()
@@ -658,6 +657,7 @@ def test_the_switch_of_the_environment(kernels, value, slow, said):
     paths = [str(pathlib.Path(tenon.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     environment.pop("TENON_TORCH_DIRECT", None)
+    environment["TENON_TORCH_STRUCT"] = "0" if slow else "1"
     if value:
         environment["TENON_TORCH_DIRECT"] = value
     command = [sys.executable, "-c", SCRIPT, kernels.__file__, *(["slow"] if slow else [])]
