@@ -267,14 +267,14 @@ def _harmless(state: Callable[[], Any]) -> set[Any]:
     return found
 
 
-def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], Optional[bool]]:
-    """The same questions by torch's Python functions: None if anything is active, otherwise whether autograd records."""
+def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], bool]:
+    """The same questions by torch's Python functions."""
     _C = torch_module()._C
     included, excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
-    function_modes, profiler, records = _C._len_torch_function_stack, _C._autograd._profiler_enabled, _C.is_grad_enabled
+    function_modes, profiler = _C._len_torch_function_stack, _C._autograd._profiler_enabled
 
     def state() -> Any:
         return key_of(included()), key_of(excluded())
 
     harmless = _harmless(state)
-    return lambda: None if state() not in harmless or function_modes() > 0 or profiler() else records()
+    return lambda: state() not in harmless or function_modes() > 0 or profiler()

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import inspect
 import os
 import pathlib
@@ -119,7 +120,8 @@ def doubles(*shape, grad=False):
 
 def parts_of(function):
     found = dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__)))
-    return next(value for name, value in found.items() if name.endswith("direct")).__self__
+    self = next(value for name, value in found.items() if name.endswith("direct")).__self__
+    return next(held for held in gc.get_referents(self) if type(held) is tuple)
 
 
 def spied(function):
@@ -229,7 +231,6 @@ MODES = {
     "profiler": lambda: torch.autograd.profiler.profile(use_kineto=False),
     "device": lambda: torch.device("cpu"),
     "default device": default_device,
-    "dual level": torch.autograd.forward_ad.dual_level,
 }
 
 
@@ -245,6 +246,20 @@ def test_modes_see_the_operator(direct, off, mode, inference):
     called(x, None)
     assert len(calls) == 1  # it is over
     assert mode == "fake tensors" or is_same(found, expected)
+
+
+def test_tangents_are_seen_by_the_operator(direct):
+    x = doubles(4)
+    called, calls = spied(direct.weighted)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        with pytest.raises(RuntimeError, match="operators have no forward mode"):
+            called(dual, None)
+        assert len(calls) == 1
+        assert torch.equal(called(x, None), x)
+    called(x, None)
+    called(x[1:], None)
+    assert len(calls) <= 2
 
 
 TRANSFORMS = {
