@@ -1,7 +1,5 @@
 /* The extension module of the package, which its Python files call. */
-#include "../src/internal.h"
-
-#include <tenon/torch.h>
+#include "../../frameworks/torch/src/torch_bridge.h"
 
 #include <string.h>
 
@@ -67,12 +65,14 @@ static PyObject *torch_info(PyObject *self, PyObject *unused)
     (void)unused;
     tenon_torch_report report;
     tenon_torch_info(&report);
-    const char *tensors;
+    const char *tensors, *direct, *direct_why, *watch;
     char why[160];
     if (tenon__py_torch_tensors(&tensors, why, sizeof why) < 0)
         return NULL;
-    return Py_BuildValue("{ssssssssss}", "tier", tiers[report.tier], "version", report.version, "missing",
-                         report.missing, "tensors", tensors, "tensors_why", why);
+    tenon__torch_direct_info(&direct, &direct_why, &watch);
+    return Py_BuildValue("{ssssssssssssssss}", "tier", tiers[report.tier], "version", report.version, "missing",
+                         report.missing, "tensors", tensors, "tensors_why", why, "direct", direct, "direct_why",
+                         direct_why, "watch", watch);
 }
 
 static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keywords)
@@ -113,7 +113,10 @@ static int add_contents(PyObject *module)
         Py_DECREF((PyObject *)type);
         return -1;
     }
-    return tenon_torch_register() < 0 ? -1 : PyModule_AddStringConstant(module, "version", tenon_version());
+    tenon__torch_read_switch();
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "version", tenon_version());
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(add_contents)}, TENON__PY_FREE_SLOTS{0, NULL}};

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,8 @@ from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
+from tenon._native import torch_info
+from tenon._torch_direct import make_function
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ _registered: set[TorchOps] = set()
 
 
 def torch_ops(
-    kernels: ModuleType, namespace: str, *, backward: Optional[Mapping[str, Backward]] = None, strict: bool = False
+    kernels: ModuleType,
+    namespace: str,
+    *,
+    backward: Optional[Mapping[str, Backward]] = None,
+    strict: bool = False,
+    direct: bool = True,
 ) -> TorchOps:
     """Register the functions of a loaded library as torch.ops.<namespace>.<name>, and return them.
 
@@ -51,6 +57,9 @@ def torch_ops(
       returns the gradients of the tensor arguments.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
+
+    An attribute of the returned object calls the C function itself, without torch's dispatcher, if torch would do nothing
+    else. With direct=False it always calls the operator.
     """
     torch = torch_module()
     if not isinstance(kernels, ModuleType):
@@ -67,6 +76,8 @@ def torch_ops(
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
+    if not isinstance(direct, bool):
+        raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
     for function in found:
@@ -90,7 +101,8 @@ def torch_ops(
     library = torch.library.Library(namespace, "FRAGMENT")
     for operator in operators.values():
         operator.register(library)
-    return TorchOps(namespace, library, {name: operator.callable() for name, operator in operators.items()})
+    direct = direct and torch_info()["direct"] == "on"
+    return TorchOps(namespace, library, {name: operator.callable(direct) for name, operator in operators.items()})
 
 
 class TorchOps:
@@ -102,15 +114,12 @@ class TorchOps:
         self._namespace = namespace
         self._library = library
         self._operators = dict(operators)
+        vars(self).update(self._operators)
         _registered.add(self)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OWN_NAMES:  # __init__ has not run yet
-            raise AttributeError(name)
-        try:
-            return self._operators[name]
-        except KeyError:
-            raise AttributeError(f"{self!r} has no operator '{name}'") from None
+    if TYPE_CHECKING:  # a real __getattr__ would make each use of an operator slower
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # torch has one copy of the operators, so there is one object for them.
     def __copy__(self) -> TorchOps:
@@ -131,11 +140,19 @@ class TorchOps:
 
     def unload(self) -> None:
         """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
+        for name in self._operators:
+            vars(self).pop(name, None)
         self._operators.clear()
         library, self._library = self._library, None
         if library is not None:
             library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
+        self.__class__ = _UnloadedOps
+
+
+class _UnloadedOps(TorchOps):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self!r} has no operator '{name}'")
 
 
 class _Refused(Exception):
@@ -168,6 +185,7 @@ class _Operator:
         self.check_name(getattr(torch_module().ops, namespace))
         self.schema, self.keys = self.make_schema(), self.find_keys()
         self.op: Any = None  # once it is registered
+        self.call: Any = None
 
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
@@ -303,19 +321,10 @@ class _Operator:
         given.update(kwargs)
         return given
 
-    def callable(self) -> Any:
-        """The operator, wrapped if the results have names, so that it returns them as the function does."""
-        if not self.results or self.results[0]["name"] is None:
-            return self.op
-        op, single = self.op, len(self.results) == 1
-        make = cast(Any, collections.namedtuple)(f"{self.name}_result", [_name(r) for r in self.results])
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = op(*args, **kwargs)
-            return make(given) if single else make(*given)
-
-        call.__name__, call.__doc__ = self.name, self.function.__doc__
-        return call
+    def callable(self, direct: bool) -> Callable[..., Any]:
+        """What `ops.f` is: a function with the parameters of the C function."""
+        self.call = make_function(self, direct)
+        return self.call
 
     # ----------------------------------------------------------------------------------------------------- gradients
 
@@ -405,7 +414,8 @@ class _Operator:
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            tensors = [given[argument] for argument in written if given[argument] is not None]
+            present = [given[argument] for argument in written if given[argument] is not None]
+            tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
             versions = [tensor._version for tensor in tensors]
             with torch._C._AutoDispatchBelowADInplaceOrView():
                 made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
@@ -447,7 +457,7 @@ class _Operator:
             values += [saved[_name(p)] for p in self.parameters]
             args = [value for value, keyword in zip(values, by_keyword) if not keyword]
             kwargs = {_name(p): value for p, value in zip(other.parameters, values) if p["keyword_only"]}
-            made = other.op(*args, **kwargs)
+            made = other.call(*args, **kwargs)
             found = dict(zip(followed, made if isinstance(made, (tuple, list)) else (made,)))
             return tuple(found.get(argument) if saved[argument] is not None else None for argument in positional)
 

@@ -228,6 +228,17 @@ static bool torch_plain_struct(PyObject *object, tenon__py_plain *out)
     return true;
 }
 
+bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded)
+{
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+    if (!impl)
+        return false;
+    *keys = tenon__py_torch_word(impl, layout->key_set);
+    *unrecorded = !tenon__py_torch_word(impl, layout->autograd);
+    return true;
+}
+
 bool tenon__py_torch_has_plain_keys(PyObject *object)
 {
     const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
