@@ -145,6 +145,9 @@ static inline tenon__py_frame *tenon__py_frame_of(tenon__frame *base)
 /* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array
  * the signature says more than a list of protocols. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object);
+/* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
+ * x.astype('float32')", or "" if there is none. */
+void tenon__py_cast_advice(const tenon_parameter *param, const tenon__py_producer *owner, char *buffer, size_t size);
 /* Argument `index` is wrong, as the pending exception says. If an earlier one does not match, that is raised instead. */
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
 /* `out` did not match. */
