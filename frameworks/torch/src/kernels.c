@@ -144,7 +144,7 @@ static void unregister_all(tenon__torch_kernel *kernel)
 static bool register_key(tenon__torch_kernel *kernel, const char *name_space, const char *key, int place, void **out)
 {
     const tenon__torch_api *api = kernel->api;
-    if (api->kernels.init_library(name_space, key, "tenon", 1, out) != 0) {
+    if (api->kernels.init_library(name_space, key, "tenon/kernels.c", 0, out) != 0) {
         *out = NULL;
         return false;
     }
