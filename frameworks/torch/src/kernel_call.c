@@ -168,7 +168,7 @@ static int read_tensor(kernel_frame *f, int32_t index)
     if (device_type != api->cpu && device_type != api->cuda)
         return refuse_tensor(f, index, TENON_EDEVICE, "Tenon does not know its device");
     if (init_view(f, tensor, &source, &why))
-        return refuse_tensor(f, index, why.status, tenon_error_reason(&why));
+        return refuse_tensor(f, index, why.status, source.data ? tenon_error_reason(&why) : TENON__PY_NO_MEMORY);
     tenon__frame_take_view(&f->base, index, &tensor->view);
     if (tensor->view.device.device_type == TENON_CPU || meet_device(f, index, tensor->view.device) == 0)
         return 0;
@@ -192,10 +192,12 @@ static tenon_status new_tensor(kernel_frame *f, tenon_device device, tenon_dtype
         return status;
     if (api->empty_strided(ndim, shape, strides, number, device_type, device_index, &out->handle) != 0) {
         out->handle = NULL;
-        return tenon__torch_failed(api, "torch", err);
+        const char *what = api->what ? api->what() : NULL;
+        return tenon_error_set(err, TENON_EFAILED, "%s",
+                               what && *what ? what : "torch cannot allocate it, and wrote the reason to stderr");
     }
     if (api->get_data(out->handle, &made.data) != 0)
-        return tenon__torch_failed(api, "torch", err);
+        return tenon_error_set(err, TENON_EFAILED, "torch did not tell its address");
     return init_view(f, out, &made, err);
 }
 

@@ -199,18 +199,18 @@ static int place_take(tenon__torch_kernel *kernel)
 
 bool tenon__torch_kernel_remove(int index)
 {
-    if (index < 0 || index >= MOST_KERNELS)
-        return false;
-    tenon__torch_kernel *kernel = atomic_load(&places[index].kernel);
-    if (!kernel)
-        return false;
-    unregister_all(kernel);
+    tenon__torch_kernel *kernel = NULL;
     pthread_mutex_lock(&table_lock);
-    atomic_store(&places[index].kernel, NULL);
-    places[index].removed = kernel;
+    if (index >= 0 && index < MOST_KERNELS)
+        kernel = atomic_load(&places[index].kernel);
+    if (kernel) {
+        unregister_all(kernel);
+        places[index].removed = kernel;
+        atomic_store(&places[index].kernel, NULL);
+    }
     pthread_mutex_unlock(&table_lock);
     sweep_all();
-    return true;
+    return kernel;
 }
 
 int tenon__torch_kernel_add(PyObject *object, const char *name_space, const char *const *keys, bool *done)

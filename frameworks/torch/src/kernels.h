@@ -3,7 +3,7 @@
 #ifndef TENON_TORCH_KERNELS_H
 #define TENON_TORCH_KERNELS_H
 
-#include "../../../python/src/functions/host.h"
+#include "../../../python/src/functions/function.h"
 #include "torch_bridge.h"
 
 #include <pthread.h>

@@ -2,38 +2,7 @@
 #ifndef TENON_PY_HOST_H
 #define TENON_PY_HOST_H
 
-#include "../internal.h"
-
-#include "host_private.h"
-
-/* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
-typedef struct tenon__py_library {
-    _Atomic int64_t count;
-    const tenon_module *module;
-    void *state;
-    void (*unload)(void *state); /* the module's own field is lost if its file is cut off meanwhile */
-} tenon__py_library;
-
-tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
-void tenon__py_library_release(tenon__py_library *library);
-
-/* What stands behind a function in Python: the `__self__` of the builtin that is called. */
-typedef struct tenon__py_function {
-    PyObject_VAR_HEAD tenon__py_library *library;
-    tenon_function function;
-    tenon_signature *signature;
-    tenon_call call; /* what is the same in each of its calls */
-    PyMethodDef method;
-    char *doc; /* of the method: its text signature, the words, the signature */
-    PyObject *module_name;
-    PyObject *result_type; /* of named results, or NULL */
-    bool takes_handle;     /* a handle among the parameters */
-    bool has_foreign;      /* and it is a framework's */
-    bool takes_out;        /* one result, a tensor */
-    bool takes_like;       /* a tensor among the results */
-    bool is_large;         /* its calls take more room than a frame has */
-    PyObject *names[];     /* of the parameters, interned, then "out" and "like" */
-} tenon__py_function;
+#include "function.h"
 
 /* A builtin function object of a module's entry. */
 PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
@@ -145,9 +114,6 @@ static inline tenon__py_frame *tenon__py_frame_of(tenon__frame *base)
 /* A tensor argument that could not be borrowed: names it in the pending exception. For an object that is not an array
  * the signature says more than a list of protocols. */
 int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter *param, PyObject *object);
-/* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
- * x.astype('float32')", or "" if there is none. */
-void tenon__py_cast_advice(const tenon_parameter *param, const tenon__py_producer *owner, char *buffer, size_t size);
 /* Argument `index` is wrong, as the pending exception says. If an earlier one does not match, that is raised instead. */
 int tenon__py_first_mistake(tenon__py_frame *f, int32_t index);
 /* `out` did not match. */
@@ -210,9 +176,8 @@ PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, voi
 /* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
 
-/* What stands behind the name of a framework's handles, or NULL; the host's `extension`. */
+/* What stands behind the name of a framework's handles, or NULL. */
 const tenon_py_foreign *tenon__py_foreign(const char *type);
-const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);
 /* An argument's handle, to be released with all of the call's; NULL with an exception. */
 void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
 void tenon__py_foreign_release(const tenon__py_frame *f);

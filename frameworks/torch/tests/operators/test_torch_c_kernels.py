@@ -169,6 +169,24 @@ def test_a_failing_function(both, how):
     assert found[0] == [] if how < 0 else found[0].startswith("fail(): ")
 
 
+def test_memory_that_is_not_there(both):
+    def freed():
+        x = torch.ones(4)
+        x.untyped_storage().resize_(0)
+        return x
+
+    said = []
+    for space in ("tenon_in_c", "tenon_in_py"):
+        with pytest.raises((RuntimeError, BufferError)) as error:
+            getattr(torch.ops, space).layout(freed())
+        said.append(str(error.value))
+        with pytest.raises(RuntimeError, match=r"huge\(\): result 0: .*allocate") as error:
+            getattr(torch.ops, space).huge(freed()[:0].new_ones(1000))
+        said.append(str(error.value))
+    assert said[0] == said[2] and "no memory" in said[0]
+    assert said[1] == said[3] or VERSION < (2, 13)  # torch writes its reason to stderr
+
+
 def test_results_that_the_function_did_not_set(both):
     x = torch.ones(3, dtype=torch.float64)
     for name in ("forget", "forget_number"):

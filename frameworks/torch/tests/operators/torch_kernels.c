@@ -47,7 +47,8 @@ static tenon_status reset(tenon_call *call)
 /* Write something, then fail. */
 static tenon_status fail(tenon_call *call)
 {
-    static const tenon_status statuses[] = {TENON_EFAILED, TENON_EINVAL, TENON_EDTYPE, TENON_EBOUNDS, TENON_EOVERFLOW, 77};
+    static const tenon_status statuses[] = {TENON_EFAILED, TENON_EINVAL,    TENON_EDTYPE,
+                                            TENON_EBOUNDS, TENON_EOVERFLOW, 77};
     if (tenon_dim(call, 0) > 0)
         tenon_rw_data(call, 0, double)[0] += 1;
     int64_t how = tenon_arg_int(call, 1);
@@ -129,14 +130,14 @@ static tenon_status forget(tenon_call *call)
 }
 
 TENON_MODULE(
-    kernels, "For kernels in C.",
-    TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, NULL),
+    kernels, "For kernels in C.", TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, NULL),
     TENON_FUNCTION("has_lock(x: f32[n]) -> bool", has_lock, NULL),
     TENON_FUNCTION_FLAGS("kept_lock(x: f32[n]) -> bool", has_lock, NULL, TENON_KEEP_LOCK),
     TENON_FUNCTION("alone(x: f32[n], ms: int) -> int", linger, NULL),
     TENON_FUNCTION("alone_too(x: f32[n], ms: int) -> int", linger, NULL),
     TENON_FUNCTION_FLAGS("together(x: f32[n], ms: int) -> int", linger, NULL, TENON_RELEASE_LOCK),
-    TENON_FUNCTION("reset(x: f32[n]) -> int", reset, NULL), TENON_FUNCTION("fail(x: f64[n] rw c, how: int)", fail, NULL),
+    TENON_FUNCTION("reset(x: f32[n]) -> int", reset, NULL),
+    TENON_FUNCTION("fail(x: f64[n] rw c, how: int)", fail, NULL),
     TENON_FUNCTION("words(x: f32[n], s: str, f: floats, t: str?, u: str = 'it is \"ñ\"', g: floats[2]?,"
                    " i: ints[3] = (1, -2, 3), j: ints?, b: bool?, k: int?, d: float? = 1e-6, e: 'a'|'b'?) -> f64[12]",
                    words, NULL),
@@ -145,5 +146,6 @@ TENON_MODULE(
                    forget, NULL),
     TENON_FUNCTION("layout(x: T[*b]) -> i64[?] where T = any", layout, NULL),
     TENON_FUNCTION("squares(x: f64[n] c) -> y: f64[n], sum: float, n: int", squares, NULL),
+    TENON_FUNCTION("huge(x: f32[n]) -> f32[1000000000000000 * n]", forget, NULL),
     TENON_FUNCTION("forget(x: f64[n]) -> f64[?]", forget, NULL),
     TENON_FUNCTION("forget_number(x: f64[n]) -> float", forget, NULL))
