@@ -25,9 +25,7 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
     if (tenon__py_finish(object, &source, TENON__PY_ELEMENTS, 0, out) < 0) {
         if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
             PyErr_Clear();
-            tenon__py_set_error(
-                PyExc_BufferError, object,
-                "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor");
+            tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
         }
         return -1;
     }
