@@ -98,7 +98,7 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
         tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */
-        tenon_fail(call, TENON_EINVAL, "the shape of result %d is too large for any memory", index);
+        tenon_fail(call, TENON_EOVERFLOW, "the shape of result %d is too large for any memory", index);
     } else if (dtype->bits && !tenon_dtype_equal(*dtype, known)) {
         tenon_fail(call, TENON_EFAILED, "the dtype of result %d is not the one in the signature", index);
     } else {

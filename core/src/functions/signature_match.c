@@ -127,9 +127,12 @@ static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bin
         if (param->spec) {
             const tenon_view *view = arg->as.view;
             if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
+                : !view                      ? true
                 : s->fast[i].ndim >= 0       ? !tenon__match_fits(s, i, view, b)
                                              : !tensor_fits(param->spec, view, param->name, b))
                 return false;
+        } else if (arg->kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL)) {
+            return false;
         } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
             if (b->dims_bound >> param->dim & 1) {
                 if (b->dims[param->dim] != arg->as.integer)
@@ -165,6 +168,15 @@ static tenon_status check_int(const tenon_parameter *param, const tenon_value *a
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }
 
+/* A value that is not a tensor was left out, and has no default. */
+static tenon_status missing_value(const tenon_parameter *param, const tenon_bindings *b, tenon_error *err)
+{
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s; it cannot be left out", param->type);
+    return tenon__message_end(&m, TENON_EINVAL, err);
+}
+
 /* Match the first `count` arguments: bind all names, then check each argument. */
 static tenon_status bind_and_check(const tenon_signature *s, int32_t count, const tenon_value *args,
                                    const char *const *objects, tenon_bindings *b, tenon_error *err)
@@ -187,6 +199,8 @@ static tenon_status bind_and_check(const tenon_signature *s, int32_t count, cons
         b->object = objects ? objects[i] : NULL;
         if (param->spec)
             status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
+        else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
+            status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
             status = check_int(param, &args[i], b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */

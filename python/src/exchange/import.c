@@ -6,7 +6,7 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
     tenon__py_holder *holder = tenon__py_holder_new();
     if (!holder)
         return NULL;
-    if (tenon_py_borrow(object, flags, &holder->borrowed) < 0) {
+    if (tenon_py_borrow(object, flags | TENON__PY_STAYS, &holder->borrowed) < 0) {
         tenon__py_holder_free(holder);
         return NULL;
     }

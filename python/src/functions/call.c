@@ -7,14 +7,15 @@
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_written, tenon_py_borrowed *borrowed)
 {
+    uint32_t flags = TENON_PY_ANY_DEVICE | (is_written ? TENON__PY_STAYS : 0);
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon_device_on_host(f->base.call.device)
-                     ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
-                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, tenon__py_call_stream(f), borrowed);
+                     ? tenon_py_borrow(object, flags, borrowed)
+                     : tenon_py_borrow_on(object, flags, tenon__py_call_stream(f), borrowed);
     tenon__py_leave_recursion();
     return status;
 }
@@ -40,7 +41,7 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, borrowed) < 0)
+        if (borrow_on_stream(f, object, param->spec->flags & TENON_SPEC_WRITE, borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -143,7 +144,7 @@ static const tenon__client call_client;
 static int take_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    if (borrow_on_stream(f, object, borrowed) < 0) {
+    if (borrow_on_stream(f, object, true, borrowed) < 0) {
         tenon__py_name_argument(f->function, "out", object);
         return -1;
     }

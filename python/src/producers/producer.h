@@ -104,8 +104,8 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
     EACH(tensor)  /* tenon.Tensor */                                                                                   \
     EACH(capsule) /* a DLPack capsule by itself */                                                                     \
     EACH(numpy)                                                                                                        \
+    EACH(torch)          /* plain tensors by their struct */                                                           \
     EACH(exchange_table) /* and frameworks that have one: Paddle */                                                    \
-    EACH(torch)                                                                                                        \
     EACH(jax)                                                                                                          \
     EACH(tensorflow)                                                                                                   \
     EACH(cupy)                                                                                                         \

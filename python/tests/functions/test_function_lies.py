@@ -93,7 +93,7 @@ def test_uses_the_host_wrongly(lies, what):
 
 def test_result_of_more_bytes_than_there_are_addresses(lies):
     """An exception of the bridge's own, from inside the call."""
-    assert fails(lies.slots, ValueError, 18).startswith("slots(): ")
+    assert fails(lies.slots, OverflowError, 18).startswith("slots(): ")
 
 
 # ------------------------------------------------------------------------------------------------------------- status

@@ -132,7 +132,8 @@ static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
     bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
                           !tenon__py_torch_may_be_negated(&borrowed->view) &&
                           !(borrowed->private_.flags & TENON_PY_WRITE);
-    if (nothing_to_ask)
+    if (nothing_to_ask || (tenon__py_torch_has_plain_keys(object) &&
+                           (!(borrowed->private_.flags & TENON_PY_WRITE) || tenon__py_torch_is_unrecorded(object))))
         return 0;
     /* The tensor itself is asked, not what a subclass or a mode would have it say. */
     PyObject *module = tenon__py_loaded("torch._C");
@@ -198,18 +199,32 @@ static const char *torch_refusal(PyTypeObject *type, PyTypeObject *tensor)
                    : NULL;
 }
 
+/* Objects of torch.nn.Parameter itself are tensors like others. */
+static int torch_met_parameter(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyTypeObject *parameter = tenon__py_loaded_class("torch.nn.parameter", "Parameter");
+    int readable = parameter == type ? tenon__py_torch_meet_struct(kind) : 0;
+    if (readable > 0)
+        atomic_store_explicit(&tenon__py_global.torch.parameter, type, memory_order_release);
+    Py_XDECREF((PyObject *)parameter);
+    return readable;
+}
+
 static int torch_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyTypeObject *type = Py_TYPE(object), *tensor = tenon__py_loaded_class("torch", "Tensor");
+    int readable = 0;
     if (tensor && PyType_IsSubtype(type, tensor)) {
         kind->owner = &tenon__py_producer_torch;
-        if (type == tensor)
-            tenon__py_torch_met(kind);
-        else
-            kind->reason = torch_refusal(type, tensor);
+        if (tenon__py_exchange_table(type, &kind->table) < 0)
+            readable = -1;
+        else if (type == tensor)
+            readable = tenon__py_torch_met(kind);
+        else if (!(kind->reason = torch_refusal(type, tensor)) && !PyErr_Occurred())
+            readable = torch_met_parameter(type, kind);
     }
     Py_XDECREF((PyObject *)tensor);
-    return PyErr_Occurred() ? -1 : 0;
+    return PyErr_Occurred() ? -1 : readable;
 }
 
 const tenon__py_producer tenon__py_producer_torch = {
@@ -221,6 +236,7 @@ const tenon__py_producer tenon__py_producer_torch = {
     .cast = "to(torch.",
     .cast_end = ")",
     .recognise = torch_recognise,
+    .read = tenon__py_torch_read,
     .check = torch_check,
     .advice = tenon__py_torch_advice,
     .alias = torch_alias,
