@@ -56,7 +56,7 @@ def test_read_only_and_strides():
     assert taken(interface(shape=(1, 3), strides=(5, 4)))["shape"] == (1, 3)
 
 
-def test_bytes_that_are_made_anew():
+def test_bytes_that_are_made_again():
     """Compressed arrays unpack into new bytes each time: what is written there would be lost."""
     class Compressed:
         def __init__(self, kept=None, forgets=False):
