@@ -85,8 +85,8 @@ static tenon_status compute_result(const tenon_signature *s, int32_t index, cons
     return TENON_OK;
 }
 
-static tenon_status check_result(const tenon_signature *signature, int32_t index, bool whole, const char *function,
-                                 tenon_error *err)
+static tenon_status check_result_index(const tenon_signature *signature, int32_t index, bool whole,
+                                       const char *function, tenon_error *err)
 {
     if (!signature || !whole)
         return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
@@ -100,7 +100,7 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
                                     tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
 {
     tenon_status status =
-        check_result(signature, index, bindings && dtype && ndim && shape, "tenon_signature_result", err);
+        check_result_index(signature, index, bindings && dtype && ndim && shape, "tenon_signature_result", err);
     if (status)
         return status;
     const tenon__fast_spec *fast = &signature->fast[signature->nparams + index];
@@ -123,7 +123,7 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
 {
     int32_t wanted_ndim;
     int64_t wanted[TENON_MAX_NDIM];
-    tenon_status status = check_result(signature, index, bindings && dtype, "tenon_signature_open_result", err);
+    tenon_status status = check_result_index(signature, index, bindings && dtype, "tenon_signature_open_result", err);
     if (!status)
         status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
     if (status)
