@@ -7,20 +7,21 @@
 /* ---------------------------------------------------------------------------------------------------------- the state */
 
 static struct {
-    const char *off;     /* why the switch is off, or NULL; read when the package is imported */
+    char off[200];       /* why operators are not called directly, or "" */
     _Atomic bool python; /* the words of this torch do not show what is active */
 } direct_state;
 
 void tenon__torch_read_switch(void)
 {
     const char *value = getenv("TENON_TORCH_DIRECT");
-    direct_state.off = value && strcmp(value, "0") == 0 ? "TENON_TORCH_DIRECT=0 is set" : NULL;
+    if (value && strcmp(value, "0") == 0)
+        PyOS_snprintf(direct_state.off, sizeof direct_state.off, "TENON_TORCH_DIRECT=0 is set");
 }
 
 void tenon__torch_direct_info(const char **direct, const char **why, const char **watch)
 {
     PyObject *torch = tenon__py_loaded("torch");
-    *why = direct_state.off ? direct_state.off : torch ? "" : "torch has not been imported";
+    *why = *direct_state.off || torch ? direct_state.off : "torch has not been imported";
     *direct = **why ? "off" : "on";
     *watch = torch && !atomic_load(&direct_state.python) && tenon__torch_can_watch() ? "tls" : "python";
     Py_XDECREF(torch);
@@ -340,9 +341,20 @@ static PyObject *watch_by_python(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *switch_off(PyObject *module, PyObject *why)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(why, NULL);
+    (void)module;
+    if (!text)
+        return NULL;
+    PyOS_snprintf(direct_state.off, sizeof direct_state.off, "%s", text);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef tenon__torch_methods[] = {
     {"torch_direct", make_direct, METH_VARARGS, NULL},
     {"torch_words", get_words, METH_NOARGS, NULL},
     {"torch_watch_by_python", watch_by_python, METH_NOARGS, NULL},
+    {"torch_direct_off", switch_off, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
