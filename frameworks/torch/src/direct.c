@@ -86,7 +86,7 @@ static bool is_number(PyObject *object, bool is_float)
     return !overflow && (!is_float || (value >= -most && value <= most));
 }
 
-static bool is_list(PyObject *object, bool of_floats)
+static bool is_number_list(PyObject *object, bool of_floats)
 {
     bool is_tuple = PyTuple_CheckExact(object);
     if (!is_tuple && !PyList_CheckExact(object))
@@ -114,9 +114,9 @@ static bool has_kind(PyObject *object, char kind)
     case 's':
         return PyUnicode_CheckExact(object);
     case 'm': /* floats */
-        return is_list(object, true);
+        return is_number_list(object, true);
     case 'n': /* ints */
-        return is_list(object, false);
+        return is_number_list(object, false);
     default:
         return false;
     }
