@@ -11,28 +11,30 @@ static struct {
     void *library;
     int64_t (*stack_len)(void);  /* at::impl::PythonTorchFunctionTLS::stack_len: function modes */
     bool (*has_callbacks)(void); /* at::hasCallbacks: the profiler */
-} watch;
+} watch_symbols;
 
 static _Thread_local const tenon__torch_words *watch_words; /* those of this thread, looked up once */
 
 static TENON__PY_NOINLINE const tenon__torch_words *find_words(void)
 {
     if (!watch_words)
-        tenon__py_symbol(watch.library, words_name, &watch_words); /* the dynamic linker returns this thread's copy */
+        tenon__py_symbol(watch_symbols.library, words_name,
+                         &watch_words); /* the dynamic linker returns this thread's copy */
     return watch_words;
 }
 
 bool tenon__torch_can_watch(void)
 {
-    int found = atomic_load_explicit(&watch.found, memory_order_acquire);
+    int found = atomic_load_explicit(&watch_symbols.found, memory_order_acquire);
     void *library = found ? NULL : tenon__py_torch_library();
     if (library) { /* several threads may store the same addresses */
-        watch.library = library;
-        bool all = find_words() &&
-                   tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &watch.stack_len) &&
-                   tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &watch.has_callbacks);
+        watch_symbols.library = library;
+        bool all =
+            find_words() &&
+            tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &watch_symbols.stack_len) &&
+            tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &watch_symbols.has_callbacks);
         found = all ? 1 : 2;
-        atomic_store_explicit(&watch.found, found, memory_order_release);
+        atomic_store_explicit(&watch_symbols.found, found, memory_order_release);
     }
     return found == 1;
 }
@@ -48,7 +50,7 @@ bool tenon__torch_read_words(tenon__torch_words *out)
 bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count)
 {
     const tenon__torch_words *now = watch_words ? watch_words : find_words();
-    if (!now || watch.stack_len() != 0 || watch.has_callbacks())
+    if (!now || watch_symbols.stack_len() != 0 || watch_symbols.has_callbacks())
         return true;
     for (size_t i = 0; i < count; i++)
         if (now->included == harmless[i].included && now->excluded == harmless[i].excluded)
