@@ -160,7 +160,7 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
     def forward(ctx: Any, *given: Any) -> Any:
         args = given[-1]
         by_keyword = dict(zip(keywords, args[count:])) if keywords else {}
-        output = kernel(*args[:count], **by_keyword)
+        output = kernel(*args[:count], **by_keyword) if keywords else kernel(*args)
         if several:
             output = tuple(output)  # torch does not keep the names
         if saves_all:
