@@ -26,7 +26,7 @@ int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter
 }
 
 /* Write the advice that converts the object to the expected dtype in its framework, such as "; try
- * x.astype('float32')", or "" if there is none. */
+ * x.astype('float32')", or "". */
 static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
 {
     char name[64];
@@ -48,9 +48,10 @@ static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyOb
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_clear_ignorable_error();
     if (kind && kind->is_immutable && kind->owner && kind->owner->title && !PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError,
-                     "%s(): argument '%s' is read-only (a %s array is immutable), but must be writable; %s",
-                     f->function->signature->name, argument, kind->owner->title, tenon__py_writable_advice(object));
+        PyErr_Format(
+            PyExc_ValueError, "%s(): argument '%s' is read-only (a %s %s is immutable), but must be writable; %s",
+            f->function->signature->name, argument, kind->owner->title,
+            kind->owner == &tenon__py_producer_tensorflow ? "tensor" : "array", tenon__py_writable_advice(object));
     return PyErr_Occurred() != NULL;
 }
 
