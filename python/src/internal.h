@@ -176,11 +176,15 @@ int tenon__py_torch_tensors(const char **how, char *why, size_t size);
 PyObject *tenon__py_torch_probe(PyObject *words);
 /* The i-th dtype that torch may have. False: there are fewer. */
 bool tenon__py_torch_candidate(size_t i, tenon_dtype *out);
+/* The key set of a tensor by its struct, and whether autograd has never had to do with it. False: its struct is not read. */
+bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded);
 /* Whether the autograd of torch, or of a framework with the same functions, records now: 1, also if it cannot be
  * asked; 0; or -1 with an exception. */
 int tenon__py_autograd_records(const char *framework);
 /* torch's exchange table, or NULL if it does not have one or no tensor has been borrowed yet. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
+/* What is said of a tensor whose memory is gone. */
+#define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
 /* Advice about a tensor that torch refuses to export, or NULL. Keeps the pending exception. */
 const char *tenon__py_torch_advice(PyObject *object);
 /* Whether the view may be one that torch negates on reading, so that torch must be asked. */

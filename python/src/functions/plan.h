@@ -38,6 +38,16 @@ TENON__PY_INLINE bool tenon__py_take_number(uint32_t kind, PyObject *object, ten
     return kind == TENON_KIND_BOOL && PyBool_Check(object);
 }
 
+/* An array of another framework. */
+TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon__fast_spec *fast, const tenon__py_kind **kind,
+                                           tenon__py_plain *plain)
+{
+    if (!*kind || Py_TYPE(object) != atomic_load_explicit(&(*kind)->type, memory_order_relaxed))
+        *kind = tenon__py_known_kind(Py_TYPE(object));
+    return *kind && (*kind)->plain && (*kind)->plain(object, plain) && plain->ndim == fast->ndim &&
+           tenon_dtype_equal(*plain->dtype, fast->dtype);
+}
+
 /* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual. */
 TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given)
 {
@@ -45,29 +55,38 @@ TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const
     const tenon_signature *s = function->signature;
     const tenon__fast_spec *fast = s->fast;
     const PyTypeObject *ndarray = atomic_load_explicit(&tenon__py_global.numpy.ndarray, memory_order_acquire);
+    const tenon__py_kind *kind = NULL;
     PyObject *like = NULL;
     tenon_value *args = f->inline_args;
     tenon_py_borrowed *borrowed = f->inline_borrowed;
     int64_t *bound = f->base.bindings.dims, elements = 0;
     for (int32_t i = 0, count = s->nparams; i < count; i++, fast++, args++) {
         PyObject *object = given[i];
+        tenon__py_plain plain;
+        uint64_t flags = 0;
         if (fast->ndim < 0) {
             if (!tenon__py_take_number(s->params[i].kind, object, args))
                 return false;
             continue;
         }
-        if (Py_TYPE(object) != ndarray)
+        if (Py_TYPE(object) == ndarray) {
+            const tenon__py_array *array = tenon__py_array_of(object);
+            if (array->nd != fast->ndim || !(array->flags & TENON__PY_ARRAY_C) ||
+                (array->descr != atomic_load_explicit(&function->descrs[i], memory_order_relaxed) &&
+                 !tenon__py_has_planned_dtype(function, i, array)))
+                return false;
+            plain.data = array->data;
+            plain.shape = tenon__py_numbers_of(array->dimensions);
+            flags = tenon__py_array_flags(array);
+        } else if (!tenon__py_plan_other(object, fast, &kind, &plain)) {
             return false;
-        const tenon__py_array *array = tenon__py_array_of(object);
-        if (array->nd != fast->ndim || !(array->flags & TENON__PY_ARRAY_C) ||
-            (array->descr != atomic_load_explicit(&function->descrs[i], memory_order_relaxed) &&
-             !tenon__py_has_planned_dtype(function, i, array)))
-            return false;
-        if (!tenon__plan_take(fast, bound, args, array->data, tenon__py_numbers_of(array->dimensions),
-                              tenon__py_array_flags(array), &borrowed->view, borrowed->private_.inline_dims))
+        }
+        if (!tenon__plan_take(fast, bound, args, plain.data, plain.shape, flags, &borrowed->view,
+                              borrowed->private_.inline_dims))
             return false;
         borrowed->private_.holds = TENON__PY_HOLDS_NOTHING;
         borrowed->private_.object = NULL; /* nothing to hold: the caller does */
+        borrowed->private_.table = NULL;
         elements |= borrowed->view.numel;
         like = like ? like : object;
         borrowed++;

@@ -25,9 +25,7 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
     tenon_error err;
     if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, &err)) {
         if (err.status == TENON_EINVAL && !source.data && (source.shape || source.ndim == 0))
-            return tenon__py_set_error(
-                PyExc_BufferError, object,
-                "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor");
+            return tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
         tenon__py_raise_for(object, &err);
         return -1;
     }
@@ -110,7 +108,8 @@ static int exchange_table_recognise(PyObject *object, tenon__py_kind *kind)
 {
     if (tenon__py_exchange_table(Py_TYPE(object), &kind->table) < 0)
         return -1;
-    if (!kind->owner && kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
+    if (!kind->owner && kind->table && kind->table->managed_tensor_allocator &&
+        kind->table->managed_tensor_to_py_object_no_sync)
         kind->owner = &tenon__py_producer_exchange_table;
     return kind->table != NULL;
 }

@@ -21,6 +21,14 @@ enum {
 
 typedef struct tenon__py_producer tenon__py_producer;
 
+/* A writable tensor in memory of the CPU, in C order without gaps. The shape stays where it is. */
+typedef struct tenon__py_plain {
+    void *data;
+    const tenon_dtype *dtype;
+    int32_t ndim;
+    const int64_t *shape;
+} tenon__py_plain;
+
 /* A type, and how its objects are read. */
 typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
@@ -38,6 +46,8 @@ typedef struct tenon__py_kind {
     /* Describe an ordinary object in C order, holding nothing, while the caller holds the object; runs C code only. False:
      * the readers find out. NULL: they always do. */
     bool (*peek)(PyObject *object, const struct tenon__py_kind *kind, tenon_py_borrowed *out);
+    /* For a call by plan: the same without a view, for a tensor on the CPU that autograd has never recorded, or NULL. */
+    bool (*plain)(PyObject *object, tenon__py_plain *out);
 } tenon__py_kind;
 
 /* How an object is to be read. */

@@ -41,6 +41,7 @@ static void remember(const tenon__py_kind *kind)
         entry->device_type = kind->device_type;
         entry->table = kind->table;
         entry->peek = kind->peek;
+        entry->plain = kind->plain;
         Py_INCREF((PyObject *)type);
         atomic_store_explicit(&entry->type, type, memory_order_release);
         tenon__py_global.nkinds++;

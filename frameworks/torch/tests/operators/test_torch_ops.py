@@ -47,11 +47,11 @@ def weighted_backward(ctx, grad):
 BACKWARD = {"affine": "affine_grad", "weighted": weighted_backward, "dot": "dot_grad"}
 
 
-@pytest.fixture(scope="module")
-def ops(kernels):
+@pytest.fixture(scope="module", params=[True, False], ids=["direct", "operators"])
+def ops(kernels, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD)
+        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD, direct=request.param)
     yield registered
     torch._dynamo.reset()
     registered.unload()
@@ -265,7 +265,7 @@ WRONG = {
     "star": lambda ops, t: ops.batch(t(2, 3).int(), t(4, 3)),
     "star ndim": lambda ops, t: ops.batch(t(2, 3).int(), t(3)),
     "few": lambda ops, t: ops.batch(t(2, 3).int(), t(())),
-    "two variables": lambda ops, t: torch.ops.tenon_tests.affine_grad(t(3), t(3).double(), 1.0),
+    "two variables": lambda ops, t: ops.affine_grad(t(3), t(3).double(), 1.0),
     "expression": lambda ops, t: ops.shrink(t(9, 4), t(4)),
     "number": lambda ops, t: ops.shrink(t(9, 3), t(4), t(5, 2)),
     "negative": lambda ops, t: ops.shrink(t(2, 3), t(4)),

@@ -200,6 +200,45 @@ static bool torch_peek_struct(PyObject *object, const tenon__py_kind *kind, teno
                                              : torch_peek_device(object, kind, impl, keys, out);
 }
 
+/* Whether the strides are those of C order, even of dimensions of size 1. */
+static inline bool torch_is_in_c_order(const torch_fields *fields)
+{
+    int64_t product = 1;
+    for (uint64_t i = fields->ndim; i-- > 0; product *= fields->sizes[i])
+        if (fields->strides[i] != product || (uint64_t)fields->sizes[i] - 1 >= INT32_MAX || product > INT32_MAX)
+            return false;
+    return true;
+}
+
+static bool torch_plain_struct(PyObject *object, tenon__py_plain *out)
+{
+    const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    if (torch_state() != TENON__PY_TORCH_ON)
+        return false;
+    const char *impl = tenon__py_torch_pointer(object, layout->impl);
+    torch_fields fields;
+    if (!impl || !torch_is_plain_keys(layout, tenon__py_torch_word(impl, layout->key_set)) ||
+        tenon__py_torch_word(impl, layout->autograd) || !torch_read_fields(layout, impl, &fields) ||
+        fields.is_checked || !torch_is_in_c_order(&fields))
+        return false;
+    out->data = fields.data;
+    out->dtype = fields.dtype;
+    out->ndim = (int32_t)fields.ndim;
+    out->shape = fields.sizes;
+    return true;
+}
+
+bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded)
+{
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+    if (!impl)
+        return false;
+    *keys = tenon__py_torch_word(impl, layout->key_set);
+    *unrecorded = !tenon__py_torch_word(impl, layout->autograd);
+    return true;
+}
+
 bool tenon__py_torch_has_plain_keys(PyObject *object)
 {
     const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
@@ -280,6 +319,7 @@ int tenon__py_torch_meet_struct(tenon__py_kind *kind)
     if (torch_state() == TENON__PY_TORCH_OFF)
         return 0;
     kind->peek = torch_peek_struct;
+    kind->plain = torch_plain_struct;
     return 1;
 }
 
