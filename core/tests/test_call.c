@@ -560,6 +560,8 @@ static void test_a_mixed_build_is_refused(void **state)
     FAILS(TENON_EVERSION, tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT + 1, &signature, &err));
     assert_null(signature);
     assert_non_null(strstr(err.message, "compile both from the same release"));
+    FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc_private(): argument 'text' is NULL",
+                 tenon_signature_alloc_private(NULL, TENON__HOST_LAYOUT, &signature, &err));
     OK(tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT, &signature, &err));
     tenon_signature_release(signature);
 }

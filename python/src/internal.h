@@ -183,6 +183,8 @@ bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorde
 int tenon__py_autograd_records(const char *framework);
 /* torch's exchange table, or NULL if it does not have one or no tensor has been borrowed yet. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
+/* What is said of a tensor whose memory is gone. */
+#define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
 /* Advice about a tensor that torch refuses to export, or NULL. Keeps the pending exception. */
 const char *tenon__py_torch_advice(PyObject *object);
 /* Whether the view may be one that torch negates on reading, so that torch must be asked. */

@@ -1,5 +1,5 @@
 /* The extension module of the package, which its Python files call. */
-#include "../../frameworks/torch/src/torch_bridge.h"
+#include "../../frameworks/torch/src/kernels.h"
 
 #include <string.h>
 
@@ -86,6 +86,82 @@ static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keyw
                : NULL;
 }
 
+/* ------------------------------------------------------------------------------------------------ torch's operators */
+
+/* Whether it is the description of a function; false with a TypeError if not. */
+static bool check_function(PyObject *object)
+{
+    const tenon__py_interp *interp = tenon__py_interp_state();
+    bool is_one = interp && Py_TYPE(object) == atomic_load(&interp->function_type);
+    if (interp && !is_one)
+        PyErr_Format(PyExc_TypeError, "expected tenon.Function, got %R", (PyObject *)Py_TYPE(object));
+    return is_one;
+}
+
+static PyObject *torch_schema(PyObject *self, PyObject *function)
+{
+    (void)self;
+    tenon_error err;
+    size_t length = 0;
+    if (!check_function(function))
+        return NULL;
+    const tenon_signature *signature = ((const tenon__py_function *)function)->signature;
+    if (tenon__torch_schema(signature, NULL, 0, &length, &err))
+        return tenon_py_raise(&err);
+    char *buffer = PyMem_Malloc(length + 1);
+    if (!buffer)
+        return PyErr_NoMemory();
+    PyObject *schema = tenon__torch_schema(signature, buffer, length + 1, &length, &err)
+                           ? tenon_py_raise(&err)
+                           : PyUnicode_FromStringAndSize(buffer, (Py_ssize_t)length);
+    PyMem_Free(buffer);
+    return schema;
+}
+
+static PyObject *torch_kernel_add(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    static const char *const all[TENON__TORCH_KEYS] = {"CPU", "CUDA"};
+    const char *name_space, *keys[TENON__TORCH_KEYS];
+    bool done[TENON__TORCH_KEYS] = {false};
+    PyObject *function;
+    int wanted[TENON__TORCH_KEYS];
+    if (!PyArg_ParseTuple(arguments, "Ospp", &function, &name_space, &wanted[0], &wanted[1]) ||
+        !check_function(function))
+        return NULL;
+    for (int i = 0; i < TENON__TORCH_KEYS; i++)
+        keys[i] = wanted[i] ? all[i] : NULL;
+    int place = tenon__torch_kernel_add(function, name_space, keys, done);
+    return Py_BuildValue("(iNN)", place, PyBool_FromLong(done[0]), PyBool_FromLong(done[1]));
+}
+
+static PyObject *torch_kernel_remove(PyObject *self, PyObject *place)
+{
+    (void)self;
+    long index = PyLong_AsLong(place);
+    if (index == -1 && PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(index >= 0 && index <= INT_MAX && tenon__torch_kernel_remove((int)index));
+}
+
+static PyObject *torch_kernel_count(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLong(tenon__torch_kernel_count());
+}
+
+static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    const tenon__torch_failure *last = tenon__torch_last_failure();
+    PyObject *exception = last->status >= TENON_EFAILED || last->status <= TENON_OK || last->status == TENON_EVERSION
+                              ? PyExc_RuntimeError
+                              : tenon__py_exception_for(last->status);
+    return Py_BuildValue("(sOO)", last->message, exception, last->ran ? Py_True : Py_False);
+}
+
 static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
     {"torch_info", torch_info, METH_NOARGS,
@@ -99,6 +175,22 @@ static PyMethodDef methods[] = {
      "'numpy', or its module."},
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack capsule."},
+    {"_torch_schema", torch_schema, METH_O,
+     "_torch_schema(function, /)\n--\n\nReturn the schema of a function as an operator. A ValueError says why it "
+     "cannot "
+     "be one."},
+    {"_torch_kernel_add", torch_kernel_add, METH_VARARGS,
+     "_torch_kernel_add(function, namespace, cpu, cuda, /)\n--\n\nRegister kernels in C for an operator. Return the "
+     "place "
+     "in the table, or -1, and for which devices they are registered."},
+    {"_torch_kernel_remove", torch_kernel_remove, METH_O,
+     "_torch_kernel_remove(place, /)\n--\n\nRemove the kernels in C of an operator."},
+    {"_torch_kernel_count", torch_kernel_count, METH_NOARGS,
+     "_torch_kernel_count()\n--\n\nReturn the number of operators that have kernels in C."},
+    {"_torch_kernel_failure", torch_kernel_failure, METH_NOARGS,
+     "_torch_kernel_failure()\n--\n\nReturn the message of the last kernel in C that failed on this thread, the "
+     "exception "
+     "that the function itself would raise, and whether the function had begun to run."},
     {NULL, NULL, 0, NULL},
 };
 

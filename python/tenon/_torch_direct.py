@@ -37,6 +37,7 @@ def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
     named = bool(operator.results) and operator.results[0]["name"] is not None
     given = {
         "operator": operator.op,
+        "checked": operator.with_own_errors(),
         # torch.compiler.is_compiling() takes longer. It is also true in torch.export, which is seen in another way.
         "is_compiling": torch_module().compiler.is_dynamo_compiling,
         "direct": _make_direct(operator, parameters) if direct else None,
@@ -46,10 +47,12 @@ def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
     while any(name.startswith(prefix) for name in names):
         prefix += "_"
     begin, end = ("", "") if not named else (f"{prefix}result(" + ("" if single else "*"), ")")
-    lines = [f"return {begin}{prefix}operator({_by_name(parameters)}){end}"]
+    arguments = _by_name(parameters)
+    lines = [f"if {prefix}is_compiling():", f"    return {begin}{prefix}operator({arguments}){end}"]
     if direct:
-        lines = [f"if {prefix}is_compiling():", f"    {lines[0]}"]
         lines.append(f"return {begin}{prefix}direct({', '.join(names)}){end}")
+    else:
+        lines.append(f"return {begin}{prefix}checked({arguments}){end}")
     function = _compile(operator.name, parameters, {prefix + name: value for name, value in given.items()}, lines)
     function.__module__, function.__doc__ = operator.function.__module__ or "", operator.function.__doc__
     cast(Any, function).op = operator.op
@@ -115,7 +118,7 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
     words = struct.pack(f"={len(plain)}Q", *plain) if all(isinstance(key, int) for key in plain) else b""
     return _native.torch_direct(
         operator.kernel(),
-        operator.op,
+        operator.with_own_errors(),
         None if operator.undifferentiable() else make_recorder(operator, parameters),
         "".join(letters).encode(),
         keywords or None,

@@ -9,6 +9,7 @@ from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
+from tenon import _native
 from tenon._native import torch_info
 from tenon._torch_direct import make_function
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 Backward = Union[str, Callable[..., Any], "tuple[Callable[..., Any], Callable[..., Any]]"]
 
-_SCALARS = {"int": "SymInt", "float": "float", "bool": "bool", "str": "str", "enum": "str"}
-_LISTS = {"ints": "SymInt[]", "floats": "float[]"}
 _NUMBERS = {"int": "int64", "float": "float64", "bool": "bool"}  # results without dimensions
 _KEYS = {
     "cpu": "CPU",
@@ -32,9 +31,10 @@ _KEYS = {
     "oneapi": "XPU",
 }
 _EVERYWHERE = "CompositeExplicitAutograd"
-_OWN_NAMES = ("unload", "_namespace", "_library", "_operators")  # attributes of TorchOps
+_OWN_NAMES = ("unload", "_namespace", "_library", "_operators", "_remove_kernels")  # attributes of TorchOps
 _OWN_NAMESPACES = ("aten", "prim", "prims")
 _registered: set[TorchOps] = set()
+kernels_in_c = True  # where torch and the function allow it; the tests compare them with the others
 
 
 def torch_ops(
@@ -99,10 +99,19 @@ def torch_ops(
         operators[name].set_backward(wanted, operators)
     # Nothing is registered before everything has been checked.
     library = torch.library.Library(namespace, "FRAGMENT")
-    for operator in operators.values():
-        operator.register(library)
+    try:
+        for operator in operators.values():
+            operator.register(library)
+    except BaseException:
+        for operator in operators.values():
+            operator.remove_kernels_in_c()
+        library._destroy()
+        raise
     direct = direct and torch_info()["direct"] == "on"
-    return TorchOps(namespace, library, {name: operator.callable(direct) for name, operator in operators.items()})
+    made = {name: operator.callable(direct) for name, operator in operators.items()}
+    registered = TorchOps(namespace, library, made)
+    registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
+    return registered
 
 
 class TorchOps:
@@ -115,6 +124,7 @@ class TorchOps:
         self._library = library
         self._operators = dict(operators)
         vars(self).update(self._operators)
+        self._remove_kernels: list[Callable[[], None]] = []  # those in C
         _registered.add(self)
 
     if TYPE_CHECKING:  # a real __getattr__ would make each use of an operator slower
@@ -144,6 +154,8 @@ class TorchOps:
             vars(self).pop(name, None)
         self._operators.clear()
         library, self._library = self._library, None
+        for remove in self._remove_kernels:
+            remove()
         if library is not None:
             library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
@@ -153,6 +165,12 @@ class TorchOps:
 class _UnloadedOps(TorchOps):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self!r} has no operator '{name}'")
+
+
+def own_error(error: RuntimeError) -> Exception:
+    """What the function itself would raise. A kernel in C can only raise a RuntimeError."""
+    message, own, _ = _native._torch_kernel_failure()
+    return error if own is RuntimeError or message != str(error) else own(message)
 
 
 class _Refused(Exception):
@@ -186,6 +204,7 @@ class _Operator:
         self.schema, self.keys = self.make_schema(), self.find_keys()
         self.op: Any = None  # once it is registered
         self.call: Any = None
+        self.place = -1  # of its kernels in C
 
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
@@ -199,39 +218,18 @@ class _Operator:
     # ------------------------------------------------------------------------------------------------------- schema
 
     def make_schema(self) -> str:
-        parameters: list[str] = []
-        for p in self.parameters:
-            if p["keyword_only"] and "*" not in parameters:
-                parameters.append("*")
-            default = "" if p["default"] is None else f"={_literal(p)}"
-            parameters.append(f"{self.schema_type(p)}{'?' if p['optional'] else ''} {p['name']}{default}")
-        results = ", ".join(self.result_type(r, output) for r, output in zip(self.results, self.outputs))
-        if not self.results and not self.written:
-            raise _Refused("it neither returns nor writes anything, and torch removes such operators from graphs")
-        schema = f"{self.name}({', '.join(parameters)}) -> {results if len(self.results) == 1 else f'({results})'}"
+        try:
+            schema = _native._torch_schema(cast("Function", self.function.__self__))
+        except ValueError as reason:
+            raise _Refused(str(reason)) from None
+        for output in self.outputs:
+            if output and not output.variable and torch_dtype(output.choices[0]) is None:
+                raise _Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
         try:
             torch_module()._C.parse_schema(schema)
         except RuntimeError as error:
             raise _Refused(f"torch does not accept {schema}: {str(error).splitlines()[0]}") from None
         return schema
-
-    def schema_type(self, p: Parameter) -> str:
-        if p["kind"] == "tensor":
-            # Each has its own alias name: no two of them share memory.
-            return f"Tensor(a{self.written.index(_name(p))}!)" if p["written"] else "Tensor"
-        found = _SCALARS.get(p["kind"]) or _LISTS.get(p["kind"])
-        if not found:
-            raise _Refused(f"argument '{p['name']}' is a {p['kind']}, which operators do not accept")
-        return found
-
-    def result_type(self, r: Parameter, output: Optional[Tensor]) -> str:
-        if r["optional"]:
-            raise _Refused("a result may be None, and torch has to know that before the call")
-        if r["kind"] not in _NUMBERS and not output:
-            raise _Refused(f"a result is of type {r['type']}, and operators return only tensors")
-        if output and not output.variable and torch_dtype(output.choices[0]) is None:
-            raise _Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
-        return "Tensor"
 
     def find_keys(self) -> set[str]:
         """The dispatch keys to register it for: torch's names for the devices that its arguments may be on."""
@@ -255,13 +253,27 @@ class _Operator:
         strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
         library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag, strides))
         self.op = getattr(getattr(torch.ops, library.ns), self.name).default
-        for key in self.keys:
+        for key in self.keys - self.add_kernels_in_c(library.ns):
             library.impl(self.name, self.kernel(), key)
         torch.library.register_fake(self.path, self.fake, lib=library)
         if self.undifferentiable():
             self.refuse_gradients(library)
         elif self.tensors:
             self.register_gradients(library)
+
+    def add_kernels_in_c(self, namespace: str) -> set[str]:
+        """Register kernels that run without Python, and return the keys that have one."""
+        wanted = self.keys & {"CPU", "CUDA"} if kernels_in_c else set()
+        if not wanted:
+            return wanted
+        function = cast("Function", self.function.__self__)
+        self.place, *done = _native._torch_kernel_add(function, namespace, "CPU" in wanted, "CUDA" in wanted)
+        return {key for key, there in zip(("CPU", "CUDA"), done) if there}
+
+    def remove_kernels_in_c(self) -> None:
+        if self.place >= 0:
+            _native._torch_kernel_remove(self.place)
+        self.place = -1
 
     def kernel(self) -> Callable[..., Any]:
         """The function itself if torch can call it directly, without Python code in between."""
@@ -320,6 +332,23 @@ class _Operator:
         given.update(zip(given, args))
         given.update(kwargs)
         return given
+
+    def with_own_errors(self) -> Any:
+        """The operator, wrapped if it has kernels in C, so that it raises what the function does."""
+        if self.place < 0:
+            return self.op
+        op, is_compiling = self.op, torch_module().compiler.is_compiling
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return op(*args, **kwargs)
+            try:
+                return op(*args, **kwargs)
+            except RuntimeError as error:
+                raise own_error(error) from None
+
+        call.__name__, call.__doc__ = self.name, self.function.__doc__
+        return call
 
     def callable(self, direct: bool) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
@@ -417,12 +446,21 @@ class _Operator:
             present = [given[argument] for argument in written if given[argument] is not None]
             tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
             versions = [tensor._version for tensor in tensors]
-            with torch._C._AutoDispatchBelowADInplaceOrView():
-                made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
-            for tensor, version in zip(tensors, versions):
-                if tensor._version == version:  # the function counts its own writes, but it does not run without data
-                    torch.autograd.graph.increment_version(tensor)
+            try:
+                with torch._C._AutoDispatchBelowADInplaceOrView():
+                    made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
+            except Exception as error:
+                message, _, ran = _native._torch_kernel_failure()
+                if ran and message == str(error):  # what a kernel in C has written counts, even if it failed
+                    count(tensors, versions)
+                raise
+            count(tensors, versions)
             return made
+
+        def count(tensors: list[Any], versions: list[int]) -> None:
+            for tensor, version in zip(tensors, versions):
+                if tensor._version == version:  # a Python kernel counts its own writes, if it runs
+                    torch.autograd.graph.increment_version(tensor)
 
         library.impl(name, autograd, "Autograd", with_keyset=True)
         if written:
@@ -466,16 +504,3 @@ class _Operator:
 
 def _name(parameter: Parameter) -> str:
     return parameter["name"] or ""
-
-
-def _literal(p: Parameter) -> str:
-    """A default in the syntax of torch."""
-    text = p["default"] or ""
-    if text == "None":
-        return text
-    if p["kind"] in ("str", "enum"):
-        inner = text[1:-1]
-        return f"'{inner}'" if '"' in inner else f'"{inner}"'
-    if p["kind"] in _LISTS:
-        return f"[{text[1:-1].strip().rstrip(',')}]"
-    return repr(float(text)) if p["kind"] == "float" else text

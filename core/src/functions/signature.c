@@ -311,7 +311,7 @@ tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, te
                                   "the host was compiled with layout %u of host_private.h, but the core with %u; "
                                   "compile both from the same release of Tenon",
                                   (unsigned)layout, TENON__HOST_LAYOUT);
-    return tenon_signature_alloc(text, out, err);
+    return tenon__error_rename(err, tenon_signature_alloc(text, out, err), "tenon_signature_alloc_private");
 }
 
 tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)

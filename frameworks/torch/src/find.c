@@ -72,6 +72,38 @@ static void find_more(void *library, tenon__torch_api *api)
     tenon__py_torch_dtypes(library, add_dtype, api);
 }
 
+/* Find what kernels in C need. The library that has torch's C++ exceptions is one of those that torch links. */
+static void find_for_kernels(void *library, tenon__torch_api *api)
+{
+    const struct {
+        const char *name;
+        void *place;
+    } needed[] = {{"aoti_torch_library_init_impl", &api->kernels.init_library},
+                  {"torch_library_impl", &api->kernels.implement},
+                  {"aoti_torch_delete_library_object", &api->kernels.delete_library},
+                  {"aoti_torch_abi_version", &api->kernels.abi_version},
+                  {"torch_get_const_data_ptr", &api->kernels.get_const_data},
+                  {"torch_list_size", &api->kernels.list_size},
+                  {"torch_list_get_item", &api->kernels.list_get},
+                  {"torch_delete_list", &api->kernels.delete_list},
+                  {"torch_string_length", &api->kernels.string_length},
+                  {"torch_string_c_str", &api->kernels.string_data},
+                  {"torch_delete_string", &api->kernels.delete_string},
+                  {"_Unwind_Find_FDE", &api->kernels.find_unwind_table},
+                  {"_ZSt21__throw_runtime_errorPKc", &api->kernels.throw_runtime_error}};
+    api->kernels.usable = true;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        api->kernels.usable &= tenon__py_symbol(library, needed[i].name, needed[i].place);
+    api->kernels.optionals = tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional);
+    /* Its own library, which libtorch_cpu does not link. */
+    static const char *const names[] = {"libtorch_cuda.so", "libtorch_hip.so"};
+    for (size_t i = 0; i < 2 && !api->kernels.current_cuda_stream; i++) {
+        void *device = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        if (device)
+            tenon__py_symbol(device, "aoti_torch_get_current_cuda_stream", &api->kernels.current_cuda_stream);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------- the module */
 
 /* object.first.second.third: a new reference, or NULL without an exception. `second` and `third` may be NULL. */
@@ -130,6 +162,7 @@ static void inspect_torch(PyObject *torch, tenon__torch_api *api)
     if (!find_needed(library, api))
         return;
     find_more(library, api);
+    find_for_kernels(library, api);
     if (!api->from_pyobject && !find_private(torch, api))
         return;
     api->function_name = PyUnicode_InternFromString("__torch_function__");

@@ -76,6 +76,25 @@ static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, teno
     return status;
 }
 
+bool tenon__torch_describe(const tenon__torch_api *api, tenon__torch_handle handle,
+                           int32_t (*get_data)(tenon__torch_handle, void **), tenon_dl_tensor *out, int32_t *dtype,
+                           int32_t *device_type)
+{
+    int64_t ndim;
+    int32_t device_index;
+    if (api->get_device_type(handle, device_type) || api->get_device_index(handle, &device_index) ||
+        api->get_dtype(handle, dtype) || api->get_dim(handle, &ndim) || api->get_sizes(handle, &out->shape) ||
+        api->get_strides(handle, &out->strides) || get_data(handle, &out->data) || ndim > INT32_MAX)
+        return false;
+    bool known = *dtype >= 0 && *dtype < TENON__TORCH_DTYPES;
+    out->ndim = (int32_t)ndim;
+    out->dtype = known ? api->dtypes[*dtype] : tenon_dtype_of(0, 0, 0);
+    out->device =
+        *device_type == api->cuda ? tenon_device_of(api->cuda_device, device_index) : tenon_device_of(TENON_CPU, 0);
+    out->byte_offset = 0;
+    return true;
+}
+
 tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err)
 {
     tenon__torch_block *block = tenon__torch_block_of(tensor);
@@ -85,35 +104,26 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_torch_view", "argument '%s' is NULL", out ? "dims" : "out");
     const tenon__torch_api *api = block->api;
     tenon__torch_handle handle = block->handle;
-    int64_t ndim, *shape, *strides, bytes = -1;
-    int32_t dtype, device_type, device_index;
-    void *data;
+    tenon_dl_tensor source;
+    int64_t bytes = -1;
+    int32_t dtype, device_type;
     /* Before torch is called: it warns about the address of a fake tensor, and before 2.13 writes to stderr. */
     if (block->is_subclass && reason_of(block, true))
         return set_no_memory_error(tensor, bytes, err);
     /* oneDNN's tensors have an address but no storage: their elements are in a private order. */
-    if (api->get_storage_size(handle, &bytes) || api->get_device_type(handle, &device_type) ||
-        api->get_device_index(handle, &device_index) || api->get_dtype(handle, &dtype) || api->get_dim(handle, &ndim) ||
-        api->get_sizes(handle, &shape) || api->get_strides(handle, &strides) || api->get_data(handle, &data))
+    if (api->get_storage_size(handle, &bytes) ||
+        !tenon__torch_describe(api, handle, api->get_data, &source, &dtype, &device_type))
         return set_no_memory_error(tensor, bytes, err);
-    if (dtype < 0 || dtype >= TENON__TORCH_DTYPES || !api->dtypes[dtype].bits)
+    if (!source.dtype.bits)
         return set_no_dtype_error(block, dtype, err);
-    if (ndim > TENON_MAX_NDIM)
+    if (source.ndim > TENON_MAX_NDIM)
         return tenon_error_set_in(err, TENON_ESHAPE, "tenon_torch_view",
-                                  "the tensor has %lld dimensions, and at most %d are allowed", (long long)ndim,
+                                  "the tensor has %d dimensions, and at most %d are allowed", (int)source.ndim,
                                   TENON_MAX_NDIM);
-    tenon_dl_tensor source = {.data = data,
-                              .ndim = (int32_t)ndim,
-                              .dtype = api->dtypes[dtype],
-                              .shape = shape,
-                              .strides = strides,
-                              .device = {TENON_CPU, 0}};
-    if (device_type == api->cuda)
-        source.device = tenon_device_of(api->cuda_device, device_index);
     bool empty = false;
-    for (int64_t i = 0; i < ndim; i++)
-        empty |= shape[i] == 0;
-    if (!data && !empty)
+    for (int32_t i = 0; i < source.ndim; i++)
+        empty |= source.shape[i] == 0;
+    if (!source.data && !empty)
         return set_no_memory_error(tensor, bytes, err);
     if (device_type != api->cpu && device_type != api->cuda)
         return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "Tenon does not know torch's device type %d",

@@ -15,6 +15,9 @@ typedef void *tenon__torch_handle;
 typedef uint64_t tenon__torch_stable;
 typedef void *tenon__torch_list;
 
+/* A kernel: it takes the arguments on the stack, and leaves the results there. */
+typedef void (*tenon__torch_boxed)(tenon__torch_stable *stack, uint64_t nargs, uint64_t nresults);
+
 enum { TENON__TORCH_DTYPES = 64 };
 
 /* The functions and objects of torch. Filled once and never freed: torch is never unloaded. */
@@ -68,6 +71,26 @@ typedef struct tenon__torch_api {
     uint64_t (*abi_version)(void);
     const char *(*what)(void); /* why the last function failed on this thread; NULL before 2.13 */
 
+    /* For operators whose kernels are in C (kernels.h). */
+    struct {
+        bool usable;    /* all of these but the last were found: 2.10 and newer, with GNU's C++ library */
+        bool optionals; /* the arguments may be optional (2.13) */
+        int32_t (*init_library)(const char *name_space, const char *key, const char *file, uint32_t line, void **out);
+        int32_t (*implement)(void *library, const char *name, tenon__torch_boxed kernel, uint64_t version);
+        int32_t (*delete_library)(void *library);
+        uint64_t (*abi_version)(void);
+        int32_t (*get_const_data)(tenon__torch_handle handle, void **out);
+        int32_t (*list_size)(tenon__torch_list list, size_t *out);
+        int32_t (*list_get)(tenon__torch_list list, size_t index, tenon__torch_stable *out);
+        int32_t (*delete_list)(tenon__torch_list list);
+        int32_t (*string_length)(void *string, size_t *out);
+        int32_t (*string_data)(void *string, const char **out);
+        int32_t (*delete_string)(void *string);
+        const void *(*find_unwind_table)(void *address, void *bases);
+        void (*throw_runtime_error)(const char *message);
+        int32_t (*current_cuda_stream)(int32_t device, void **out); /* NULL if this torch is for the CPU */
+    } kernels;
+
     int32_t strided, cpu, cuda;              /* torch's numbers */
     int32_t cuda_device;                     /* the device that torch calls "cuda": TENON_CUDA or TENON_ROCM */
     tenon_dtype dtypes[TENON__TORCH_DTYPES]; /* by torch's number; bits is 0 if it is not a dtype */
@@ -88,6 +111,13 @@ static inline const tenon__torch_api *tenon__torch_interp_state(tenon_error *err
 /* torch's number for a dtype or a device. False if it has none. */
 bool tenon__torch_dtype_number(const tenon__torch_api *api, tenon_dtype dtype, int32_t *out);
 bool tenon__torch_device_number(const tenon__torch_api *api, tenon_device device, int32_t *type, int32_t *index);
+
+/* Describe the memory of a tensor, which may be NULL although the tensor is not empty: the device is the CPU unless it
+ * is torch's "cuda". `get_data` is one of torch's functions for the address. The shape and strides are torch's, valid
+ * as long as the tensor. False if it has no plain memory. *dtype and *device_type are torch's numbers. */
+bool tenon__torch_describe(const tenon__torch_api *api, tenon__torch_handle handle,
+                           int32_t (*get_data)(tenon__torch_handle, void **), tenon_dl_tensor *out, int32_t *dtype,
+                           int32_t *device_type);
 
 /* ------------------------------------------------------------------------------------------------------------ handles */
 

@@ -2,39 +2,7 @@
 #ifndef TENON_PY_HOST_H
 #define TENON_PY_HOST_H
 
-#include "../internal.h"
-
-#include "host_private.h"
-
-/* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
-typedef struct tenon__py_library {
-    _Atomic int64_t count;
-    const tenon_module *module;
-    void *state;
-    void (*unload)(void *state); /* the module's own field is lost if its file is cut off meanwhile */
-} tenon__py_library;
-
-tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
-void tenon__py_library_release(tenon__py_library *library);
-
-/* What stands behind a function in Python: the `__self__` of the builtin that is called. */
-typedef struct tenon__py_function {
-    PyObject_VAR_HEAD tenon__py_library *library;
-    tenon_function function;
-    tenon_signature *signature;
-    tenon_call call; /* what is the same in each of its calls */
-    PyMethodDef method;
-    char *doc; /* of the method: its text signature, the words, the signature */
-    PyObject *module_name;
-    PyObject *result_type;       /* of named results, or NULL */
-    bool takes_handle;           /* a handle among the parameters */
-    bool has_foreign;            /* and it is a framework's */
-    bool takes_out;              /* one result, a tensor */
-    bool takes_like;             /* a tensor among the results */
-    _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
-    bool is_large;               /* its calls take more room than a frame has */
-    PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
-} tenon__py_function;
+#include "function.h"
 
 /* A builtin function object of a module's entry. */
 PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
@@ -207,9 +175,8 @@ PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, voi
 /* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
 
-/* What stands behind the name of a framework's handles, or NULL; the host's `extension`. */
+/* What stands behind the name of a framework's handles, or NULL. */
 const tenon_py_foreign *tenon__py_foreign(const char *type);
-const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);
 /* An argument's handle, to be released with all of the call's; NULL with an exception. */
 void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
 void tenon__py_foreign_release(const tenon__py_frame *f);

@@ -25,20 +25,15 @@ int tenon__py_raise_not_borrowed(const tenon__py_frame *f, const tenon_parameter
     return -1;
 }
 
-/* Write the advice that converts the object to the expected dtype in its framework, such as "; try
- * x.astype('float32')", or "" if there is none. */
-static void dtype_advice(const tenon_parameter *param, PyObject *object, char *buffer, size_t size)
+void tenon__py_cast_advice(const tenon_parameter *param, const tenon__py_producer *owner, char *buffer, size_t size)
 {
     char name[64];
     buffer[0] = '\0';
-    const tenon__py_producer *owner;
-    if (tenon__py_owner(object, &owner) < 0 || !owner || !owner->cast || !param->spec || param->spec->variable >= 0 ||
-        param->spec->dtypes.count != 1 || param->spec->dtypes.items[0].lanes != 1)
+    if (!owner->cast || !param->spec || param->spec->variable >= 0 || param->spec->dtypes.count != 1 ||
+        param->spec->dtypes.items[0].lanes != 1)
         return;
     tenon__py_framework_dtype(param->spec->dtypes.items[0], name, sizeof name);
-    int length = snprintf(buffer, size, "; try %s.", param->name);
-    if (length > 0 && (size_t)length < size)
-        snprintf(buffer + length, size - (size_t)length, "%s%s%s", owner->cast, name, owner->cast_end);
+    snprintf(buffer, size, "; try %s.%s%s%s", param->name, owner->cast, name, owner->cast_end);
 }
 
 /* Raise that the argument is read-only because all arrays of its framework are. False if they are not. */
@@ -63,8 +58,9 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
         i++;
     PyObject *object = i < s->nparams ? f->given[i] : NULL;
     char advice[160] = "";
-    if (object && err->status == TENON_EDTYPE)
-        dtype_advice(&s->params[i], object, advice, sizeof advice);
+    const tenon__py_producer *owner = NULL;
+    if (object && err->status == TENON_EDTYPE && tenon__py_owner(object, &owner) == 0 && owner)
+        tenon__py_cast_advice(&s->params[i], owner, advice, sizeof advice);
     tenon__py_clear_ignorable_error();
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;

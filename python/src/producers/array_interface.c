@@ -27,17 +27,19 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
     const char *digit = typestr + 2;
     for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
         size = 10 * size + (*digit - '0');
-    if (typestr[0] == swapped && size > 1)
-        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
     bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
     for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
         *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
         /* NumPy's "f16" is long double, whatever its size. */
         bool known = tenon_dtype_known(*out) && !(out->code == TENON_CODE_FLOAT && out->bits == 128);
-        if (typestr[1] == kinds[i].kind && known)
-            return 0;
+        if (typestr[1] != kinds[i].kind || !known)
+            continue;
+        if (typestr[0] == swapped && size > 1)
+            return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
+        return 0;
     }
-    return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
+    return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype%s", typestr,
+                               typestr[1] == 'V' ? "; pass one field of a structured array" : "");
 }
 
 /* A whole number of 64 bits; -1 with an exception, which is the producer's own if its __index__ raised it. */
@@ -65,9 +67,8 @@ static int array_interface_read_number(PyObject *object, PyObject *number, const
 static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
-        return tenon__py_set_error(PyExc_TypeError, object,
-                                   "the '%s' of its array interface is not a tuple of 0 to %d numbers", what,
-                                   TENON_MAX_NDIM);
+        return tenon__py_set_error(PyExc_TypeError, object, "the '%s' of its array interface %s", what,
+                                   tuple ? "must be a tuple of at most 64 integers" : "is missing");
     int count = (int)PyTuple_Size(tuple);
     for (int i = 0; i < count; i++)
         if (array_interface_read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
@@ -235,21 +236,29 @@ typedef struct array_interface_struct {
     PyObject *descr;
 } array_interface_struct;
 
+/* As NumPy writes it: "<f4", "|V8", and for text the number of characters. */
+static void array_interface_format_typestr(const array_interface_struct *array, char *buffer, size_t size)
+{
+    enum { NOT_SWAPPED = 0x200 };
+    const int little = 1;
+    bool is_little = *(const char *)&little == !!(array->flags & NOT_SWAPPED);
+    char kind = array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?';
+    char order = array->itemsize == 1 || strchr("SVO", kind) ? '|' : is_little ? '<' : '>';
+    int items = array->itemsize / (kind == 'U' ? 4 : 1);
+    PyOS_snprintf(buffer, size, "%c%c%d", order, kind, items > 0 && items < 1000 ? items : 999);
+}
+
 static int array_interface_read_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
 {
-    enum { NOT_SWAPPED = 0x200, WRITEABLE_MEMORY = 0x400 };
+    enum { WRITEABLE_MEMORY = 0x400 };
     const char *name = PyCapsule_GetName(capsule);
     const array_interface_struct *array = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(capsule, name);
     if (!array)
         return -1;
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
-        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ does not hold an array struct");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ is not a valid array struct");
     char typestr[8];
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
-                  array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
-                  array->itemsize > 0 && array->itemsize < 1000 ? array->itemsize : 999);
-    if (!(array->flags & NOT_SWAPPED) && array->itemsize > 1)
-        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped");
+    array_interface_format_typestr(array, typestr, sizeof typestr);
     PyObject *text = PyUnicode_FromString(typestr);
     tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
     source.shape = tenon__py_numbers_of(array->shape);
@@ -313,7 +322,11 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
                                                    out);
             Py_XDECREF(copy);
         } else {
-            tenon__py_set_error(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+            PyObject *type = tenon__py_type_name(interface);
+            if (type)
+                tenon__py_set_error(PyExc_TypeError, object, "its %s must be a %s, got %U", names[i],
+                                    i == 1 ? "capsule" : "dict", type);
+            Py_XDECREF(type);
         }
         tenon__py_scope scope = tenon__py_enter_scope();
         Py_DECREF(interface);

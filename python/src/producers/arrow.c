@@ -245,17 +245,20 @@ static int arrow_failed(PyObject *object, arrow_stream *stream)
 /* The next array of a stream, in a capsule that releases it; its `release` is NULL after the last. NULL with an exception. */
 static PyObject *arrow_next(PyObject *object, arrow_stream *stream, arrow_array **out)
 {
-    *out = calloc(1, sizeof **out);
-    PyObject *capsule = *out ? PyCapsule_New(*out, "arrow_array", arrow_destroy) : PyErr_NoMemory();
+    arrow_array *array = calloc(1, sizeof *array);
+    if (!array)
+        return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(array, "arrow_array", arrow_destroy);
     if (!capsule) {
-        free(*out);
+        free(array);
         return NULL;
     }
-    int status = stream->get_next(stream, *out);
+    *out = array;
+    int status = stream->get_next(stream, array);
     if (status == 0 && !PyErr_Occurred())
         return capsule;
     if (status != 0)
-        (*out)->release = NULL; /* a function that failed gives nothing */
+        array->release = NULL; /* a function that failed gives nothing */
     arrow_failed(object, stream);
     Py_DECREF(capsule);
     return NULL;
@@ -385,7 +388,7 @@ static int arrow_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     return -1;
 }
 
-/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. What has a buffer says itself what it is. */
+/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. An object with a buffer reports that itself. */
 static int arrow_recognise(PyObject *object, tenon__py_kind *kind)
 {
     static const char *const names[] = {"__arrow_c_array__", "__arrow_c_stream__"};

@@ -22,13 +22,11 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
         return exchange_table_failed(object, kind);
     if (source.ndim == -1)
         return tenon__py_set_error(PyExc_BufferError, object, "its exchange table reported success but wrote nothing");
-    if (tenon__py_finish(object, &source, TENON__PY_ELEMENTS, 0, out) < 0) {
-        if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
-            PyErr_Clear();
-            tenon__py_set_error(
-                PyExc_BufferError, object,
-                "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor");
-        }
+    tenon_error err;
+    if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, &err)) {
+        if (err.status == TENON_EINVAL && !source.data && (source.shape || source.ndim == 0))
+            return tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
+        tenon__py_raise_for(object, &err);
         return -1;
     }
     int ready = tenon__py_table_is_on(kind->table, out->view.device, stream);

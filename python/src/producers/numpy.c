@@ -143,7 +143,7 @@ static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_
                             : "");
         return NULL;
     }
-    /* What is left is ml_dtypes': "bfloat16", "int4", "float8_e4m3fn". */
+    /* The other names are those of ml_dtypes: "bfloat16", "int4", "float8_e4m3fn". */
     char ours[64];
     tenon_dtype_format(dtype, ours, sizeof ours);
     const char *prefix = dtype.code == TENON_CODE_INT       ? "int"

@@ -31,7 +31,7 @@ typedef struct tenon__py_descr {
 enum { TENON__PY_ARRAY_C = 0x1, TENON__PY_ARRAY_WRITEABLE = 0x400, TENON__PY_ARRAY_WARNS = INT_MIN };
 
 /* By type number: our dtype, the shift that divides by its size, and what NumPy writes for this machine's byte order; all
- * zeros if there is none. */
+ * zeros if there is no such dtype. */
 typedef struct tenon__py_number {
     tenon_dtype dtype;
     int16_t shift;

@@ -29,7 +29,7 @@ typedef struct tenon__py_plain {
     const int64_t *shape;
 } tenon__py_plain;
 
-/* What is known of a type. */
+/* A type, and how its objects are read. */
 typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
     const tenon__py_producer
@@ -68,8 +68,8 @@ struct tenon__py_producer {
     bool is_writable;            /* it has no read-only arrays */
     const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
 
-    /* Whether this producer has to do with the object's type: fills what it knows into `kind`, where those before it in
-     * the list have filled theirs. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
+    /* Whether this producer has to do with the object's type: writes what it knows to `kind`, as those before it in
+     * the list have done. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
      * only one; TENON__PY_PERHAPS: it depends on the object. */
     int (*recognise)(PyObject *object, tenon__py_kind *kind);
     /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
@@ -129,7 +129,7 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
 TENON__PY_PRODUCERS(TENON__PY_DECLARE)
 #undef TENON__PY_DECLARE
 
-/* What is known of the type of `object`, from memory or found out now; `room` is used if the memory is full. NULL with an
+/* The kind of `object`, from memory or found out now; `room` is used if the memory is full. NULL with an
  * exception. */
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
 /* The same from memory alone; NULL: it is not there. */

@@ -1,0 +1,46 @@
+/* What a host in frameworks/ shares with the function host: the functions of a library. */
+#ifndef TENON_PY_FUNCTION_H
+#define TENON_PY_FUNCTION_H
+
+#include "../internal.h"
+
+#include "host_private.h"
+
+/* A module that was loaded, with its state; held by its functions and handles, and never unmapped. */
+typedef struct tenon__py_library {
+    _Atomic int64_t count;
+    const tenon_module *module;
+    void *state;
+    void (*unload)(void *state); /* the module's own field is lost if its file is cut off meanwhile */
+} tenon__py_library;
+
+tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
+void tenon__py_library_release(tenon__py_library *library);
+
+/* A function in Python: the `__self__` of the builtin that is called. */
+typedef struct tenon__py_function {
+    PyObject_VAR_HEAD tenon__py_library *library;
+    tenon_function function;
+    tenon_signature *signature;
+    tenon_call call; /* what is the same in each of its calls */
+    PyMethodDef method;
+    char *doc; /* of the method: its text signature, the words, the signature */
+    PyObject *module_name;
+    PyObject *result_type;       /* of named results, or NULL */
+    bool takes_handle;           /* a handle among the parameters */
+    bool has_foreign;            /* and it is a framework's */
+    bool takes_out;              /* one result, a tensor */
+    bool takes_like;             /* a tensor among the results */
+    bool is_large;               /* its calls take more room than a frame has */
+    _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
+    PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
+} tenon__py_function;
+
+/* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
+ * x.astype('float32')", or "" if there is none. */
+void tenon__py_cast_advice(const tenon_parameter *param, const tenon__py_producer *owner, char *buffer, size_t size);
+
+/* The services of frameworks by name: the host's `extension`. Needs no lock. */
+const void *tenon__py_extension(tenon_call *call, const char *name, uint32_t version);
+
+#endif
