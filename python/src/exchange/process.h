@@ -36,7 +36,7 @@ typedef struct tenon__py_torch_layout {
     tenon_dtype dtypes[TENON__PY_TORCH_DTYPES]; /* by torch's number; bits 0: none that is read */
 } tenon__py_torch_layout;
 
-/* What is known of the layout. */
+/* The states of the search for it. */
 enum {
     TENON__PY_TORCH_UNREAD,
     TENON__PY_TORCH_WANTED,
