@@ -181,6 +181,8 @@ bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorde
 /* Whether the autograd of torch, or of a framework with the same functions, records now: 1, also if it cannot be
  * asked; 0; or -1 with an exception. */
 int tenon__py_autograd_records(const char *framework);
+/* The same of torch, by its C function if it has one. */
+int tenon__py_torch_records(void);
 /* torch's exchange table, or NULL if it does not have one or no tensor has been borrowed yet. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
 /* What is said of a tensor whose memory is gone. */

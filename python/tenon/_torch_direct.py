@@ -105,8 +105,8 @@ class _Watch(NamedTuple):
 
 
 def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    watch = start_watch()
-    torch = torch_module()
+    """The direct path, after start_watch()."""
+    watch, torch = cast(_Watch, _watch), torch_module()
     letters = [_LETTERS[p["kind"]].upper() if p["optional"] else _LETTERS[p["kind"]] for p in operator.parameters]
     keywords = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
     plain = [
@@ -116,7 +116,7 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
     ]
     index = {key: i for i, key in enumerate(plain) if key}
     words = struct.pack(f"={len(plain)}Q", *plain) if all(isinstance(key, int) for key in plain) else b""
-    return _native.torch_direct(
+    made = _native.torch_direct(
         operator.kernel(),
         operator.with_own_errors(),
         None if operator.undifferentiable() else make_recorder(operator, parameters),
@@ -131,6 +131,7 @@ def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -
         torch.nn.Parameter,
         lambda tensor: index.get(watch.key_of(tensor), -1),
     )
+    return cast(Callable[..., Any], made)
 
 
 def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
@@ -203,20 +204,25 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
 # ------------------------------------------------------------------------------------------------- is anything watching?
 
 
-def start_watch() -> _Watch:
-    """Find out once what this version of torch looks like if nothing is active."""
+def start_watch() -> Optional[_Watch]:
+    """Find out once what this version of torch looks like if nothing is active; None if it has changed too much."""
     global _watch
     with _lock:
         if _watch is None:
-            found: list[Any] = []
             # A new thread has none of the modes that may be active in this one.
-            thread = threading.Thread(target=lambda: found.append(_look()), name="tenon.torch_ops")
+            thread = threading.Thread(target=_try_to_look, name="tenon.torch_ops")
             thread.start()
             thread.join()
-            if not found:
-                raise RuntimeError("tenon.torch_ops(): torch did not say what is active in a thread; pass direct=False")
-            _watch = found[0]
         return _watch
+
+
+def _try_to_look() -> None:
+    global _watch
+    try:
+        _watch = _look()
+    except Exception as error:
+        version, reason = torch_module().__version__, str(error).partition("\n")[0]
+        _native.torch_direct_off(f"torch {version}: {type(error).__name__}: {reason}")
 
 
 def _look() -> _Watch:
@@ -230,12 +236,16 @@ def _look() -> _Watch:
         harmless: Any = _python_watch(key_of)
     else:
         harmless = b"".join(words)
-    tensor_key = lambda tensor: key_of(torch._C._dispatch_keys(tensor))  # noqa: E731
+
+    def tensor_key(tensor: Any) -> Any:
+        return key_of(torch._C._dispatch_keys(tensor))
+
     plain = tuple(key_of(_key_set(device, inference)) for device in _DEVICES for inference in (False, True))
     with torch.inference_mode():
         inference = torch.ones(1)
     if plain[:2] != (tensor_key(torch.ones(1)), tensor_key(inference)):
-        raise RuntimeError("this torch has other key sets")
+        raise RuntimeError("its tensors have other key sets")
+    torch._C._FunctionBase.__dict__["apply"]  # which make_recorder uses
     return _Watch(harmless, tensor_key, plain)
 
 
@@ -266,18 +276,19 @@ def _harmless(state: Callable[[], Any]) -> set[Any]:
         return grad
 
     parts = {"forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(backward)}
-    type("look", (torch.autograd.Function,), parts).apply(torch.ones(1, requires_grad=True)).backward()
+    function: Any = type("look", (torch.autograd.Function,), parts)
+    function.apply(torch.ones(1, requires_grad=True)).backward()
     return found
 
 
-def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], Optional[bool]]:
-    """The same questions by torch's Python functions: None if anything is active, otherwise whether autograd records."""
+def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], bool]:
+    """The same questions by torch's Python functions."""
     _C = torch_module()._C
     included, excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
-    function_modes, profiler, records = _C._len_torch_function_stack, _C._autograd._profiler_enabled, _C.is_grad_enabled
+    function_modes, profiler = _C._len_torch_function_stack, _C._autograd._profiler_enabled
 
     def state() -> Any:
         return key_of(included()), key_of(excluded())
 
     harmless = _harmless(state)
-    return lambda: None if state() not in harmless or function_modes() > 0 or profiler() else records()
+    return lambda: state() not in harmless or function_modes() > 0 or profiler()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
 from tenon._native import torch_info
-from tenon._torch_direct import make_function
+from tenon._torch_direct import make_function, start_watch
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def torch_ops(
             why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
             raise ValueError(f"tenon.torch_ops(): argument 'backward': {name}(): {why}")
         operators[name].set_backward(wanted, operators)
+    direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
     # Nothing is registered before everything has been checked.
     library = torch.library.Library(namespace, "FRAGMENT")
     try:
@@ -107,7 +108,6 @@ def torch_ops(
             operator.remove_kernels_in_c()
         library._destroy()
         raise
-    direct = direct and torch_info()["direct"] == "on"
     made = {name: operator.callable(direct) for name, operator in operators.items()}
     registered = TorchOps(namespace, library, made)
     registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
@@ -353,8 +353,8 @@ class _Operator:
 
     def callable(self, direct: bool) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
-        self.call = make_function(self, direct)
-        return self.call
+        self.call = function = make_function(self, direct)
+        return function
 
     # ----------------------------------------------------------------------------------------------------- gradients
 

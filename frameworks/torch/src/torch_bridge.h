@@ -227,8 +227,6 @@ bool tenon__torch_read_words(tenon__torch_words *out);
 /* Whether a mode, a transform, a tracer or the profiler is active in this thread. `harmless` are the words without any of
  * them. Only if tenon__torch_can_watch. */
 bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count);
-/* Whether grad mode is on in this thread. Likewise. */
-bool tenon__torch_records(void);
 
 /* Read the switch TENON_TORCH_DIRECT, when the package is imported. */
 void tenon__torch_read_switch(void);

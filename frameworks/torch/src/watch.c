@@ -11,7 +11,6 @@ static struct {
     void *library;
     int64_t (*stack_len)(void);  /* at::impl::PythonTorchFunctionTLS::stack_len: function modes */
     bool (*has_callbacks)(void); /* at::hasCallbacks: the profiler */
-    bool (*records)(void);       /* grad mode */
 } watch;
 
 static _Thread_local const tenon__torch_words *watch_words; /* those of this thread, looked up once */
@@ -31,8 +30,7 @@ bool tenon__torch_can_watch(void)
         watch.library = library;
         bool all = find_words() &&
                    tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &watch.stack_len) &&
-                   tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &watch.has_callbacks) &&
-                   tenon__py_symbol(library, "aoti_torch_grad_mode_is_enabled", &watch.records);
+                   tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &watch.has_callbacks);
         found = all ? 1 : 2;
         atomic_store_explicit(&watch.found, found, memory_order_release);
     }
@@ -56,9 +54,4 @@ bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count)
         if (now->included == harmless[i].included && now->excluded == harmless[i].excluded)
             return false;
     return true;
-}
-
-bool tenon__torch_records(void)
-{
-    return watch.records();
 }

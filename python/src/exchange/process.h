@@ -36,7 +36,10 @@ typedef struct tenon__py_torch_layout {
     tenon_dtype dtypes[TENON__PY_TORCH_DTYPES]; /* by torch's number; bits 0: none that is read */
 } tenon__py_torch_layout;
 
-/* The states of the search for it. */
+/* A C function of torch that returns a flag of this thread. */
+typedef bool (*tenon__py_torch_flag)(void);
+
+/* The states of the search for the layout. */
 enum {
     TENON__PY_TORCH_UNREAD,
     TENON__PY_TORCH_WANTED,
@@ -82,11 +85,12 @@ typedef struct tenon__py_process {
         tenon__py_torch_layout layout;
         _Atomic(struct tenon__py_torch_sample *) sample; /* the last one of tenon__py_torch_probe */
         _Atomic(const struct torch_functions *) functions;
-        _Atomic bool searched;          /* whether the functions have been looked for */
-        _Atomic(PyObject *) question;   /* the descriptor of the attribute requires_grad */
-        _Atomic(PyObject *) forward_ad; /* the dict of torch.autograd.forward_ad */
-        _Atomic(PyObject *) grad_name;  /* "requires_grad" */
-        _Atomic(PyObject *) level_name; /* "_current_level" */
+        _Atomic bool searched;                 /* whether the functions have been looked for */
+        _Atomic(tenon__py_torch_flag) records; /* torch's C function for grad mode, if it has been found */
+        _Atomic(PyObject *) question;          /* the descriptor of the attribute requires_grad */
+        _Atomic(PyObject *) forward_ad;        /* the dict of torch.autograd.forward_ad */
+        _Atomic(PyObject *) grad_name;         /* "requires_grad" */
+        _Atomic(PyObject *) level_name;        /* "_current_level" */
     } torch;
 
     struct {

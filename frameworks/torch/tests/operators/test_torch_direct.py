@@ -8,146 +8,17 @@ import pathlib
 import subprocess
 import sys
 import threading
-import warnings
 
 import numpy
 import pytest
-from operators import HERE, compiled_library, tenon, torch
+from direct_ops import asking, direct, kernels, nothing_seen, off, on, ops  # noqa: F401
+from direct_ops import doubles, is_same, registered, seen, spied
+from operators import compiled_library, tenon, torch
 from tenon import _native, _torch_direct
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-
-def weighted_backward(ctx, grad):
-    seen.append(ctx.needs_input_grad)
-    x, w = ctx.saved_tensors
-    return (grad, None) if w is None else (grad * w, grad * x)
-
-
-def affine_setup(ctx, inputs, output, keyword_only_inputs):
-    seen.append((inputs[1:], output.shape, type(output), keyword_only_inputs))
-    ctx.factor = inputs[1]
-
-
-def affine_backward(ctx, grad):
-    seen.append(ctx.needs_input_grad)
-    return grad * ctx.factor, None
-
-
-def pool_backward(ctx, grad):
-    seen.append((ctx.needs_input_grad, ctx.arguments))
-    return torch.ones_like(ctx.saved_tensors[0]), None, None
-
-
-seen = []
-BACKWARD = {
-    "affine": (affine_backward, affine_setup),
-    "weighted": weighted_backward,
-    "dot": "dot_grad",
-    "pool": pool_backward,
-    "head": lambda ctx, grad: (grad, None, None),
-}
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), HERE / "torch_ops.c"))
-
-
-def registered(kernels, namespace, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return tenon.torch_ops(kernels, namespace, backward=BACKWARD, **options)
-
-
-@pytest.fixture(scope="module")
-def on(kernels):
-    ops = registered(kernels, "tenon_on")
-    yield ops
-    ops.unload()
-
-
-@pytest.fixture(scope="module")
-def off(kernels):
-    ops = registered(kernels, "tenon_off", direct=False)
-    yield ops
-    ops.unload()
-
-
-@pytest.fixture(scope="module")
-def asking(kernels):
-    """What a torch without the symbols gets: Python functions say what is active."""
-
-    class Without:
-        torch_words = staticmethod(lambda: None)
-        torch_watch_by_python = staticmethod(lambda: None)
-
-        def __getattr__(self, name):
-            return getattr(_native, name)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_torch_direct, "_native", Without())
-        patch.setattr(_torch_direct, "_watch", None)
-        ops = registered(kernels, "tenon_asking")
-    yield ops
-    ops.unload()
-
-
-@pytest.fixture(params=["on", "asking"])
-def direct(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(params=["on", "off", "asking"])
-def ops(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen():
-    seen.clear()
-    yield
-    if "torch._dynamo" in sys.modules:
-        torch._dynamo.reset()
-
-
-def doubles(*shape, grad=False):
-    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
-
-
-def parts_of(function):
-    found = dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__)))
-    return next(value for name, value in found.items() if name.endswith("direct")).__self__
-
-
-def spied(function):
-    """The direct path of `function`, and a list of the calls that it leaves to the operator."""
-    parts, calls = list(parts_of(function)), []
-    operator = parts[1]
-
-    def spy(*args, **kwargs):
-        calls.append(args)
-        return operator(*args, **kwargs)
-
-    parts[1] = spy
-    return _native.torch_direct(*parts), calls
-
-
-def is_same(found, expected):
-    assert type(found) is type(expected) or {type(found).__name__, type(expected).__name__} == {type(found).__name__}
-    if isinstance(found, torch.Tensor):
-        assert (found.dtype, found.device, found.shape) == (expected.dtype, expected.device, expected.shape)
-        assert found.requires_grad == expected.requires_grad and found.is_inference() == expected.is_inference()
-        assert found.device.type == "meta" or torch.equal(found, expected)
-    elif isinstance(found, tuple):
-        assert getattr(found, "_fields", None) == getattr(expected, "_fields", None) and len(found) == len(expected)
-        for pair in zip(found, expected):
-            is_same(*pair)
-    else:
-        assert found == expected
-    return True
 
 
 CALLS = {
@@ -229,7 +100,6 @@ MODES = {
     "profiler": lambda: torch.autograd.profiler.profile(use_kineto=False),
     "device": lambda: torch.device("cpu"),
     "default device": default_device,
-    "dual level": torch.autograd.forward_ad.dual_level,
 }
 
 
@@ -245,6 +115,20 @@ def test_modes_see_the_operator(direct, off, mode, inference):
     called(x, None)
     assert len(calls) == 1  # it is over
     assert mode == "fake tensors" or is_same(found, expected)
+
+
+def test_tangents_are_seen_by_the_operator(direct):
+    x = doubles(4)
+    called, calls = spied(direct.weighted)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        with pytest.raises(RuntimeError, match="operators have no forward mode"):
+            called(dual, None)
+        assert len(calls) == 1
+        assert torch.equal(called(x, None), x)
+    called(x, None)
+    called(x[1:], None)
+    assert len(calls) <= 2
 
 
 TRANSFORMS = {
@@ -451,128 +335,6 @@ def test_a_device_that_it_is_not_for_is_refused_by_torch(ops):
         ops.on_gpu(torch.ones(3))
 
 
-# ----------------------------------------------------------------------------------------------------------- gradients
-
-
-def test_gradients(direct, off):
-    for names in ("affine", "weighted", "dot"):
-        for function in (getattr(direct, names), getattr(off, names)):
-            one, two = doubles(4, grad=True), doubles(4, grad=True)
-            assert torch.autograd.gradcheck(function, (one,) if names == "affine" else (one, two))
-    x = doubles(4, grad=True)
-    made = direct.affine(x)
-    assert type(made.grad_fn).__name__ == "affineBackward" and not made.is_leaf
-    assert type(direct.dot(x, x).grad_fn).__name__ == "dotBackward"
-
-
-def test_a_backward_sees_the_same(ops):
-    def run(call, *tensors):
-        seen.clear()
-        torch.autograd.grad(call().sum(), tensors)
-        return list(seen)
-
-    x, w = doubles(4, grad=True), doubles(4, grad=True)
-    setup = ((2.0,), (4,), torch.Tensor, {"shift": None})
-    assert run(lambda: ops.affine(x), x) == [setup, (True,)]
-    assert run(lambda: ops.affine(x, 2), x) == [setup, (True,)]
-    setup = ((3.0,), (4,), torch.Tensor, {"shift": 1.0})
-    found = run(lambda: ops.affine(x, 3, shift=1), x)
-    assert found == [setup, (True, False)] and type(found[0][0][0]) is float
-    assert run(lambda: ops.weighted(x), x) == [(True,)]
-    assert run(lambda: ops.weighted(x, None), x) == [(True,)]
-    assert run(lambda: ops.weighted(x, w.detach()), x) == [(True, False)]
-    assert run(lambda: ops.weighted(x.detach(), w), w) == [(False, True)]
-    y = torch.ones(6, 2, requires_grad=True)
-    arguments = {"mode": "mean", "size": [3, 4], "keep": True}
-    assert run(lambda: ops.pool(y, "mean", (3, 4)), y) == [((True, False, False), arguments)]
-    arguments = {"mode": 'a "sum"', "size": [1, 2], "keep": False}
-    assert run(lambda: ops.pool(y, size=[1, 2], keep=False), y) == [((True,), arguments)]
-
-
-def test_gradients_of_views_and_parameters(ops):
-    base = doubles(3, 4, grad=True)
-    weight = torch.nn.Parameter(doubles(4))
-    ops.weighted(base[1], weight).sum().backward()
-    assert torch.equal(base.grad[1], weight.detach()) and torch.equal(weight.grad, base[1].detach())
-    assert base.grad[0].count_nonzero() == 0
-    with torch.no_grad():
-        assert not ops.weighted(base[1], weight).requires_grad
-    assert not ops.weighted(base[1].detach(), weight.detach()).requires_grad
-
-
-def test_second_derivatives(ops):
-    x = doubles(4, grad=True)
-    w = doubles(4, grad=True)
-    (first,) = torch.autograd.grad(ops.weighted(x, w).sum(), x, create_graph=True)
-    assert torch.equal(torch.autograd.grad(first.sum(), w)[0], torch.ones_like(w))
-
-
-def test_calls_inside_a_backward_pass(direct, kernels):
-    called, calls = spied(direct.weighted)
-    x = doubles(4, grad=True)
-    x.register_hook(lambda grad: called(grad.contiguous(), None))
-    (x * 2).sum().backward()
-
-    class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return called(x.detach(), None)
-
-        @staticmethod
-        def backward(ctx, grad):
-            return called(grad.contiguous(), None)
-
-    Function.apply(x).sum().backward()
-    assert calls == []
-
-
-def test_refusals(ops):
-    x = doubles(3, grad=True)
-    with pytest.raises(RuntimeError, match="plain has no backward"):
-        ops.plain(x).sum().backward()
-    for call in (lambda: ops.twice(x * 1), lambda: ops.add_to(doubles(3), x), lambda: ops.by_keyword(1.0, x=x)):
-        with pytest.raises(RuntimeError, match="requires grad, but torch supports no gradients for a function that"):
-            call()
-
-
-def test_a_wrong_number_of_gradients(direct):
-    """From 2.15 on, the operator refuses them too."""
-    y = torch.ones(4, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"head\(\): .* incorrect number of gradients: expected 2, .* got 3"):
-        direct.head(y, 2).sum().backward()
-
-
-def test_what_was_saved_may_not_be_written(ops):
-    x = doubles(3, grad=True)
-    w = doubles(3)
-    made = ops.weighted(x, w)
-    w.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        made.sum().backward()
-
-
-# --------------------------------------------------------------------------------------------------------------- writes
-
-
-def test_a_write_is_counted_once(ops):
-    x, y = doubles(3), doubles(3)
-    for call in (lambda: ops.twice(x), lambda: ops.add_to(x, y), lambda: ops.add_to(x[:2], y[:2])):
-        before = x._version, y._version
-        call()
-        assert (x._version, y._version) == (before[0] + 1, before[1])
-        with torch.inference_mode():
-            call()
-        assert x._version == before[0] + 2
-
-
-def test_inference_tensors_are_written(ops):
-    with torch.inference_mode():
-        x = torch.ones(3, dtype=torch.float64)
-        ops.twice(x)
-    ops.twice(x)
-    assert x.tolist() == [4, 4, 4]
-
-
 # --------------------------------------------------------------------------------------------------- what the function is
 
 
@@ -614,6 +376,25 @@ def test_direct_is_a_switch(on, off, kernels):
     assert all(type(value) is str for value in info.values())
     assert (info["direct"], info["direct_why"]) == ("on", "")
     assert info["watch"] == ("tls" if sys.platform == "linux" else "python")
+
+
+def test_a_torch_that_has_changed_is_called_through_the_operator(kernels, monkeypatch):
+    class Said:
+        torch_direct_off = staticmethod(seen.append)
+
+        def __getattr__(self, name):
+            return getattr(_native, name)
+
+    def changed(device, inference):
+        raise AttributeError("there is no DispatchKeySet")
+
+    monkeypatch.setattr(_torch_direct, "_native", Said())
+    monkeypatch.setattr(_torch_direct, "_watch", None)
+    monkeypatch.setattr(_torch_direct, "_key_set", changed)
+    ops = registered(kernels, "tenon_changed")
+    assert seen == [f"torch {torch.__version__}: AttributeError: there is no DispatchKeySet"]
+    assert "_direct" not in ops.affine.__code__.co_freevars and ops.affine(torch.ones(1)).item() == 2
+    ops.unload()
 
 
 SCRIPT = """

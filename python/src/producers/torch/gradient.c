@@ -63,6 +63,24 @@ static int torch_requires_grad(PyObject *object)
     return truth;
 }
 
+/* ------------------------------------------------------------------------------------------------------- grad mode */
+
+static TENON__PY_NOINLINE int torch_find_records(void)
+{
+    void *library = tenon__py_torch_library();
+    tenon__py_torch_flag records = NULL;
+    if (!library || !tenon__py_symbol(library, "aoti_torch_grad_mode_is_enabled", &records))
+        return tenon__py_autograd_records("torch");
+    atomic_store_explicit(&tenon__py_global.torch.records, records, memory_order_release);
+    return records();
+}
+
+int tenon__py_torch_records(void)
+{
+    tenon__py_torch_flag records = atomic_load_explicit(&tenon__py_global.torch.records, memory_order_acquire);
+    return records ? records() : torch_find_records();
+}
+
 /* ---------------------------------------------------------------------------------------------------- forward mode */
 
 /* NULL without an exception if the module has not been imported. */
@@ -108,7 +126,7 @@ static TENON__PY_NOINLINE int torch_followed(const char **why)
 {
     *why = "it requires grad, and autograd does not see what this function does; pass x.detach(), use torch.no_grad(), "
            "or register a backward with tenon.torch_ops()";
-    return tenon__py_autograd_records("torch");
+    return tenon__py_torch_records();
 }
 
 static TENON__PY_NOINLINE int torch_has_tangent(PyObject *object, const char **why)
