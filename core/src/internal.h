@@ -54,6 +54,8 @@ static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 size_t tenon__whole_characters(const char *text, size_t length);
 /* Replace the end of a string that filled its buffer with "...", without splitting a character. */
 void tenon__truncate(char *text, size_t size);
+/* Let the message of a failure begin with the name of this function instead of the one that it called. Returns `status`. */
+tenon_status tenon__error_rename(tenon_error *err, tenon_status status, const char *function);
 
 /* A string that grows in a fixed buffer. `length` keeps counting after the buffer is full. */
 typedef struct tenon__text {

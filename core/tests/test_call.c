@@ -261,8 +261,8 @@ static void test_a_result_is_on_its_device(void **state)
     f.args[0] = INT(2);
     assert_int_equal(tenon__frame_match(&f.base), 0);
     assert_int_equal(tenon__frame_make_results(&f.base, &client), -1);
-    assert_int_equal(f.why, TENON__REFUSED_RESULT);
-    assert_int_equal(f.refused.status, TENON_EDEVICE);
+    refused(&f, TENON__REFUSED_RESULT, 0, TENON_EDEVICE,
+            "f(): result 0: expected f32[n] cuda, but the memory is on cpu");
     end(&f);
     begin(&f, "f(n: int) -> f32[n] cuda");
     f.made_on = cuda(0);
@@ -283,6 +283,110 @@ static tenon_status fail_silently(tenon_call *running)
 {
     (void)running;
     return TENON_ELAYOUT;
+}
+
+/* A required argument that the host did not find is refused, whatever its kind. */
+static void test_nothing_required_is_left_out(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(*, x: f32[n]) -> float");
+    assert_true(tenon__frame_take_nothing(&f.base, 0, false, false));
+    assert_int_equal(tenon__frame_match(&f.base), -1);
+    assert_int_equal(f.refused.status, TENON_EINVAL);
+    assert_non_null(strstr(f.refused.message, "it cannot be left out"));
+    end(&f);
+    begin(&f, "f(x: f32[n], k: int)");
+    take(&f, 0, 5, cpu());
+    assert_true(tenon__frame_take_nothing(&f.base, 1, false, false));
+    assert_int_equal(tenon__frame_match(&f.base), -1);
+    refused(&f, TENON__REFUSED_ARGUMENT, -1, TENON_EINVAL, "f(): argument 'k': expected int; it cannot be left out");
+    end(&f);
+}
+
+static tenon_status allocate_and_go_on(tenon_call *running)
+{
+    (void)tenon_result_alloc(running, 0, 1, DIMS(3));
+    return TENON_OK;
+}
+
+/* The device of a result is checked even if the function makes it. */
+static void test_an_open_result_is_on_its_device(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f() -> z: f32[?] cuda");
+    code = allocate_and_go_on;
+    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
+    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EDEVICE,
+            "result 'z': expected f32[?] cuda, but the memory is on cpu");
+    end(&f);
+}
+
+static int fail_quietly(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    (void)base;
+    (void)index;
+    (void)dtype;
+    (void)ndim;
+    (void)shape;
+    return -1;
+}
+
+static int refuse_handle(tenon__frame *base, int32_t index, void *object, void (*destroy_it)(void *))
+{
+    (void)base;
+    (void)index;
+    (void)object;
+    (void)destroy_it;
+    return -1;
+}
+
+static void *no_scratch(tenon__frame *base, size_t bytes, tenon_device device)
+{
+    (void)base;
+    (void)bytes;
+    (void)device;
+    return NULL;
+}
+
+static tenon_status ask_for_handle(tenon_call *running)
+{
+    (void)running->host->result_handle(running, 0, memory, NULL);
+    return TENON_OK;
+}
+
+static tenon_status ask_for_scratch(tenon_call *running)
+{
+    (void)running->host->scratch(running, 8, 8, cuda(0));
+    return TENON_OK;
+}
+
+/* A client that keeps its own error has failed the call, even if the function goes on. */
+static void test_a_client_may_keep_its_error(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        tenon_status (*code)(tenon_call *running);
+    } cases[] = {
+        {"f() -> f32[?]", allocate_and_go_on}, {"f() -> handle('I')", ask_for_handle}, {"f()", ask_for_scratch}};
+    tenon__client quiet = client;
+    quiet.open_result = fail_quietly;
+    quiet.take_handle = refuse_handle;
+    quiet.device_scratch = no_scratch;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        host_frame f;
+        begin(&f, cases[i].text);
+        f.base.client = &quiet;
+        code = cases[i].code;
+        assert_int_equal(tenon__frame_match(&f.base), 0);
+        assert_int_equal(tenon__frame_run(&f.base, &quiet), -1);
+        assert_int_equal(f.refusals, 1);
+        assert_int_equal(f.why, TENON__REFUSED_BY_CODE);
+        end(&f);
+    }
 }
 
 static void test_failures_of_the_code(void **state)
@@ -348,6 +452,12 @@ static void test_values_of_results(void **state)
         has(&f, unset, -1, "the function returned without setting result 0");
         end(&f);
     }
+    begin(&f, "f() -> handle('I')");
+    has(&f, (tenon_value){.flags = 0}, 1, NULL); /* take_handle has it */
+    end(&f);
+    begin(&f, "f() -> z: int");
+    has(&f, unset, -1, "the function returned without setting result 'z'");
+    end(&f);
     begin(&f, "f() -> int?");
     has(&f, unset, 0, NULL);
     has(&f, INT(-1), 1, NULL);
@@ -435,6 +545,11 @@ static void test_load(void **state)
     module.load = load_with_results;
     assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), -1);
     refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EFAILED, "load has no results");
+    tenon__frame_end(&f.base); /* a host may */
+    module.load = NULL;
+    made = NULL;
+    assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), 0);
+    assert_null(made);
 }
 
 /* A host and a core of two releases must not read each other's structs. */
@@ -445,6 +560,8 @@ static void test_a_mixed_build_is_refused(void **state)
     FAILS(TENON_EVERSION, tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT + 1, &signature, &err));
     assert_null(signature);
     assert_non_null(strstr(err.message, "compile both from the same release"));
+    FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc_private(): argument 'text' is NULL",
+                 tenon_signature_alloc_private(NULL, TENON__HOST_LAYOUT, &signature, &err));
     OK(tenon_signature_alloc_private("f()", TENON__HOST_LAYOUT, &signature, &err));
     tenon_signature_release(signature);
 }
@@ -517,6 +634,9 @@ int main(void)
         cmocka_unit_test(test_the_device_rule),
         cmocka_unit_test(test_results_that_cannot_be_made),
         cmocka_unit_test(test_a_result_is_on_its_device),
+        cmocka_unit_test(test_nothing_required_is_left_out),
+        cmocka_unit_test(test_an_open_result_is_on_its_device),
+        cmocka_unit_test(test_a_client_may_keep_its_error),
         cmocka_unit_test(test_failures_of_the_code),
         cmocka_unit_test(test_open_results),
         cmocka_unit_test(test_values_of_results),

@@ -108,9 +108,6 @@ static void test_errors_without_a_function(void **state)
     assert_null(e.function);
     assert_string_equal(e.message, "g(): no");
     assert_ptr_equal(tenon_error_reason(&e), e.message);
-    assert_int_equal(tenon_library_check("", 0, &e), TENON_EINVAL);
-    assert_null(e.function);
-    assert_ptr_equal(tenon_error_reason(&e), e.message);
 }
 
 /* A message that is cut has its reason as long as the name is whole. */

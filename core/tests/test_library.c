@@ -18,7 +18,7 @@ static size_t library_size;
 static size_t mapped_end;
 
 #define SAYS(what, bytes, size)                                                                                        \
-    FAILS_SAYING(TENON_EINVAL, "it is not a shared library that can be loaded here: " what,                            \
+    FAILS_SAYING(TENON_EINVAL, "tenon_library_check(): it is not a shared library that can be loaded here: " what,     \
                  tenon_library_check(bytes, size, &err))
 #define CUT     "the file is truncated; build it again"
 #define DAMAGED "its headers are damaged; build it again"

@@ -142,7 +142,7 @@ static void test_the_file_never_comes_to_rest(void **state)
     char path[NAME];
     const tenon_module *module = NULL;
     prepare(replace_it_again, fresh(path));
-    FAILS_SAYING(TENON_EFAILED, "the file is being written; load it when it is complete",
+    FAILS_SAYING(TENON_EFAILED, "tenon_library_open(): the file is being written; load it when it is complete",
                  tenon_library_open(path, &module, &err));
     assert_int_equal(errno, EBUSY);
     assert_null(module);

@@ -240,7 +240,7 @@ static void test_a_large_one_is_not_read(void **state)
     do {                                                                                                               \
         const tenon_module *untouched = (const void *)path;                                                            \
         errno = 0;                                                                                                     \
-        FAILS_SAYING(status, what, tenon_library_open(path, &untouched, &err));                                        \
+        FAILS_SAYING(status, "tenon_library_open(): " what, tenon_library_open(path, &untouched, &err));               \
         assert_int_equal((number) ? errno : 0, number);                                                                \
         assert_ptr_equal(untouched, path);                                                                             \
         assert_int_equal(tenon_library_open(path, &untouched, NULL), status);                                          \

@@ -30,7 +30,8 @@ static tenon_module good(void)
     return module;
 }
 
-#define BROKEN(what) FAILS_SAYING(TENON_EINVAL, "the module is broken: " what, tenon_module_check(&module, &err))
+#define BROKEN(what)                                                                                                   \
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_check(): the module is broken: " what, tenon_module_check(&module, &err))
 
 static void test_a_good_module(void **state)
 {
@@ -62,7 +63,8 @@ static void test_magic(void **state)
     assert_memory_equal(&module.magic, "TENONMOD", 8);
     module.magic ^= 1;
     BROKEN("tenon_module_v1() did not return a Tenon module");
-    FAILS_SAYING(TENON_EINVAL, "the module is broken: tenon_module_v1() returned NULL", tenon_module_check(NULL, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_check(): the module is broken: tenon_module_v1() returned NULL",
+                 tenon_module_check(NULL, &err));
     assert_int_equal(tenon_module_check(&module, NULL), TENON_EINVAL);
 }
 
@@ -75,7 +77,8 @@ static void test_versions(void **state)
         char message[256];
         module.major = majors[i];
         snprintf(message, sizeof message,
-                 "it was compiled for version %u of the function ABI, but this host has version 1; compile it with "
+                 "tenon_module_check(): it was compiled for version %u of the function ABI, but this host has version "
+                 "1; compile it with "
                  "this host's tenon/function.h",
                  majors[i]);
         FAILS_SAYING(TENON_EVERSION, message, tenon_module_check(&module, &err));
@@ -85,7 +88,8 @@ static void test_versions(void **state)
     OK(tenon_module_check(&module, &err));
     module.minor_needed = 7;
     FAILS_SAYING(TENON_EVERSION,
-                 "it needs version 1.7 of the function ABI, but this host has 1.0; use a newer host, or compile it "
+                 "tenon_module_check(): it needs version 1.7 of the function ABI, but this host has 1.0; use a newer "
+                 "host, or compile it "
                  "with a lower TENON_TARGET",
                  tenon_module_check(&module, &err));
     module.minor_needed = UINT32_MAX;

@@ -193,7 +193,7 @@ static void test_texts_and_scratch(void **state)
     assert_non_null(tenon_call_scratch(&s.call, &s.blocks, 10, 64));
     assert_false(s.call.flags & TENON_CALL_FAILED);
     assert_null(tenon_call_scratch(&s.call, &s.blocks, 10, 3));
-    refuses(&s, "no memory for 10 bytes of scratch memory aligned to 3");
+    refuses(&s, "the alignment of scratch memory must be a power of two up to 4096, got 3");
     end(&s);
     assert_int_equal(tenon_call_result_str(&begin(&s)->call, &s.blocks, 0, "words", 5), TENON_EFAILED);
     refuses(&s, "result 0 is not a str, or its string is NULL or too long");

@@ -17,6 +17,19 @@ static tenon_value tensor(int i, void *data, tenon_dtype dtype, int32_t ndim, in
 #define F32(i, ...)                                                                                                    \
     tensor(i, memory + 1024 * (i), TENON_F32, (int32_t)(sizeof DIMS(__VA_ARGS__) / 8), DIMS(__VA_ARGS__), NULL)
 
+/* A NULL view counts as left out. */
+static void test_null_views(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled("f(x: f32[n], y: f32[n]?)");
+    tenon_bindings bindings;
+    tenon_value none = {.kind = TENON_KIND_TENSOR};
+    FAILS(TENON_EINVAL, tenon_signature_match(s, ARGS(none, none), NULL, &bindings, &err));
+    assert_int_equal(tenon_signature_match(s, ARGS(none, none), NULL, &bindings, NULL), TENON_EINVAL);
+    OK(tenon_signature_match(s, ARGS(F32(0, 3), none), NULL, &bindings, &err));
+    tenon_signature_release(s);
+}
+
 static void test_binds_and_fits(void **state)
 {
     (void)state;
@@ -551,6 +564,7 @@ static void test_as_the_two_phases_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null_views),
         cmocka_unit_test(test_binds_and_fits),
         cmocka_unit_test(test_a_name_before_what_binds_it),
         cmocka_unit_test(test_ints_bind),

@@ -141,14 +141,22 @@ static void test_open_results(void **state)
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 2, DIMS(-1, 3), &dtype, &err));
     FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for shape [3]",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 1, DIMS(3), &dtype, &err));
-    FAILS_SAYING(TENON_ESHAPE, "f(): result 0: expected T[?, n], but the function asked for 2 dimensions",
+    FAILS_SAYING(TENON_ESHAPE,
+                 "f(): result 0: expected T[?, n], but the function asked for 2 dimensions with shape NULL",
                  tenon_signature_open_result(c.signature, 0, &c.bindings, 2, NULL, &dtype, &err));
+    FAILS_SAYING(TENON_ESHAPE,
+                 "f(): result 2: expected f32[?]?, but the function asked for 1 dimension with shape NULL",
+                 tenon_signature_open_result(c.signature, 2, &c.bindings, 1, NULL, &dtype, &err));
     FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, but the function asked for -1 dimensions",
                  tenon_signature_open_result(c.signature, 2, &c.bindings, -1, DIMS(3), &dtype, &err));
     FAILS_SAYING(TENON_ESHAPE, "f(): result 2: expected f32[?]?, but the function asked for 65 dimensions",
                  tenon_signature_open_result(c.signature, 2, &c.bindings, 65, DIMS(3), &dtype, &err));
     FAILS_SAYING(TENON_EINVAL, "f(): result 1 has a known size and was already allocated",
                  tenon_signature_open_result(c.signature, 1, &c.bindings, 1, DIMS(3), &dtype, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_signature_open_result(): argument 'index': f() has no tensor result -1",
+                 tenon_signature_open_result(c.signature, -1, &c.bindings, 1, DIMS(3), &dtype, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_signature_open_result(): an argument is NULL",
+                 tenon_signature_open_result(NULL, 0, &c.bindings, 1, DIMS(3), &dtype, &err));
     FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 3, &c.bindings, 1, DIMS(3), &dtype, &err));
     FAILS(TENON_EINVAL, tenon_signature_open_result(c.signature, 4, &c.bindings, 1, DIMS(3), &dtype, &err));
     done(&c);

@@ -24,7 +24,7 @@ static bool raise_argument(tenon_nif_frame *f, const char *what, ERL_NIF_TERM ke
     return false;
 }
 
-/* The keyword list behind the positional arguments. */
+/* The keyword list after the positional arguments. */
 static bool take_options(tenon_nif_frame *f, ERL_NIF_TERM list)
 {
     ErlNifEnv *env = f->reader.env;
@@ -111,7 +111,7 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
     return false;
 }
 
-/* Where a tensor's storage stands among those that the call takes. */
+/* Add a tensor's storage to those that the call takes, unless it is one of them. */
 static void note_storage(tenon_nif_frame *f, tenon_nif_storage *storage, const char *name, bool written)
 {
     int32_t i = 0;
@@ -163,7 +163,7 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     o->pinned = NULL;
     bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && (arity == 3 || arity == 4);
     bool taken = tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o);
-    f->noperands++; /* also where it was not taken: it may be pinned */
+    f->noperands++; /* even if it was not accepted: it may be pinned */
     if (!taken)
         return false;
     tenon__frame_take_view(&f->base, index, &o->view);
@@ -197,7 +197,7 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
     return true;
 }
 
-/* The signature's own names of types stay; what was given is named as Nx does: s64 for i64. */
+/* Name the types of the arguments as Nx does: s64 for i64. The names in the signature stay as they are. */
 static void name_given_types(char *message)
 {
     static const char *const before[] = {", got i", "dtype is i"};

@@ -52,7 +52,7 @@ tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
 /* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
 ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
 
-/* What arguments are read with. Where they are too much for a normal scheduler go_dirty is set, and all stops. */
+/* Reads the arguments. If they are too much for a normal scheduler, it sets go_dirty and stops. */
 typedef struct tenon_nif_reader {
     ErlNifEnv *env;
     const tenon_nif_function *function;
@@ -66,20 +66,20 @@ typedef struct tenon_nif_reader {
 /* Whether the call may handle so many bytes more here and now. */
 bool tenon_nif_may_read(tenon_nif_reader *reader, size_t bytes);
 
-/* The bytes of a binary. False, with go_dirty, where the runtime would copy them to show them: nobody knows how many. */
+/* The bytes of a binary. False, with go_dirty, if the runtime would copy them first: their number is unknown. */
 bool tenon_nif_read_bytes(tenon_nif_reader *reader, ERL_NIF_TERM binary, ErlNifBinary *bytes);
 
-/* Bytes of so many elements, for the question above: more than it grants where there are many. */
+/* The bytes of so many elements, for tenon_nif_may_read. If they are many, a number that it refuses. */
 size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 
-/* Turn a term into a value of the parameter's kind, which is no tensor. False: reader->go_dirty or reader->error. */
+/* Convert a term to a value of the parameter's kind, which is not a tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
 
 /* A result that is neither a tensor nor a handle, and that the driver has checked, as a term. */
 ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
                                   const tenon_value *value);
 
-/* A binary of a text that ends with 0; nil for NULL. */
+/* A binary with this string, which ends with 0; nil for NULL. */
 ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text);
 ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t length);
 
@@ -96,7 +96,7 @@ bool tenon_nif_handle_init(ErlNifEnv *env);
 /* Takes `object` on success. One count: enif_release_resource. NULL: no memory. */
 tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
                                        void (*destroy)(void *));
-/* The object inside, or NULL with *error where it is no handle of this library and type. */
+/* The object inside, or NULL with *error if the term is not a handle of this library and type. */
 void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
                               ERL_NIF_TERM *error);
 
@@ -115,7 +115,7 @@ typedef struct tenon_nif_taken {
     bool written;
 } tenon_nif_taken;
 
-/* Everything of one call, on the stack; nobody fills it with zeros. */
+/* The state of one call, on the stack. It is not filled with zeros. */
 typedef struct tenon_nif_frame {
     tenon__frame base;
     tenon_nif_bound *bound;

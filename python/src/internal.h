@@ -87,6 +87,10 @@ PyObject *tenon__py_loaded(const char *module);
 
 /* -------------------------------------------------------------------------------------------------------- borrowing */
 
+/* A private flag of a borrow: the memory must stay where it is if it is written, by the borrower or by its owner. Memory that
+ * is copied on the next write is copied now. */
+#define TENON__PY_STAYS (1u << 31)
+
 /* Describe an ordinary array of NumPy's own type, or one whose kind has a `peek` (see there). *kind is NULL for
  * NumPy. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out);
@@ -163,6 +167,17 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
 
 /* ----------------------------------------------------------------------------------------------------------- torch */
 
+/* Read the switch TENON_TORCH_STRUCT, unless that has been done. */
+void tenon__py_torch_configure(void);
+/* How plain tensors are read, "struct", "table" or "dlpack", and why not by their struct. 0, or -1 with an exception. */
+int tenon__py_torch_tensors(const char **how, char *why, size_t size);
+/* For the tests: look for the layout of torch's structs in `words`, an object with a buffer, or if it is None in a new
+ * tensor. A new dict with the offsets by name and the words, or NULL with an exception. */
+PyObject *tenon__py_torch_probe(PyObject *words);
+/* The i-th dtype that torch may have. False: there are fewer. */
+bool tenon__py_torch_candidate(size_t i, tenon_dtype *out);
+/* The key set of a tensor by its struct, and whether autograd has never had to do with it. False: its struct is not read. */
+bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded);
 /* Whether the autograd of torch, or of a framework with the same functions, records now: 1, also if it cannot be
  * asked; 0; or -1 with an exception. */
 int tenon__py_autograd_records(const char *framework);

@@ -65,7 +65,25 @@ static PyObject *torch_info(PyObject *self, PyObject *unused)
     (void)unused;
     tenon_torch_report report;
     tenon_torch_info(&report);
-    return Py_BuildValue("{ssssss}", "tier", tiers[report.tier], "version", report.version, "missing", report.missing);
+    const char *tensors, *direct, *direct_why, *watch;
+    char why[160];
+    if (tenon__py_torch_tensors(&tensors, why, sizeof why) < 0)
+        return NULL;
+    tenon__torch_direct_info(&direct, &direct_why, &watch);
+    return Py_BuildValue("{ssssssssssssssss}", "tier", tiers[report.tier], "version", report.version, "missing",
+                         report.missing, "tensors", tensors, "tensors_why", why, "direct", direct, "direct_why",
+                         direct_why, "watch", watch);
+}
+
+static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static char words_name[] = "words";
+    static char *names[] = {words_name, NULL};
+    (void)self;
+    PyObject *words = Py_None;
+    return PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:_torch_probe", names, &words)
+               ? tenon__py_torch_probe(words)
+               : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ torch's operators */
@@ -148,6 +166,10 @@ static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nReturn a dict that says how torch tensors can be exchanged."},
+    {"_torch_probe", (PyCFunction)(void (*)(void))torch_probe, METH_VARARGS | METH_KEYWORDS,
+     "_torch_probe(words=None)\n--\n\nFind the fields of a torch tensor in its bytes. Return a dict with their offsets "
+     "and "
+     "the bytes."},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
      "to(x, framework, /)\n--\n\nReturn an array on the same memory. `framework` is the name of a framework, such as "
      "'numpy', or its module."},
@@ -174,6 +196,7 @@ static PyMethodDef methods[] = {
 
 static int add_contents(PyObject *module)
 {
+    tenon__py_torch_configure();
     PyTypeObject *type = tenon_py_type();
     if (!type)
         return -1;
@@ -182,7 +205,10 @@ static int add_contents(PyObject *module)
         Py_DECREF((PyObject *)type);
         return -1;
     }
-    return tenon_torch_register() < 0 ? -1 : PyModule_AddStringConstant(module, "version", tenon_version());
+    tenon__torch_read_switch();
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "version", tenon_version());
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, TENON__PY_SLOT(add_contents)}, TENON__PY_FREE_SLOTS{0, NULL}};

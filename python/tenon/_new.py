@@ -157,7 +157,7 @@ def _check_name(name: str) -> None:
     for owner, names in owners.items():
         # File systems and package indexes may ignore case.
         if name.lower() in map(str.lower, names):
-            raise ValueError(f"'{name}' is a name in {owner}, which the new package would hide; choose another name")
+            raise ValueError(f"'{name}' is a name of {owner}, which the new package would hide; choose another name")
 
 
 def new(name: str, include: str) -> str:

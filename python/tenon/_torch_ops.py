@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -11,6 +10,8 @@ from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
+from tenon._native import torch_info
+from tenon._torch_direct import make_function
 from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ kernels_in_c = True  # where torch and the function allow it; the tests compare 
 
 
 def torch_ops(
-    kernels: ModuleType, namespace: str, *, backward: Optional[Mapping[str, Backward]] = None, strict: bool = False
+    kernels: ModuleType,
+    namespace: str,
+    *,
+    backward: Optional[Mapping[str, Backward]] = None,
+    strict: bool = False,
+    direct: bool = True,
 ) -> TorchOps:
     """Register the functions of a loaded library as torch.ops.<namespace>.<name>, and return them.
 
@@ -51,6 +57,9 @@ def torch_ops(
       returns the gradients of the tensor arguments.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
+
+    An attribute of the returned object calls the C function itself, without torch's dispatcher, if torch would do nothing
+    else. With direct=False it always calls the operator.
     """
     torch = torch_module()
     if not isinstance(kernels, ModuleType):
@@ -67,6 +76,8 @@ def torch_ops(
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
+    if not isinstance(direct, bool):
+        raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
     for function in found:
@@ -96,7 +107,9 @@ def torch_ops(
             operator.remove_kernels_in_c()
         library._destroy()
         raise
-    registered = TorchOps(namespace, library, {name: operator.callable() for name, operator in operators.items()})
+    direct = direct and torch_info()["direct"] == "on"
+    made = {name: operator.callable(direct) for name, operator in operators.items()}
+    registered = TorchOps(namespace, library, made)
     registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
     return registered
 
@@ -110,16 +123,13 @@ class TorchOps:
         self._namespace = namespace
         self._library = library
         self._operators = dict(operators)
+        vars(self).update(self._operators)
         self._remove_kernels: list[Callable[[], None]] = []  # those in C
         _registered.add(self)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OWN_NAMES:  # __init__ has not run yet
-            raise AttributeError(name)
-        try:
-            return self._operators[name]
-        except KeyError:
-            raise AttributeError(f"{self!r} has no operator '{name}'") from None
+    if TYPE_CHECKING:  # a real __getattr__ would make each use of an operator slower
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # torch has one copy of the operators, so there is one object for them.
     def __copy__(self) -> TorchOps:
@@ -140,6 +150,8 @@ class TorchOps:
 
     def unload(self) -> None:
         """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
+        for name in self._operators:
+            vars(self).pop(name, None)
         self._operators.clear()
         library, self._library = self._library, None
         for remove in self._remove_kernels:
@@ -147,6 +159,12 @@ class TorchOps:
         if library is not None:
             library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
+        self.__class__ = _UnloadedOps
+
+
+class _UnloadedOps(TorchOps):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self!r} has no operator '{name}'")
 
 
 def own_error(error: RuntimeError) -> Exception:
@@ -185,6 +203,7 @@ class _Operator:
         self.check_name(getattr(torch_module().ops, namespace))
         self.schema, self.keys = self.make_schema(), self.find_keys()
         self.op: Any = None  # once it is registered
+        self.call: Any = None
         self.place = -1  # of its kernels in C
 
     def check_name(self, namespace: Any) -> None:
@@ -331,19 +350,10 @@ class _Operator:
         call.__name__, call.__doc__ = self.name, self.function.__doc__
         return call
 
-    def callable(self) -> Any:
-        """The operator, wrapped if the results have names, so that it returns them as the function does."""
-        if not self.results or self.results[0]["name"] is None:
-            return self.with_own_errors()
-        op, single = self.with_own_errors(), len(self.results) == 1
-        make = cast(Any, collections.namedtuple)(f"{self.name}_result", [_name(r) for r in self.results])
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = op(*args, **kwargs)
-            return make(given) if single else make(*given)
-
-        call.__name__, call.__doc__ = self.name, self.function.__doc__
-        return call
+    def callable(self, direct: bool) -> Callable[..., Any]:
+        """What `ops.f` is: a function with the parameters of the C function."""
+        self.call = make_function(self, direct)
+        return self.call
 
     # ----------------------------------------------------------------------------------------------------- gradients
 
@@ -433,7 +443,8 @@ class _Operator:
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            tensors = [given[argument] for argument in written if given[argument] is not None]
+            present = [given[argument] for argument in written if given[argument] is not None]
+            tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
             versions = [tensor._version for tensor in tensors]
             try:
                 with torch._C._AutoDispatchBelowADInplaceOrView():
@@ -484,7 +495,7 @@ class _Operator:
             values += [saved[_name(p)] for p in self.parameters]
             args = [value for value, keyword in zip(values, by_keyword) if not keyword]
             kwargs = {_name(p): value for p, value in zip(other.parameters, values) if p["keyword_only"]}
-            made = other.op(*args, **kwargs)
+            made = other.call(*args, **kwargs)
             found = dict(zip(followed, made if isinstance(made, (tuple, list)) else (made,)))
             return tuple(found.get(argument) if saved[argument] is not None else None for argument in positional)
 

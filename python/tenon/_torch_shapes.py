@@ -107,7 +107,7 @@ class Tensor:
         return ndim == len(self.dims) if self.star is None else ndim >= len(self.dims) - 1
 
     def sizes(self, shape: Any) -> Iterator[tuple[int, _Dim, Any]]:
-        """Each dimension with where it stands in the shape, and its size; of a star, the list of them."""
+        """Each dimension with its index in the shape and its size; for a star, the list of sizes."""
         more = len(shape) - len(self.dims)
         for i, dim in enumerate(self.dims):
             if dim.kind == "star":

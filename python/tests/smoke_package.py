@@ -45,7 +45,8 @@ def walk_exchange():
     del tensor
     gc.collect()
     numbers.append(1)  # nothing holds it any longer
-    assert set(tenon.torch_info()) == {"tier", "version", "missing"}
+    names = {"tier", "version", "missing", "tensors", "tensors_why", "direct", "direct_why", "watch"}
+    assert set(tenon.torch_info()) == names
 
 
 def walk_numpy(kernels):

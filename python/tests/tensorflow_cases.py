@@ -69,7 +69,7 @@ def test_out(name, released):
 @pytest.mark.parametrize("name", ["f8_e4m3fn", "f8_e5m2", "f4_e2m1fn", "i4", "c32", "f32x4", "opaque64"])
 def test_out_refused(name, released):
     handle = probe.new(name, (4,))
-    with pytest.raises(BufferError, match="tensorflow.* did not (accept|take) the tensor"):
+    with pytest.raises(BufferError, match="tensorflow.* did not accept the tensor"):
         probe.export(handle, probe.TENSORFLOW)
     del handle
     assert released() == 1

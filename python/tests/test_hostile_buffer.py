@@ -141,7 +141,7 @@ def test_a_refusal_is_a_buffer_error_with_its_cause(kind):
 
 
 def test_failure_without_an_exception():
-    refused(buffer(answer="fail"), BufferError, "without saying why")
+    refused(buffer(answer="fail"), BufferError, "without an exception")
 
 
 def test_after_a_refusal_the_next_way_is_tried():

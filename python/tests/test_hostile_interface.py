@@ -56,7 +56,7 @@ def test_read_only_and_strides():
     assert taken(interface(shape=(1, 3), strides=(5, 4)))["shape"] == (1, 3)
 
 
-def test_bytes_that_are_made_anew():
+def test_bytes_that_are_made_again():
     """Compressed arrays unpack into new bytes each time: what is written there would be lost."""
     class Compressed:
         def __init__(self, kept=None, forgets=False):
@@ -119,8 +119,8 @@ def test_the_array_struct():
 # ------------------------------------------------------------------------------------------------------ wrong fields
 
 WRONG = {
-    "no shape": (TypeError, "'shape'", {"shape": ...}),
-    "shape of none": (TypeError, "'shape'", {"shape": None}),
+    "no shape": (TypeError, "the 'shape' of its array interface is missing", {"shape": ...}),
+    "shape of none": (TypeError, "interface must be a tuple of at most 64 integers", {"shape": None}),
     "shape as a list": (TypeError, "'shape'", {"shape": [2, 3]}),
     "65 dimensions": (TypeError, "'shape'", {"shape": (1,) * 65}),
     "negative size": (BufferError, "", {"shape": (2, -3)}),
@@ -204,10 +204,25 @@ def test_a_wrong_field_of_the_struct(field):
     refused(array_struct(**plan), error)
 
 
+def test_dtypes_of_numpy_in_the_struct():
+    """The typestr is the one that NumPy gives; bytes are swapped only if the dtype has an order."""
+    numpy = pytest.importorskip("numpy")
+    swapped = numpy.dtype("f4").newbyteorder()
+    for dtype in ("i4,f4", [("a", swapped)], "U2", "S3", "M8[s]", "V5"):
+        given = having("__array_struct__", property(lambda self, dtype=dtype: numpy.zeros(2, dtype).__array_struct__))
+        typestr = numpy.zeros(2, dtype).__array_interface__["typestr"].split("[")[0]
+        advice = "; pass one field of a structured array" if typestr[1] == "V" else ""
+        refused(given, TypeError, f"'{typestr}' has no DLPack dtype{advice}")
+    given = having("__array_struct__", property(lambda self: numpy.zeros(2, swapped).__array_struct__))
+    refused(given, TypeError, f"its bytes are swapped ('{BIG}f4')")
+
+
 @pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__", "__cuda_array_interface__"])
 @pytest.mark.parametrize("value", [None, 3, "text", [], (), object()])
 def test_the_wrong_kind_of_attribute(name, value):
-    refused(having(name, value), TypeError)
+    kind = "capsule" if name == "__array_struct__" else "dict"
+    wrong = f"its {name} must be a {kind}, got {type(value).__name__}"
+    refused(having(name, value), TypeError, "expected an array" if value is None else wrong)
 
 
 @pytest.mark.parametrize("name", ["__array_interface__", "__cuda_array_interface__"])

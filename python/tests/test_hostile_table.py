@@ -85,7 +85,7 @@ def test_a_deleter_cannot_change_how_a_call_ends(deleter):
 @both
 def test_failure_without_an_exception(maker):
     hostile.plan(answer="fail")
-    refused(lambda: MAKERS[maker](hostile.table()), BufferError, "without saying why")
+    refused(lambda: MAKERS[maker](hostile.table()), BufferError, "without an exception")
 
 
 @both
@@ -116,7 +116,7 @@ def test_success_with_nothing_written(maker):
 def test_what_a_failing_function_wrote_is_not_taken():
     hostile.plan(answer="fail_written")
     before = outstanding()
-    with pytest.raises(BufferError, match="without saying why"):
+    with pytest.raises(BufferError, match="without an exception"):
         probe.borrow(typed(hostile.table()))
     assert outstanding() == before + 1
 

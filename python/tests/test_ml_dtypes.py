@@ -110,7 +110,7 @@ def test_to_torch(name):
     array = some(name)
     has_table = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")  # older ones have no float8 in DLPack, nor flags
     if name in SMALL or not hasattr(torch, name) or (not has_table and name.startswith("float8")):
-        with pytest.raises(BufferError, match="torch did not (accept|take) the tensor|a legacy struct cannot express"):
+        with pytest.raises(BufferError, match="torch did not accept the tensor|a legacy struct cannot express"):
             probe.through(array, probe.TORCH)
     else:
         out = probe.through(array, probe.TORCH)

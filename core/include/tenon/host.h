@@ -129,7 +129,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_match_out(const tenon_sig
 /* ----------------------------------------------------------------------------------------------------- dimensions
  *
  * The dimensions of a tensor, for hosts that work out shapes by themselves: with symbols instead of numbers, or in
- * another language. What else there is to know of a tensor is in tenon_parameter and in its tenon_spec. */
+ * another language. The other properties of a tensor are in tenon_parameter and in its tenon_spec. */
 
 enum {
     TENON_DIM_ANY,        /* "_" */
@@ -137,7 +137,7 @@ enum {
     TENON_DIM_NAME,       /* "n", which the first argument that has it binds */
     TENON_DIM_STAR,       /* "*b", any number of dimensions */
     TENON_DIM_EXPRESSION, /* "2 * n + 1" */
-    TENON_DIM_UNKNOWN     /* "?" of a result: the function says */
+    TENON_DIM_UNKNOWN     /* "?" of a result: the function decides */
 };
 
 enum {
@@ -175,7 +175,7 @@ typedef struct tenon_dimension {
 TENON_API TENON_NODISCARD tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item,
                                                            int32_t index, tenon_dimension *out, tenon_error *err);
 
-/* -------------------------------------------------------------------------------------- what every host does alike */
+/* ---------------------------------------------------------------------------------------- services for every host */
 
 /* Memory that is valid as long as a call: a list of blocks. NULL is an empty list. */
 typedef struct tenon_block tenon_block;

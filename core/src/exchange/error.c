@@ -77,3 +77,8 @@ tenon_status tenon_error_set_in(tenon_error *err, tenon_status status, const cha
     va_end(arguments);
     return status;
 }
+
+tenon_status tenon__error_rename(tenon_error *err, tenon_status status, const char *function)
+{
+    return status && err ? tenon_error_set_in(err, status, function, "%s", tenon_error_reason(err)) : status;
+}

@@ -1,8 +1,8 @@
 /* The driver of calls: the steps that only a failing call takes, and the services of a host. The rest is inline, in
  * host_private.h. */
-#include "../internal.h"
-#include "host_private.h"
+#include "spec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *name_of(const tenon__frame *f)
@@ -71,9 +71,44 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
-    if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err) &&
-        !tenon_spec_check(f->signature->results[index].spec, f->results[index].as.view, &f->bindings, &err))
-        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be allocated", (int)index);
+    if (tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err))
+        f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
+    return -1;
+}
+
+/* "result 0", or "result 'z'". */
+typedef struct label {
+    char text[TENON_NAME_SIZE + 16];
+} label;
+
+static label label_of(const tenon__frame *f, int32_t index)
+{
+    label out;
+    const char *name = f->signature->results[index].name;
+    if (name)
+        snprintf(out.text, sizeof out.text, "result '%.*s'", TENON_NAME_SIZE, name);
+    else
+        snprintf(out.text, sizeof out.text, "result %d", (int)index);
+    return out;
+}
+
+/* Whether the memory of a result is where its spec allows it; if not, with the message. */
+static bool has_device(const tenon__frame *f, int32_t index, tenon_error *err)
+{
+    const tenon_parameter *result = &f->signature->results[index];
+    tenon_device device = f->results[index].as.view->device;
+    if (!result->spec->devices || tenon__device_fits(result->spec, device))
+        return true;
+    tenon_error_set_in(err, TENON_EDEVICE, name_of(f), "%s: expected %s, but the memory is on %s",
+                       label_of(f, index).text, result->type, tenon__device_phrase(device).text);
+    return false;
+}
+
+int tenon_frame_check_device(tenon__frame *f, int32_t index)
+{
+    tenon_error err;
+    if (has_device(f, index, &err))
+        return 0;
     f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
     return -1;
 }
@@ -98,13 +133,14 @@ int tenon_frame_check_result(tenon__frame *f, int32_t index)
     bool unset = value->flags & TENON_VALUE_UNSET;
     if (unset && (param->flags & TENON_PARAMETER_OPTIONAL))
         return 0;
-    if (unset || param->kind == TENON_KIND_TENSOR || param->kind == TENON_KIND_HANDLE)
-        tenon_error_set(&err, TENON_EFAILED, "the function returned without setting result %d", (int)index);
+    if (unset)
+        tenon_error_set(&err, TENON_EFAILED, "the function returned without setting %s", label_of(f, index).text);
     else if (param->kind == TENON_KIND_ENUM && (value->as.integer < 0 || value->as.integer >= param->count))
-        tenon_error_set(&err, TENON_EFAILED, "the function set result %d to choice %lld, but there are only %d",
-                        (int)index, (long long)value->as.integer, (int)param->count);
+        tenon_error_set(&err, TENON_EFAILED, "the function set %s to choice %lld, but there are only %d",
+                        label_of(f, index).text, (long long)value->as.integer, (int)param->count);
     else if (param->kind == TENON_KIND_STR && !tenon_utf8_is_valid(value->as.list.data, (size_t)value->as.list.length))
-        tenon_error_set(&err, TENON_EFAILED, "the function set result %d to a string that is not UTF-8", (int)index);
+        tenon_error_set(&err, TENON_EFAILED, "the function set %s to a string that is not UTF-8",
+                        label_of(f, index).text);
     else
         return 1;
     f->client->refuse(f, TENON__REFUSED_BY_CODE, index, &err);
@@ -123,9 +159,10 @@ int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_h
     f->args = f->results = NULL;
     f->blocks = NULL;
     f->error = NULL;
-    tenon_status status = module->load(&f->call, state);
+    tenon_status status = module->load ? module->load(&f->call, state) : TENON_OK;
     int done = status || (f->call.flags & TENON_CALL_FAILED) ? tenon_frame_refuse_failure(f, status) : 0;
     tenon__frame_end(f);
+    f->blocks = NULL; /* so that a host may end the frame too */
     return done;
 }
 
@@ -148,18 +185,32 @@ tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const 
     return TENON_ENOMEM;
 }
 
+/* A client's function failed. If it kept an error of its own, the call has failed all the same. */
+static void note_failure(tenon_call *call)
+{
+    if (!(call->flags & TENON_CALL_FAILED))
+        tenon_frame_host_fail(call, TENON_EFAILED, NULL, 0);
+}
+
 const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                                 const int64_t *shape)
 {
     tenon__frame *f = frame_of(call);
+    tenon_error err;
     if (!f->signature) {
         tenon_fail(call, TENON_EFAILED, "load has no results");
         return NULL;
     }
-    if (!tenon_call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype) ||
-        f->client->open_result(f, index, dtype, ndim, shape))
+    if (!tenon_call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
-    return f->results[index].as.view;
+    if (f->client->open_result(f, index, dtype, ndim, shape)) {
+        note_failure(call);
+        return NULL;
+    }
+    if (has_device(f, index, &err))
+        return f->results[index].as.view;
+    tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
+    return NULL;
 }
 
 tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
@@ -171,8 +222,10 @@ tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, voi
         return tenon_fail(call, TENON_EFAILED, "result %d is not a handle, or the handle is NULL", index);
     if (!(result->flags & TENON_VALUE_UNSET))
         return tenon_fail(call, TENON_EFAILED, "the function sets result %d twice", index);
-    if (f->client->take_handle(f, index, object, destroy))
+    if (f->client->take_handle(f, index, object, destroy)) {
+        note_failure(call);
         return TENON_ENOMEM;
+    }
     result->flags &= ~TENON_VALUE_UNSET;
     return TENON_OK;
 }
@@ -187,8 +240,12 @@ void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, ten
     tenon__frame *f = frame_of(call);
     if (tenon_device_on_host(device))
         return tenon_call_scratch(call, &f->blocks, bytes, align);
-    if (f->client->device_scratch)
-        return f->client->device_scratch(f, bytes, device);
-    tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
-    return NULL;
+    if (!f->client->device_scratch) {
+        tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
+        return NULL;
+    }
+    void *memory = f->client->device_scratch(f, bytes, device);
+    if (!memory)
+        note_failure(call);
+    return memory;
 }

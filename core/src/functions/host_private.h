@@ -12,12 +12,22 @@
 
 #include <tenon/tenon.h>
 
+#include <stddef.h>
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* A host may leave steps out. In the bundle, this text is part of a source, where a compiler warns of that. */
+#ifdef __GNUC__
+#define TENON__INLINE static inline __attribute__((__unused__))
+#else
+#define TENON__INLINE static inline
+#endif
+
 /* Increase it when a struct or an inline function here changes. */
-#define TENON__HOST_LAYOUT 1u
+#define TENON__HOST_LAYOUT 2u
 
 /* ------------------------------------------------------------------------------------------------------ views */
 
@@ -29,7 +39,7 @@ extern "C" {
  * The memory is the CPU's; the caller may set another device that has addresses afterwards. The caller guarantees that the
  * dtype is known and has whole bytes, that ndim is 0 to 64, that the shape is given, that the flags are DLPack's, and that
  * `dims` is not where strides in bytes are. */
-static inline bool tenon__view_init_fast(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,
+TENON__INLINE bool tenon__view_init_fast(tenon_view *view, void *data, const tenon_dtype *dtype, int32_t ndim,
                                          const int64_t *shape, const int64_t *strides, int stride_shift, uint64_t flags,
                                          int64_t *dims)
 {
@@ -98,7 +108,7 @@ typedef struct TENON__MAY_ALIAS tenon__spec_code {
     tenon__spec_op ops[TENON_SPEC_CODE];
 } tenon__spec_code;
 
-static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
+TENON__INLINE const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
 {
     return (const tenon__spec_code *)(const void *)spec->private_;
 }
@@ -108,12 +118,15 @@ static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
 /* The constraints of a spec that most calls meet: one dtype, few dimensions, each a name or anything, memory of the CPU. */
 enum { TENON__FAST_DIMS = 4 };
 typedef struct tenon__fast_spec {
+    tenon_device device; /* these three are as in a view: a plan copies them at once */
+    int32_t ndim;        /* -1: the spec is not so simple */
     tenon_dtype dtype;
-    int32_t ndim;    /* -1: the spec is not so simple */
     uint32_t wanted; /* bits of the view's flags that must be set, of those in `looked_at` */
     uint32_t looked_at;
     uint32_t address_mask;           /* bits of the address that must be 0 */
     int16_t slots[TENON__FAST_DIMS]; /* of the names; -1: anything */
+    uint32_t binds;                  /* bit i: in a plan, dimension i gives its name a value; the others compare */
+    uint32_t adds;                   /* bits of the view's flags that the call sets */
 } tenon__fast_spec;
 
 /* Never changed after it is made, so any number of threads may use it. */
@@ -132,6 +145,7 @@ struct tenon_signature {
     bool plain;                   /* no dtype variable, nothing written: a match only binds dimensions */
     bool binds_ints;              /* an int parameter binds a dimension */
     bool open_results;            /* some are TENON_PARAMETER_OPEN */
+    bool planned;                 /* calls may be taken by plan: tenon__plan_take */
     size_t size;                  /* of the one block of memory that holds it all */
     const tenon__fast_spec *fast; /* of the parameters, then of the results */
     tenon_names names;
@@ -146,13 +160,13 @@ TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc_private(const char 
 
 /* Incremental match: begin, ask for each tensor as soon as it is there whether it fits, end. `false` means "unknown", not
  * "mismatch": tenon_signature_match decides then, and also if an int parameter binds a dimension. */
-static inline void tenon__match_begin(const tenon_signature *signature, tenon_bindings *bindings)
+TENON__INLINE void tenon__match_begin(const tenon_signature *signature, tenon_bindings *bindings)
 {
     tenon_bindings_reset(bindings, &signature->names);
     bindings->function = signature->name;
 }
 
-static inline bool tenon__match_fits(const tenon_signature *signature, int32_t index, const tenon_view *view,
+TENON__INLINE bool tenon__match_fits(const tenon_signature *signature, int32_t index, const tenon_view *view,
                                      tenon_bindings *bindings)
 {
     const tenon__fast_spec *fast = &signature->fast[index];
@@ -231,7 +245,7 @@ TENON_API void tenon_call_init(tenon_call *call, const tenon_host *host, const t
 
 /* Begin a call. `constant` is from tenon_call_init. The host has set `args` and `results`, which have room for all of the
  * signature's, and calls tenon__frame_begin_result for each result. */
-static inline void tenon__frame_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
+TENON__INLINE void tenon__frame_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
                                       const tenon_signature *signature)
 {
     f->call = *constant;
@@ -247,7 +261,7 @@ static inline void tenon__frame_begin(tenon__frame *f, const tenon__client *clie
 }
 
 /* No result is set yet. A loop of the host's, which has its own arrays of results. */
-static inline void tenon__frame_begin_result(tenon__frame *f, int32_t index)
+TENON__INLINE void tenon__frame_begin_result(tenon__frame *f, int32_t index)
 {
     f->results[index].kind = f->signature->results[index].kind;
     f->results[index].flags = TENON_VALUE_UNSET;
@@ -255,7 +269,7 @@ static inline void tenon__frame_begin_result(tenon__frame *f, int32_t index)
 }
 
 /* Release what the driver holds. */
-static inline void tenon__frame_end(tenon__frame *f)
+TENON__INLINE void tenon__frame_end(tenon__frame *f)
 {
     if (f->blocks)
         tenon_blocks_release(f->blocks);
@@ -263,11 +277,12 @@ static inline void tenon__frame_end(tenon__frame *f)
 
 /* Argument `index` was left out (`given` is false), or is the runtime's "nothing". False: it is neither, or nothing is not
  * allowed here, and the host reads it. */
-static inline bool tenon__frame_take_nothing(tenon__frame *f, int32_t index, bool given, bool is_none)
+TENON__INLINE bool tenon__frame_take_nothing(tenon__frame *f, int32_t index, bool given, bool is_none)
 {
     const tenon_parameter *param = &f->signature->params[index];
     if (!given) {
         f->args[index] = param->value;
+        f->fits = f->fits && (param->flags & TENON_PARAMETER_DEFAULT); /* a required one: the match refuses it */
         return true;
     }
     if (!is_none || !(param->flags & TENON_PARAMETER_OPTIONAL))
@@ -278,7 +293,7 @@ static inline bool tenon__frame_take_nothing(tenon__frame *f, int32_t index, boo
 }
 
 /* Argument `index` is this tensor. */
-static inline void tenon__frame_take_view(tenon__frame *f, int32_t index, tenon_view *view)
+TENON__INLINE void tenon__frame_take_view(tenon__frame *f, int32_t index, tenon_view *view)
 {
     const tenon_signature *s = f->signature;
     f->args[index].kind = TENON_KIND_TENSOR;
@@ -294,10 +309,11 @@ TENON_API int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count);
 TENON_API int tenon_frame_refuse_result(tenon__frame *f, int32_t index);
 TENON_API int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status);
 TENON_API int tenon_frame_check_result(tenon__frame *f, int32_t index);
+TENON_API int tenon_frame_check_device(tenon__frame *f, int32_t index);
 
 /* The device rule, for an argument that the CPU cannot read: the call runs on the device of the first one, and the others
  * are there too, unless the signature says "anywhere". 1: it was the first one; 0: it is there too; -1: refused. */
-static inline int tenon__frame_meet_device(tenon__frame *f, int32_t index, tenon_device device)
+TENON__INLINE int tenon__frame_meet_device(tenon__frame *f, int32_t index, tenon_device device)
 {
     if (tenon_device_on_host(f->call.device)) {
         f->call.device = device;
@@ -313,7 +329,7 @@ static inline int tenon__frame_meet_device(tenon__frame *f, int32_t index, tenon
 TENON_API bool tenon_frame_refuse_earlier(tenon__frame *f, int32_t index);
 
 /* All arguments are taken: match them, and fill in what the function reads. 0, or -1: refused. */
-static inline int tenon__frame_match(tenon__frame *f)
+TENON__INLINE int tenon__frame_match(tenon__frame *f)
 {
     const tenon_signature *s = f->signature;
     tenon_status status = TENON_OK;
@@ -328,8 +344,91 @@ static inline int tenon__frame_match(tenon__frame *f)
     return 0;
 }
 
+/* The plan of a call: the arguments of a signature that is `planned` are taken with few instructions, all of them or none.
+ * Such a signature has only tensors with a fast spec and numbers, no overlap to check, and results of known shapes, and each
+ * name is bound by the first tensor that has it. A host may try tenon__plan_take for every tensor, in order, on a frame that
+ * has not begun, and then call tenon__plan_begin. If one of them returns false, or an argument is unusual in any way,
+ * nothing has happened yet: the host begins the call by the steps above, which report errors.
+ *
+ * The tensor is in C order in memory of the CPU. The host has compared its dtype and its number of dimensions with those of
+ * `fast`, the parameter's member of signature->fast. `bound` is the frame's bindings.dims, `arg` the parameter's member of
+ * args, `flags` TENON_READ_ONLY or 0, and `dims` has room for twice its dimensions. */
+TENON__INLINE bool tenon__plan_take(const tenon__fast_spec *fast, int64_t *bound, tenon_value *arg, void *data,
+                                    const int64_t *shape, uint64_t flags, tenon_view *view, int64_t *dims)
+{
+    int32_t ndim = fast->ndim;
+    int64_t product = 1, longest = 1;
+    ptrdiff_t i = (ptrdiff_t)ndim - 1;
+    /* The limits are those of tenon__view_init_fast. */
+    if ((uintptr_t)data - 1 >= INTPTR_MAX || sizeof data < 8 || ((uint32_t)(uintptr_t)data & fast->address_mask))
+        return false;
+    if (ndim == 1) { /* the most common one, without a loop */
+        int64_t size = shape[0];
+        if ((uint64_t)size - 1 >= INT32_MAX)
+            return false;
+        dims[0] = size;
+        dims[1] = 1;
+        product = longest = size;
+        if (fast->binds)
+            bound[fast->slots[0]] = size;
+        else if (fast->slots[0] >= 0 && bound[fast->slots[0]] != size)
+            return false;
+        i = -1;
+    }
+    for (; i >= 0; i--) {
+        int64_t size = shape[i];
+        int slot = fast->slots[i];
+        if ((uint64_t)size - 1 >= INT32_MAX)
+            return false;
+        dims[i] = size;
+        dims[ndim + i] = product;
+        if (fast->binds >> i & 1)
+            bound[slot] = size;
+        else if (slot >= 0 && bound[slot] != size)
+            return false;
+        longest = size > longest ? size : longest;
+        product *= size;
+        if (product > INT32_MAX)
+            return false;
+    }
+    flags |= TENON_VIEW_C | TENON_VIEW_DENSE | (longest == product ? TENON_VIEW_F : 0);
+    if (((uint32_t)flags & fast->looked_at) ^ fast->wanted)
+        return false;
+    view->data = data;
+    memcpy(&view->device, &fast->device, offsetof(tenon_view, shape) - offsetof(tenon_view, device));
+    view->shape = dims;
+    view->strides = dims + ndim;
+    view->byte_offset = 0;
+    view->flags = flags | fast->adds;
+    view->numel = product;
+    arg->kind = TENON_KIND_TENSOR;
+    arg->flags = 0;
+    arg->as.view = view;
+    return true;
+}
+
+/* All arguments are taken: begin the call, as it is after tenon__frame_match. The bindings have only what a result of a
+ * planned signature needs: the values of the dimensions. */
+TENON__INLINE void tenon__plan_begin(tenon__frame *f, const tenon__client *client, const tenon_call *constant,
+                                     const tenon_signature *signature)
+{
+    f->call = *constant;
+    f->call.host_private = f;
+    f->call.args = f->args;
+    f->call.results = f->results;
+    f->call.dims = f->bindings.dims;
+    f->call.types = f->bindings.types;
+    f->client = client;
+    f->signature = signature;
+    f->blocks = NULL;
+    f->error = NULL;
+    f->bindings.names = &signature->names;
+    f->bindings.function = signature->name;
+    f->bindings.dims_bound = (uint32_t)((UINT64_C(1) << signature->names.ndims) - 1);
+}
+
 /* Result `index` is in this memory. */
-static inline void tenon__frame_place(tenon__frame *f, int32_t index, tenon_view *view, uint64_t flags)
+TENON__INLINE void tenon__frame_place(tenon__frame *f, int32_t index, tenon_view *view, uint64_t flags)
 {
     view->flags |= flags;
     f->results[index].as.view = view;
@@ -337,7 +436,7 @@ static inline void tenon__frame_place(tenon__frame *f, int32_t index, tenon_view
 }
 
 /* Make the tensor results whose shape is known. 0, or -1: refused. */
-static inline int tenon__frame_make_results(tenon__frame *f, const tenon__client *client)
+TENON__INLINE int tenon__frame_make_results(tenon__frame *f, const tenon__client *client)
 {
     const tenon_signature *s = f->signature;
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -351,14 +450,14 @@ static inline int tenon__frame_make_results(tenon__frame *f, const tenon__client
             return tenon_frame_refuse_result(f, i);
         if (client->make_result(f, i, dtype, ndim, shape))
             return -1;
-        if (result->spec->devices && tenon_spec_check(result->spec, f->results[i].as.view, &f->bindings, NULL))
-            return tenon_frame_refuse_result(f, i);
+        if (result->spec->devices && tenon_frame_check_device(f, i))
+            return -1;
     }
     return 0;
 }
 
 /* Run the shape function, if there is one and a result needs it, and then the function. 0, or -1: refused. */
-static inline int tenon__frame_run(tenon__frame *f, const tenon__client *client)
+TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
 {
     const tenon_function *function = f->call.function;
     tenon_status status = TENON_OK;
@@ -376,7 +475,7 @@ static inline int tenon__frame_run(tenon__frame *f, const tenon__client *client)
 
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
  * optional and was not set; -1: refused. */
-static inline int tenon__frame_has_result(tenon__frame *f, int32_t index)
+TENON__INLINE int tenon__frame_has_result(tenon__frame *f, int32_t index)
 {
     uint32_t kind = f->results[index].kind;
     bool simple = kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;

@@ -144,5 +144,7 @@ tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *e
     uint64_t at, count;
     size_t length = !memory ? 0 : size < TENON__LIBRARY_HEADER ? size : TENON__LIBRARY_HEADER;
     tenon_status status = tenon__library_header(memory, length, size, &at, &count, err);
-    return status ? status : tenon__library_segments((const char *)memory + at, count, size, err);
+    if (!status)
+        status = tenon__library_segments((const char *)memory + at, count, size, err);
+    return tenon__error_rename(err, status, "tenon_library_check");
 }

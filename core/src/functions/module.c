@@ -6,9 +6,11 @@
 /* The sizes in version 1.0 of the ABI. Anything smaller is invalid. */
 enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
 
+static const char module_check[] = "tenon_module_check";
+
 static tenon_status invalid_module(tenon_error *err, const char *what)
 {
-    return tenon_error_set(err, TENON_EINVAL, "the module is broken: %s", what);
+    return tenon_error_set_in(err, TENON_EINVAL, module_check, "the module is broken: %s", what);
 }
 
 tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
@@ -18,14 +20,14 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
     if (module->magic != TENON_MAGIC)
         return invalid_module(err, TENON_MODULE_SYMBOL "() did not return a Tenon module");
     if (module->major != TENON_ABI_MAJOR)
-        return tenon_error_set(
-            err, TENON_EVERSION,
+        return tenon_error_set_in(
+            err, TENON_EVERSION, module_check,
             "it was compiled for version %u of the function ABI, but this host has version %d; compile "
             "it with this host's tenon/function.h",
             (unsigned)module->major, TENON_ABI_MAJOR);
     if (module->minor_needed > TENON_ABI_MINOR)
-        return tenon_error_set(
-            err, TENON_EVERSION,
+        return tenon_error_set_in(
+            err, TENON_EVERSION, module_check,
             "it needs version %d.%u of the function ABI, but this host has %d.%d; use a newer host, or "
             "compile it with a lower TENON_TARGET",
             TENON_ABI_MAJOR, (unsigned)module->minor_needed, TENON_ABI_MAJOR, TENON_ABI_MINOR);
@@ -42,8 +44,8 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
         tenon_function function;
         tenon_module_function(module, i, &function);
         if (!function.signature || !function.call)
-            return tenon_error_set(err, TENON_EINVAL, "the module is broken: function %lld has no %s", (long long)i,
-                                   function.signature ? "code" : "signature");
+            return tenon_error_set_in(err, TENON_EINVAL, module_check, "the module is broken: function %lld has no %s",
+                                      (long long)i, function.signature ? "code" : "signature");
     }
     return TENON_OK;
 }

@@ -12,12 +12,18 @@ struct tenon_block {
     size_t padding; /* keeps the memory after the header aligned to 16 bytes */
 };
 
+enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 4096 };
+
+static bool is_alignment(size_t align)
+{
+    return (align & (align - 1)) == 0 && align <= MOST_ALIGNMENT;
+}
+
 void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
 {
-    enum { LEAST = 16, MOST = 4096 };
-    if ((align & (align - 1)) || align > MOST || size > PTRDIFF_MAX - MOST - sizeof(tenon_block))
+    if (!is_alignment(align) || size > PTRDIFF_MAX - MOST_ALIGNMENT - sizeof(tenon_block))
         return NULL;
-    align = align < LEAST ? LEAST : align;
+    align = align < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : align;
     tenon_block *block = malloc(sizeof *block + align + size);
     if (!block)
         return NULL;
@@ -92,7 +98,7 @@ bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, 
         tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */
     } else if (tenon_shape_numel(ndim, shape, &numel, NULL) ||
                numel > INT64_MAX / 128) { /* no element has more bytes */
-        tenon_fail(call, TENON_EINVAL, "the shape of result %d is too large for any memory", index);
+        tenon_fail(call, TENON_EOVERFLOW, "the shape of result %d is too large for any memory", index);
     } else if (dtype->bits && !tenon_dtype_equal(*dtype, known)) {
         tenon_fail(call, TENON_EFAILED, "the dtype of result %d is not the one in the signature", index);
     } else {
@@ -121,7 +127,10 @@ tenon_status tenon_call_result_str(tenon_call *call, tenon_block **list, int32_t
 void *tenon_call_scratch(tenon_call *call, tenon_block **list, size_t bytes, size_t align)
 {
     void *memory = tenon_block_alloc(list, bytes, align);
-    if (!memory)
+    if (!memory && !is_alignment(align))
+        tenon_fail(call, TENON_EINVAL, "the alignment of scratch memory must be a power of two up to %d, got %zu",
+                   MOST_ALIGNMENT, align);
+    else if (!memory)
         tenon_fail(call, TENON_ENOMEM, "no memory for %zu bytes of scratch memory aligned to %zu", bytes, align);
     return memory;
 }

@@ -311,7 +311,7 @@ tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, te
                                   "the host was compiled with layout %u of host_private.h, but the core with %u; "
                                   "compile both from the same release of Tenon",
                                   (unsigned)layout, TENON__HOST_LAYOUT);
-    return tenon_signature_alloc(text, out, err);
+    return tenon__error_rename(err, tenon_signature_alloc(text, out, err), "tenon_signature_alloc_private");
 }
 
 tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)
@@ -359,6 +359,7 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
         room.fast[i] = spec ? tenon__fast_spec_of(spec) : (tenon__fast_spec){.ndim = -1};
     }
     made->fast = room.fast;
+    made->planned = tenon__make_plan(made, room.fast);
     made->plain = made->names.ntypes == 0 && made->nwritten == 0;
     made->size = size;
     *out = made;

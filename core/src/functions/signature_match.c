@@ -6,6 +6,10 @@
 
 /* --------------------------------------------------------------------------------------------------- the fast yes */
 
+_Static_assert(offsetof(tenon__fast_spec, ndim) == offsetof(tenon_view, ndim) - offsetof(tenon_view, device) &&
+                   offsetof(tenon__fast_spec, dtype) == offsetof(tenon_view, dtype) - offsetof(tenon_view, device),
+               "tenon__plan_take copies them as they are");
+
 tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
 {
     tenon__fast_spec fast = {.ndim = -1};
@@ -26,9 +30,44 @@ tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
     fast.wanted = (uint32_t)wanted;
     fast.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
     fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
+    fast.device = tenon_device_of(TENON_CPU, 0);
     fast.dtype = spec->dtypes.items[0];
     fast.ndim = spec->ndims;
+    fast.adds = written ? (uint32_t)TENON_VIEW_WRITTEN : 0;
     return fast;
+}
+
+/* The dimensions of a plan are visited in the order of tenon__plan_take: the first one with a name gives it its value. */
+static uint32_t bind_by_plan(tenon__fast_spec *fast, uint32_t bound)
+{
+    for (int32_t i = fast->ndim - 1; i >= 0; i--) {
+        int slot = fast->slots[i];
+        if (slot >= 0 && !(bound >> slot & 1)) {
+            bound |= 1u << slot;
+            fast->binds |= 1u << i;
+        }
+    }
+    return bound;
+}
+
+static bool is_number(uint32_t kind)
+{
+    return kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
+}
+
+bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
+{
+    uint32_t bound = 0;
+    bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
+                   (s->nwritten == 0 || s->ntensors == 1);
+    for (int32_t i = 0; planned && i < s->nparams; i++) {
+        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_number(s->params[i].kind);
+        bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
+    }
+    for (int32_t i = 0; planned && i < s->nresults; i++)
+        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 && !s->results[i].spec->devices
+                                     : is_number(s->results[i].kind);
+    return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
 }
 
 /* Match a view without an error message, and bind its names. False means "unknown": bind_and_check decides. */
@@ -88,9 +127,12 @@ static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bin
         if (param->spec) {
             const tenon_view *view = arg->as.view;
             if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
+                : !view                      ? true
                 : s->fast[i].ndim >= 0       ? !tenon__match_fits(s, i, view, b)
                                              : !tensor_fits(param->spec, view, param->name, b))
                 return false;
+        } else if (arg->kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL)) {
+            return false;
         } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
             if (b->dims_bound >> param->dim & 1) {
                 if (b->dims[param->dim] != arg->as.integer)
@@ -126,6 +168,15 @@ static tenon_status check_int(const tenon_parameter *param, const tenon_value *a
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }
 
+/* A value that is not a tensor was left out, and has no default. */
+static tenon_status missing_value(const tenon_parameter *param, const tenon_bindings *b, tenon_error *err)
+{
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s; it cannot be left out", param->type);
+    return tenon__message_end(&m, TENON_EINVAL, err);
+}
+
 /* Match the first `count` arguments: bind all names, then check each argument. */
 static tenon_status bind_and_check(const tenon_signature *s, int32_t count, const tenon_value *args,
                                    const char *const *objects, tenon_bindings *b, tenon_error *err)
@@ -148,6 +199,8 @@ static tenon_status bind_and_check(const tenon_signature *s, int32_t count, cons
         b->object = objects ? objects[i] : NULL;
         if (param->spec)
             status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
+        else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
+            status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
             status = check_int(param, &args[i], b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */

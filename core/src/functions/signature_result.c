@@ -85,15 +85,24 @@ static tenon_status compute_result(const tenon_signature *s, int32_t index, cons
     return TENON_OK;
 }
 
-tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
-                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+static tenon_status check_result_index(const tenon_signature *signature, int32_t index, bool whole,
+                                       const char *function, tenon_error *err)
 {
-    const char *function = "tenon_signature_result";
-    if (!signature || !bindings || !dtype || !ndim || !shape)
+    if (!signature || !whole)
         return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
     if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': %s() has no tensor result %d",
                                   signature->name, index);
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    tenon_status status =
+        check_result_index(signature, index, bindings && dtype && ndim && shape, "tenon_signature_result", err);
+    if (status)
+        return status;
     const tenon__fast_spec *fast = &signature->fast[signature->nparams + index];
     bool known = fast->ndim >= 0;
     for (int32_t i = 0; i < fast->ndim; i++) {
@@ -114,7 +123,9 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
 {
     int32_t wanted_ndim;
     int64_t wanted[TENON_MAX_NDIM];
-    tenon_status status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
+    tenon_status status = check_result_index(signature, index, bindings && dtype, "tenon_signature_open_result", err);
+    if (!status)
+        status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
     if (status)
         return status;
     if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
@@ -133,7 +144,8 @@ tenon_status tenon_signature_open_result(const tenon_signature *signature, int32
         tenon__text_add(&m.text, "shape ");
         tenon__text_add_list(&m.text, ndim, shape);
     } else {
-        tenon__text_add(&m.text, "%d dimensions", ndim);
+        bool no_shape = ndim > 0 && ndim <= TENON_MAX_NDIM;
+        tenon__text_add(&m.text, "%d dimension%s%s", ndim, ndim == 1 ? "" : "s", no_shape ? " with shape NULL" : "");
     }
     return tenon__message_end(&m, TENON_ESHAPE, err);
 }

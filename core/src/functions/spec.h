@@ -31,6 +31,10 @@ static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
 }
 
 tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec);
+/* Whether the spec allows memory on the device. */
+bool tenon__device_fits(const tenon_spec *spec, tenon_device device);
+/* Whether calls of the signature may be taken by plan; fills in `binds` of its parameters. */
+bool tenon__make_plan(const tenon_signature *signature, tenon__fast_spec *fast);
 /* Evaluate the expression of a dimension. False if it overflows, divides by 0, or uses a name without a value, which
  * *unbound then is. */
 bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,

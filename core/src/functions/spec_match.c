@@ -335,7 +335,7 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
     return view->numel ? match_alignment(spec, view, b, err) : TENON_OK;
 }
 
-static bool device_fits(const tenon_spec *spec, tenon_device device)
+bool tenon__device_fits(const tenon_spec *spec, tenon_device device)
 {
     if (spec->flags & TENON_SPEC_ANYWHERE)
         return true;
@@ -350,7 +350,7 @@ static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view,
                                  tenon_error *err)
 {
     tenon__message m;
-    if (!device_fits(spec, view->device)) {
+    if (!tenon__device_fits(spec, view->device)) {
         message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
         tenon__text_add(&m.text, "the memory is on ");
         tenon__text_add_device(&m.text, view->device);

@@ -367,11 +367,13 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
     }
     release_lock();
     if (again)
-        return tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
+        status = tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
     tenon_module_fn get = NULL;
     void *symbol = status ? NULL : dlsym(handle, TENON_MODULE_SYMBOL);
     memcpy(&get, &symbol, sizeof get);
-    return status ? status : tenon__library_module(get, out, err);
+    if (!status)
+        status = tenon__library_module(get, out, err);
+    return tenon__error_rename(err, status, "tenon_library_open");
 }
 
 #endif

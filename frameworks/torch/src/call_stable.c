@@ -1,8 +1,8 @@
 /* Calls through torch's C functions, which need no lock.
  *
  * Arguments and results are a stack of 64-bit words. A number is stored by its bits. A tensor, list or string is a
- * pointer that the call takes. An optional is a pointer to a word, or 0. torch trusts that each word has the type in the
- * operator's schema; call.c has checked it. */
+ * pointer that the call takes. An optional is a pointer to its value, or 0. torch trusts that each of them has the type
+ * in the operator's schema; call.c has checked it. */
 #include "torch_bridge.h"
 
 #include <stdlib.h>

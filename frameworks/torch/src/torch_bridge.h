@@ -213,6 +213,31 @@ tenon_status tenon__torch_call_python(const tenon_torch_op *op, const tenon_torc
 /* Copy a Python list of ints, floats or bools to new memory. False with an exception. */
 bool tenon__torch_take_numbers(PyObject *list, tenon__torch_base base, tenon_torch_value *out);
 
+/* ---------------------------------------------------------------------------------------------------- direct calls */
+
+/* The dispatch keys that a thread includes and excludes, XOR the defaults. */
+typedef struct tenon__torch_words {
+    uint64_t included, excluded;
+} tenon__torch_words;
+
+/* Whether torch's library says what is active in a thread. If not, Python must be asked. */
+bool tenon__torch_can_watch(void);
+/* The words of this thread. False if torch's library does not have them. */
+bool tenon__torch_read_words(tenon__torch_words *out);
+/* Whether a mode, a transform, a tracer or the profiler is active in this thread. `harmless` are the words without any of
+ * them. Only if tenon__torch_can_watch. */
+bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count);
+/* Whether grad mode is on in this thread. Likewise. */
+bool tenon__torch_records(void);
+
+/* Read the switch TENON_TORCH_DIRECT, when the package is imported. */
+void tenon__torch_read_switch(void);
+/* Whether operators may be called directly, in words, and how it is found out what is active: "on" or "off", the reason,
+ * "tls" or "python". */
+void tenon__torch_direct_info(const char **direct, const char **why, const char **watch);
+/* Functions for the package's Python files. */
+extern PyMethodDef tenon__torch_methods[];
+
 /* ------------------------------------------------------------------------------------------------------------ errors */
 
 /* Set `err` to the error of torch's last function on this thread. */

@@ -61,7 +61,7 @@ typedef struct tenon_py_borrowed {
  * Release:   tenon_py_unborrow(out).
  * Threads:   attached. If other threads change the object's shape or strides, the view keeps the old ones. If they
  *            replace or resize its memory (torch's `.data =`, say) while this thread is detached, that is a data race
- *            of the caller's.
+ *            in the caller.
  * Errors:    -1 with TypeError (not an array, or a dtype without a DLPack name), ValueError (layout, device, read-only
  *            memory), BufferError (the producer refused, or described an impossible array), or the producer's own
  *            exception. 0 otherwise. */
@@ -168,8 +168,8 @@ TENON_NODISCARD PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int3
 
 /* ------------------------------------------------------------------------------------------------------ functions */
 
-/* Make a module object that has the functions of `module` (tenon/function.h). `name` becomes its __name__; NULL stands
- * for the module's own name.
+/* Make a module object that has the functions of `module` (tenon/function.h). `name` becomes its __name__; NULL means
+ * the module's own name.
  *
  * Ownership: the result is a new reference. `module` is not copied: it must outlive the result and its functions.
  * Errors:    NULL with an ImportError that says what is wrong, or with the failure of the module's `load`. */

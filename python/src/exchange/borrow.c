@@ -96,9 +96,10 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
 
 static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
-    enum { KNOWN_FLAGS = TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE };
+    const uint32_t known =
+        TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STAYS;
     out->private_.object = NULL;
-    if (!object || (flags & ~(uint32_t)KNOWN_FLAGS)) {
+    if (!object || (flags & ~known)) {
         PyErr_Format(PyExc_ValueError,
                      object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
                             : "tenon_py_borrow(): argument 'object' is NULL",
@@ -131,7 +132,7 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
 /* Whether a peek knows all that the flags ask for: what it takes is in C order. */
 static inline bool is_plain(uint32_t flags)
 {
-    return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE));
+    return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STAYS));
 }
 
 /* What was described by a peek is borrowed. */
@@ -158,7 +159,7 @@ bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borr
 bool tenon__py_is_plain(PyObject *object)
 {
     const tenon__py_kind *kind = tenon__py_is_ndarray(object) ? NULL : tenon__py_known_kind(Py_TYPE(object));
-    return tenon__py_is_ndarray(object) || (kind && kind->peek);
+    return tenon__py_is_ndarray(object) || (kind && kind->peek && kind->table);
 }
 
 /* An object that is not NumPy's, by its peek if that is all there is to it. */

@@ -118,7 +118,7 @@ PyObject *tenon__py_borrow_made(PyObject *array, tenon_dtype dtype, tenon_py_bor
         Py_DECREF(array);
         return NULL;
     }
-    if (array && !tenon_dtype_equal(out->view.dtype, dtype)) { /* torch.int4 is a name without numbers behind it */
+    if (array && !tenon_dtype_equal(out->view.dtype, dtype)) { /* torch.int4 is a name without a dtype of that size */
         char asked[64], got[64];
         tenon_dtype_format(dtype, asked, sizeof asked);
         tenon_dtype_format(out->view.dtype, got, sizeof got);

@@ -6,7 +6,7 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
     tenon__py_holder *holder = tenon__py_holder_new();
     if (!holder)
         return NULL;
-    if (tenon_py_borrow(object, flags, &holder->borrowed) < 0) {
+    if (tenon_py_borrow(object, flags | TENON__PY_STAYS, &holder->borrowed) < 0) {
         tenon__py_holder_free(holder);
         return NULL;
     }
@@ -37,7 +37,7 @@ tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
         return NULL;
     if (!kind || !kind->owner || !kind->owner->pin)
         return import_object(object, flags, false);
-    /* The alias requires no grad: what is to be written is looked at before. */
+    /* The alias requires no grad, so check the object itself first if it is to be written. */
     tenon_py_borrowed borrowed;
     if (tenon_py_borrow(object, flags, &borrowed) < 0)
         return NULL;

@@ -23,6 +23,28 @@ TENON__PY_INLINE void tenon__py_spin_unlock(atomic_flag *lock)
 
 enum { TENON__PY_KINDS = 64, TENON__PY_FOREIGN = 8, TENON__PY_NUMPY_EXTRAS = 32 };
 
+/* The layout of torch's structs, which probe.c in producers/torch finds. */
+enum { TENON__PY_TORCH_DTYPES = 64, TENON__PY_TORCH_DIMS = 5 };
+typedef struct tenon__py_torch_layout {
+    uint64_t keys, inference_keys;                           /* of a plain tensor on the CPU */
+    _Atomic uint64_t cuda_keys, cuda_inference_keys;         /* of one on CUDA; 0: not known */
+    _Atomic uint64_t cuda_devices;                           /* bit i: tensors on device i have been verified */
+    uint32_t impl;                                           /* in the object: the pointer to the TensorImpl */
+    uint32_t storage, autograd, sizes, offset, numel, dtype; /* in the TensorImpl */
+    uint32_t key_set;
+    uint32_t data, check; /* in the StorageImpl: the memory, and the byte that says not to use it as it is */
+    tenon_dtype dtypes[TENON__PY_TORCH_DTYPES]; /* by torch's number; bits 0: none that is read */
+} tenon__py_torch_layout;
+
+/* What is known of the layout. */
+enum {
+    TENON__PY_TORCH_UNREAD,
+    TENON__PY_TORCH_WANTED,
+    TENON__PY_TORCH_PROBING,
+    TENON__PY_TORCH_ON,
+    TENON__PY_TORCH_OFF
+};
+
 /* The objects in it belong to the main interpreter and are never released: types, and objects of torch, which loads
  * only in the main interpreter and is never unloaded. */
 typedef struct tenon__py_process {
@@ -51,8 +73,14 @@ typedef struct tenon__py_process {
     } numpy;
 
     struct {
-        _Atomic(PyTypeObject *) tensor; /* set by the first tensor, if torch has an exchange table */
+        _Atomic(PyTypeObject *) tensor;    /* set by the first tensor */
+        _Atomic(PyTypeObject *) parameter; /* likewise, if its objects are read by the layout */
         _Atomic(const tenon_dl_exchange *) table;
+        _Atomic int state;             /* of the layout: TENON__PY_TORCH_UNREAD: the switch has not been read */
+        _Atomic int tries, cuda_tries; /* how often the layout was looked for in vain */
+        char why[160];                 /* why it is not used */
+        tenon__py_torch_layout layout;
+        _Atomic(struct tenon__py_torch_sample *) sample; /* the last one of tenon__py_torch_probe */
         _Atomic(const struct torch_functions *) functions;
         _Atomic bool searched;          /* whether the functions have been looked for */
         _Atomic(PyObject *) question;   /* the descriptor of the attribute requires_grad */

@@ -43,7 +43,7 @@ int tenon_py_stream(const tenon_py_borrowed *borrowed, void **stream)
         return 0; /* else __dlpack__ was asked for the default stream */
     tenon_device device = borrowed->view.device;
     int status = table->current_work_stream(device.device_type, device.device_id, stream);
-    bool raised = PyErr_Occurred() != NULL; /* also by one that said yes */
+    bool raised = PyErr_Occurred() != NULL; /* even if it reported success */
     if (status == 0 && !raised)
         return 0;
     if (!raised)

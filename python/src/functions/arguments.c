@@ -261,6 +261,24 @@ static int to_bool(const tenon__py_function *function, const tenon_parameter *pa
     return truth < 0 ? -1 : 0;
 }
 
+/* After a conversion failed. If a framework refused to convert its array, say for which argument; an exception of any
+ * other object stays as it is. Returns -1. */
+static int not_a_number(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
+{
+    PyObject *error = tenon__py_take_exception(), *type = (PyObject *)Py_TYPE(error), *name = NULL;
+    const tenon__py_producer *owner = NULL;
+    bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_RuntimeError;
+    if (plain && tenon__py_owner(object, &owner) == 0 && owner && (name = tenon__py_type_name(object))) {
+        tenon__py_argument_error(function, param->name, type, "expected %s, got %U: %S", param->type, name, error);
+        tenon__py_add_context(error);
+        Py_DECREF(error);
+    } else {
+        tenon__py_raise_again(error);
+    }
+    Py_XDECREF(name);
+    return -1;
+}
+
 static int to_int(const tenon__py_function *function, const tenon_parameter *param, PyObject *object, int64_t *out)
 {
     PyObject *index = NULL;
@@ -272,9 +290,10 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
             return to_bool(function, param, object, out);
         if (!may)
             return tenon__py_wrong_type(function, param, object);
-        object = index = PyNumber_Index(object);
+        index = PyNumber_Index(object);
         if (!index)
-            return -1;
+            return not_a_number(function, param, object);
+        object = index;
     }
     int overflow = 0;
     *out = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -296,7 +315,7 @@ static int to_double(const tenon__py_function *function, const tenon_parameter *
     if (*out != -1 || !PyErr_Occurred())
         return 0;
     if (!PyErr_ExceptionMatches(PyExc_OverflowError) || !PyLong_Check(object))
-        return -1;
+        return not_a_number(function, param, object);
     PyErr_Clear();
     return tenon__py_argument_error(function, param->name, PyExc_OverflowError, "the integer is too large for a float");
 }

@@ -1,5 +1,5 @@
 /* One call: borrow the arguments, match them, make the results, run the function, and give back. */
-#include "host.h"
+#include "plan.h"
 
 /* What a RecursionError adds to its message. */
 #define IN_ARGUMENTS " while the arguments of a Tenon function were read"
@@ -7,14 +7,15 @@
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_written, tenon_py_borrowed *borrowed)
 {
+    uint32_t flags = TENON_PY_ANY_DEVICE | (is_written ? TENON__PY_STAYS : 0);
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon_device_on_host(f->base.call.device)
-                     ? tenon_py_borrow(object, TENON_PY_ANY_DEVICE, borrowed)
-                     : tenon_py_borrow_on(object, TENON_PY_ANY_DEVICE, tenon__py_call_stream(f), borrowed);
+                     ? tenon_py_borrow(object, flags, borrowed)
+                     : tenon_py_borrow_on(object, flags, tenon__py_call_stream(f), borrowed);
     tenon__py_leave_recursion();
     return status;
 }
@@ -40,7 +41,7 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, borrowed) < 0)
+        if (borrow_on_stream(f, object, param->spec->flags & TENON_SPEC_WRITE, borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -137,11 +138,13 @@ static int take_arguments(tenon__py_frame *f)
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
+static const tenon__client call_client;
+
 /* The caller's own tensor as the result. */
 static int take_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    if (borrow_on_stream(f, object, borrowed) < 0) {
+    if (borrow_on_stream(f, object, true, borrowed) < 0) {
         tenon__py_name_argument(f->function, "out", object);
         return -1;
     }
@@ -166,7 +169,7 @@ static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
     }
     if (f->wanted_like)
         f->like = f->wanted_like;
-    return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &tenon__py_client);
+    return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &call_client);
 }
 
 /* A result as an object: a new reference. */
@@ -200,15 +203,13 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
     }
 }
 
-static PyObject *all_results(tenon__py_frame *f)
+static PyObject *several_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     if (s->nresults == 0) {
         Py_INCREF(Py_None);
         return Py_None;
     }
-    if (s->nresults == 1 && !s->named_results)
-        return result_object(f, 0);
     PyObject *tuple = PyTuple_New(s->nresults);
     for (int32_t i = 0; tuple && i < s->nresults; i++) {
         PyObject *object = result_object(f, i);
@@ -223,6 +224,16 @@ static PyObject *all_results(tenon__py_frame *f)
     PyObject *named = PyObject_CallObject(f->function->result_type, tuple);
     Py_DECREF(tuple);
     return named;
+}
+
+static inline PyObject *all_results(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->nresults != 1 || s->named_results)
+        return several_results(f);
+    const tenon_value *value = f->base.results;
+    bool is_float = value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET);
+    return is_float ? PyFloat_FromDouble(value->as.number) : result_object(f, 0);
 }
 
 /* -------------------------------------------------------------------------------------------------------- the call */
@@ -262,7 +273,7 @@ static tenon_status run_code(tenon__frame *base)
     return status;
 }
 
-const tenon__client tenon__py_client = {
+static const tenon__client call_client = {
     .refuse = tenon__py_refuse,
     .describe = tenon__py_describe_argument,
     .make_result = tenon__py_make_result,
@@ -299,16 +310,15 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-static PyObject *call_in(tenon__py_frame *f)
+/* The arguments are taken and match. */
+static PyObject *run_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0)
-        return NULL;
     if (f->function->takes_like && make_results(f) < 0)
         return NULL;
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
         return NULL;
-    int done = tenon__frame_run(&f->base, &tenon__py_client);
+    int done = tenon__frame_run(&f->base, &call_client);
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
@@ -356,6 +366,62 @@ static inline void free_heap(const tenon__py_frame *f)
         PyMem_Free(f->borrowed);
 }
 
+/* Begin a call that runs, with its arguments still to be taken or taken by plan. */
+static inline void begin_call(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    f->stream_from = NULL;
+    f->thread = NULL;
+    f->exception = f->kept = NULL;
+    f->looked = 0;
+    f->held = f->flat = f->disturbed = false;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        tenon__frame_begin_result(&f->base, i);
+        f->made[i] = NULL;
+    }
+}
+
+static inline PyObject *end_call(tenon__py_frame *f, PyObject *result)
+{
+    if (f->held)
+        tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);
+    if (!result || f->function->has_foreign || f->kept)
+        clear_rest(f, !result);
+    tenon__frame_end(&f->base);
+    return result;
+}
+
+/* The arguments in any form. */
+static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                    PyObject *kwnames)
+{
+    const tenon_signature *s = f->function->signature;
+    f->sorted = f->inline_sorted;
+    if (f->function->is_large && take_heap(f) < 0)
+        return NULL;
+    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
+        if (tenon__py_distribute(f->function, args, nargs, kwnames, f->sorted) < 0) {
+            free_heap(f);
+            return NULL;
+        }
+        PyObject *out = f->sorted[s->nparams], *like = f->sorted[s->nparams + 1];
+        f->given = f->sorted;
+        f->out = out == Py_None ? NULL : out;
+        f->wanted_like = like == Py_None ? NULL : like;
+    }
+    tenon__frame_begin(&f->base, &call_client, &f->function->call, s);
+    begin_call(f);
+    f->nborrowed = 0;
+    f->elements = 0;
+    f->like = NULL;
+    for (int32_t i = 0; f->function->has_foreign && i < s->nparams; i++)
+        f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
+    PyObject *result = take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0 ? NULL : run_in(f);
+    end_call(f, result);
+    free_heap(f);
+    return result;
+}
+
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     tenon__py_frame f;
@@ -367,39 +433,10 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.base.args = f.inline_args;
     f.base.results = f.inline_results;
     f.made = f.inline_made;
-    f.sorted = f.inline_sorted;
-    if (f.function->is_large && take_heap(&f) < 0)
-        return NULL;
-    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
-        if (tenon__py_distribute(f.function, args, nargs, kwnames, f.sorted) < 0) {
-            free_heap(&f);
-            return NULL;
-        }
-        PyObject *out = f.sorted[s->nparams], *like = f.sorted[s->nparams + 1];
-        f.given = f.sorted;
-        f.out = out == Py_None ? NULL : out;
-        f.wanted_like = like == Py_None ? NULL : like;
-    }
-    tenon__frame_begin(&f.base, &tenon__py_client, &f.function->call, s);
-    f.looked = 0;
-    f.thread = NULL;
-    f.nborrowed = 0;
-    f.like = f.exception = f.kept = NULL;
-    f.stream_from = NULL;
-    for (int32_t i = 0; i < s->nresults; i++) {
-        tenon__frame_begin_result(&f.base, i);
-        f.made[i] = NULL;
-    }
-    f.held = f.flat = f.disturbed = false;
-    f.elements = 0;
-    for (int32_t i = 0; f.function->has_foreign && i < s->nparams; i++)
-        f.base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
-    PyObject *result = call_in(&f);
-    if (f.held)
-        tenon_py_unborrow_many((size_t)f.nborrowed, f.borrowed);
-    if (!result || f.function->has_foreign || f.kept)
-        clear_rest(&f, !result);
-    tenon__frame_end(&f.base);
-    free_heap(&f);
-    return result;
+    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_take_planned(&f, args))
+        return call_in_general(&f, args, nargs, kwnames);
+    tenon__plan_begin(&f.base, &call_client, &f.function->call, s);
+    begin_call(&f);
+    f.nborrowed = s->ntensors;
+    return end_call(&f, run_in(&f));
 }

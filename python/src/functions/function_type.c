@@ -193,6 +193,9 @@ static void function_dealloc(PyObject *object)
     Py_XDECREF(self->module_name);
     Py_XDECREF(self->result_type);
     PyMem_Free(self->doc);
+    for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
+        Py_XDECREF(self->descrs[i]);
+    PyMem_Free((void *)self->descrs);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
     PyObject_Free(object);
@@ -271,6 +274,11 @@ static int fill_function(tenon__py_function *self)
     }
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
+    if (s->planned && !self->is_large && s->npositional == s->nparams) {
+        self->descrs = PyMem_Calloc((size_t)s->nparams, sizeof *self->descrs);
+        if (!self->descrs)
+            return PyErr_NoMemory(), -1;
+    }
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     for (int32_t i = 0; i < s->nparams + 2; i++) {
@@ -309,6 +317,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->function = function;
     self->signature = signature;
     self->doc = NULL;
+    self->descrs = NULL;
     self->takes_handle = self->has_foreign = false;
     self->result_type = NULL;
     self->module_name = module_name;

@@ -164,7 +164,6 @@ int tenon__py_take_handle(tenon__frame *base, int32_t index, void *object, void 
 void *tenon__py_device_scratch(tenon__frame *base, size_t bytes, tenon_device device);
 /* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
 int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
-extern const tenon__client tenon__py_client;
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);

@@ -85,7 +85,7 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
 {
     tenon_error err;
     if (tenon_module_check(module, &err))
-        return PyErr_Format(PyExc_ImportError, "%s", err.message);
+        return PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
     PyObject *own_name = PyUnicode_FromFormat("%s", name ? name : module->name);
     PyObject *object = own_name ? PyModule_NewObject(own_name) : NULL;
     tenon__py_library *library = object ? library_new(module) : NULL;
@@ -153,11 +153,11 @@ PyObject *tenon_py_open(const char *path)
         return NULL;
     tenon_status status = tenon_library_open(path, &found, &err);
     if (status == TENON_EFAILED)
-        raise_os_error(errno, err.message, file);
+        raise_os_error(errno, tenon_error_reason(&err), file);
     else if (status == TENON_ENOMEM)
         PyErr_NoMemory();
     else if (status)
-        PyErr_Format(PyExc_ImportError, "%s", err.message);
+        PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
     PyObject *module = status ? NULL : tenon_py_module(found, NULL);
     if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
         Py_CLEAR(module);

@@ -225,7 +225,8 @@ int tenon__py_call_load(const tenon_module *module, void **state)
     f.thread = NULL;
     f.stream_from = NULL;
     f.looked = 0;
-    int result = tenon_frame_load(&f.base, &tenon__py_client, &tenon__py_host, module, state);
+    static const tenon__client load_client = {.refuse = tenon__py_refuse, .device_scratch = tenon__py_device_scratch};
+    int result = tenon_frame_load(&f.base, &load_client, &tenon__py_host, module, state);
     if (result < 0) {
         if (PyErr_ExceptionMatches(PyExc_Exception)) /* an interrupt stays what it is */
             raise_import_error();

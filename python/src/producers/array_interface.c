@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* The protocol's dtype text, "<f4". */
+/* The protocol's dtype string, "<f4". */
 static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon_dtype *out)
 {
     const char *typestr = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    tenon__py_clear_ignorable_error(); /* a text that is no UTF-8 is no dtype either */
+    tenon__py_clear_ignorable_error(); /* a string that is not UTF-8 is not a dtype either */
     if (PyErr_Occurred())
         return -1;
     if (!typestr || strlen(typestr) < 2)
@@ -27,20 +27,22 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
     const char *digit = typestr + 2;
     for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
         size = 10 * size + (*digit - '0');
-    if (typestr[0] == swapped && size > 1)
-        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
     bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
     for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
         *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
         /* NumPy's "f16" is long double, whatever its size. */
         bool known = tenon_dtype_known(*out) && !(out->code == TENON_CODE_FLOAT && out->bits == 128);
-        if (typestr[1] == kinds[i].kind && known)
-            return 0;
+        if (typestr[1] != kinds[i].kind || !known)
+            continue;
+        if (typestr[0] == swapped && size > 1)
+            return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped ('%s')", typestr);
+        return 0;
     }
-    return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype", typestr);
+    return tenon__py_set_error(PyExc_TypeError, object, "'%s' has no DLPack dtype%s", typestr,
+                               typestr[1] == 'V' ? "; pass one field of a structured array" : "");
 }
 
-/* A whole number of 64 bits; -1 with an exception, which is the producer's own where its __index__ raised it. */
+/* A whole number of 64 bits; -1 with an exception, which is the producer's own if its __index__ raised it. */
 static int array_interface_read_number(PyObject *object, PyObject *number, const char *what, int64_t *out)
 {
     if (!PyIndex_Check(number))
@@ -65,9 +67,8 @@ static int array_interface_read_number(PyObject *object, PyObject *number, const
 static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const char *what, int64_t *values)
 {
     if (!tuple || !PyTuple_Check(tuple) || PyTuple_Size(tuple) > TENON_MAX_NDIM)
-        return tenon__py_set_error(PyExc_TypeError, object,
-                                   "the '%s' of its array interface is no tuple of 0 to %d numbers", what,
-                                   TENON_MAX_NDIM);
+        return tenon__py_set_error(PyExc_TypeError, object, "the '%s' of its array interface %s", what,
+                                   tuple ? "must be a tuple of at most 64 integers" : "is missing");
     int count = (int)PyTuple_Size(tuple);
     for (int i = 0; i < count; i++)
         if (array_interface_read_number(object, PyTuple_GetItem(tuple, i), what, &values[i]) < 0)
@@ -75,7 +76,7 @@ static int array_interface_read_tuple(PyObject *object, PyObject *tuple, const c
     return count;
 }
 
-/* What an interface says, borrowed from its dict; NULL where it says nothing. */
+/* What an interface says, borrowed from its dict; NULL if it says nothing. */
 typedef struct array_interface_fields {
     PyObject *shape, *typestr, *strides, *data, *offset, *mask, *stream;
 } array_interface_fields;
@@ -107,7 +108,7 @@ typedef struct array_interface_memory {
     Py_ssize_t size;
 } array_interface_memory;
 
-/* 'data' as an object with a buffer; the object itself where there is none. */
+/* 'data' as an object with a buffer; the object itself if there is none. */
 static int array_interface_read_buffer(PyObject *object, PyObject *exporter, PyObject *offset,
                                        array_interface_memory *out)
 {
@@ -159,7 +160,7 @@ static int array_interface_read_data(PyObject *object, const array_interface_fie
     return array_interface_read_buffer(object, exporter, fields->offset, out);
 }
 
-/* Whether all elements are in the bytes of the buffer, where there is one. */
+/* Whether all elements are in the bytes of the buffer, if there is one. */
 static bool array_interface_within(const array_interface_memory *memory, const tenon_view *view)
 {
     if (!memory->view || view->numel == 0)
@@ -204,9 +205,9 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     return -1;
 }
 
-/* Whether the bytes are made anew each time they are asked for, as a compressed array's are: what is written there would be
+/* Whether the bytes are made again each time they are asked for, as a compressed array's are: what is written there would be
  * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
-static int array_interface_is_made_anew(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
+static int array_interface_is_copy(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
 {
     PyObject *interface = NULL;
     array_interface_fields fields;
@@ -235,21 +236,29 @@ typedef struct array_interface_struct {
     PyObject *descr;
 } array_interface_struct;
 
+/* As NumPy writes it: "<f4", "|V8", and for text the number of characters. */
+static void array_interface_format_typestr(const array_interface_struct *array, char *buffer, size_t size)
+{
+    enum { NOT_SWAPPED = 0x200 };
+    const int little = 1;
+    bool is_little = *(const char *)&little == !!(array->flags & NOT_SWAPPED);
+    char kind = array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?';
+    char order = array->itemsize == 1 || strchr("SVO", kind) ? '|' : is_little ? '<' : '>';
+    int items = array->itemsize / (kind == 'U' ? 4 : 1);
+    PyOS_snprintf(buffer, size, "%c%c%d", order, kind, items > 0 && items < 1000 ? items : 999);
+}
+
 static int array_interface_read_struct(PyObject *object, PyObject *capsule, tenon_py_borrowed *out)
 {
-    enum { NOT_SWAPPED = 0x200, WRITEABLE_MEMORY = 0x400 };
+    enum { WRITEABLE_MEMORY = 0x400 };
     const char *name = PyCapsule_GetName(capsule);
     const array_interface_struct *array = PyErr_Occurred() ? NULL : PyCapsule_GetPointer(capsule, name);
     if (!array)
         return -1;
     if (array->two != 2 || array->nd < 0 || array->nd > TENON_MAX_NDIM)
-        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ is no array struct");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __array_struct__ is not a valid array struct");
     char typestr[8];
-    PyOS_snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '=' : '>',
-                  array->typekind > ' ' && array->typekind < 127 ? array->typekind : '?',
-                  array->itemsize > 0 && array->itemsize < 1000 ? array->itemsize : 999);
-    if (!(array->flags & NOT_SWAPPED) && array->itemsize > 1)
-        return tenon__py_set_error(PyExc_TypeError, object, "its bytes are swapped");
+    array_interface_format_typestr(array, typestr, sizeof typestr);
     PyObject *text = PyUnicode_FromString(typestr);
     tenon_dl_tensor source = {.data = array->data, .device = tenon_device_of(TENON_CPU, 0), .ndim = array->nd};
     source.shape = tenon__py_numbers_of(array->shape);
@@ -304,7 +313,7 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
         if (i == 1 && PyCapsule_CheckExact(interface)) {
             result = array_interface_read_struct(object, interface, out);
         } else if (i != 1 && PyDict_Check(interface)) {
-            /* A copy: code of the producer's runs while it is read, and may change the original. */
+            /* A copy: the producer's code runs while it is read, and may change the original. */
             array_interface_fields fields;
             PyObject *copy = PyDict_Copy(interface);
             if (copy && array_interface_read_fields(copy, &fields) == 0 &&
@@ -313,20 +322,24 @@ static int array_interface_read(PyObject *object, const tenon__py_kind *kind, te
                                                    out);
             Py_XDECREF(copy);
         } else {
-            tenon__py_set_error(PyExc_TypeError, object, "its %s is of the wrong kind", names[i]);
+            PyObject *type = tenon__py_type_name(interface);
+            if (type)
+                tenon__py_set_error(PyExc_TypeError, object, "its %s must be a %s, got %U", names[i],
+                                    i == 1 ? "capsule" : "dict", type);
+            Py_XDECREF(type);
         }
         tenon__py_scope scope = tenon__py_enter_scope();
         Py_DECREF(interface);
         tenon__py_leave_scope(scope);
         bool writable = result == 0 && !(out->view.flags & TENON_READ_ONLY) && out->view.numel > 0;
         if (writable && i == 2 && out->private_.held.object) {
-            int anew = array_interface_is_made_anew(object, names[i], out);
-            if (anew < 0) {
+            int is_copy = array_interface_is_copy(object, names[i], out);
+            if (is_copy < 0) {
                 tenon__py_free_dims(out);
                 tenon__py_give_back(out, object);
                 return -1;
             }
-            out->view.flags |= anew ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
+            out->view.flags |= is_copy ? TENON_READ_ONLY | TENON_IS_COPIED : 0;
         }
         return result;
     }

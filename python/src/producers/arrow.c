@@ -197,7 +197,7 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 {
     if (PyCapsule_IsValid(capsule, name))
         return PyCapsule_GetPointer(capsule, name);
-    tenon__py_set_error(PyExc_TypeError, object, "its Arrow method gave something that is not a capsule named '%s'",
+    tenon__py_set_error(PyExc_TypeError, object, "its Arrow method returned something that is not a capsule named '%s'",
                         name);
     return NULL;
 }
@@ -206,14 +206,14 @@ static void *arrow_inside(PyObject *object, PyObject *capsule, const char *name)
 static int arrow_read_array(PyObject *object, PyObject *pair, tenon_py_borrowed *out)
 {
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
-        return tenon__py_set_error(PyExc_TypeError, object, "its __arrow_c_array__ did not give two capsules");
+        return tenon__py_set_error(PyExc_TypeError, object, "its __arrow_c_array__ did not return two capsules");
     PyObject *keeper = PyTuple_GetItem(pair, 1);
     const arrow_schema *schema = arrow_inside(object, PyTuple_GetItem(pair, 0), "arrow_schema");
     const arrow_array *array = schema ? arrow_inside(object, keeper, "arrow_array") : NULL;
     if (!array)
         return -1;
     if (!schema->release || !array->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was already consumed");
     if (arrow_describe(object, schema, array, out) < 0)
         return -1;
     Py_INCREF(keeper);
@@ -245,17 +245,20 @@ static int arrow_failed(PyObject *object, arrow_stream *stream)
 /* The next array of a stream, in a capsule that releases it; its `release` is NULL after the last. NULL with an exception. */
 static PyObject *arrow_next(PyObject *object, arrow_stream *stream, arrow_array **out)
 {
-    *out = calloc(1, sizeof **out);
-    PyObject *capsule = *out ? PyCapsule_New(*out, "arrow_array", arrow_destroy) : PyErr_NoMemory();
+    arrow_array *array = calloc(1, sizeof *array);
+    if (!array)
+        return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(array, "arrow_array", arrow_destroy);
     if (!capsule) {
-        free(*out);
+        free(array);
         return NULL;
     }
-    int status = stream->get_next(stream, *out);
+    *out = array;
+    int status = stream->get_next(stream, array);
     if (status == 0 && !PyErr_Occurred())
         return capsule;
     if (status != 0)
-        (*out)->release = NULL; /* a function that failed gives nothing */
+        array->release = NULL; /* a function that failed gives nothing */
     arrow_failed(object, stream);
     Py_DECREF(capsule);
     return NULL;
@@ -302,7 +305,7 @@ static int arrow_read_stream(PyObject *object, PyObject *source, tenon_py_borrow
     if (!stream)
         return -1;
     if (!stream->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was consumed before");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was already consumed");
     if (!stream->get_schema || !stream->get_next)
         return arrow_invalid(object);
     if (stream->get_schema(stream, &schema) != 0)
@@ -351,7 +354,7 @@ static int arrow_ask(PyObject *object, tenon_py_borrowed *out)
     return found < 0 ? -1 : result;
 }
 
-/* Whether the memory is made for each who asks, as pandas does for what is not one block: it is not the array's own. Asked
+/* Whether the memory is a copy that is made on each request, as pandas does for what is not one block. Asked
  * while the first is held, so that it cannot come back by chance. -1 with an exception. */
 static int arrow_is_copy(PyObject *object, const tenon_py_borrowed *first)
 {
@@ -379,13 +382,13 @@ static int arrow_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     if (is_copy > 0)
         tenon__py_set_error(
             PyExc_BufferError, object,
-            "its Arrow data is a copy that is made for each who asks, and not its own memory; pass x.to_numpy()");
+            "its Arrow data is a copy that is made on each request, not its own memory; pass x.to_numpy()");
     tenon__py_free_dims(out);
     tenon__py_give_back(out, object);
     return -1;
 }
 
-/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. What has a buffer says itself what it is. */
+/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. An object with a buffer reports that itself. */
 static int arrow_recognise(PyObject *object, tenon__py_kind *kind)
 {
     static const char *const names[] = {"__arrow_c_array__", "__arrow_c_stream__"};

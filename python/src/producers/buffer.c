@@ -57,7 +57,7 @@ static const char *buffer_why_no_dtype(const char *format)
     return "has no DLPack dtype";
 }
 
-/* The dtype of a format; one of 0 bits, with *why, where it has none (NULL: it is not for items of this size). By value: it stays in a register. */
+/* The dtype of a format; one of 0 bits, with *why, if it has none (NULL: it is not for items of this size). By value: it stays in a register. */
 static inline tenon_dtype buffer_parse_format(const char *format, Py_ssize_t item, const char **why)
 {
     const tenon_dtype none = tenon_dtype_of(0, 0, 1);
@@ -128,7 +128,7 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)
 {
     if (!PyErr_Occurred())
-        return tenon__py_set_error(PyExc_BufferError, object, "its buffer function failed without saying why");
+        return tenon__py_set_error(PyExc_BufferError, object, "its buffer function failed without an exception");
     /* TensorFlow lets NumPy's ValueError through for a dtype that the protocol does not know; CuPy says TypeError. */
     bool no = PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
               (!request->is_last && PyErr_ExceptionMatches(PyExc_TypeError));

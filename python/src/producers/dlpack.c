@@ -13,7 +13,7 @@
 static void dlpack_mark_used(PyObject *capsule, const char *name)
 {
     if (PyCapsule_SetName(capsule, name) < 0 || PyCapsule_SetDestructor(capsule, NULL) < 0)
-        PyErr_Clear(); /* cannot be: the capsule was valid a moment ago */
+        PyErr_Clear(); /* cannot happen: the capsule was valid a moment ago */
 }
 
 /* What came of an attempt to consume a capsule. */
@@ -58,11 +58,12 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
         return 0;
     case USED_BEFORE:
         return tenon__py_set_error(PyExc_BufferError, object,
-                                   "the DLPack capsule was consumed before; a capsule can be used once");
+                                   "the DLPack capsule was already consumed; a capsule can be used once");
     case NO_CAPSULE:
         return tenon__py_set_error(PyExc_TypeError, object,
-                                   object == capsule ? "this is not a DLPack capsule; expected an array"
-                                                     : "its __dlpack__ gave something that is not a DLPack capsule");
+                                   object == capsule
+                                       ? "this is not a DLPack capsule; expected an array"
+                                       : "its __dlpack__ returned something that is not a DLPack capsule");
     case WRONG_MAJOR:
         return tenon__py_set_error(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                    (unsigned)version.major, (unsigned)version.minor);
@@ -179,7 +180,7 @@ static PyObject *dlpack_call(PyObject *object, PyObject *stream)
     return result;
 }
 
-/* The device that the producer names: 1, 0 where it has no __dlpack_device__, -1 with an exception. */
+/* The device that the producer names: 1, 0 if it has no __dlpack_device__, -1 with an exception. */
 static int dlpack_device(PyObject *object, tenon_device *out)
 {
     PyObject *name = dlpack_word(WORD_DEVICE);
@@ -206,7 +207,8 @@ static int dlpack_device(PyObject *object, tenon_device *out)
     if (PyErr_Occurred())
         return -1;
     if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
-        return tenon__py_set_error(PyExc_BufferError, object, "its __dlpack_device__ gave no pair of type and id");
+        return tenon__py_set_error(PyExc_BufferError, object,
+                                   "its __dlpack_device__ did not return a pair of type and id");
     *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
     return 1;
 }

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* After a function of the table said no, or yes with an exception. */
+/* After a function of the table failed, or succeeded with an exception set. */
 static int exchange_table_failed(PyObject *object, const tenon__py_kind *kind)
 {
     if (!PyErr_Occurred())
-        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table failed without saying why");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table failed without an exception");
     if (tenon__py_is_refusal())
         tenon__py_refused(object, kind->owner && kind->owner->advice ? kind->owner->advice(object) : NULL);
     return -1;
@@ -21,12 +21,12 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
     if (kind->table->dltensor_from_py_object_no_sync(object, &source) != 0 || PyErr_Occurred())
         return exchange_table_failed(object, kind);
     if (source.ndim == -1)
-        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
-    if (tenon__py_finish(object, &source, TENON__PY_ELEMENTS, 0, out) < 0) {
-        if (!source.data && PyErr_ExceptionMatches(PyExc_BufferError)) {
-            PyErr_Clear();
-            tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
-        }
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table reported success but wrote nothing");
+    tenon_error err;
+    if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, &err)) {
+        if (err.status == TENON_EINVAL && !source.data && (source.shape || source.ndim == 0))
+            return tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
+        tenon__py_raise_for(object, &err);
         return -1;
     }
     int ready = tenon__py_table_is_on(kind->table, out->view.device, stream);
@@ -46,7 +46,7 @@ static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, i
     if (kind->table->managed_tensor_from_py_object_no_sync(object, &managed) != 0 || (!managed && PyErr_Occurred()))
         return exchange_table_failed(object, kind);
     if (!managed)
-        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table said yes and wrote nothing");
+        return tenon__py_set_error(PyExc_BufferError, object, "its exchange table reported success but wrote nothing");
     int result = -1;
     if (PyErr_Occurred())
         result = exchange_table_failed(object, kind);
@@ -108,12 +108,12 @@ static int exchange_table_recognise(PyObject *object, tenon__py_kind *kind)
 {
     if (tenon__py_exchange_table(Py_TYPE(object), &kind->table) < 0)
         return -1;
-    if (kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
+    if (!kind->owner && kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
         kind->owner = &tenon__py_producer_exchange_table;
     return kind->table != NULL;
 }
 
-/* A tensor of another framework that has torch's words for it, as Paddle has. */
+/* A tensor of another framework that has torch's names for it, as Paddle has. */
 static int exchange_table_gradient(PyObject *object, bool *flat, const char **why)
 {
     (void)flat;
@@ -133,11 +133,11 @@ static int exchange_table_gradient(PyObject *object, bool *flat, const char **wh
 
 /* ----------------------------------------------------------------------------------------------------------- making */
 
-/* What the allocator says of its failure, to be raised when it has returned. */
+/* What the allocator reports, to be raised after it returns. */
 static void exchange_table_keep_error(void *context, const char *kind, const char *message)
 {
     tenon_status status = kind && strcmp(kind, "MemoryError") == 0 ? TENON_ENOMEM : TENON_EINVAL;
-    tenon_error_set(context, status, "%s", message ? message : "its exchange table did not say why");
+    tenon_error_set(context, status, "%s", message ? message : "its exchange table gave no reason");
 }
 
 /* By the exchange table of the type of `like`, on its device. */
@@ -155,7 +155,7 @@ static PyObject *exchange_table_allocate(PyObject *like, tenon_dtype dtype, int3
     void *object = NULL;
     tenon_dl_managed *managed = NULL;
     int status = kind->table->managed_tensor_allocator(&prototype, &managed, &err, exchange_table_keep_error);
-    if (status == 0 && managed) /* who owns it if this fails is not specified: better lost than freed twice */
+    if (status == 0 && managed) /* it is not specified who owns it if this fails: a leak is better than a double free */
         status = kind->table->managed_tensor_to_py_object_no_sync(managed, &object);
     if (status == 0 && object && !PyErr_Occurred())
         return object;
@@ -164,7 +164,7 @@ static PyObject *exchange_table_allocate(PyObject *like, tenon_dtype dtype, int3
         return NULL;
     if (err.status)
         return tenon_py_raise(&err);
-    tenon__py_set_error(PyExc_BufferError, like, "its exchange table made no tensor and did not say why");
+    tenon__py_set_error(PyExc_BufferError, like, "its exchange table made no tensor and gave no reason");
     return NULL;
 }
 

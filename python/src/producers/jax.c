@@ -29,7 +29,7 @@ static int jax_recognise(PyObject *object, tenon__py_kind *kind)
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
-/* JAX's functions leave no exception behind and do not look at one that is pending: hence the quiet buffer. */
+/* JAX's functions set no exception and ignore a pending one: hence the quiet buffer. */
 static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out)
 {
     if (PyObject_GetBuffer(object, &out->private_.held.buffer, PyBUF_FULL_RO) < 0)

@@ -118,7 +118,7 @@ static const char *numpy_why_not(int type_num)
         return "an array of Python objects has no numbers to share; convert it with x.astype('float64')";
     case 18:
     case 19:
-        return "an array of text has no DLPack dtype";
+        return "an array of strings has no DLPack dtype";
     case 20:
         return "a structured array has no DLPack dtype; pass one of its fields";
     case 21:
@@ -129,7 +129,7 @@ static const char *numpy_why_not(int type_num)
     }
 }
 
-/* What is no number type of NumPy's own: ml_dtypes', or nobody's. */
+/* A dtype that NumPy itself does not have: ml_dtypes may have it. */
 static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_t flags)
 {
     char name[64];
@@ -143,7 +143,7 @@ static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_
                             : "");
         return NULL;
     }
-    /* What is left is ml_dtypes': "bfloat16", "int4", "float8_e4m3fn". */
+    /* The other names are those of ml_dtypes: "bfloat16", "int4", "float8_e4m3fn". */
     char ours[64];
     tenon_dtype_format(dtype, ours, sizeof ours);
     const char *prefix = dtype.code == TENON_CODE_INT       ? "int"
@@ -169,7 +169,7 @@ static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_
 /* NumPy's dtype object for ours: a new reference, or NULL with an exception. */
 static PyObject *numpy_dtype(tenon_dtype dtype, uint64_t flags)
 {
-    /* By code, then by the logarithm of the bits. 64 bits are long where that has so many, as in NumPy. */
+    /* By code, then by the logarithm of the bits. 64 bits are `long` if that is so wide, as in NumPy. */
     enum { LONG64 = sizeof(long) == 8 };
     static const short type_nums[7][8] = {
         [TENON_CODE_INT] = {0, 0, 0, 1, 3, 5, LONG64 ? 7 : 9},
@@ -236,7 +236,7 @@ int tenon__py_is_numpy_bool(PyObject *object)
 
 /* --------------------------------------------------------------------------------------------------------- reading */
 
-/* A dtype that is neither NumPy's own nor ml_dtypes': NumPy may have been told what it is in DLPack, by
+/* A dtype that is neither NumPy's own nor ml_dtypes': NumPy may know its DLPack name, by
  * numpy.dtypes.register_dlpack_dtype. */
 static TENON__PY_NOINLINE int numpy_read_registered(PyObject *object, const tenon__py_descr *descr,
                                                     tenon_py_borrowed *out)
@@ -327,7 +327,7 @@ PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags)
     return numpy_import() ? numpy_dtype(dtype, flags) : NULL;
 }
 
-/* By NumPy's own table: whoever has an array of its has the table too. */
+/* By NumPy's own table: if there is an array of its own, there is the table too. */
 static PyObject *numpy_new_array(tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     PyObject *descr = numpy_dtype(dtype, TENON_SUBBYTE_PADDED);
@@ -364,7 +364,7 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
 }
 
 /* What an array on a tensor's memory has as its base: a capsule, the lightest object that can hold a count. It has no
- * name: nobody is meant to open it, and names are compared at each end of an array. */
+ * name: no other code opens it, and names are compared whenever an array is freed. */
 static void numpy_base_destroy(PyObject *capsule)
 {
     tenon__py_release(PyCapsule_GetPointer(capsule, NULL));
@@ -410,7 +410,7 @@ static PyObject *numpy_wrap(tenon_tensor *tensor)
     PyObject *descr = numpy_dtype(view->dtype, view->flags);
     if (!descr)
         return numpy_wrap_registered(tensor);
-    /* Where NumPy would choose the same strides, it need not look what order they are. */
+    /* If NumPy would choose the same strides, it need not examine their order. */
     bool usual = (view->flags & TENON_VIEW_C) && view->numel > 0;
     Py_ssize_t strides[TENON_MAX_NDIM];
     int64_t item = usual ? 0 : tenon_view_item_bits(view) / 8;
@@ -431,7 +431,7 @@ static PyObject *numpy_wrap(tenon_tensor *tensor)
         Py_DECREF(base);
         return NULL;
     }
-    tenon__py_array_of(array)->base = base; /* of ours alone: PyArray_SetBaseObject has nothing to look at */
+    tenon__py_array_of(array)->base = base; /* no other code has it yet: PyArray_SetBaseObject has nothing to check */
     return array;
 }
 

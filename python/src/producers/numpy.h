@@ -1,4 +1,4 @@
-/* NumPy's arrays as they are in memory, and the view of an ordinary one, inline for those who count nanoseconds. */
+/* NumPy's arrays as they are in memory, and the view of an ordinary one, inline for the fast paths. */
 #ifndef TENON_PY_NUMPY_H
 #define TENON_PY_NUMPY_H
 
@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-/* The fields of an array and of its dtype behind the object head: the same from NumPy 1.23 to 2.x. */
+/* The fields of an array and of its dtype after the object head: the same from NumPy 1.23 to 2.x. */
 typedef struct tenon__py_array {
     char *data;
     int nd;
@@ -31,7 +31,7 @@ typedef struct tenon__py_descr {
 enum { TENON__PY_ARRAY_C = 0x1, TENON__PY_ARRAY_WRITEABLE = 0x400, TENON__PY_ARRAY_WARNS = INT_MIN };
 
 /* By type number: our dtype, the shift that divides by its size, and what NumPy writes for this machine's byte order; all
- * zeros where there is none. */
+ * zeros if there is no such dtype. */
 typedef struct tenon__py_number {
     tenon_dtype dtype;
     int16_t shift;
@@ -71,7 +71,7 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
     const tenon__py_descr *descr = tenon__py_descr_of(array);
     unsigned number = (unsigned)descr->type_num;
     if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
-        (unsigned)array->nd > TENON_PY_INLINE_DIMS || !(array->flags & TENON__PY_ARRAY_C))
+        !(array->flags & TENON__PY_ARRAY_C))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
     return tenon__py_finish_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,

@@ -10,7 +10,7 @@
 
 /* What a borrow holds beside a reference to its object. */
 enum {
-    TENON__PY_HOLDS_NOTHING, /* only C code ran, none of the user's */
+    TENON__PY_HOLDS_NOTHING, /* only C code ran, no user code */
     TENON__PY_HOLDS_BUFFER,
     TENON__PY_HOLDS_QUIET_BUFFER, /* whose release neither raises an exception nor minds a pending one */
     TENON__PY_HOLDS_MANAGED,
@@ -21,7 +21,15 @@ enum {
 
 typedef struct tenon__py_producer tenon__py_producer;
 
-/* What is known of a type. */
+/* A writable tensor in memory of the CPU, in C order without gaps. The shape stays where it is. */
+typedef struct tenon__py_plain {
+    void *data;
+    const tenon_dtype *dtype;
+    int32_t ndim;
+    const int64_t *shape;
+} tenon__py_plain;
+
+/* A type, and how its objects are read. */
 typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
     const tenon__py_producer
@@ -38,6 +46,8 @@ typedef struct tenon__py_kind {
     /* Describe an ordinary object in C order, holding nothing, while the caller holds the object; runs C code only. False:
      * the readers find out. NULL: they always do. */
     bool (*peek)(PyObject *object, const struct tenon__py_kind *kind, tenon_py_borrowed *out);
+    /* For a call by plan: the same without a view, for a tensor on the CPU that autograd has never recorded, or NULL. */
+    bool (*plain)(PyObject *object, tenon__py_plain *out);
 } tenon__py_kind;
 
 /* How an object is to be read. */
@@ -53,13 +63,13 @@ typedef struct tenon__py_request {
 struct tenon__py_producer {
     const char *name;            /* for tenon.to() and like=; NULL: it cannot be asked for by name */
     const char *title;           /* its name in messages */
-    bool takes_device;           /* `empty` is told the device, instead of looking at `like` */
+    bool takes_device;           /* `empty` gets the device, instead of looking at `like` */
     bool waits;                  /* `wrap` makes its stream wait for the stream of the memory */
     bool is_writable;            /* it has no read-only arrays */
     const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
 
-    /* Whether this producer has to do with the object's type: fills what it knows into `kind`, where those before it in
-     * the list have filled theirs. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
+    /* Whether this producer has to do with the object's type: writes what it knows to `kind`, as those before it in
+     * the list have done. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
      * only one; TENON__PY_PERHAPS: it depends on the object. */
     int (*recognise)(PyObject *object, tenon__py_kind *kind);
     /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
@@ -104,8 +114,8 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
     EACH(tensor)  /* tenon.Tensor */                                                                                   \
     EACH(capsule) /* a DLPack capsule by itself */                                                                     \
     EACH(numpy)                                                                                                        \
+    EACH(torch)          /* plain tensors by their struct */                                                           \
     EACH(exchange_table) /* and frameworks that have one: Paddle */                                                    \
-    EACH(torch)                                                                                                        \
     EACH(jax)                                                                                                          \
     EACH(tensorflow)                                                                                                   \
     EACH(cupy)                                                                                                         \
@@ -119,7 +129,7 @@ enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
 TENON__PY_PRODUCERS(TENON__PY_DECLARE)
 #undef TENON__PY_DECLARE
 
-/* What is known of the type of `object`, from memory or found out now; `room` is used if the memory is full. NULL with an
+/* The kind of `object`, from memory or found out now; `room` is used if the memory is full. NULL with an
  * exception. */
 const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room);
 /* The same from memory alone; NULL: it is not there. */

@@ -41,6 +41,7 @@ static void remember(const tenon__py_kind *kind)
         entry->device_type = kind->device_type;
         entry->table = kind->table;
         entry->peek = kind->peek;
+        entry->plain = kind->plain;
         Py_INCREF((PyObject *)type);
         atomic_store_explicit(&entry->type, type, memory_order_release);
         tenon__py_global.nkinds++;
@@ -102,7 +103,7 @@ int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name
         differ = tenon__py_attribute((PyObject *)base, name, &theirs);
     if (differ == 1)
         differ = own != theirs;
-    /* Bound class methods are made anew at each look-up; what they wrap is what counts. */
+    /* Bound class methods are made again at each look-up; what they wrap is what counts. */
     if (differ == 1 && (tenon__py_attribute(own, "__func__", &own_function) < 0 ||
                         tenon__py_attribute(theirs, "__func__", &their_function) < 0))
         differ = -1;

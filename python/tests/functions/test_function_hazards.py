@@ -80,8 +80,22 @@ def test_as_many_names_as_there_can_be():
 
 
 def test_a_result_is_where_its_signature_says():
-    with pytest.raises(ValueError, match=r"f\(\): expected f32\[n\] cuda, got f32\[3\]\n  the memory is on cpu"):
+    with pytest.raises(ValueError, match=r"f\(\): result 0: expected f32\[n\] cuda, but the memory is on cpu"):
         Echo("f(n: int) -> f32[n] cuda")(3)
+
+
+def test_a_result_that_the_function_makes_is_where_its_signature_says():
+    source = """
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call)
+    {
+        const int64_t shape[] = {3};
+        return tenon_result_alloc(call, 0, 1, shape) ? TENON_OK : TENON_EFAILED;
+    }
+    TENON_MODULE(made, "", TENON_FUNCTION("f(n: int) -> f32[?] cuda", f, ""))
+    """
+    with pytest.raises(ValueError, match=r"f\(\): result 0: expected f32\[\?\] cuda, but the memory is on cpu"):
+        tenon.load(build(source)).f(3)
 
 
 def test_a_buffer_as_like_is_nobodys(kernels):

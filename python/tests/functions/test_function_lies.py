@@ -47,14 +47,14 @@ SLOTS = {
     1: (RuntimeError, "result 1 is not a tensor, or was already allocated"),
     2: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [3, 3]"),
     3: (RuntimeError, "result 0: expected f32[?], but the function asked for shape [-1]"),
-    4: (RuntimeError, "result 0: expected f32[?], but the function asked for 1 dimensions"),
+    4: (RuntimeError, "result 0: expected f32[?], but the function asked for 1 dimension with shape NULL"),
     5: (RuntimeError, "result 0: expected f32[?], but the function asked for -1 dimensions"),
     6: (RuntimeError, "result 0: expected f32[?], but the function asked for 2147483647 dimensions"),
     7: (RuntimeError, "the dtype of result 0 is not the one in the signature"),
     8: (RuntimeError, "result 0 is not a tensor, or was already allocated"),
     9: (MemoryError, "no memory for 18446744073709551615 bytes of scratch memory aligned to 64"),
-    10: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 3"),
-    11: (MemoryError, "no memory for 64 bytes of scratch memory aligned to 1099511627776"),
+    10: (ValueError, "the alignment of scratch memory must be a power of two up to 4096, got 3"),
+    11: (ValueError, "the alignment of scratch memory must be a power of two up to 4096, got 1099511627776"),
     12: (RuntimeError, "there is scratch memory on the device of the call only"),
     13: (RuntimeError, "result 0 is not a str, or its string is NULL or too long"),
     14: (RuntimeError, "result 2 is not a str, or its string is NULL or too long"),
@@ -93,7 +93,7 @@ def test_uses_the_host_wrongly(lies, what):
 
 def test_result_of_more_bytes_than_there_are_addresses(lies):
     """An exception of the bridge's own, from inside the call."""
-    assert fails(lies.slots, ValueError, 18).startswith("slots(): ")
+    assert fails(lies.slots, OverflowError, 18).startswith("slots(): ")
 
 
 # ------------------------------------------------------------------------------------------------------------- status

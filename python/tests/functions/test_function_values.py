@@ -4,6 +4,7 @@ import decimal
 import enum
 import fractions
 import math
+import operator
 import sys
 import warnings
 
@@ -197,6 +198,21 @@ def test_note_of_an_exception(error):
         with pytest.raises(error) as caught:
             Echo(signature)(make(error()))
         assert caught.value.__notes__ == ["f(): argument 'a'"]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("kind", ["int", "float", "ints", "floats"])
+def test_array_that_is_not_a_number(framework, kind):
+    """What the framework says, after the function and the argument."""
+    module = pytest.importorskip(framework)
+    given, name = module.ones(2), {"numpy": "numpy.ndarray", "torch": "torch.Tensor"}[framework]
+    echo, convert = Echo(f"f(a: {kind})"), float if "float" in kind else operator.index
+    with pytest.raises((TypeError, ValueError, RuntimeError)) as own:
+        convert(given)
+    with pytest.raises(type(own.value)) as caught:
+        echo([given] if kind.endswith("s") else given)
+    assert str(caught.value) == f"f(): argument 'a': expected {kind}, got {name}: {own.value}"
+    assert type(caught.value.__context__) is type(own.value)
 
 
 def test_index_that_gives_no_integer():

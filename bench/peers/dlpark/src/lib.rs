@@ -77,7 +77,7 @@ fn make<'py>(like: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     table(like)?.managed_tensor_to_py_object_no_sync(tensor, like.py())
 }
 
-/// dot once more, with the lock let go while it computes.
+/// dot again, with the lock released while it computes.
 #[pyfunction]
 fn dot_released(x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
     let py = x.py();

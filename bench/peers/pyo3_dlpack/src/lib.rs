@@ -38,7 +38,7 @@ fn make(py: Python<'_>) -> PyResult<Py<PyAny>> {
     Owned(vec![0.0; 6]).into_dlpack(py)
 }
 
-/// dot once more, with the lock let go while it computes.
+/// dot again, with the lock released while it computes.
 #[pyfunction]
 fn dot_released(py: Python<'_>, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>) -> PyResult<f64> {
     let (x, y) = (kernels::vector(x)?, kernels::vector(y)?);

@@ -24,7 +24,7 @@ struct _object; /* PyObject */
  * been reused 63 times since. It is an error; a second release ends the program. */
 typedef struct tenon_torch tenon_torch;
 
-/* ---------------------------------------------------------------------------------------------------- what is there */
+/* ---------------------------------------------------------------------------------------------- the installed torch */
 
 enum {
     TENON_TORCH_TIER_NONE = 0,    /* torch is not imported, or is too old: `missing` says which */
@@ -118,7 +118,7 @@ TENON_NODISCARD tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon
 
 /* ------------------------------------------------------------------------------------------------------- operators */
 
-/* The kinds of arguments and results. A value of zeros stands for the schema's default, so trailing arguments may be
+/* The kinds of arguments and results. A value of zeros means the schema's default, so trailing arguments may be
  * left out. If an operator with several results leaves a tensor undefined, that result is TENON_TORCH_NONE. */
 enum {
     TENON_TORCH_DEFAULT = 0,
@@ -176,8 +176,8 @@ TENON_NODISCARD tenon_status tenon_torch_find(const char *name, const char *over
  * Threads:   any. */
 bool tenon_torch_unlocked(const tenon_torch_op *op);
 
-/* Call an operator, as a call in Python would: autograd records it, and modes and subclasses take part. Only a
- * TorchFunctionMode is not asked on a thread without the lock.
+/* Call an operator, as a call in Python would: autograd records it, and modes and subclasses take part. A
+ * thread without the lock ignores TorchFunctionModes.
  *
  * `args` are in the order of the schema, keyword-only ones included; missing ones take their default. An argument that
  * has no kind here (a Generator) must be left out, or be None. `results` may have room for fewer results than the

@@ -141,6 +141,14 @@ def test_storage_freed():
     refuse(parameter, BufferError, "elements but no memory")
 
 
+@needs_table
+def test_size_of_an_empty_tensor():
+    """It has no elements, and no memory either, but its size overflows."""
+    given = torch.zeros(1, 0).expand(1 << 61, 0)
+    refuse(given, BufferError, r"f32\[2305843009213693952, 0\] has more bytes than 64 bits can count")
+    refuse(torch._efficientzerotensor(()), BufferError, "elements but no memory")
+
+
 def test_uninitialized():
     for kind in (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer):
         given = kind()

@@ -56,6 +56,21 @@ def test_tangents_are_not_lost(kernels):
     assert kernels.copy(x).tolist() == [1, 1, 1]
 
 
+@pytest.mark.skipif(tenon.torch_info()["tensors"] != "struct", reason="tensors are not read by their struct")
+def test_copy_on_write(kernels):
+    """Memory that is copied on the next write is not copied by a function that reads, and is by one that writes."""
+    is_cow = torch._C._is_cow_tensor
+    first = torch.ones(3)
+    second, third = first._lazy_clone(), first._lazy_clone()
+    assert kernels.copy(first).tolist() == kernels.copy(second).tolist() == [1, 1, 1]
+    assert is_cow(first) and is_cow(second)
+    kernels.add_to(second, 1.0)
+    assert not is_cow(second) and is_cow(first) and is_cow(third)
+    assert (first.tolist(), second.tolist(), third.tolist()) == ([1, 1, 1], [2, 2, 2], [1, 1, 1])
+    kernels.copy(second, out=third)
+    assert not is_cow(third) and third.tolist() == [2, 2, 2] and first.tolist() == [1, 1, 1]
+
+
 def test_writes_are_counted(kernels):
     """Autograd notices that what it saved has been written."""
     a, w = torch.ones(3), torch.ones(3, requires_grad=True)

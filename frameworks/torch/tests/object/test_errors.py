@@ -152,8 +152,8 @@ def views():
         ),
         "fake": (imagined, "a fake or wrapper tensor"),
         "meta": (torch.empty(2, device="meta"), "a meta tensor has no memory"),
-        "sparse": (torch.eye(2).to_sparse(), "a sparse tensor is no single block"),
-        "nested": (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "a nested tensor is no single block"),
+        "sparse": (torch.eye(2).to_sparse(), "a sparse tensor is not a single block"),
+        "nested": (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "a nested tensor is not a single block"),
         "conjugate": (torch.ones(2, dtype=torch.complex64).conj(), "resolve_conj"),
         "negated": (torch.ones(2, dtype=torch.complex64).conj().imag, "resolve_neg"),
     }

@@ -47,11 +47,11 @@ def weighted_backward(ctx, grad):
 BACKWARD = {"affine": "affine_grad", "weighted": weighted_backward, "dot": "dot_grad"}
 
 
-@pytest.fixture(scope="module")
-def ops(kernels):
+@pytest.fixture(scope="module", params=[True, False], ids=["direct", "operators"])
+def ops(kernels, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD)
+        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD, direct=request.param)
     yield registered
     torch._dynamo.reset()
     registered.unload()

@@ -14,11 +14,11 @@ def kernels(tmp_path_factory):
     return tenon.load(compiled_library(tmp_path_factory.mktemp("torch_ops"), HERE / "torch_ops.c"))
 
 
-@pytest.fixture(scope="module")
-def ops(kernels):
+@pytest.fixture(scope="module", params=[True, False], ids=["direct", "operators"])
+def ops(kernels, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        registered = tenon.torch_ops(kernels, "tenon_objects")
+        registered = tenon.torch_ops(kernels, "tenon_objects", direct=request.param)
     yield registered
     torch._dynamo.reset()
     registered.unload()

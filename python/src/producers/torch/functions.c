@@ -41,8 +41,7 @@ bool tenon__py_torch_number(void *library, const char *name, int32_t *out)
     return true;
 }
 
-void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
-                            void *context)
+bool tenon__py_torch_candidate(size_t i, tenon_dtype *out)
 {
     static const struct {
         uint8_t code, bits, lanes;
@@ -54,10 +53,19 @@ void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dt
                       {TENON_CODE_BOOL, 8, 1},        {TENON_CODE_F8_E4M3FN, 8, 1},   {TENON_CODE_F8_E5M2, 8, 1},
                       {TENON_CODE_F8_E4M3FNUZ, 8, 1}, {TENON_CODE_F8_E5M2FNUZ, 8, 1}, {TENON_CODE_F8_E8M0FNU, 8, 1},
                       {TENON_CODE_F4_E2M1FN, 4, 2}};
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+    if (i >= sizeof candidates / sizeof *candidates)
+        return false;
+    *out = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
+    return true;
+}
+
+void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
+                            void *context)
+{
+    tenon_dtype dtype;
+    for (size_t i = 0; tenon__py_torch_candidate(i, &dtype); i++) {
         char word[64], name[96];
         int32_t number;
-        tenon_dtype dtype = tenon_dtype_of(candidates[i].code, candidates[i].bits, candidates[i].lanes);
         tenon__py_framework_dtype(dtype, word, sizeof word);
         PyOS_snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
         bool there = tenon__py_torch_number(library, name, &number);
@@ -134,7 +142,7 @@ static bool torch_describe(const torch_functions *torch, torch_handle handle, te
            tenon__py_finish_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
 }
 
-/* The tensor as an object. No code of the user's may run, which could change the arguments of a call. */
+/* The tensor as an object. No user code may run, which could change the arguments of a call. */
 static void *torch_make_object(const torch_functions *torch, torch_handle handle)
 {
     void *object = NULL;
@@ -165,7 +173,7 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
     object = torch_make_object(torch, handle);
     bool described = object && on_cpu && torch_describe(torch, handle, dtype, ndim, shape, out);
     torch->delete_handle(handle);
-    PyErr_Clear(); /* whoever is asked next says what is wrong */
+    PyErr_Clear(); /* the next way reports what is wrong */
     if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
         PyErr_Clear();
         Py_DECREF((PyObject *)object);

@@ -120,6 +120,8 @@ static TENON__PY_NOINLINE int torch_has_tangent(PyObject *object, const char **w
 
 int tenon__py_torch_gradient(PyObject *object, bool *flat, const char **why)
 {
+    if (tenon__py_torch_is_unrecorded(object))
+        return 0;
     int followed = torch_requires_grad(object);
     if (followed > 0)
         followed = torch_followed(why);

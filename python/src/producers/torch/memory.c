@@ -13,7 +13,7 @@ const tenon_dl_exchange *tenon__py_torch_table(void)
 
 /* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg
  * view. */
-static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.ndim = -1};
     if (kind->table->dltensor_from_py_object_no_sync(object, &source) != 0) {
@@ -32,14 +32,14 @@ static bool torch_peek(PyObject *object, const tenon__py_kind *kind, tenon_py_bo
     return true;
 }
 
-void tenon__py_torch_met(tenon__py_kind *kind)
+int tenon__py_torch_met(tenon__py_kind *kind)
 {
-    if (!kind->table || !kind->table->dltensor_from_py_object_no_sync)
-        return;
-    kind->peek = torch_peek;
+    if (kind->table && kind->table->dltensor_from_py_object_no_sync)
+        kind->peek = tenon__py_torch_peek_table;
     atomic_store_explicit(&tenon__py_global.torch.table, kind->table, memory_order_relaxed);
     atomic_store_explicit(&tenon__py_global.torch.tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
                           memory_order_release);
+    return tenon__py_torch_meet_struct(kind);
 }
 
 /* -------------------------------------------------------------------------------------------------------- wrapping */
@@ -138,14 +138,14 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
     int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
     if (status == 0 && object)
         return object;
-    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); who says
-     * yes has taken it, whatever came of it. */
+    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); if it
+     * reports success, it has taken it, whatever it made of it. */
     if (status != 0)
         managed->deleter(managed);
     if (PyErr_Occurred())
         tenon__py_raise_not_exported("torch");
     else
-        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and did not say why");
+        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and gave no reason");
     return NULL;
 }
 
@@ -173,5 +173,12 @@ PyObject *tenon__py_torch_empty(PyObject *like, tenon_device device, tenon_dtype
                                 const int64_t *shape, tenon_py_borrowed *out)
 {
     PyObject *array = tenon__py_torch_empty_in_c(device, dtype, ndim, shape, out);
-    return array ? array : tenon__py_borrow_made(torch_call_empty(like, device, dtype, ndim, shape), dtype, out);
+    if (array)
+        return array;
+    array = tenon__py_borrow_made(torch_call_empty(like, device, dtype, ndim, shape), dtype, out);
+    if (array && out->private_.holds == TENON__PY_HOLDS_NOTHING) {
+        out->private_.holds = TENON__PY_HOLDS_OBJECT; /* torch.empty may have run code of the user's */
+        out->private_.held.object = NULL;
+    }
+    return array;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A method without arguments or an attribute, as a truth value: 0 where there is none; -1 with an exception. */
+/* A method without arguments or an attribute, as a truth value: 0 if there is none; -1 with an exception. */
 static int torch_is_true(PyObject *object, const char *name, bool call)
 {
     PyObject *value;
@@ -21,7 +21,7 @@ static int torch_is_true(PyObject *object, const char *name, bool call)
     return truth;
 }
 
-/* The same while another exception is being reported: nothing may come in its way. */
+/* The same while another exception is being reported: it may not be replaced. */
 static bool torch_seems(PyObject *object, const char *name)
 {
     int truth = PyErr_Occurred() ? 0 : torch_is_true(object, name, false);
@@ -73,9 +73,9 @@ const char *tenon__py_torch_advice(PyObject *object)
     if (torch_seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
     else if (torch_seems(object, "is_nested"))
-        advice = "a nested tensor is no single block: pass its parts, x.unbind()";
+        advice = "a nested tensor is not a single block of memory: pass its parts, x.unbind()";
     else if (torch_layout_is(object, "sparse"))
-        advice = "a sparse tensor is no single block: pass x.to_dense()";
+        advice = "a sparse tensor is not a single block of memory: pass x.to_dense()";
     else if (torch_layout_is(object, "mkldnn"))
         advice = "a oneDNN tensor has a layout of its own: pass x.to_dense()";
     else if (torch_seems(object, "is_quantized"))
@@ -132,7 +132,8 @@ static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
     bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
                           !tenon__py_torch_may_be_negated(&borrowed->view) &&
                           !(borrowed->private_.flags & TENON_PY_WRITE);
-    if (nothing_to_ask)
+    if (nothing_to_ask || (tenon__py_torch_has_plain_keys(object) &&
+                           (!(borrowed->private_.flags & TENON_PY_WRITE) || tenon__py_torch_is_unrecorded(object))))
         return 0;
     /* The tensor itself is asked, not what a subclass or a mode would have it say. */
     PyObject *module = tenon__py_loaded("torch._C");
@@ -198,18 +199,32 @@ static const char *torch_refusal(PyTypeObject *type, PyTypeObject *tensor)
                    : NULL;
 }
 
+/* Objects of torch.nn.Parameter itself are tensors like others. */
+static int torch_met_parameter(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyTypeObject *parameter = tenon__py_loaded_class("torch.nn.parameter", "Parameter");
+    int readable = parameter == type ? tenon__py_torch_meet_struct(kind) : 0;
+    if (readable > 0)
+        atomic_store_explicit(&tenon__py_global.torch.parameter, type, memory_order_release);
+    Py_XDECREF((PyObject *)parameter);
+    return readable;
+}
+
 static int torch_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyTypeObject *type = Py_TYPE(object), *tensor = tenon__py_loaded_class("torch", "Tensor");
+    int readable = 0;
     if (tensor && PyType_IsSubtype(type, tensor)) {
         kind->owner = &tenon__py_producer_torch;
-        if (type == tensor)
-            tenon__py_torch_met(kind);
-        else
-            kind->reason = torch_refusal(type, tensor);
+        if (tenon__py_exchange_table(type, &kind->table) < 0)
+            readable = -1;
+        else if (type == tensor)
+            readable = tenon__py_torch_met(kind);
+        else if (!(kind->reason = torch_refusal(type, tensor)) && !PyErr_Occurred())
+            readable = torch_met_parameter(type, kind);
     }
     Py_XDECREF((PyObject *)tensor);
-    return PyErr_Occurred() ? -1 : 0;
+    return PyErr_Occurred() ? -1 : readable;
 }
 
 const tenon__py_producer tenon__py_producer_torch = {
@@ -221,6 +236,7 @@ const tenon__py_producer tenon__py_producer_torch = {
     .cast = "to(torch.",
     .cast_end = ")",
     .recognise = torch_recognise,
+    .read = tenon__py_torch_read,
     .check = torch_check,
     .advice = tenon__py_torch_advice,
     .alias = torch_alias,

@@ -30,7 +30,7 @@ pub fn table(object: &Bound<'_, PyAny>) -> PyResult<ExchangeApi> {
     ExchangeApi::from_object(object.as_borrowed())?.ok_or_else(|| PyTypeError::new_err("no C exchange table"))
 }
 
-/// Borrowed: what has a C exchange table.
+/// Borrowed, if its type has a C exchange table.
 fn view<R>(object: &Bound<'_, PyAny>, f: impl FnOnce(&[f32]) -> PyResult<R>) -> PyResult<R> {
     table(object)?.with_tensor_view_no_sync(object.as_borrowed(), |tensor, _stream| {
         f(vector(&unsafe { TensorRef::from_raw(tensor) }.map_err(wrong)?)?)
@@ -69,7 +69,7 @@ fn saxpy<'py>(a: f32, x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<
     table(x)?.managed_tensor_to_py_object_no_sync(tensor, x.py())
 }
 
-/// Where there is no table (NumPy), the caller brings the result.
+/// If there is no table (NumPy), the caller passes the result.
 #[pyfunction]
 fn saxpy_into(a: f32, x: &Bound<'_, PyAny>, y: &Bound<'_, PyAny>, z: &Bound<'_, PyAny>) -> PyResult<()> {
     let ImportedDlpack::Versioned(mut z) = from_dlpack(z.as_borrowed(), None, None)? else {

@@ -1,0 +1,64 @@
+/* Whether torch would do more with an operator than run it: a mode, a transform, a tracer or the profiler is active. */
+#include "torch_bridge.h"
+
+/* c10's thread-local sets of dispatch keys: what this thread includes and excludes, XOR the defaults. Any dispatch mode,
+ * functorch transform, autocast and torch.jit.trace change them. They are plain old data, and zero in a new thread. */
+static const char words_name[] = "_ZN3c104impl26raw_local_dispatch_key_setE";
+
+/* Found once. Their absence is found once too: torch's library does not change. */
+static struct {
+    _Atomic int found; /* 0: not looked for yet; 1: all of them; 2: at least one is missing */
+    void *library;
+    int64_t (*stack_len)(void);  /* at::impl::PythonTorchFunctionTLS::stack_len: function modes */
+    bool (*has_callbacks)(void); /* at::hasCallbacks: the profiler */
+    bool (*records)(void);       /* grad mode */
+} watch;
+
+static _Thread_local const tenon__torch_words *watch_words; /* those of this thread, looked up once */
+
+static TENON__PY_NOINLINE const tenon__torch_words *find_words(void)
+{
+    if (!watch_words)
+        tenon__py_symbol(watch.library, words_name, &watch_words); /* the dynamic linker returns this thread's copy */
+    return watch_words;
+}
+
+bool tenon__torch_can_watch(void)
+{
+    int found = atomic_load_explicit(&watch.found, memory_order_acquire);
+    void *library = found ? NULL : tenon__py_torch_library();
+    if (library) { /* several threads may store the same addresses */
+        watch.library = library;
+        bool all = find_words() &&
+                   tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &watch.stack_len) &&
+                   tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &watch.has_callbacks) &&
+                   tenon__py_symbol(library, "aoti_torch_grad_mode_is_enabled", &watch.records);
+        found = all ? 1 : 2;
+        atomic_store_explicit(&watch.found, found, memory_order_release);
+    }
+    return found == 1;
+}
+
+bool tenon__torch_read_words(tenon__torch_words *out)
+{
+    if (!tenon__torch_can_watch() || !find_words())
+        return false;
+    *out = *watch_words;
+    return true;
+}
+
+bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count)
+{
+    const tenon__torch_words *now = watch_words ? watch_words : find_words();
+    if (!now || watch.stack_len() != 0 || watch.has_callbacks())
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (now->included == harmless[i].included && now->excluded == harmless[i].excluded)
+            return false;
+    return true;
+}
+
+bool tenon__torch_records(void)
+{
+    return watch.records();
+}

@@ -1,0 +1,105 @@
+"""Calls by plan with torch's tensors against the general path, which a keyword argument chooses."""
+
+import random
+
+import building
+import pytest
+from planned import SOURCE, outcome
+
+torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8}
+NUMBERS = {"float": 1.5, "int": 3, "bool": True}
+NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails"]
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return building.tenon.load(building.build(SOURCE))
+
+
+def random_tensor(rng, wanted):
+    name, _, dims = wanted.partition("]")[0].partition("[")
+    ndim = dims.count(",") + 1 if dims else 0
+    dtype = DTYPES[name] if rng.random() < 0.9 else rng.choice([*DTYPES.values(), torch.bool, torch.complex64])
+    ndim = ndim if rng.random() < 0.9 else rng.randrange(4)
+    tensor = torch.zeros([rng.choice([0, 1, 2, 2, 2, 2, 2, 3]) for _ in range(ndim)], dtype=dtype)
+    for change in rng.sample(["none"] * 14 + ["transpose", "step", "view", "numpy", "expand", "parameter", "grad", "inference",
+                                              "detach", "clone", "cow", "meta"], 2):
+        if isinstance(tensor, numpy.ndarray):
+            break
+        if change == "transpose":
+            tensor = tensor.t() if tensor.ndim == 2 else tensor
+        elif change == "step" and tensor.ndim:
+            tensor = tensor[::2]
+        elif change == "view":
+            tensor = tensor.view(tensor.shape)
+        elif change == "numpy" and not (tensor.requires_grad or tensor.is_meta or tensor.is_inference()):
+            tensor = tensor.numpy()
+        elif change == "expand":
+            tensor = tensor.expand(2, *tensor.shape)
+        elif change == "parameter" and tensor.is_floating_point() and not tensor.is_inference():
+            tensor = torch.nn.Parameter(tensor, requires_grad=rng.random() < 0.5)
+        elif change == "grad" and tensor.is_floating_point() and tensor.is_leaf and not tensor.is_inference():
+            tensor.requires_grad_(True)
+        elif change == "inference":
+            with torch.inference_mode():
+                tensor = tensor.clone()
+        elif change == "detach":
+            tensor = tensor.detach()
+        elif change == "clone":
+            tensor = tensor.clone()
+        elif change == "cow" and hasattr(torch, "_lazy_clone") and not tensor.is_meta:
+            tensor = torch._lazy_clone(tensor)
+        elif change == "meta":
+            tensor = tensor.to("meta")
+    return tensor
+
+
+def same(one, other):
+    if isinstance(one, tuple) and not isinstance(one[0], type):
+        return type(one[0]) is type(other[0]) and one[0].shape == other[0].shape and bool((one[0] == other[0]).all())
+    return one == other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_the_general_path(planned, name):
+    """1,000 random calls of each function: what it sees, what it returns, and errors."""
+    rng, taken = random.Random(19), 0
+    function = getattr(planned, name)
+    parameters = function.__self__.parameters
+    for _ in range(1000):
+        arguments = {p["name"]: NUMBERS[p["kind"]] if p["kind"] in NUMBERS else random_tensor(rng, p["type"])
+                     for p in parameters}
+        by_plan, general = outcome(function, *arguments.values()), outcome(function, **arguments)
+        assert same(by_plan, general), (arguments, by_plan, general)
+        taken += not (isinstance(general, tuple) and isinstance(general[0], type))
+    assert taken > 5 or name == "fails"
+
+
+def test_what_is_written_is_counted(planned):
+    x = torch.zeros(2, 3)
+    for expected in range(1, 4):
+        planned.written(x)
+        assert x._version == expected and x[0, 0] == expected
+
+
+def test_gradients_are_not_lost(planned):
+    x = torch.zeros(3, requires_grad=True)
+    for argument in (x, torch.nn.Parameter(torch.zeros(3)), x * 2, (x * 2)[:2]):
+        with pytest.raises(RuntimeError, match=r"one\(\): argument 'x': it requires grad"):
+            planned.one(argument)
+    with torch.no_grad():
+        assert planned.one(x) == planned.one(x=x)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(torch.zeros(3), torch.ones(3))
+        with pytest.raises(RuntimeError, match="it carries a tangent"):
+            planned.one(dual)
+
+
+def test_the_storage_may_be_gone(planned):
+    x = torch.ones(3)
+    assert planned.one(x) == planned.one(x=x)
+    x.untyped_storage().resize_(0)
+    assert outcome(planned.one, x) == outcome(planned.one, x=x)
+    assert outcome(planned.one, x)[0] is BufferError

@@ -1,0 +1,99 @@
+/* Calls by plan: the arguments of a plain signature, if all of them are as usual. No Python code runs here. */
+#ifndef TENON_PY_PLAN_H
+#define TENON_PY_PLAN_H
+
+#include "../producers/numpy.h"
+#include "host.h"
+
+/* Whether an array with another dtype object than the last one has the same dtype. The first such object is kept. */
+static TENON__PY_NOINLINE bool tenon__py_has_planned_dtype(const tenon__py_function *function, int32_t i,
+                                                           const tenon__py_array *array)
+{
+    const tenon__py_descr *descr = tenon__py_descr_of(array);
+    unsigned number = (unsigned)descr->type_num;
+    if (number >= TENON__PY_NUMBERS || descr->byteorder != tenon__py_numbers[number].order ||
+        !tenon_dtype_equal(tenon__py_numbers[number].dtype, function->signature->fast[i].dtype))
+        return false;
+    PyObject *none = NULL;
+    Py_INCREF(array->descr);
+    if (!atomic_compare_exchange_strong(&function->descrs[i], &none, array->descr))
+        Py_DECREF(array->descr);
+    return true;
+}
+
+TENON__PY_INLINE bool tenon__py_take_number(uint32_t kind, PyObject *object, tenon_value *value)
+{
+    value->kind = kind;
+    value->flags = 0;
+    if (kind == TENON_KIND_FLOAT && PyFloat_CheckExact(object)) {
+        value->as.number = PyFloat_AsDouble(object);
+        return true;
+    }
+    if (kind == TENON_KIND_INT && PyLong_CheckExact(object)) {
+        int overflow;
+        value->as.integer = PyLong_AsLongLongAndOverflow(object, &overflow);
+        return !overflow;
+    }
+    value->as.integer = object == Py_True;
+    return kind == TENON_KIND_BOOL && PyBool_Check(object);
+}
+
+/* An array of another framework. */
+TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon__fast_spec *fast, const tenon__py_kind **kind,
+                                           tenon__py_plain *plain)
+{
+    if (!*kind || Py_TYPE(object) != atomic_load_explicit(&(*kind)->type, memory_order_relaxed))
+        *kind = tenon__py_known_kind(Py_TYPE(object));
+    return *kind && (*kind)->plain && (*kind)->plain(object, plain) && plain->ndim == fast->ndim &&
+           tenon_dtype_equal(*plain->dtype, fast->dtype);
+}
+
+/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual. */
+TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given)
+{
+    const tenon__py_function *function = f->function;
+    const tenon_signature *s = function->signature;
+    const tenon__fast_spec *fast = s->fast;
+    const PyTypeObject *ndarray = atomic_load_explicit(&tenon__py_global.numpy.ndarray, memory_order_acquire);
+    const tenon__py_kind *kind = NULL;
+    PyObject *like = NULL;
+    tenon_value *args = f->inline_args;
+    tenon_py_borrowed *borrowed = f->inline_borrowed;
+    int64_t *bound = f->base.bindings.dims, elements = 0;
+    for (int32_t i = 0, count = s->nparams; i < count; i++, fast++, args++) {
+        PyObject *object = given[i];
+        tenon__py_plain plain;
+        uint64_t flags = 0;
+        if (fast->ndim < 0) {
+            if (!tenon__py_take_number(s->params[i].kind, object, args))
+                return false;
+            continue;
+        }
+        if (Py_TYPE(object) == ndarray) {
+            const tenon__py_array *array = tenon__py_array_of(object);
+            if (array->nd != fast->ndim || !(array->flags & TENON__PY_ARRAY_C) ||
+                (array->descr != atomic_load_explicit(&function->descrs[i], memory_order_relaxed) &&
+                 !tenon__py_has_planned_dtype(function, i, array)))
+                return false;
+            plain.data = array->data;
+            plain.shape = tenon__py_numbers_of(array->dimensions);
+            flags = tenon__py_array_flags(array);
+        } else if (!tenon__py_plan_other(object, fast, &kind, &plain)) {
+            return false;
+        }
+        if (!tenon__plan_take(fast, bound, args, plain.data, plain.shape, flags, &borrowed->view,
+                              borrowed->private_.inline_dims))
+            return false;
+        borrowed->private_.holds = TENON__PY_HOLDS_NOTHING;
+        borrowed->private_.object = NULL; /* nothing to hold: the caller does */
+        borrowed->private_.table = NULL;
+        elements |= borrowed->view.numel;
+        like = like ? like : object;
+        borrowed++;
+    }
+    f->elements = elements;
+    f->like = like;
+    return true;
+}
+
+#endif

@@ -1,0 +1,342 @@
+/* Reading a tensor by the layout of its struct. Only what is plain is read: other tensors are left to the exchange table and
+ * to __dlpack__, which know more. */
+#include "torch.h"
+
+#include <stdlib.h>
+
+enum { TORCH_TRIES = 4, TORCH_CUDA = 1 /* torch's number for it */, TORCH_DEVICES = 64 };
+
+static int torch_state(void)
+{
+    return atomic_load_explicit(&tenon__py_global.torch.state, memory_order_acquire);
+}
+
+static void torch_set_state(int state, const char *why)
+{
+    tenon__py_spin_lock(&tenon__py_global.lock);
+    PyOS_snprintf(tenon__py_global.torch.why, sizeof tenon__py_global.torch.why, "%s", why);
+    tenon__py_spin_unlock(&tenon__py_global.lock);
+    atomic_store_explicit(&tenon__py_global.torch.state, state, memory_order_release);
+}
+
+void tenon__py_torch_configure(void)
+{
+    if (torch_state() != TENON__PY_TORCH_UNREAD)
+        return;
+    const char *value = getenv("TENON_TORCH_STRUCT");
+    if (value && strcmp(value, "0") == 0)
+        torch_set_state(TENON__PY_TORCH_OFF, "TENON_TORCH_STRUCT=0 was set");
+    else
+        torch_set_state(TENON__PY_TORCH_WANTED, "no tensor has been used yet");
+}
+
+/* Look for the layout, unless it is known, or it is known that there is none. What fails may be due to what the caller is in,
+ * torch.func.grad for example, so that it is tried again a few times. 0, or -1 with an exception. */
+static int torch_look(void)
+{
+    tenon__py_torch_configure();
+    const tenon__py_interp *interp = tenon__py_interp_state();
+    int wanted = TENON__PY_TORCH_WANTED;
+    if (!interp)
+        return -1;
+    if (!interp->is_main ||
+        !atomic_compare_exchange_strong(&tenon__py_global.torch.state, &wanted, TENON__PY_TORCH_PROBING))
+        return 0;
+    char why[TENON__PY_TORCH_WHY] = "";
+    tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    memset(layout->dtypes, 0, sizeof layout->dtypes);
+    bool found = tenon__py_torch_find_layout(layout, why);
+    tenon__py_clear_ignorable_error();
+    bool raised = PyErr_Occurred();
+    found = found && !raised;
+    if (!raised)
+        tenon__py_global.torch.tries++;
+    torch_set_state(found                                         ? TENON__PY_TORCH_ON
+                    : tenon__py_global.torch.tries >= TORCH_TRIES ? TENON__PY_TORCH_OFF
+                                                                  : TENON__PY_TORCH_WANTED,
+                    found ? "" : why);
+    return raised ? -1 : 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- reading */
+
+/* What a plain struct says. The sizes and strides stay where they are. */
+typedef struct torch_fields {
+    char *data;
+    const tenon_dtype *dtype;
+    uint64_t ndim;
+    const int64_t *sizes, *strides;
+    bool is_checked; /* the storage wants to be asked before its memory is used */
+} torch_fields;
+
+/* Read a struct with a plain key set; false if it has no memory, or another dtype or more dimensions than are read. */
+static inline bool torch_read_fields(const tenon__py_torch_layout *layout, const char *impl, torch_fields *out)
+{
+    const char *storage = tenon__py_torch_pointer(impl, layout->storage);
+    const char *sizes = impl + layout->sizes + sizeof(uint64_t);
+    uint16_t number;
+    memcpy(&number, impl + layout->dtype, sizeof number);
+    out->ndim = tenon__py_torch_word(impl, layout->sizes);
+    if (!storage || number >= TENON__PY_TORCH_DTYPES || out->ndim > TENON__PY_TORCH_DIMS)
+        return false;
+    out->dtype = &layout->dtypes[number];
+    out->is_checked = storage[layout->check];
+    char *memory = (char *)(uintptr_t)tenon__py_torch_word(storage, layout->data);
+    if (!memory || !out->dtype->bits)
+        return false;
+    out->data = memory + (int64_t)tenon__py_torch_word(impl, layout->offset) * (out->dtype->bits >> 3);
+    out->sizes = (const int64_t *)(const void *)sizes;
+    out->strides = out->sizes + TENON__PY_TORCH_DIMS;
+    return true;
+}
+
+static inline bool torch_is_plain_keys(const tenon__py_torch_layout *layout, uint64_t keys)
+{
+    return keys == layout->keys || keys == layout->inference_keys;
+}
+
+/* Describe a tensor in C order. The memory of the view is the CPU's. */
+static inline bool torch_describe_plain(const tenon__py_torch_layout *layout, const char *impl,
+                                        const tenon__py_kind *kind, tenon_py_borrowed *out)
+{
+    torch_fields fields;
+    if (!torch_read_fields(layout, impl, &fields) || fields.is_checked ||
+        !tenon__py_finish_fast(fields.data, fields.dtype, (int32_t)fields.ndim, fields.sizes, fields.strides, 0, 0,
+                               out))
+        return false;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.table = kind->table;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- CUDA */
+
+/* The index of the device of a tensor with the key set of a plain one on CUDA; -1 if it has another key set. */
+static int torch_cuda_index(const tenon__py_torch_layout *layout, const char *impl, uint64_t keys)
+{
+    uint64_t plain = atomic_load_explicit(&layout->cuda_keys, memory_order_acquire);
+    uint64_t inference = atomic_load_explicit(&layout->cuda_inference_keys, memory_order_relaxed);
+    int index = (signed char)impl[layout->dtype + 3];
+    return plain && (keys == plain || keys == inference) && index < TORCH_DEVICES ? index : -1;
+}
+
+static bool torch_cuda_is_verified(const tenon__py_torch_layout *layout, int index)
+{
+    return index >= 0 && (atomic_load_explicit(&layout->cuda_devices, memory_order_acquire) >> index & 1);
+}
+
+static bool torch_may_learn_cuda(const char *impl, const tenon__py_torch_layout *layout)
+{
+    return impl[layout->dtype + 2] == TORCH_CUDA &&
+           atomic_load_explicit(&tenon__py_global.torch.cuda_tries, memory_order_relaxed) < TORCH_TRIES;
+}
+
+/* Whether the struct and the exchange table say the same of a tensor on that device. */
+static bool torch_cuda_agrees(PyObject *object, const tenon__py_kind *kind, const tenon__py_torch_layout *layout,
+                              const char *impl, int index)
+{
+    tenon_py_borrowed ours;
+    tenon_dl_tensor theirs = {.ndim = -1};
+    if (!torch_describe_plain(layout, impl, kind, &ours) ||
+        kind->table->dltensor_from_py_object_no_sync(object, &theirs) != 0)
+        return false;
+    const tenon_view *view = &ours.view;
+    bool same = theirs.data == view->data && theirs.byte_offset == 0 && theirs.ndim == view->ndim &&
+                tenon_dtype_equal(theirs.dtype, view->dtype) && theirs.device.device_type == TENON_CUDA &&
+                theirs.device.device_id == index;
+    for (int32_t i = 0; same && i < view->ndim; i++)
+        same = theirs.shape[i] == view->shape[i];
+    return same;
+}
+
+/* Find the key sets of CUDA tensors, or verify a device of which no tensor has been read yet. An exception may be left. */
+static TENON__PY_NOINLINE void torch_learn_cuda(PyObject *object, const tenon__py_kind *kind, const char *impl,
+                                                uint64_t keys)
+{
+    tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    bool found =
+        atomic_load_explicit(&layout->cuda_keys, memory_order_acquire) || tenon__py_torch_find_cuda(object, layout);
+    int index = found ? torch_cuda_index(layout, impl, keys) : -1;
+    if (index >= 0 && torch_cuda_agrees(object, kind, layout, impl, index))
+        atomic_fetch_or_explicit(&layout->cuda_devices, UINT64_C(1) << index, memory_order_release);
+    else
+        atomic_fetch_add_explicit(&tenon__py_global.torch.cuda_tries, 1, memory_order_relaxed);
+    tenon__py_clear_ignorable_error();
+}
+
+static TENON__PY_NOINLINE bool torch_peek_device(PyObject *object, const tenon__py_kind *kind, const char *impl,
+                                                 uint64_t keys, tenon_py_borrowed *out)
+{
+    const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    if (impl[layout->dtype + 2] != TORCH_CUDA || !kind->table)
+        return false;
+    int index = torch_cuda_index(layout, impl, keys);
+    if (torch_cuda_is_verified(layout, index)) {
+        bool described = torch_describe_plain(layout, impl, kind, out);
+        out->view.device = tenon_device_of(TENON_CUDA, index);
+        return described;
+    }
+    return !torch_may_learn_cuda(impl, layout) && tenon__py_torch_peek_table(object, kind, out);
+}
+
+/* ------------------------------------------------------------------------------------------------------ the producer */
+
+/* Without a layout. If it is still looked for, the reader does that. */
+static TENON__PY_NOINLINE bool torch_peek_without(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+{
+    return torch_state() != TENON__PY_TORCH_WANTED && kind->table && tenon__py_torch_peek_table(object, kind, out);
+}
+
+static bool torch_peek_struct(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+{
+    const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    if (torch_state() != TENON__PY_TORCH_ON)
+        return torch_peek_without(object, kind, out);
+    const char *impl = tenon__py_torch_pointer(object, layout->impl);
+    if (!impl)
+        return false;
+    uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
+    return torch_is_plain_keys(layout, keys) ? torch_describe_plain(layout, impl, kind, out)
+                                             : torch_peek_device(object, kind, impl, keys, out);
+}
+
+/* Whether the strides are those of C order, even of dimensions of size 1. */
+static inline bool torch_is_in_c_order(const torch_fields *fields)
+{
+    int64_t product = 1;
+    for (uint64_t i = fields->ndim; i-- > 0; product *= fields->sizes[i])
+        if (fields->strides[i] != product || (uint64_t)fields->sizes[i] - 1 >= INT32_MAX || product > INT32_MAX)
+            return false;
+    return true;
+}
+
+static bool torch_plain_struct(PyObject *object, tenon__py_plain *out)
+{
+    const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
+    if (torch_state() != TENON__PY_TORCH_ON)
+        return false;
+    const char *impl = tenon__py_torch_pointer(object, layout->impl);
+    torch_fields fields;
+    if (!impl || !torch_is_plain_keys(layout, tenon__py_torch_word(impl, layout->key_set)) ||
+        tenon__py_torch_word(impl, layout->autograd) || !torch_read_fields(layout, impl, &fields) ||
+        fields.is_checked || !torch_is_in_c_order(&fields))
+        return false;
+    out->data = fields.data;
+    out->dtype = fields.dtype;
+    out->ndim = (int32_t)fields.ndim;
+    out->shape = fields.sizes;
+    return true;
+}
+
+bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded)
+{
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+    if (!impl)
+        return false;
+    *keys = tenon__py_torch_word(impl, layout->key_set);
+    *unrecorded = !tenon__py_torch_word(impl, layout->autograd);
+    return true;
+}
+
+bool tenon__py_torch_has_plain_keys(PyObject *object)
+{
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+    return impl && torch_is_plain_keys(layout, tenon__py_torch_word(impl, layout->key_set));
+}
+
+/* Whether the storage's memory may be read as it is although it wants to be asked: it is copied on the next write. -1 with an
+ * exception. */
+static TENON__PY_NOINLINE int torch_is_copied_on_write(PyObject *object)
+{
+    PyObject *native = tenon__py_loaded("torch._C");
+    PyObject *answer = native ? PyObject_CallMethod(native, "_is_cow_tensor", "O", object) : NULL;
+    int is_cow = answer == Py_True;
+    Py_XDECREF(native);
+    Py_XDECREF(answer);
+    tenon__py_clear_ignorable_error();
+    return PyErr_Occurred() ? -1 : is_cow;
+}
+
+/* The storage of a tensor with elements may have been resized to nothing. torch itself then computes an address from NULL and
+ * the offset. 1, or -1 with an exception. */
+static TENON__PY_NOINLINE int torch_check_freed(PyObject *object, const tenon__py_torch_layout *layout,
+                                                const char *impl)
+{
+    const char *storage = tenon__py_torch_pointer(impl, layout->storage);
+    if (!storage || tenon__py_torch_word(storage, layout->data) || !tenon__py_torch_word(impl, layout->offset))
+        return 1;
+    return tenon__py_set_error(PyExc_BufferError, object,
+                               "the tensor has elements but no memory: its storage was resized to 0; pass a real "
+                               "tensor");
+}
+
+int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
+                         tenon_py_borrowed *out)
+{
+    if (torch_state() == TENON__PY_TORCH_WANTED && torch_look() < 0)
+        return -1;
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+    if (!impl)
+        return 1;
+    uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
+    if (!torch_is_plain_keys(layout, keys)) {
+        bool is_new = kind->table && torch_may_learn_cuda(impl, layout) &&
+                      !torch_cuda_is_verified(layout, torch_cuda_index(layout, impl, keys));
+        if (is_new)
+            torch_learn_cuda(object, kind, impl, keys);
+        return PyErr_Occurred() ? -1 : 1;
+    }
+    if (tenon__py_torch_word(impl, layout->numel) == 0)
+        return 1;
+    torch_fields fields;
+    if (!torch_read_fields(layout, impl, &fields))
+        return torch_check_freed(object, layout, impl);
+    if (fields.is_checked) {
+        bool stays = request->flags & (TENON_PY_WRITE | TENON__PY_STAYS);
+        int readable = stays ? 0 : torch_is_copied_on_write(object);
+        if (readable < 1)
+            return readable < 0 ? -1 : 1;
+    }
+    const tenon_dl_tensor source = {.data = fields.data,
+                                    .device = tenon_device_of(TENON_CPU, 0),
+                                    .ndim = (int32_t)fields.ndim,
+                                    .dtype = *fields.dtype,
+                                    .shape = tenon__py_numbers_of(fields.sizes),
+                                    .strides = tenon__py_numbers_of(fields.strides)};
+    if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, NULL))
+        return 1;
+    out->private_.table = kind->table;
+    return 0;
+}
+
+int tenon__py_torch_meet_struct(tenon__py_kind *kind)
+{
+    if (torch_look() < 0)
+        return -1;
+    if (torch_state() == TENON__PY_TORCH_OFF)
+        return 0;
+    kind->peek = torch_peek_struct;
+    kind->plain = torch_plain_struct;
+    return 1;
+}
+
+int tenon__py_torch_tensors(const char **how, char *why, size_t size)
+{
+    PyTypeObject *tensor = tenon__py_loaded_class("torch", "Tensor");
+    const tenon_dl_exchange *table = NULL;
+    int status = PyErr_Occurred() ? -1 : 0;
+    if (tensor && (torch_look() < 0 || tenon__py_exchange_table(tensor, &table) < 0))
+        status = -1;
+    Py_XDECREF((PyObject *)tensor);
+    tenon__py_torch_configure();
+    *how = torch_state() == TENON__PY_TORCH_ON ? "struct" : table ? "table" : "dlpack";
+    tenon__py_spin_lock(&tenon__py_global.lock);
+    PyOS_snprintf(why, size, "%s", tenon__py_global.torch.why);
+    tenon__py_spin_unlock(&tenon__py_global.lock);
+    if (!tensor && torch_state() != TENON__PY_TORCH_OFF)
+        PyOS_snprintf(why, size, "torch has not been imported");
+    return status;
+}

@@ -1,0 +1,127 @@
+"""Calls by plan against the general path, which a keyword argument chooses: same results, same errors, same views."""
+
+import gc
+import random
+import sys
+
+import building
+import numpy as np
+import pytest
+from planned import SOURCE, outcome
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return building.tenon.load(building.build(SOURCE))
+
+
+def same(one, other):
+    if isinstance(one, tuple) and isinstance(one[0], np.ndarray):
+        return isinstance(other, tuple) and one[0].dtype == other[0].dtype and np.array_equal(one[0], other[0]) and (
+            one[1:] == other[1:])
+    return one == other
+
+
+DTYPES = {"f32": "f4", "f64": "f8", "i64": "i8", "i32": "i4", "u8": "u1"}
+
+
+def random_array(rng, buffer, wanted):
+    """An array of the type that is wanted, or nearly so."""
+    name, _, dims = wanted.partition("]")[0].partition("[")
+    ndim = dims.count(",") + 1 if dims else 0
+    dtype = DTYPES[name] if rng.random() < 0.9 else rng.choice([*DTYPES.values(), "?", "c8", ">f4", "f2"])
+    ndim = ndim if rng.random() < 0.9 else rng.randrange(4)
+    shape = tuple(rng.choice([0, 1, 2, 2, 2, 2, 2, 2, 3]) for _ in range(ndim))
+    count = int(np.prod(shape, dtype=int))
+    offset = rng.choice([0, 0, 0, 64, 4, 8, 1])
+    array = np.frombuffer(buffer, dtype, count, offset).reshape(shape)
+    for change in rng.sample(["none"] * 12 + ["transpose", "step", "reverse", "readonly", "expand", "subclass", "metadata"], 2):
+        if change == "transpose":
+            array = array.T
+        elif change == "step" and array.ndim:
+            array = array[::2]
+        elif change == "reverse" and array.ndim:
+            array = array[::-1]
+        elif change == "readonly":
+            array = array.view()
+            array.flags.writeable = False
+        elif change == "expand" and array.ndim:
+            array = np.broadcast_to(array, (2, *array.shape))
+        elif change == "subclass":
+            array = array.view(np.matrix) if array.ndim == 2 else array
+        elif change == "metadata":
+            array = array.view(np.dtype(array.dtype, metadata={"a": 1}))
+    return array
+
+
+def random_argument(rng, buffer, wanted):
+    other = [1, 2.5, True, None, -3, 2**70, "text", [1.0], np.float64(2), np.int32(3)]
+    return random_array(rng, buffer, wanted) if rng.random() < 0.97 else rng.choice(other)
+
+
+NUMBERS = {"float": [1.5, 2.0, 3, True, "x", np.float32(1), float("nan")], "int": [1, -5, 2**63, 2.0, True, np.int8(4)],
+           "bool": [True, False, 1, None, np.True_]}
+NAMES = ["one", "in_order", "square", "mixed", "fortran", "aligned", "written", "scalar", "make", "fails"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_the_general_path(planned, name):
+    """1,000 random calls of each function."""
+    rng, taken = random.Random(17), 0
+    buffer = np.zeros(4096, "u1")
+    buffer = buffer[-buffer.ctypes.data % 64:][:2048]
+    function = getattr(planned, name)
+    parameters = function.__self__.parameters
+    for _ in range(1000):
+        arguments = {p["name"]: rng.choice(NUMBERS[p["kind"]]) if p["kind"] in NUMBERS else
+                     random_argument(rng, buffer, p["type"]) for p in parameters}
+        by_plan, general = outcome(function, *arguments.values()), outcome(function, **arguments)
+        assert same(by_plan, general), (arguments, by_plan, general)
+        taken += not (isinstance(general, tuple) and isinstance(general[0], type))
+    assert taken > 5 or name == "fails"
+
+
+@pytest.mark.parametrize("name", ["in_order", "square", "mixed", "make"])
+def test_arguments_that_fit(planned, name):
+    rng = random.Random(18)
+    fitting = {"in_order": lambda n, m: (np.ones(n, "f4"), np.ones(n, "f4")),
+               "square": lambda n, m: (np.ones((n, n)), np.ones(n, "i8")),
+               "mixed": lambda n, m: (0.5, np.ones((n, m), "f4"), m, np.ones((m, n), "i4"), n > m),
+               "make": lambda n, m: (np.ones(n), np.ones(m, "u1"))}[name]
+    function = getattr(planned, name)
+    names = [p["name"] for p in function.__self__.parameters]
+    for _ in range(1000):
+        n, m = rng.randrange(1, 9), rng.randrange(1, 9)
+        arguments = fitting(n, m)
+        assert same(function(*arguments), function(**dict(zip(names, arguments)))), arguments
+
+
+def test_a_dtype_object_is_held(planned):
+    """The plan remembers the first dtype object that it met, so that no other one can take its address."""
+    function = building.tenon.load(building.build(SOURCE)).one
+    dtype = np.dtype("f4", metadata={"held": True})
+    array = np.zeros(3, dtype)
+    before = sys.getrefcount(dtype)
+    expected = function(x=array)
+    assert sys.getrefcount(dtype) == before
+    assert function(array) == expected
+    assert sys.getrefcount(dtype) == before + 1
+    assert function(array) == expected and function(np.zeros(3, "f4"))
+    assert sys.getrefcount(dtype) == before + 1
+    del function
+    gc.collect()
+
+
+def test_results_are_new(planned):
+    x, y = np.ones(3), np.ones(2, "u1")
+    one, other = planned.make(x, y)[0], planned.make(x, y)[0]
+    assert one.shape == (2, 3) and one.ctypes.data != other.ctypes.data
+    assert sys.getrefcount(one) == 2 and sys.getrefcount(x) == 2
+
+
+def test_nothing_is_held_after_a_failure(planned):
+    x = np.ones(3, "f4")
+    for arguments in ((x,), (np.ones(3),), (x.reshape(1, 3),)):
+        with pytest.raises((ValueError, TypeError)):
+            planned.fails(*arguments)
+    assert sys.getrefcount(x) == 3  # the last tuple has it too
