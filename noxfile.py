@@ -197,14 +197,15 @@ def abi3(session):
 
 
 @nox.session(python="3.12" if "3.12" in PYTHONS else False)
-@nox.parametrize("torch", ["2.13.0", "2.10.0", "2.6.0", "2.4.1"])
+@nox.parametrize("torch", ["2.13.0", "2.10.0", "2.8.0", "2.6.0", "2.4.1"])
 def torch(session, torch):
-    """All tests of torch with each version of torch; one binary for all of them."""
+    """All tests of torch with each version of torch, with the struct of its tensors and without; one binary for all."""
     if not session.python:
         session.skip("Python 3.12 is not installed")
     session.install(f"torch=={torch}", "pytest", "setuptools", "numpy<2" if torch == "2.4.1" else "numpy")
     env = build_probes(session, "torch-abi3", "abi3", "python3.12")
     pytest(session, "frameworks/torch/tests", **env)
+    pytest(session, "frameworks/torch/tests", **env, TENON_TORCH_STRUCT="0")
 
 
 @nox.session(python=OWN)

@@ -246,7 +246,8 @@ static void test_no_such_index(void **state)
     for (size_t i = 0; i < 4; i++) {
         char message[128];
         int index = wrong[i];
-        snprintf(message, sizeof message, "its code calls tenon_arg_int() for index %d, and there are 14", index);
+        snprintf(message, sizeof message,
+                 "its code calls tenon_arg_int() for index %d, but there are only 14 arguments", index);
         assert_int_equal(tenon_arg_int(&call, index), 0);
         told(&call, message);
         assert_null(tenon_arg(&call, index));
@@ -266,12 +267,12 @@ static void test_no_such_index(void **state)
         assert_int_equal(asked.fails, 14);
         asked.fails = 0;
         call.flags = 0;
-        snprintf(message, sizeof message, "its code calls tenon_dim() for index %d, and its signature has 2 names",
+        snprintf(message, sizeof message, "its code calls tenon_dim() for index %d, but its signature has only 2 names",
                  index);
         assert_int_equal(tenon_dim(&call, index), 0);
         told(&call, message);
-        snprintf(message, sizeof message, "its code calls tenon_type() for index %d, and its signature has 1 variables",
-                 index);
+        snprintf(message, sizeof message,
+                 "its code calls tenon_type() for index %d, but its signature has only 1 variable", index);
         assert_int_equal(tenon_type(&call, index).bits, 0);
         told(&call, message);
     }

@@ -89,8 +89,8 @@ static void test_keyword_only(void **state)
 static void test_types(void **state)
 {
     (void)state;
-    no("f(a:^)", "expected a dtype such as f32");
-    no("f(a: ^?)", "expected a dtype such as f32");
+    no("f(a:^)", "expected a type such as f32[n] or int");
+    no("f(a: ^?)", "expected a type such as f32[n] or int");
     no("f(a: ^integ)", "unknown dtype 'integ'");
     no("f(a: ^int[n])", "unknown dtype 'int'");
     no("f(a: ^float|f32[n])", "unknown dtype 'float'");
@@ -192,7 +192,7 @@ static void test_lists(void **state)
     no("f(a: floats = (^", "expected a number");
     no("f(a: ints[2] = ^(1, 2, 3))", "expected 2 numbers");
     no("f(a: ints[2] = ^())", "expected 2 numbers");
-    no("f(a: ints[1]? = ^[])", "expected 1 numbers");
+    no("f(a: ints[1]? = ^[])", "expected 1 number");
 }
 
 /* A choice may be long, and of any characters. */
@@ -216,8 +216,8 @@ static void test_a_long_choice_is_cut_between_characters(void **state)
 static void test_results(void **state)
 {
     (void)state;
-    no("f() ->^", "expected a dtype such as f32");
-    no("f() -> int,^", "expected a dtype such as f32");
+    no("f() ->^", "expected a type such as f32[n] or int");
+    no("f() -> int,^", "expected a type such as f32[n] or int");
     no("f() -> ^ints", "a result cannot be a list; return a tensor");
     no("f() -> a: ^floats[3]", "a result cannot be a list; return a tensor");
     no("f(x: f32[n]) -> ^f32|f64[n]", "a result needs one dtype, or a dtype variable that an argument binds");

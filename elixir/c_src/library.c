@@ -34,9 +34,8 @@ static ERL_NIF_TERM trouble_term(ErlNifEnv *env, trouble *t, const char *path)
 {
     char message[sizeof t->error.message];
     int path_length = (int)tenon_utf8_cut(path, strlen(path), 400);
-    const char *why = tenon_error_reason(&t->error);
-    int length = (int)tenon_utf8_cut(why, strlen(why), 600);
-    snprintf(message, sizeof message, "%.*s: %.*s", path_length, path, length, why);
+    int length = (int)tenon_utf8_cut(t->error.message, strlen(t->error.message), 600);
+    snprintf(message, sizeof message, "%.*s: %.*s", path_length, path, length, t->error.message);
     tenon_nif_mend_utf8(message, strlen(message));
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.library, enif_make_atom(env, t->why));
     return tenon_nif_error(env, reason, NULL, NULL, "%s", message);
@@ -140,7 +139,8 @@ static tenon_nif_library *open_library(ErlNifEnv *env, const char *path, trouble
 {
     const tenon_module *module;
     tenon_status status = tenon_nif_open_library(path, &module, &t->error);
-    if (status) {
+    if (status) { /* the message begins with the path instead of the name of the loader's function */
+        tenon_error_set(&t->error, status, "%s", tenon_error_reason(&t->error));
         t->why = status == TENON_EFAILED ? "unreadable" : "invalid";
         return NULL;
     }

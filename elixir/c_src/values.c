@@ -230,7 +230,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         return wrong_kind(r, index, term);
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
-        snprintf(message, sizeof message, "expected %s, got %u numbers", param->type, length);
+        snprintf(message, sizeof message, "expected %s, got %u number%s", param->type, length, length == 1 ? "" : "s");
         return bad_value(r, index, tenon_nif_atoms.badarg, message);
     }
     void *list = tenon_block_alloc(r->blocks, length * sizeof(int64_t), 0);

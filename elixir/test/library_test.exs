@@ -94,7 +94,7 @@ defmodule Tenon.LibraryTest do
       for x <- [1, "x", {1, 2}, [1 | 2], ["x"], [1.5], nil], do: assert(reason(Kernels.echo_ints(x)) == {:badarg, :x})
       assert reason(Kernels.echo_ints([2 ** 64])) == {:overflow, :x}
       assert {:ok, _} = Kernels.echo_three([1, 2, 3])
-      assert message(Kernels.echo_three([1])) == "echo_three(): argument 'x': expected ints[3], got 1 numbers"
+      assert message(Kernels.echo_three([1])) == "echo_three(): argument 'x': expected ints[3], got 1 number"
     end
   end
 

@@ -185,7 +185,7 @@ int tenon__py_autograd_records(const char *framework);
 int tenon__py_torch_records(void);
 /* torch's exchange table, or NULL if it does not have one or no tensor has been borrowed yet. */
 const tenon_dl_exchange *tenon__py_torch_table(void);
-/* What is said of a tensor whose memory is gone. */
+/* The message about a tensor whose memory is gone. */
 #define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
 /* Advice about a tensor that torch refuses to export, or NULL. Keeps the pending exception. */
 const char *tenon__py_torch_advice(PyObject *object);

@@ -64,7 +64,7 @@ def torch_ops(
     torch = torch_module()
     if not isinstance(kernels, ModuleType):
         got = type(kernels).__name__
-        raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected what tenon.load() returns, got {got}")
+        raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected a module from tenon.load(), got {got}")
     found = [value for value in vars(kernels).values() if _is_function(value)]
     if not found:
         raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
@@ -314,7 +314,8 @@ class _Operator:
             elif p["kind"] == "enum" and value is not None and value not in p["choices"]:
                 raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {value!r}")
             elif p["count"] is not None and value is not None and len(value) != p["count"]:
-                raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {len(value)} numbers")
+                raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {len(value)} "
+                                 f"number{'s' * (len(value) != 1)}")
         torch = torch_module()
         devices = [value.device for value in present.values()]
         device = next((found for found in devices if found.type != "cpu"), torch.device("cpu"))
@@ -366,7 +367,7 @@ class _Operator:
     def set_backward(self, backward: Backward, others: Mapping[str, _Operator]) -> None:
         why = self.undifferentiable()
         if why:
-            raise ValueError(f"tenon.torch_ops(): argument 'backward': torch supports none for {self.name}(), which {why}")
+            raise ValueError(f"tenon.torch_ops(): argument 'backward': torch does not support a backward for {self.name}(), which {why}")
         if isinstance(backward, str):
             backward = self.library_backward(backward, others)
         pair = backward if isinstance(backward, tuple) else (backward, self.save)

@@ -153,11 +153,11 @@ def test_what_is_no_pair_of_capsules_is_refused(give):
 def test_what_was_consumed_is_refused():
     pair = pa.array([1]).__arrow_c_array__()
     pa.Array._import_from_c_capsule(*pair)
-    with pytest.raises(BufferError, match="already consumed"):
+    with pytest.raises(BufferError, match="already been consumed"):
         probe.borrow(Array(lambda: pair))
     stream = pa.chunked_array([[1]]).__arrow_c_stream__()
     pa.ChunkedArray._import_from_c_capsule(stream)
-    with pytest.raises(BufferError, match="already consumed"):
+    with pytest.raises(BufferError, match="already been consumed"):
         probe.borrow(Stream(lambda: stream))
 
 

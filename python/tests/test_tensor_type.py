@@ -174,7 +174,7 @@ def test_consumed_once(released):
 
     handle = probe.import_(Same())
     assert dlpack.name_of(capsule) == "used_dltensor_versioned"
-    with pytest.raises(BufferError, match="already consumed"):
+    with pytest.raises(BufferError, match="already been consumed"):
         probe.borrow(Same())
     del given, capsule
     assert released() == 0

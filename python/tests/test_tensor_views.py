@@ -83,6 +83,8 @@ def test_no_dimensions():
         len(scalar)
     with pytest.raises(TypeError, match="a tensor with 0 dimensions cannot be iterated over"):
         iter(scalar)
+    with pytest.raises(IndexError, match="too many indices: 2 for 1 dimension$"):
+        tensor("f32", (2,))[0, 0]
     with pytest.raises(IndexError, match="too many indices: 1 for 0 dimensions"):
         scalar[0]
     assert scalar[()].shape == scalar[...].shape == () and scalar[None].shape == (1,)

@@ -407,7 +407,9 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
                                               uint32_t kind, const char *accessor)
 {
     if (index < 0 || index >= count) {
-        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, and there are %d", accessor, index, count);
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, but there %s only %d %s%s", accessor, index,
+                   count == 1 ? "is" : "are", count, values == call->args ? "argument" : "result",
+                   count == 1 ? "" : "s");
         return NULL;
     }
     if (values[index].kind != kind) {
@@ -556,8 +558,8 @@ static inline int64_t tenon_dim(tenon_call *call, int index)
     if (call->flags & TENON_CALL_FAILED)
         return 0;
     if (index < 0 || index >= call->ndims) {
-        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, and its signature has %d names",
-                   index, call->ndims);
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, but its signature has only %d name%s",
+                   index, call->ndims, call->ndims == 1 ? "" : "s");
         return 0;
     }
     return call->dims[index];
@@ -567,8 +569,9 @@ static inline int64_t tenon_dim(tenon_call *call, int index)
 static inline tenon_dtype tenon_type(tenon_call *call, int index)
 {
     if (index < 0 || index >= call->ntypes) {
-        tenon_fail(call, TENON_EFAILED, "its code calls tenon_type() for index %d, and its signature has %d variables",
-                   index, call->ntypes);
+        tenon_fail(call, TENON_EFAILED,
+                   "its code calls tenon_type() for index %d, but its signature has only %d variable%s", index,
+                   call->ntypes, call->ntypes == 1 ? "" : "s");
         return tenon_dtype_of(0, 0, 0);
     }
     return call->types[index];

@@ -36,6 +36,11 @@ static tenon_status too_large(tenon_dtype dtype, int32_t ndim, const int64_t *sh
                               tenon__type_phrase(dtype, ndim, shape).text);
 }
 
+static tenon_status too_many(const char *function, tenon_error *err)
+{
+    return tenon_error_set_in(err, TENON_EOVERFLOW, function, "the shape has more elements than 64 bits can count");
+}
+
 /* The product of a checked shape, in which a dimension of 0 counts as 1. False on overflow. */
 static bool padded_product(int32_t ndim, const int64_t *shape, int64_t *out, bool *empty)
 {
@@ -77,8 +82,12 @@ tenon_status tenon_shape_numel(int32_t ndim, const int64_t *shape, int64_t *out,
     tenon_status status = tenon__check_shape(ndim, shape, "tenon_shape_numel", err);
     if (status)
         return status;
-    int64_t bytes;
-    return tenon__shape_bytes(TENON_U8, 0, ndim, shape, out, &bytes, "tenon_shape_numel", err);
+    int64_t product;
+    bool empty;
+    if (!padded_product(ndim, shape, &product, &empty))
+        return too_many("tenon_shape_numel", err);
+    *out = empty ? 0 : product;
+    return TENON_OK;
 }
 
 bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides)
@@ -105,7 +114,7 @@ tenon_status tenon_shape_strides(int32_t ndim, const int64_t *shape, char order,
         return status;
     int64_t strides[TENON_MAX_NDIM];
     if (!tenon__fill_strides(ndim, shape, order, strides))
-        return too_large(TENON_U8, ndim, shape, function, err);
+        return too_many(function, err);
     if (ndim > 0)
         memcpy(out, strides, (size_t)ndim * sizeof *out);
     return TENON_OK;
@@ -340,7 +349,7 @@ tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *sour
     if (!view || !source)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", view ? "source" : "view");
     tenon_dl_tensor in_elements = *source;
-    /* What else is wrong is found below. */
+    /* tenon__view_init finds all other mistakes. */
     if (source->strides && source->shape && dims && source->ndim > 0 && source->ndim <= TENON_MAX_NDIM &&
         tenon__dtype_known(source->dtype)) {
         int64_t item = tenon__item_bits(source->dtype, flags) / 8;

@@ -64,7 +64,7 @@ static tenon_status parse_list(tenon__compiler *c, bool integers, tenon_value *v
             list[length++] = number;
     }
     if (c->item->count >= 0 && length != c->item->count)
-        return tenon__parse_fail(p, at, "expected %d numbers", c->item->count);
+        return tenon__parse_fail(p, at, "expected %d number%s", c->item->count, c->item->count == 1 ? "" : "s");
     c->room.numbers += length;
     value->as.list.data = list;
     value->as.list.length = length;
@@ -210,6 +210,8 @@ tenon_status tenon__parse_type(tenon__compiler *c)
         status = status ? status : tenon__expect(p, ']', "after the number");
     } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
         status = parse_enum(c);
+    } else if (item->kind == TENON_KIND_NONE && w.length == 0) {
+        status = tenon__parse_fail(p, w.at, "expected a type such as f32[n] or int");
     } else if (item->kind == TENON_KIND_NONE) {
         status = parse_tensor(c);
     }

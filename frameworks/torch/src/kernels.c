@@ -176,7 +176,7 @@ static void sweep_all(void)
     } while (function);
 }
 
-/* Put the kernel in a free place. -1 if there is none, or memory is exhausted. */
+/* Put the kernel in a free place. -1 if all are taken, or memory is exhausted. */
 static int place_take(tenon__torch_kernel *kernel)
 {
     int found = -1;

@@ -18,7 +18,7 @@ typedef struct tenon__torch_turn {
 
 enum { TENON__TORCH_KEYS = 2 }; /* "CPU" and "CUDA" */
 
-/* What stands behind one operator. It does not change while torch may call it. */
+/* The kernel of one operator. It does not change while torch may call it. */
 typedef struct tenon__torch_kernel {
     const tenon__torch_api *api;
     const tenon__py_function *function; /* owned: it holds the signature and the library */

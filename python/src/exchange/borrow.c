@@ -76,7 +76,7 @@ static int no_array(PyObject *object)
 {
     return tenon__py_set_error(PyExc_TypeError, object,
                                "expected an array: NumPy, PyTorch, JAX, CuPy, anything with __dlpack__ or the buffer "
-                               "protocol (of a table, file or lazy array pass what it holds: x.to_numpy(), x[...])");
+                               "protocol (for a table, a file or a lazy array, pass its data: x.to_numpy(), x[...])");
 }
 
 /* Ask one producer after the other. */
@@ -135,7 +135,7 @@ static inline bool is_plain(uint32_t flags)
     return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STAYS));
 }
 
-/* What was described by a peek is borrowed. */
+/* Borrow an object that a peek has described. */
 static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     out->private_.flags = flags;

@@ -39,7 +39,7 @@ typedef struct tenon__py_torch_layout {
 /* A C function of torch that returns a flag of this thread. */
 typedef bool (*tenon__py_torch_flag)(void);
 
-/* What is known of the layout. */
+/* The states of the search for the layout. */
 enum {
     TENON__PY_TORCH_UNREAD,
     TENON__PY_TORCH_WANTED,

@@ -246,7 +246,8 @@ static int cut_by_items(cut *c, PyObject *items)
     if (used < 0)
         return -1;
     if (used > ndim) {
-        PyErr_Format(PyExc_IndexError, "tenon.Tensor: too many indices: %zd for %d dimensions", used, (int)ndim);
+        PyErr_Format(PyExc_IndexError, "tenon.Tensor: too many indices: %zd for %d dimension%s", used, (int)ndim,
+                     ndim == 1 ? "" : "s");
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {

@@ -386,8 +386,10 @@ static int raise_wrong_length(const tenon__py_function *function, const tenon_pa
     tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return -1;
-    return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %s%zd numbers",
-                                    param->type, all < length ? "at least " : "", all < length ? length : all);
+    const char *least = all < length ? "at least " : "";
+    all = all < length ? length : all;
+    return tenon__py_argument_error(function, param->name, PyExc_ValueError, "expected %s, got %s%zd number%s",
+                                    param->type, least, all, all == 1 ? "" : "s");
 }
 
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,

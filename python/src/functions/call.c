@@ -163,7 +163,7 @@ static int take_out(tenon__py_frame *f, PyObject *object)
 static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
 {
     if (f->out && f->wanted_like) {
-        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' exclude each other: pass one of them",
+        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' cannot be used together; pass only one",
                      f->function->signature->name);
         return -1;
     }

@@ -108,7 +108,7 @@ typedef struct array_interface_memory {
     Py_ssize_t size;
 } array_interface_memory;
 
-/* 'data' as an object with a buffer; the object itself if there is none. */
+/* 'data' as an object with a buffer; without 'data', the object itself. */
 static int array_interface_read_buffer(PyObject *object, PyObject *exporter, PyObject *offset,
                                        array_interface_memory *out)
 {
@@ -186,8 +186,10 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
         if (count < 0)
             return -1;
         if (count != source.ndim)
-            return tenon__py_set_error(PyExc_ValueError, object, "its array interface has %d strides for %d dimensions",
-                                       count, source.ndim);
+            return tenon__py_set_error(
+                PyExc_ValueError, object,
+                "the 'strides' of its array interface have length %d, but its 'shape' has length %d", count,
+                source.ndim);
         source.strides = strides;
     }
     if (array_interface_read_data(object, fields, tenon_device_on_host(device), &memory) < 0)
@@ -205,8 +207,8 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     return -1;
 }
 
-/* Whether the bytes are made again each time they are asked for, as a compressed array's are: what is written there would be
- * lost. Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
+/* Whether the bytes are made again each time they are asked for, as a compressed array's are, so that writes would be lost.
+ * Asked while the first ones are held, so that they cannot come back by chance. -1 with an exception. */
 static int array_interface_is_copy(PyObject *object, const char *name, const tenon_py_borrowed *borrowed)
 {
     PyObject *interface = NULL;

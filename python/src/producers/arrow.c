@@ -213,7 +213,7 @@ static int arrow_read_array(PyObject *object, PyObject *pair, tenon_py_borrowed 
     if (!array)
         return -1;
     if (!schema->release || !array->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array was already consumed");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow array has already been consumed");
     if (arrow_describe(object, schema, array, out) < 0)
         return -1;
     Py_INCREF(keeper);
@@ -305,7 +305,7 @@ static int arrow_read_stream(PyObject *object, PyObject *source, tenon_py_borrow
     if (!stream)
         return -1;
     if (!stream->release)
-        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream was already consumed");
+        return tenon__py_set_error(PyExc_BufferError, object, "its Arrow stream has already been consumed");
     if (!stream->get_schema || !stream->get_next)
         return arrow_invalid(object);
     if (stream->get_schema(stream, &schema) != 0)

@@ -58,12 +58,11 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
         return 0;
     case USED_BEFORE:
         return tenon__py_set_error(PyExc_BufferError, object,
-                                   "the DLPack capsule was already consumed; a capsule can be used once");
+                                   "the DLPack capsule has already been consumed; a capsule can be used only once");
     case NO_CAPSULE:
         return tenon__py_set_error(PyExc_TypeError, object,
-                                   object == capsule
-                                       ? "this is not a DLPack capsule; expected an array"
-                                       : "its __dlpack__ returned something that is not a DLPack capsule");
+                                   object == capsule ? "this is not a DLPack capsule; expected an array"
+                                                     : "its __dlpack__ did not return a DLPack capsule");
     case WRONG_MAJOR:
         return tenon__py_set_error(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                    (unsigned)version.major, (unsigned)version.minor);
@@ -207,8 +206,7 @@ static int dlpack_device(PyObject *object, tenon_device *out)
     if (PyErr_Occurred())
         return -1;
     if (size != 2 || numbers[0] < 0 || numbers[0] > INT32_MAX || numbers[1] < 0 || numbers[1] > INT32_MAX)
-        return tenon__py_set_error(PyExc_BufferError, object,
-                                   "its __dlpack_device__ did not return a pair of type and id");
+        return tenon__py_set_error(PyExc_BufferError, object, "its __dlpack_device__ did not return a pair (type, id)");
     *out = tenon_device_of((int)numbers[0], (int)numbers[1]);
     return 1;
 }
@@ -221,7 +219,7 @@ static int dlpack_not_given(PyObject *object, const tenon__py_kind *kind)
     return -1;
 }
 
-/* What is asked instead of the object: a new reference, or NULL with an exception. */
+/* The object to ask instead of this one: a new reference, or NULL with an exception. */
 static PyObject *dlpack_alias(PyObject *object, const tenon__py_kind *kind)
 {
     if (kind->owner && kind->owner->alias)

@@ -108,7 +108,8 @@ static int exchange_table_recognise(PyObject *object, tenon__py_kind *kind)
 {
     if (tenon__py_exchange_table(Py_TYPE(object), &kind->table) < 0)
         return -1;
-    if (!kind->owner && kind->table && kind->table->managed_tensor_allocator && kind->table->managed_tensor_to_py_object_no_sync)
+    if (!kind->owner && kind->table && kind->table->managed_tensor_allocator &&
+        kind->table->managed_tensor_to_py_object_no_sync)
         kind->owner = &tenon__py_producer_exchange_table;
     return kind->table != NULL;
 }

@@ -34,7 +34,8 @@ static PyObject *tensorflow_wrap(tenon_tensor *tensor)
         return PyErr_Format(PyExc_BufferError,
                             "tensorflow takes legacy capsules only, which cannot say read-only; pass a copy");
     if (tenon_tensor_view(tensor)->dtype.lanes != 1) /* it would not look at them, and show the first of each */
-        return PyErr_Format(PyExc_BufferError, "tensorflow has no dtypes of several lanes; it did not take the tensor");
+        return PyErr_Format(PyExc_BufferError,
+                            "tensorflow has no dtypes of several lanes; it did not accept the tensor");
     if (tenon__py_order(tensor, TENON__PY_HOST) < 0) /* its function has no stream */
         return NULL;
     return tenon__py_call_import("tensorflow.experimental.dlpack", "from_dlpack", tenon__py_capsule(tensor, true),

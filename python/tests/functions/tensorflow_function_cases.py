@@ -31,7 +31,7 @@ def test_nothing_is_written(kernels):
     with pytest.raises(ValueError) as caught:
         kernels.add_to(tf.constant([1.0, 2.0]), 1)
     assert str(caught.value) == (
-        "add_to(): argument 'x' is read-only (a TensorFlow array is immutable), but must be writable; "
+        "add_to(): argument 'x' is read-only (a TensorFlow tensor is immutable), but must be writable; "
         "pass a NumPy copy, numpy.array(x)"
     )
     with pytest.raises(ValueError, match="read-only"):

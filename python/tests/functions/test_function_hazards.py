@@ -104,7 +104,7 @@ def test_a_buffer_as_like_is_nobodys(kernels):
     assert type(kernels.saxpy(2.0, x, x)) is type(kernels.saxpy(2.0, x, x, like=x)) is numpy.ndarray
     with pytest.raises(TypeError, match=r"argument 'like': int: expected an array"):
         kernels.saxpy(2.0, x, x, like=3)
-    with pytest.raises(TypeError, match=r"'out' and 'like' exclude each other"):
+    with pytest.raises(TypeError, match=r"'out' and 'like' cannot be used together; pass only one$"):
         kernels.saxpy(2.0, x, x, like=x, out=array.array("f", [0, 0, 0]))
 
 

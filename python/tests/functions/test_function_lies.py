@@ -18,12 +18,12 @@ def no_surprises(lies):
 
 
 ASKED = {
-    0: "its code calls tenon_arg() or tenon_data() for index 99, and there are 3",
-    1: "its code calls tenon_arg() or tenon_data() for index -1, and there are 3",
+    0: "its code calls tenon_arg() or tenon_data() for index 99, but there are only 3 arguments",
+    1: "its code calls tenon_arg() or tenon_data() for index -1, but there are only 3 arguments",
     2: "its code calls tenon_arg() or tenon_data() for index 0, which is an int",
     3: "its code calls tenon_data() for index 1 with a type of 8 bytes, and the elements have 32 bits",
     4: "its code calls tenon_rw_data() for index 1, which is not 'rw' in its signature",
-    5: "its code calls tenon_result() or tenon_result_data() for index 5, and there are 1",
+    5: "its code calls tenon_result() or tenon_result_data() for index 5, but there is only 1 result",
     6: "its code calls tenon_result_data() for index 0 with a type of 8 bytes, and the elements have 32 bits",
     7: "its code calls tenon_arg_int() for index 1, which is a tensor",
     8: "its code calls tenon_arg_double() for index 0, which is an int",
@@ -31,15 +31,15 @@ ASKED = {
     10: "its code calls tenon_arg_enum() for index 0, which is an int",
     11: "its code calls tenon_arg_str() for index 0, which is an int",
     12: "its code calls tenon_arg_ints() for index 1, which is a tensor",
-    13: "its code calls tenon_arg_floats() for index -5, and there are 3",
+    13: "its code calls tenon_arg_floats() for index -5, but there are only 3 arguments",
     14: "its code calls tenon_arg_handle() for index 0, which is an int",
-    15: "its code calls tenon_dim() for index 3, and its signature has 1 names",
-    16: "its code calls tenon_type() for index 0, and its signature has 0 variables",
+    15: "its code calls tenon_dim() for index 3, but its signature has only 1 name",
+    16: "its code calls tenon_type() for index 0, but its signature has only 0 variables",
     17: "its code calls tenon_return_int() for index 0, which is a tensor",
-    18: "its code calls tenon_return_str() for index 9, and there are 1",
+    18: "its code calls tenon_return_str() for index 9, but there is only 1 result",
     19: "its code calls tenon_return_handle() for index 0, which is a tensor",
     20: "result 0 is not a tensor, or was already allocated",
-    21: "its code calls tenon_result_alloc() for index -3, and there are 1",
+    21: "its code calls tenon_result_alloc() for index -3, but there is only 1 result",
 }
 
 SLOTS = {

@@ -59,11 +59,11 @@ def test_capsules(kernels):
     capsule = array.__dlpack__(max_version=(1, 0))
     tensor = tenon.to(capsule, "tenon")
     assert memoryview(tensor).tolist() == [0, 1, 2, 3]
-    with pytest.raises(BufferError, match="already consumed"):
+    with pytest.raises(BufferError, match="already been consumed"):
         tenon.to(capsule, "numpy")
     result = kernels.saxpy(2.0, array.__dlpack__(), array)
     assert type(result) is np.ndarray and result.tolist() == [0, 3, 6, 9]
-    with pytest.raises(BufferError, match=r"saxpy\(\): argument 'y': .*already consumed"):
+    with pytest.raises(BufferError, match=r"saxpy\(\): argument 'y': .*already been consumed"):
         kernels.saxpy(2.0, array, capsule)
     with pytest.raises(TypeError, match=r"saxpy\(\): argument 'y'"):
         other = ctypes.pythonapi.PyCapsule_New

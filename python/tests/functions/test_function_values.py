@@ -301,7 +301,7 @@ def test_lists_of_a_length(length):
         assert echo.value([number] * length) == [number] * length
         for wrong in (0, length - 1, length + 1):
             if wrong != length:
-                message = f"f(): argument 'a': expected {kind}[{length}], got {wrong} numbers"
+                message = f"f(): argument 'a': expected {kind}[{length}], got {wrong} number{'s' * (wrong != 1)}"
                 refused(echo, ValueError, message, [number] * wrong)
 
 
@@ -354,7 +354,7 @@ def test_no_more_is_read_than_there_may_be(kind):
         numbers = Endless(length)
         refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got {told} numbers", numbers)
         assert numbers.read == 3
-    refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got 1 numbers", range(1))
+    refused(echo, ValueError, f"f(): argument 'a': expected {kind}[2], got 1 number", range(1))
     assert echo.value(range(2)) == [0, 1]
 
 

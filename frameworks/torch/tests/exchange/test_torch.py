@@ -24,8 +24,8 @@ NAMES = {
     "float4_e2m1fn_x2": "f4_e2m1fnx2",
 }
 PRESENT = [name for name in NAMES if hasattr(torch, name)]
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):  # before 2.10 there is no float8 in torch's DLPack
-    PRESENT = [name for name in PRESENT if not name.startswith("float8")]
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):  # before 2.10 they are not in torch's DLPack
+    PRESENT = [name for name in PRESENT if not name.startswith(("float8", "float4"))]
 UNNAMED = [name for name in ("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "bcomplex32") if hasattr(torch, name)]
 
 LAYOUTS = {

@@ -1,18 +1,15 @@
 """Tensors that are read by torch's own struct: the probe that finds its layout, and the same tensors read without it."""
 
 import collections
-import importlib.machinery
-import importlib.util
 import os
-import pathlib
 import random
-import shutil
 import subprocess
 import sys
 
 import pytest
 import tenon
 import torch
+from bridges import copy_of_bridge
 from paths import CASES, is_view, outcome, that_matters
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -23,7 +20,7 @@ import tenon_probe as probe
 
 native = tenon._native
 INFO = tenon.torch_info()
-HAS_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__") or hasattr(torch.Tensor, "__c_dlpack_exchange_api__")
+HAS_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 WITHOUT_LAYOUT = "torch._C.DispatchKeySet.raw_repr"
 FIELDS = {"storage", "autograd", "sizes", "offset", "numel", "dtype", "keys", "data", "check", "impl"}
 
@@ -35,36 +32,12 @@ def can_probe():
 needs_probe = pytest.mark.skipif(not can_probe(), reason="this torch does not tell its key sets")
 
 
-def copy_of_bridge(folder, switch, *first, kept=None):
-    """Another copy of the bridge in this process, with or without the struct, which meets these tensors first. A copied
-    file is loaded by itself. The module is also added to `kept`, since a tensor may be refused."""
-    source = pathlib.Path(tenon_paths.__file__)
-    file = folder / source.name
-    shutil.copy(source, file)
-    loader = importlib.machinery.ExtensionFileLoader("tenon_paths", str(file))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("tenon_paths", file, loader=loader))
-    loader.exec_module(module)
-    if kept is not None:
-        kept.append(module)
-    before = os.environ.pop("TENON_TORCH_STRUCT", None)
-    try:
-        if switch is not None:
-            os.environ["TENON_TORCH_STRUCT"] = switch
-        for tensor in first:
-            module.read("borrow", tensor)  # the switch is read when torch is first met
-    finally:
-        os.environ.pop("TENON_TORCH_STRUCT", None)
-        if before is not None:
-            os.environ["TENON_TORCH_STRUCT"] = before
-    return module
-
-
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory):
     """The bridge with the struct, and without it."""
     plain = torch.zeros(3), torch.nn.Parameter(torch.zeros(3))
-    return (copy_of_bridge(tmp_path_factory.mktemp("with"), None, *plain),
-            copy_of_bridge(tmp_path_factory.mktemp("without"), "0", *plain))
+    return tuple(copy_of_bridge(tenon_paths.__file__, tmp_path_factory.mktemp("bridge"), switch, *plain)
+                 for switch in (None, "0"))
 
 
 # -------------------------------------------------------------------------------------------------------- torch_info
@@ -154,7 +127,7 @@ def test_first_meeting_in_a_mode(mode, tmp_path):
     """The user's modes neither see the probe nor disturb it."""
     tensor = torch.arange(6.0)
     with MODES[mode]():
-        bridge = copy_of_bridge(tmp_path, None, tensor)
+        bridge = copy_of_bridge(tenon_paths.__file__, tmp_path, None, tensor)
     assert reads_struct(bridge)
 
 
@@ -166,7 +139,7 @@ def test_first_meeting_inside_functorch(transform, tmp_path):
 
     def f(x):
         with pytest.raises((BufferError, RuntimeError)):
-            copy_of_bridge(tmp_path, None, x, kept=bridges)
+            copy_of_bridge(tenon_paths.__file__, tmp_path, None, x, kept=bridges)
         return x.sum()
 
     transform(f)(torch.ones(3, 3) if transform is torch.func.vmap else torch.ones(3))

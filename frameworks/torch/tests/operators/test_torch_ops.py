@@ -165,7 +165,7 @@ def test_arguments_of_torch_ops(kernels):
     with pytest.raises(TypeError, match="'namespace': expected str, got NoneType"):
         tenon.torch_ops(kernels, None)
     for wrong in (object(), None, 5, "kernels.so"):
-        with pytest.raises(TypeError, match=r"'kernels': expected what tenon.load\(\) returns, got \w+"):
+        with pytest.raises(TypeError, match=r"'kernels': expected a module from tenon.load\(\), got \w+"):
             tenon.torch_ops(wrong, "tenon_wrong")
     with pytest.raises(ValueError, match="argument 'kernels': <module 'os'.* has no functions"):
         tenon.torch_ops(os, "tenon_os")

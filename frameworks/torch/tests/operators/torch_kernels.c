@@ -57,6 +57,12 @@ static tenon_status fail(tenon_call *call)
     return how < 0 || how > 6 ? TENON_OK : tenon_fail(call, statuses[how], "failure %d of \"%s\"", (int)how, "ñ");
 }
 
+static tenon_status fail_late(tenon_call *call)
+{
+    tenon_result_data(call, 0, double)[0] = 1;
+    return tenon_fail(call, TENON_EFAILED, "too late");
+}
+
 /* Return what was passed as numbers: lengths and sums, or -1 for None. */
 static void note(tenon_call *call, int at, double value)
 {
@@ -146,6 +152,7 @@ TENON_MODULE(
                    forget, NULL),
     TENON_FUNCTION("layout(x: T[*b]) -> i64[?] where T = any", layout, NULL),
     TENON_FUNCTION("squares(x: f64[n] c) -> y: f64[n], sum: float, n: int", squares, NULL),
+    TENON_FUNCTION("fail_late(x: f64[n]) -> f64[n + 1]", fail_late, NULL),
     TENON_FUNCTION("huge(x: f32[n]) -> f32[1000000000000000 * n]", forget, NULL),
     TENON_FUNCTION("forget(x: f64[n]) -> f64[?]", forget, NULL),
     TENON_FUNCTION("forget_number(x: f64[n]) -> float", forget, NULL))

@@ -145,7 +145,7 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
     if (PyErr_Occurred())
         tenon__py_raise_not_exported("torch");
     else
-        PyErr_SetString(PyExc_BufferError, "torch did not take the tensor and gave no reason");
+        PyErr_SetString(PyExc_BufferError, "torch did not accept the tensor and gave no reason");
     return NULL;
 }
 

@@ -41,13 +41,13 @@ static void torch_want(tenon__py_torch_field *field, const char *name, const voi
     memcpy(field->value, value, size);
 }
 
-/* 0 stands for a word that is not known, so that it will be missing. */
+/* 0 means that the value is unknown; the field will be missing. */
 static void torch_want_word(tenon__py_torch_field *field, const char *name, uint64_t word)
 {
     torch_want(field, name, &word, word ? sizeof word : 0, sizeof word);
 }
 
-/* The word that was 0 before and is not 0 now; 0 if there is none, or more than one. */
+/* The only 8 bytes that were 0 before and have another value now. 0 if none or several have changed so. */
 static uint64_t torch_new_word(const uint8_t *before, const uint8_t *after, size_t length)
 {
     uint64_t found = 0;
@@ -64,8 +64,8 @@ static uint64_t torch_new_word(const uint8_t *before, const uint8_t *after, size
     return found;
 }
 
-/* The word of a storage of which only one byte changed, from 0 to 1, and the index of that byte; 0 if there is none, or
- * more than one. */
+/* The 8 bytes of a storage of which only one changed, from 0 to 1, and the index of that one. 0 if none or several have
+ * changed so. */
 static uint64_t torch_raised_byte(const uint8_t *before, const uint8_t *after, size_t *inside)
 {
     uint64_t found = 0;

@@ -30,8 +30,8 @@ void tenon__py_torch_configure(void)
         torch_set_state(TENON__PY_TORCH_WANTED, "no tensor has been used yet");
 }
 
-/* Look for the layout, unless it is known, or it is known that there is none. What fails may be due to what the caller is in,
- * torch.func.grad for example, so that it is tried again a few times. 0, or -1 with an exception. */
+/* Look for the layout, unless the state says that it was found or cannot be found. Because a failure may be due to the
+ * caller, who may be inside torch.func.grad, it is tried again a few times. 0, or -1 with an exception. */
 static int torch_look(void)
 {
     tenon__py_torch_configure();

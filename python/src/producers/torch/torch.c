@@ -73,9 +73,9 @@ const char *tenon__py_torch_advice(PyObject *object)
     if (torch_seems(object, "is_meta"))
         advice = "a meta tensor has no memory: make it on a device";
     else if (torch_seems(object, "is_nested"))
-        advice = "a nested tensor is not a single block of memory: pass its parts, x.unbind()";
+        advice = "a nested tensor is not a single block of memory; pass its parts, x.unbind()";
     else if (torch_layout_is(object, "sparse"))
-        advice = "a sparse tensor is not a single block of memory: pass x.to_dense()";
+        advice = "a sparse tensor is not a single block of memory; pass x.to_dense()";
     else if (torch_layout_is(object, "mkldnn"))
         advice = "a oneDNN tensor has a layout of its own: pass x.to_dense()";
     else if (torch_seems(object, "is_quantized"))

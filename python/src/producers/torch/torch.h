@@ -30,7 +30,7 @@ int tenon__py_torch_tangent(PyObject *object);
 
 enum { TENON__PY_TORCH_WHY = 160 };
 
-/* What is searched for. The first ones are in the TensorImpl, then come those of the StorageImpl and of the object. */
+/* The fields that are searched for: first those of the TensorImpl, then those of the StorageImpl and of the object. */
 enum {
     TENON__PY_TORCH_STORAGE_PTR,
     TENON__PY_TORCH_AUTOGRAD,
@@ -48,8 +48,8 @@ enum {
 /* A value that only one field has. */
 typedef struct tenon__py_torch_field {
     const char *name;
-    size_t size, step; /* of the value, and of the places where it may be */
-    size_t inside;     /* what is wanted begins here in the value */
+    size_t size, step; /* of the value, and between possible offsets */
+    size_t inside;     /* the field begins here in the value */
     uint8_t value[88];
 } tenon__py_torch_field;
 
