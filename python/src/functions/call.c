@@ -20,7 +20,7 @@ static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_writte
     return status;
 }
 
-/* What was borrowed is argument `i`. */
+/* Take a borrowed tensor as argument `i`. */
 static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *borrowed)
 {
     f->nborrowed++;

@@ -18,11 +18,12 @@ int tenon__py_call_load(const tenon_module *module, void **state);
 
 /* ------------------------------------------------------------------------------------------------------- arguments */
 
-/* Sort the arguments into `given` (NULL: left out), then out and like. As Python does, or -1 with its TypeError. */
+/* Sort the arguments into `given`, by parameter, followed by out and like. NULL means that an argument was left out. 0, or
+ * -1 with the TypeError that Python would raise. */
 int tenon__py_distribute(const tenon__py_function *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                          PyObject **given);
 
-/* Turn an object into a value of the parameter's kind, which is no tensor. -1 with an exception. */
+/* Turn an object into a value of the parameter's kind, which is not a tensor. -1 with an exception. */
 int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                        tenon_block **blocks, tenon_value *value);
 
@@ -33,8 +34,8 @@ int tenon__py_argument_error(const tenon__py_function *function, const char *arg
 int tenon__py_wrong_type(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
 /* Note which argument the pending exception is about, unless its message says so. */
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
-/* Say what the pending exception is about, "argument 'x'" or "result 0": in its message where that is ours (those begin
- * with the type of `object`; without one all plain exceptions are taken for ours), else in a note. */
+/* Add "argument 'x'" or "result 0" to the pending exception: to its message if that is one of the bridge, otherwise as a
+ * note. Messages of the bridge begin with the type of `object`; without an object, every plain exception counts as one. */
 void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 
@@ -67,15 +68,15 @@ typedef struct tenon__py_frame {
     int32_t nborrowed;
     bool held;              /* some borrow holds something */
     bool flat;              /* see tenon__py_check_gradient */
-    bool disturbed;         /* Python code of the user's may have run since the first tensor was borrowed */
+    bool disturbed;         /* the user's Python code may have run since the first tensor was borrowed */
     PyObject *like;         /* whose framework the results follow, or NULL */
-    PyObject *exception;    /* one of Python's that came up during the call */
+    PyObject *exception;    /* an exception that was raised during the call */
     PyObject *kept;         /* a list of what must live until the end, or NULL */
-    PyThreadState *thread;  /* where the lock was let go */
+    PyThreadState *thread;  /* the thread state, while the lock is released */
     int64_t elements;       /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;         /* when `cancelled` last looked, in nanoseconds; 0: never */
     PyObject *const *given; /* the arguments by parameter; NULL: left out */
-    PyObject *out;          /* these two are NULL where they are not given, or None */
+    PyObject *out;          /* these two are NULL if they are None or were left out */
     PyObject *wanted_like;
     const tenon_py_borrowed
         *stream_from;            /* the first device tensor, whose framework's stream the call runs on, or NULL */
@@ -170,12 +171,12 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
 
 /* --------------------------------------------------------------------------------------------------------- handles */
 
-/* An object of a library's, destroyed once. Takes `object` on success. */
+/* An object of a library, destroyed once. Takes `object` on success. */
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
-/* The object inside, or NULL with a TypeError where it is no handle of this library and type. */
+/* The object inside, or NULL with a TypeError if it is not a handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
 
-/* What stands behind the name of a framework's handles, or NULL. */
+/* The framework whose handles have this name, or NULL. */
 const tenon_py_foreign *tenon__py_foreign(const char *type);
 /* An argument's handle, to be released with all of the call's; NULL with an exception. */
 void *tenon__py_foreign_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);

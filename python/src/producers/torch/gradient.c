@@ -14,7 +14,7 @@ int tenon__py_autograd_records(const char *framework)
 }
 
 /* What the checks need is found once and kept: looking a module or an attribute up takes longer than the rest. Takes the
- * reference; what is kept there, borrowed. */
+ * reference, and returns a borrowed reference to the object that is kept. */
 static PyObject *torch_keep(_Atomic(PyObject *) *place, PyObject *made)
 {
     PyObject *there = NULL;
