@@ -141,7 +141,7 @@ tenon_status tenon__library_header(const void *header, size_t length, uint64_t s
 
 tenon_status tenon_library_check(const void *memory, size_t size, tenon_error *err)
 {
-    uint64_t at, count;
+    uint64_t at = 0, count = 0;
     size_t length = !memory ? 0 : size < TENON__LIBRARY_HEADER ? size : TENON__LIBRARY_HEADER;
     tenon_status status = tenon__library_header(memory, length, size, &at, &count, err);
     if (!status)
