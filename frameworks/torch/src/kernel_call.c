@@ -338,7 +338,7 @@ static int read_list(kernel_frame *f, int32_t index)
     if (good && param->count >= 0 && length != (size_t)param->count) {
         char number[24];
         snprintf(number, sizeof number, "%lld", (long long)length);
-        return refuse_word(f, index, TENON_EINVAL, number, " numbers");
+        return refuse_word(f, index, TENON_EINVAL, number, length == 1 ? " number" : " numbers");
     }
     tenon__torch_stable *items = good ? tenon_block_alloc(&f->base.blocks, length * sizeof *items, 0) : NULL;
     for (size_t i = 0; items && good && i < length; i++)
