@@ -33,7 +33,7 @@ PATHS = {
     ("new memory as torch", "torch", "tenon"): ("bench_make_torch", "crossing.make_torch()"),
     ("saxpy", "torch", "tenon"): ("tenon__py_call", "kernels.saxpy(2.0, tv, tw)"),
     ("dot", "torch", "tenon"): ("tenon__py_call", "kernels.dot(tv, tw)"),
-    ("borrow", "torch", "limit"): ("table_borrow", "limit.table_borrow(t)"),
+    ("borrow", "torch", "limit, exchange table"): ("table_borrow", "limit.table_borrow(t)"),
     ("import and release", "torch", "limit"): ("table_owned", "limit.table_owned(t)"),
     ("import and release", "torch", "tenon, same object"): ("bench_same_import", "same.owned(t)"),
     ("in and out", "torch", "tenon, same object"): ("bench_same_through", "same.through(t)"),

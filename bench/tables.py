@@ -1,12 +1,15 @@
 """Rows of results as Markdown: makes the tables of docs/benchmarks.md and the README from one file."""
-ORDER = ("empty call", "limit", "limit, torch's C functions", "C by hand", "empty NIF", "idle", "tenon",
-         "tenon, same object", "tenon, its own Tensor", "tenon, no gradient check", "tenon, abi3", "nanobind",
-         "pybind11", "tvm-ffi", "torch C++ extension", "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark",
-         "Cython", "cffi", "ctypes")
-FLOOR = ("empty call", "limit", "limit, torch's C functions", "C by hand", "raw C", "empty NIF", "idle")
+FLOOR = ("empty call", "limit", "limit, exchange table", "limit, torch's C functions", "C by hand", "raw C", "empty NIF",
+         "idle")
+ORDER = (*FLOOR, "tenon", "tenon, torch.ops", "tenon, the function", "tenon, same object", "tenon, its own Tensor",
+         "tenon, no gradient check", "tenon, abi3", "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
+         "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark", "Cython", "cffi", "ctypes")
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
           "tensor": "tenon.Tensor"}
 NOTES = {
+    "torch": "The Python object is the only holder of its tensor, as in most programs. A contender that holds the tensor "
+             "during the call, as torch's exchange table does, then makes torch add a reference to the Python object and "
+             "remove it again. In *borrow, second holder* the tensor is also the `grad` of another one, so torch does not.",
     "torch 2.13": "In an environment of its own, because pyo3-tch works only with this version. The tensor object itself "
                   "crosses.",
     "tensor": "A tensor of another copy of the bridge, as an extension would receive it. Tenon takes the managed struct from "
@@ -74,7 +77,8 @@ def by_contender(results, columns, spread=True):
 
 def crossings(results, producer, spread=True):
     return by_contender(results, [
-        ("borrow", "borrow", producer), ("borrow three", "borrow three", producer),
+        ("borrow", "borrow", producer), ("borrow, second holder", "borrow, second holder", producer),
+        ("borrow three", "borrow three", producer),
         ("import and release", "import and release", producer), ("in and out", "in and out", producer),
         ("new memory", f"new memory as {producer}", producer), ("with its stream", "borrow with its stream", producer),
     ], spread)
@@ -83,13 +87,13 @@ def crossings(results, producer, spread=True):
 def functions(results, spread=True):
     return by_contender(results, [
         (f"{operation}, {TITLES[producer]}", operation, producer)
-        for operation in ("saxpy", "dot") for producer in ("numpy", "torch", "jax")], spread)
+        for operation in ("saxpy", "dot", "dot of two rows") for producer in ("numpy", "torch", "jax")], spread)
 
 
 def operators(results):
     return by_contender(results, [
         (f"{way}{mode}", f"operator, {way}{mode}", "torch") for mode in ("", ", inference mode")
-        for way in ("eager", "compiled")])
+        for way in ("eager", "eager, with gradients", "eager, rw", "compiled")])
 
 
 def on_gpu(results):
@@ -211,7 +215,10 @@ def sections(results):
         "pyo3-dlpack and dlpark cannot allocate NumPy arrays, so `numpy.empty_like` makes their results as part of the call.")
     add("torch operators", operators(results),
         "saxpy as an operator, made by `tenon.torch_ops`, by `torch.library.custom_op` and in C++. It is called directly, and "
-        "by a graph of `torch.compile(fullgraph=True)` that calls nothing else.")
+        "by a graph of `torch.compile(fullgraph=True)` that calls nothing else. *With gradients* is the forward call if x "
+        "requires grad; in C++ it is an `autograd::Function`. *rw* is an operator that multiplies its argument in place. "
+        "*tenon, torch.ops* is the OpOverload (`ops.saxpy.op`), and *tenon, the function* is `kernels.saxpy`, which is not "
+        "an operator. The Python object is the only holder of each tensor.")
     add("The cost of an argument", arguments(results))
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
         "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "

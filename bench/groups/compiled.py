@@ -1,36 +1,59 @@
-"""An operator that graphs of torch.compile call: tenon.torch_ops beside torch's own two ways to write one.
+"""torch operators: tenon.torch_ops beside torch's own two ways to write one, called eagerly and by graphs of torch.compile.
 
-Every operator computes a * x + y on six elements of f32 without gradients to follow.
+The operators compute a * x + y on six elements of f32, or multiply x by a in place. The Python object is the only holder
+of each tensor.
 """
 import os
+import warnings
 
 
-def torch_ops_saxpy(session):
+def gradients(ctx, grad):
+    return None, ctx.arguments["a"] * grad, grad
+
+
+def tenon_operators(session):
+    """{contender: {operation: function}}; the others return {operation: function}."""
     import building
     tenon = building.peer("tenon").package(session.folder / "tenon")
-    kernels = tenon.load(session.folder / "tenon/kernels.so")
-    return tenon.torch_ops(kernels, "bench_tenon").saxpy
+    kernels, more = (tenon.load(session.folder / f"tenon/{name}.so") for name in ("kernels", "more"))
+    ops = tenon.torch_ops(kernels, "bench_tenon", backward={"saxpy": gradients})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the other functions are left out: they do nothing that torch would keep
+        scale = tenon.torch_ops(more, "bench_tenon_more").scale
+    return {"tenon": {"saxpy": ops.saxpy, "recorded": ops.saxpy, "scale": scale},
+            "tenon, torch.ops": {"saxpy": ops.saxpy.op, "recorded": ops.saxpy.op, "scale": scale.op},
+            "tenon, the function": {"saxpy": kernels.saxpy, "scale": more.scale}}
 
 
-def python_saxpy(session):
+def python_operators(session):
     import torch
 
     @torch.library.custom_op("bench_python::saxpy", mutates_args=())
     def saxpy(a: float, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.add(y, x, alpha=a)
 
+    @torch.library.custom_op("bench_python::scale", mutates_args=("x",))
+    def scale(a: float, x: torch.Tensor) -> None:
+        x.mul_(a)
+
+    def keep(ctx, inputs, output):
+        ctx.arguments = {"a": inputs[0]}
+
     saxpy.register_fake(lambda a, x, y: torch.empty_like(x))
-    return saxpy
+    saxpy.register_autograd(gradients, setup_context=keep)
+    return {"custom_op in Python": {"saxpy": saxpy, "recorded": saxpy, "scale": scale}}
 
 
-def cpp_saxpy(session):
+def cpp_operators(session):
     import torch
     torch.ops.load_library(session.folder / "torch_cpp/operator/torch_operator.so")
-    return torch.ops.bench_cpp.saxpy.default
+    ops = torch.ops.bench_cpp
+    return {"TORCH_LIBRARY in C++": {"saxpy": ops.saxpy.default, "recorded": ops.saxpy_recorded.default,
+                                     "scale": ops.scale.default}}
 
 
-OPERATORS = {"tenon": torch_ops_saxpy, "custom_op in Python": python_saxpy, "TORCH_LIBRARY in C++": cpp_saxpy}
-PEERS = {"tenon": "tenon", "TORCH_LIBRARY in C++": "torch_cpp"}  # contender: its folder in peers/
+MAKERS = {"tenon": tenon_operators, None: python_operators, "torch_cpp": cpp_operators}  # by their folder in peers/
+COMPILED = ("tenon", "custom_op in Python", "TORCH_LIBRARY in C++")
 
 
 def compiled_group(session):
@@ -40,24 +63,32 @@ def compiled_group(session):
     except ImportError as problem:
         session.say(problem={"peer": "group compiled", "reason": str(problem)})
         return
-    operators = {name: make(session) for name, make in OPERATORS.items()
-                 if name not in PEERS or PEERS[name] in session.built}
-    session.versions = {name: session.built.get(PEERS.get(name), torch.__version__) for name in operators}
+    operators = {}
+    for peer, maker in MAKERS.items():
+        if peer is None or peer in session.built:
+            made = maker(session)
+            operators.update(made)
+            session.versions.update(dict.fromkeys(made, session.built.get(peer, torch.__version__)))
     # Each has a code object of its own: on each call torch searches all graphs that were compiled for one.
-    graphs = {name: eval("lambda x, y: op(2.0, x, y)", {"op": op}) for name, op in operators.items()}
-    compiled = {name: torch.compile(graph, fullgraph=True) for name, graph in graphs.items()}
+    compiled = {name: torch.compile(eval("lambda x, y: op(2.0, x, y)", {"op": operators[name]["saxpy"]}), fullgraph=True)
+                for name in COMPILED if name in operators}
+
+    def eager(title, operation, count, check, **options):
+        session.compare(f"operator, eager{title}", "torch", {
+            name: (ops[operation], [2.0, *(torch.arange(6.0, **options) for _ in range(count))])
+            for name, ops in operators.items() if operation in ops}, check=check)
+
+    def right(answer):
+        return torch.equal(answer, 3 * torch.arange(6.0))
+
     modes = {"": torch.enable_grad, ", inference mode": torch.inference_mode}
-    if session.plan.quick:  # compiling takes longer than measuring
-        del modes[", inference mode"]
-    session.say(total=2 * len(modes))
+    session.say(total=6 - session.plan.quick)
+    eager(", with gradients", "recorded", 2, lambda z: right(z) and z.grad_fn is not None, requires_grad=True)
+    eager(", rw", "scale", 1, lambda nothing: nothing is None)
     for title, mode in modes.items():
         with mode():
-            def arguments():
-                return [torch.arange(6.0), torch.arange(6.0)]
-            expected = 3 * torch.arange(6.0)
-            session.compare(f"operator, eager{title}", "torch", {
-                name: (op, [2.0, *arguments()]) for name, op in operators.items()},
-                check=lambda z: torch.equal(z, expected))
+            eager(title, "saxpy", 2, right)
+            if title and session.plan.quick:  # compiling takes longer than measuring
+                continue
             session.compare(f"operator, compiled{title}", "torch", {
-                name: (graph, arguments()) for name, graph in compiled.items()},
-                check=lambda z: torch.equal(z, expected))
+                name: (graph, [torch.arange(6.0), torch.arange(6.0)]) for name, graph in compiled.items()}, check=right)

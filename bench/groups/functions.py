@@ -20,12 +20,16 @@ def functions_group(session):
             producers.append(producer)
         except ImportError as problem:
             session.say(problem={"peer": producer, "reason": str(problem)})
-    session.say(total=5 * len(producers))
+    session.say(total=5 * len(producers) + ("torch" in producers))
     for producer in producers:
         for operation, scalars, expected in (("saxpy", [2.0], 3 * base), ("dot", [], 55.0)):
             session.compare(operation, producer, {
                 name: (function, [*scalars, *make(producer, 2, (6,))]) for name, operations in contenders
                 if (function := pick(operations, operation, producer))}, check=lambda a, e=expected: close(a, e))
+        if producer == "torch":  # views, which have metadata of autograd
+            session.compare("dot of two rows", producer, {
+                name: (function, list(make(producer, 1, (2, 6))[0])) for name, operations in contenders
+                if (function := pick(operations, "dot", producer))}, check=lambda a: close(a, 145.0))
         for operation, count in (("take2", 2), ("take6", 6)):
             measured = session.compare(f"checked arguments, {count}", producer, {
                 name: (function, make(producer, count, (6,))) for name, operations in contenders

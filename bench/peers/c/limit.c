@@ -91,6 +91,35 @@ static PyObject *struct_read_many(PyObject *module, PyObject *const *arguments, 
     Py_RETURN_NONE;
 }
 
+/* The places of a torch tensor's description: words from the start of the Python object, of the tensor, of the storage. */
+static struct {
+    Py_ssize_t tensor, storage, data;
+} torch_words;
+
+static PyObject *set_torch_words(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "nnn", &torch_words.tensor, &torch_words.storage, &torch_words.data))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *torch_read_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        void **tensor = ((void **)arguments[i])[torch_words.tensor];
+        void *volatile data = ((void **)tensor[torch_words.storage])[torch_words.data];
+        (void)data;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *torch_read(PyObject *module, PyObject *object)
+{
+    return torch_read_many(module, &object, 1);
+}
+
 static PyObject *buffer_many(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
@@ -195,6 +224,9 @@ static PyMethodDef methods[] = {
     {"nothing_many", MANY(nothing_many)},
     {"struct_read", struct_read, METH_O, NULL},
     {"struct_read_many", MANY(struct_read_many)},
+    {"set_torch_words", set_torch_words, METH_VARARGS, NULL},
+    {"torch_read", torch_read, METH_O, NULL},
+    {"torch_read_many", MANY(torch_read_many)},
     {"buffer", buffer, METH_O, NULL},
     {"buffer_many", MANY(buffer_many)},
     {"table_borrow", table_borrow, METH_O, NULL},

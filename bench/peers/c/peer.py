@@ -38,17 +38,34 @@ def raw_loops(folder):
     return {f"{way} {dtype}": prepare(way, dtype) for way in ("dense", "strided") for dtype in ("f32", "i64", "u8")}
 
 
+def torch_words(torch):
+    """The places where a tensor without an offset keeps what the limit reads, in words."""
+    tensor = torch.ones(6)
+    storage = tensor.untyped_storage()
+
+    def place(address, count, value):
+        return list((ctypes.c_uint64 * count).from_address(address)).index(value)
+
+    return (place(id(tensor), 8, tensor._cdata), place(tensor._cdata, 8, storage._cdata),
+            place(storage._cdata, 6, tensor.data_ptr()))
+
+
 def operations(folder):
     limit, kernels, released = (building.load_file(folder / f"{name}.so") for name in ("limit", "kernels", "released"))
     yield "empty call", {"borrow": limit.nothing, "borrow2": limit.nothing_many, "borrow3": limit.nothing_many}
-    one = {"numpy": limit.struct_read, "torch": limit.table_borrow, "jax": limit.buffer,
+    one = {"numpy": limit.struct_read, "torch": limit.torch_read, "jax": limit.buffer,
            "tensorflow": limit.buffer, "tensor": limit.table_borrow}
-    many = {"numpy": limit.struct_read_many, "torch": limit.table_borrow_many, "jax": limit.buffer_many,
+    many = {"numpy": limit.struct_read_many, "torch": limit.torch_read_many, "jax": limit.buffer_many,
             "tensorflow": limit.buffer_many, "tensor": limit.table_borrow_many}
     owned, through = {"torch": limit.table_owned, "tensor": limit.table_owned}, {}
     try:
         import torch
         import os
+        limit.set_torch_words(*torch_words(torch))
+        yield "limit, exchange table", {
+            key: {"torch": function} for key, function in (
+                ("borrow", limit.table_borrow), ("borrow2", limit.table_borrow_many),
+                ("borrow3", limit.table_borrow_many))}
         if limit.find_torch(os.path.join(os.path.dirname(torch.__file__), "lib/libtorch_cpu.so")):
             through["torch"] = limit.shim_through
             yield "limit, torch's C functions", {"import": {"torch": limit.shim_owned}}

@@ -1,4 +1,4 @@
-/* The functions that are measured besides those of kernels.c: flags, further arguments, loops. */
+/* The functions that are measured besides those of kernels.c: flags, further arguments, loops, an argument that is written. */
 #include <tenon/function.h>
 
 static tenon_status saxpy(tenon_call *call)
@@ -24,6 +24,15 @@ static tenon_status dot(tenon_call *call)
     for (int64_t i = 0; i < n; i++)
         sum += (double)x[i] * y[i];
     tenon_return_double(call, 0, sum);
+    return TENON_OK;
+}
+
+static tenon_status scale(tenon_call *call)
+{
+    float a = (float)tenon_arg_double(call, 0);
+    float *x = tenon_rw_data(call, 1, float);
+    for (int64_t i = 0, n = tenon_dim(call, 0); i < n; i++)
+        x[i] *= a;
     return TENON_OK;
 }
 
@@ -64,6 +73,7 @@ TENON_MODULE(more, "Functions for measuring.",
                                   "Takes tensors that require gradients.", TENON_NO_GRAD_CHECK),
              TENON_FUNCTION_FLAGS("dot_no_grad(x: f32[n] c, y: f32[n] c) -> float", dot,
                                   "Takes tensors that require gradients.", TENON_NO_GRAD_CHECK),
+             TENON_FUNCTION("scale(a: float, x: f32[n] c rw)", scale, "Multiplies x in place."),
              TENON_FUNCTION("take0()", nothing, "No argument."),
              TENON_FUNCTION("take2(a: f32[n] c, b: f32[n] c)", nothing, "Two arguments."),
              TENON_FUNCTION("take6(a: f32[n] c, b: f32[n] c, c: f32[n] c, d: f32[n] c, e: f32[n] c, f: f32[n] c)",
