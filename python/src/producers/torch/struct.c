@@ -116,7 +116,7 @@ static int torch_cuda_index(const tenon__py_torch_layout *layout, const char *im
 {
     uint64_t plain = atomic_load_explicit(&layout->cuda_keys, memory_order_acquire);
     uint64_t inference = atomic_load_explicit(&layout->cuda_inference_keys, memory_order_relaxed);
-    int index = (signed char)impl[layout->dtype + 3];
+    int index = (unsigned char)impl[layout->dtype + 3]; /* -1, which only a CPU tensor has, is too large */
     return plain && (keys == plain || keys == inference) && index < TORCH_DEVICES ? index : -1;
 }
 
