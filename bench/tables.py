@@ -9,7 +9,7 @@ TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "j
 NOTES = {
     "torch": "The Python object is the only holder of its tensor, as in most programs. A contender that holds the tensor "
              "during the call, as torch's exchange table does, then makes torch add a reference to the Python object and "
-             "remove it again. In *borrow, second holder* the tensor is also the `grad` of another one, so torch does not.",
+             "remove it again.",
     "torch 2.13": "In an environment of its own, because pyo3-tch works only with this version. The tensor object itself "
                   "crosses.",
     "tensor": "A tensor of another copy of the bridge, as an extension would receive it. Tenon takes the managed struct from "
@@ -28,6 +28,12 @@ def grid(results):
     for row in results["rows"]:
         found.setdefault((row["operation"], row["producer"]), {})[row["contender"]] = row
     return found
+
+
+def about(results, *sentences):
+    """The sentences about operations that were measured: (operation, sentence)."""
+    measured = {row["operation"] for row in results["rows"]}
+    return "".join(f" {sentence}" for operation, sentence in sentences if operation in measured)
 
 
 def is_peer(name):
@@ -208,17 +214,24 @@ def sections(results):
         if text:
             found.append((title, f"{note}\n\n{text}" if note else text))
     for producer, title in TITLES.items():
-        add(f"Crossing: {title}", crossings(results, producer), NOTES.get(producer, ""))
+        more = about(results, (
+            "borrow, second holder", "In *borrow, second holder* the tensor is also the `grad` of another one, so torch does "
+            "not.")) if producer == "torch" else ""
+        add(f"Crossing: {title}", crossings(results, producer), NOTES.get(producer, "") + more)
     found.extend(on_gpu(results))
     add("Whole functions, everything checked", functions(results),
         "`saxpy(a, x, y)` returns a new vector in the caller's framework; `dot(x, y)` allocates nothing. tvm-ffi, "
-        "pyo3-dlpack and dlpark cannot allocate NumPy arrays, so `numpy.empty_like` makes their results as part of the call.")
+        "pyo3-dlpack and dlpark cannot allocate NumPy arrays, so `numpy.empty_like` makes their results as part of the call."
+        + about(results, ("dot of two rows", "*Two rows* are views of a torch matrix; the other torch tensors are not views.")))
     add("torch operators", operators(results),
         "saxpy as an operator, made by `tenon.torch_ops`, by `torch.library.custom_op` and in C++. It is called directly, and "
-        "by a graph of `torch.compile(fullgraph=True)` that calls nothing else. *With gradients* is the forward call if x "
-        "requires grad; in C++ it is an `autograd::Function`. *rw* is an operator that multiplies its argument in place. "
-        "*tenon, torch.ops* is the OpOverload (`ops.saxpy.op`), and *tenon, the function* is `kernels.saxpy`, which is not "
-        "an operator. The Python object is the only holder of each tensor.")
+        "by a graph of `torch.compile(fullgraph=True)` that calls nothing else. The Python object is the only holder of each "
+        "tensor." + about(
+            results,
+            ("operator, eager, with gradients", "*With gradients* is the forward call if x and y require grad; in C++ it is an "
+             "`autograd::Function`."),
+            ("operator, eager, rw", "*rw* is an operator that multiplies its argument in place. *tenon, torch.ops* is the "
+             "OpOverload (`ops.saxpy.op`), and *tenon, the function* is `kernels.saxpy`, which is not an operator.")))
     add("The cost of an argument", arguments(results))
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
         "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "

@@ -6,7 +6,8 @@ def make(producer, count, shape=(2, 3)):
     framework, _, device = producer.partition(" on ")
     if framework == "torch":
         import torch
-        return [torch.arange(float(size(shape)), device=device or "cpu").reshape(shape) for _ in range(count)]
+        # A copy is not a view, even if reshape returns one: every view has metadata of autograd.
+        return [torch.arange(float(size(shape)), device=device or "cpu").reshape(shape).clone() for _ in range(count)]
     if framework == "jax":
         import jax.numpy
         with jax.default_device(jax.devices(device or "cpu")[0]):
