@@ -9,6 +9,16 @@
 static PyObject *with_default(const tenon_parameter *param)
 {
     const char *literal = param->literal ? param->literal : "None";
+    /* inspect.signature() loses the comma of a tuple with one element. */
+    size_t length = strlen(literal), comma = length < 3 ? 0 : length - 2;
+    while (comma > 0 && literal[comma] == ' ')
+        comma--;
+    if (*literal == '(' && literal[comma] == ',') {
+        PyObject *number = PyUnicode_FromStringAndSize(literal + 1, (Py_ssize_t)comma - 1);
+        PyObject *list = number ? PyUnicode_FromFormat("%s=[%U]", param->name, number) : NULL;
+        Py_XDECREF(number);
+        return list;
+    }
     if (*literal != '\'' && *literal != '"')
         return PyUnicode_FromFormat("%s=%s", param->name, literal);
     PyObject *value = PyUnicode_DecodeUTF8(literal + 1, (Py_ssize_t)strlen(literal) - 2, "replace");

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import inspect
 import weakref
 
 import pytest
@@ -420,3 +421,20 @@ def test_a_load_that_makes_a_result():
     """
     code = "import sys, tenon\ntry: tenon.load(sys.argv[1])\nexcept ImportError as error: print(error)"
     assert "load has no results" in run_python(code, build(source))
+
+
+def test_defaults_with_one_element():
+    """inspect.signature() loses the comma of a tuple with one element."""
+    source = """
+    #include <tenon/function.h>
+    static tenon_status f(tenon_call *call)
+    {
+        tenon_return_int(call, 0, call->args[1].as.list.length);
+        return TENON_OK;
+    }
+    TENON_MODULE(one, "", TENON_FUNCTION("f(a: floats = (0.5,), b: ints = (3, ), c: ints = (), d: ints = (1, 2)) -> int", f, ""))
+    """
+    function = tenon.load(build(source)).f
+    defaults = [parameter.default for parameter in inspect.signature(function).parameters.values()]
+    assert [list(default) for default in defaults if default is not None] == [[0.5], [3], [], [1, 2]]
+    assert function() == function(*defaults[:4]) == 1

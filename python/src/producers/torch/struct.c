@@ -11,11 +11,16 @@ static int torch_state(void)
     return atomic_load_explicit(&tenon__py_global.torch.state, memory_order_acquire);
 }
 
-static void torch_set_state(int state, const char *why)
+static void torch_set_why(const char *why)
 {
     tenon__py_spin_lock(&tenon__py_global.lock);
     PyOS_snprintf(tenon__py_global.torch.why, sizeof tenon__py_global.torch.why, "%s", why);
     tenon__py_spin_unlock(&tenon__py_global.lock);
+}
+
+static void torch_set_state(int state, const char *why)
+{
+    torch_set_why(why);
     atomic_store_explicit(&tenon__py_global.torch.state, state, memory_order_release);
 }
 
@@ -30,6 +35,20 @@ void tenon__py_torch_configure(void)
         torch_set_state(TENON__PY_TORCH_WANTED, "no tensor has been used yet");
 }
 
+/* Whether torch.func or torch.jit.trace is active. Its tensors are not plain, so the search for the layout waits. */
+static bool torch_is_transforming(void)
+{
+    PyObject *native = tenon__py_loaded("torch._C");
+    PyObject *active = native ? PyObject_CallMethod(native, "_are_functorch_transforms_active", NULL) : NULL;
+    PyObject *tracing = active ? PyObject_CallMethod(native, "_get_tracing_state", NULL) : NULL;
+    bool is_active = active == Py_True || (tracing && tracing != Py_None);
+    Py_XDECREF(native);
+    Py_XDECREF(active);
+    Py_XDECREF(tracing);
+    tenon__py_clear_ignorable_error();
+    return is_active;
+}
+
 /* Look for the layout, unless the state says that it was found or cannot be found. Because a failure may be due to the
  * caller, who may be inside torch.func.grad, it is tried again a few times. 0, or -1 with an exception. */
 static int torch_look(void)
@@ -39,8 +58,14 @@ static int torch_look(void)
     int wanted = TENON__PY_TORCH_WANTED;
     if (!interp)
         return -1;
-    if (!interp->is_main ||
-        !atomic_compare_exchange_strong(&tenon__py_global.torch.state, &wanted, TENON__PY_TORCH_PROBING))
+    if (torch_state() != TENON__PY_TORCH_WANTED || !interp->is_main)
+        return 0;
+    bool waits = torch_is_transforming();
+    if (PyErr_Occurred())
+        return -1;
+    if (waits)
+        torch_set_why("a tensor has been used only inside torch.func or torch.jit.trace");
+    if (waits || !atomic_compare_exchange_strong(&tenon__py_global.torch.state, &wanted, TENON__PY_TORCH_PROBING))
         return 0;
     char why[TENON__PY_TORCH_WHY] = "";
     tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;

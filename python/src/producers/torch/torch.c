@@ -99,6 +99,13 @@ bool tenon__py_torch_may_be_negated(const tenon_view *view)
     return !odd;
 }
 
+/* Whether the struct of a tensor on the CPU shows that it is not plain, so that it may be conjugated or negated. */
+static bool torch_is_unusual(PyObject *object, const tenon_view *view)
+{
+    return view->device.device_type == TENON_CPU && tenon__py_torch_layout_for(object) &&
+           !tenon__py_torch_has_plain_keys(object);
+}
+
 static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     const tenon_view *view = &borrowed->view;
@@ -106,7 +113,8 @@ static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
     if (conjugated > 0)
         tenon__py_set_error(PyExc_BufferError, object,
                             "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
-    int negated = !conjugated && tenon__py_torch_may_be_negated(view) ? torch_is_true(object, "is_neg", true) : 0;
+    bool may_be_negated = tenon__py_torch_may_be_negated(view) || torch_is_unusual(object, view);
+    int negated = !conjugated && may_be_negated ? torch_is_true(object, "is_neg", true) : 0;
     if (negated > 0)
         tenon__py_set_error(PyExc_BufferError, object,
                             "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
@@ -131,7 +139,7 @@ static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
                           !tenon__py_torch_may_be_negated(&borrowed->view) &&
-                          !(borrowed->private_.flags & TENON_PY_WRITE);
+                          !(borrowed->private_.flags & TENON_PY_WRITE) && !torch_is_unusual(object, &borrowed->view);
     if (nothing_to_ask || (tenon__py_torch_has_plain_keys(object) &&
                            (!(borrowed->private_.flags & TENON_PY_WRITE) || tenon__py_torch_is_unrecorded(object))))
         return 0;
