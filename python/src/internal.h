@@ -6,6 +6,8 @@
 
 /* Not inlined, so that the fast path of its caller stays short. */
 #define TENON__PY_NOINLINE __attribute__((noinline))
+/* For a function of two paths, of which one counts nanoseconds. */
+#define TENON__PY_ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
 

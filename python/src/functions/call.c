@@ -260,7 +260,7 @@ static bool releases_lock(const tenon__py_frame *f)
 }
 
 /* Run the C code: the client's `run`. */
-static tenon_status run_code(tenon__frame *base)
+static inline tenon_status run_code(tenon__frame *base)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
     if (!releases_lock(f))
@@ -311,7 +311,7 @@ static void after_writes(const tenon__py_frame *f)
 }
 
 /* The arguments are taken and match. */
-static PyObject *run_in(tenon__py_frame *f)
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     if (f->function->takes_like && make_results(f) < 0)
