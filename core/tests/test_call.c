@@ -566,64 +566,6 @@ static void test_a_mixed_build_is_refused(void **state)
     tenon_signature_release(signature);
 }
 
-static void test_accessors(void **state)
-{
-    (void)state;
-    tenon_signature *s = compiled("f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
-    assert_string_equal(tenon_signature_name(s), "f");
-    assert_string_equal(tenon_signature_text(s), "f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
-    assert_int_equal(tenon_signature_nparams(s), 3);
-    assert_int_equal(tenon_signature_npositional(s), 2);
-    assert_int_equal(tenon_signature_nrequired(s), 1);
-    assert_int_equal(tenon_signature_nresults(s), 2);
-    assert_true(tenon_signature_has_named_results(s));
-    assert_string_equal(tenon_signature_param(s, 2)->name, "z");
-    assert_null(tenon_signature_param(s, 3));
-    assert_null(tenon_signature_param(s, -1));
-    assert_string_equal(tenon_signature_result_item(s, 1)->name, "b");
-    assert_null(tenon_signature_result_item(s, 2));
-    assert_null(tenon_signature_result_item(s, -1));
-    assert_int_equal(tenon_signature_names(s)->ndims, 1);
-    tenon_signature_release(s);
-    assert_null(tenon_signature_name(NULL));
-    assert_null(tenon_signature_text(NULL));
-    assert_null(tenon_signature_names(NULL));
-    assert_null(tenon_signature_param(NULL, 0));
-    assert_null(tenon_signature_result_item(NULL, 0));
-    assert_int_equal(tenon_signature_nparams(NULL) + tenon_signature_npositional(NULL), 0);
-    assert_int_equal(tenon_signature_nrequired(NULL) + tenon_signature_nresults(NULL), 0);
-    assert_false(tenon_signature_has_named_results(NULL));
-}
-
-static void test_utf8(void **state)
-{
-    (void)state;
-    const struct {
-        const char *text;
-        size_t length; /* of its first character; 0: it is not valid */
-    } cases[] = {{"a", 1},
-                 {"\xc3\xbc", 2},
-                 {"\xe2\x82\xac", 3},
-                 {"\xf0\x9f\x98\x80", 4},
-                 {"\x80", 0},
-                 {"\xc0\xaf", 0},
-                 {"\xe0\x9f\xbf", 0},
-                 {"\xed\xa0\x80", 0},
-                 {"\xf0\x8f\xbf\xbf", 0},
-                 {"\xf4\x90\x80\x80", 0},
-                 {"\xf5\x80\x80\x80", 0},
-                 {"\xe2\x82", 0},
-                 {"\xc3(", 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(tenon_utf8_length(cases[i].text, strlen(cases[i].text)), cases[i].length);
-        assert_int_equal(tenon_utf8_is_valid(cases[i].text, strlen(cases[i].text)), cases[i].length > 0);
-    }
-    assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, 9), 4);
-    assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, 4), 4);
-    for (size_t most = 1; most < 4; most++)
-        assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, most), 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -643,8 +585,6 @@ int main(void)
         cmocka_unit_test(test_services),
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_a_mixed_build_is_refused),
-        cmocka_unit_test(test_accessors),
-        cmocka_unit_test(test_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

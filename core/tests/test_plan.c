@@ -1,17 +1,8 @@
 /* A call by plan against the steps of the driver that it replaces: the same views and bindings, or "unknown". */
+#include "random.h"
 #include "signature_call.h"
 
 enum { CASES = 10000, MOST = 3 };
-
-static uint64_t seed = 88172645463325252u;
-
-static int below(int limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int)(seed % (uint64_t)limit);
-}
 
 static const char *const texts[] = {
     "f(x: f32[n])",

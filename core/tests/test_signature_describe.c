@@ -1,4 +1,5 @@
 /* The description of a signature's dimensions: every kind, and code that means what the signature means. */
+#include "random.h"
 #include "signature_call.h"
 
 /* The dimension in one line, its code in postfix order: "expression `n + 1`: n 1 +". */
@@ -110,16 +111,6 @@ static void test_what_cannot_be_described(void **state)
 
 /* ------------------------------------------------------------------------------------- code means what it is read as */
 
-static uint64_t seed = 0x9e3779b97f4a7c15u;
-
-static int below(int limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int)(seed % (uint64_t)limit);
-}
-
 /* A random expression; one level of parentheses for each level of `depth`. */
 static size_t random_expression(char *text, size_t room, int depth)
 {
@@ -211,9 +202,39 @@ static void test_code_gives_the_sizes_of_results(void **state)
     assert_true(sizes > 1000 && negative > 1000 && without > 1000); /* all of them were tried */
 }
 
+static void test_accessors(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled("f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
+    assert_string_equal(tenon_signature_name(s), "f");
+    assert_string_equal(tenon_signature_text(s), "f(x: f32[n], k: int = 1, *, z: float) -> a: f32[n], b: int");
+    assert_int_equal(tenon_signature_nparams(s), 3);
+    assert_int_equal(tenon_signature_npositional(s), 2);
+    assert_int_equal(tenon_signature_nrequired(s), 1);
+    assert_int_equal(tenon_signature_nresults(s), 2);
+    assert_true(tenon_signature_has_named_results(s));
+    assert_string_equal(tenon_signature_param(s, 2)->name, "z");
+    assert_null(tenon_signature_param(s, 3));
+    assert_null(tenon_signature_param(s, -1));
+    assert_string_equal(tenon_signature_result_item(s, 1)->name, "b");
+    assert_null(tenon_signature_result_item(s, 2));
+    assert_null(tenon_signature_result_item(s, -1));
+    assert_int_equal(tenon_signature_names(s)->ndims, 1);
+    tenon_signature_release(s);
+    assert_null(tenon_signature_name(NULL));
+    assert_null(tenon_signature_text(NULL));
+    assert_null(tenon_signature_names(NULL));
+    assert_null(tenon_signature_param(NULL, 0));
+    assert_null(tenon_signature_result_item(NULL, 0));
+    assert_int_equal(tenon_signature_nparams(NULL) + tenon_signature_npositional(NULL), 0);
+    assert_int_equal(tenon_signature_nrequired(NULL) + tenon_signature_nresults(NULL), 0);
+    assert_false(tenon_signature_has_named_results(NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_accessors),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_what_cannot_be_described),

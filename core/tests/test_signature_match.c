@@ -1,5 +1,6 @@
 /* The arguments of a call against a signature: what is bound, what fits, and what is said where it does not. Results
  * are in test_signature_result.c. */
+#include "random.h"
 #include "signature_call.h"
 
 #include <stdlib.h>
@@ -392,16 +393,6 @@ static void test_null_arguments(void **state)
 }
 
 /* ------------------------------------------------------------------------------------------- the fast path is right */
-
-static uint64_t seed = 88172645463325252u;
-
-static int below(int limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int)(seed % (uint64_t)limit);
-}
 
 /* Half of them are plain: of one dtype, with names only. */
 static void random_text(char *text, size_t room)

@@ -1,4 +1,5 @@
 /* Results after a match: their dtype and shape, those that the function makes, and the caller's own (out=). */
+#include "random.h"
 #include "signature_call.h"
 
 static char memory[4096] __attribute__((aligned(4096)));
@@ -296,16 +297,6 @@ static void test_out_for_what_is_no_tensor(void **state)
 /* ---------------------------------------------------------------------------------- the fast case as the general one */
 
 enum { CASES = 10000, BINDINGS = 50 };
-
-static uint64_t seed = 88172645463325252u;
-
-static int below(int limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int)(seed % (uint64_t)limit);
-}
 
 typedef struct result {
     tenon_status status;

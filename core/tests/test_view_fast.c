@@ -1,17 +1,8 @@
 /* The fast case of the validation against the general one: same status, same message, same bytes of the view. */
 #include "check.h"
+#include "random.h"
 
 enum { CASES = 10000 };
-
-static uint64_t seed;
-
-static int below(int limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (int)(seed % (uint64_t)limit);
-}
 
 static bool once_in(int count)
 {

@@ -7,11 +7,9 @@ static ERL_NIF_TERM make_default(ErlNifEnv *env, const tenon_parameter *item)
     const tenon_value *value = &item->value;
     switch (value->kind) {
     case TENON_KIND_INT:
-        return enif_make_int64(env, value->as.integer);
     case TENON_KIND_FLOAT:
-        return tenon_nif_make_double(env, value->as.number);
     case TENON_KIND_BOOL:
-        return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+        return tenon_nif_make_number(env, value);
     case TENON_KIND_STR:
         return tenon_nif_make_text(env, value->as.list.data);
     case TENON_KIND_ENUM:

@@ -75,6 +75,8 @@ size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
 /* Convert a term to a value of the parameter's kind, which is not a tensor. False: reader->go_dirty or reader->error. */
 bool tenon_nif_to_value(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, tenon_value *value);
 
+/* An int, a float or a bool as a term. */
+ERL_NIF_TERM tenon_nif_make_number(ErlNifEnv *env, const tenon_value *value);
 /* A result that is neither a tensor nor a handle, and that the driver has checked, as a term. */
 ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
                                   const tenon_value *value);

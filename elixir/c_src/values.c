@@ -275,17 +275,24 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
+ERL_NIF_TERM tenon_nif_make_number(ErlNifEnv *env, const tenon_value *value)
+{
+    if (value->kind == TENON_KIND_INT)
+        return enif_make_int64(env, value->as.integer);
+    if (value->kind == TENON_KIND_FLOAT)
+        return tenon_nif_make_double(env, value->as.number);
+    return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+}
+
 ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
                                   const tenon_value *value)
 {
     const tenon_parameter *param = &function->signature->results[index];
     switch (param->kind) {
     case TENON_KIND_INT:
-        return enif_make_int64(env, value->as.integer);
     case TENON_KIND_FLOAT:
-        return tenon_nif_make_double(env, value->as.number);
     case TENON_KIND_BOOL:
-        return value->as.integer ? tenon_nif_atoms.yes : tenon_nif_atoms.no;
+        return tenon_nif_make_number(env, value);
     case TENON_KIND_ENUM: {
         ERL_NIF_TERM atom = function->choices[function->signature->nparams + index][value->as.integer];
         return atom ? atom : tenon_nif_make_text(env, param->choices[value->as.integer]);

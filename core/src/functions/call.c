@@ -71,8 +71,9 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
-    if (tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err))
-        f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
+    if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err))
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be allocated", (int)index);
+    f->client->refuse(f, TENON__REFUSED_RESULT, index, &err); /* exactly once, whatever the match says now */
     return -1;
 }
 

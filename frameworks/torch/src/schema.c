@@ -1,7 +1,6 @@
 /* The schema of an operator, as it follows from a signature. */
 #include "kernels.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
