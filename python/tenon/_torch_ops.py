@@ -103,12 +103,12 @@ def torch_ops(
     try:
         for operator in operators.values():
             operator.register(library)
+        made = {name: operator.callable(direct) for name, operator in operators.items()}
     except BaseException:
         for operator in operators.values():
             operator.remove_kernels_in_c()
         library._destroy()
         raise
-    made = {name: operator.callable(direct) for name, operator in operators.items()}
     registered = TorchOps(namespace, library, made)
     registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
     return registered

@@ -103,3 +103,19 @@ def test_sizes_and_devices_without_data(ops):
         assert ops.on_gpu(torch.ones(3, device="cuda")).device.type == "cuda"
         with pytest.raises(Exception, match="expected f32"):
             ops.on_gpu(torch.ones(3, 3, device="cuda"))
+
+
+def test_a_failed_registration_leaves_nothing(kernels, monkeypatch):
+    def fail(operator, direct):
+        raise RuntimeError("on purpose")
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr("tenon._torch_ops.make_function", fail)
+        before = tenon._native._torch_kernel_count()
+        with pytest.raises(RuntimeError, match="on purpose"):
+            tenon.torch_ops(kernels, "left_nothing")
+        assert tenon._native._torch_kernel_count() == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tenon.torch_ops(kernels, "left_nothing").unload()
