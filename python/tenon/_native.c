@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+extern PyMethodDef tenon__argument_methods[]; /* of _arguments.c */
+
 static PyObject *open_library(PyObject *self, PyObject *object)
 {
     (void)self;
@@ -206,7 +208,8 @@ static int add_contents(PyObject *module)
         return -1;
     }
     tenon__torch_read_switch();
-    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__argument_methods) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", tenon_version());
 }
