@@ -91,6 +91,7 @@ class Tensor:
         self.dims = [Dim(*dim) for dim in described["dims"]]
         self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
         self.attributes = described["attributes"]
+        self.said_devices = bool(described["devices"])
         self.devices = described["devices"] or ["anywhere" if "anywhere" in self.attributes else "cpu"]
 
     def fits(self, ndim: int) -> bool:
