@@ -14,7 +14,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _jax_sharding, _native
-from tenon._jax_trace import Refused, Signature, jax_dtype, jax_module, x64_enabled
+from tenon._jax_trace import Refused, Signature, jax_module
 from tenon._shapes import has_gradients, short_name, size_list
 
 Backward = Union[str, Callable[..., Any]]
@@ -168,11 +168,10 @@ def _api_version() -> tuple[int, int]:
     return found["MAJOR"], found["MINOR"]
 
 
-def _probe() -> None:
+def _probe(platform: str, capturable: bool) -> None:
     """Ask the handler for its version as XLA does. A wrong answer would keep JAX from starting at all."""
-    version = _api_version()
-    for wanted, with_api in ((version, True), ((0, 1), False)):
-        answer = tuple(_native._jax_probe(*wanted, with_api))
+    for wanted, with_api in ((_api_version(), True), ((0, 1), False)):
+        answer = _native._jax_probe(*wanted, with_api, platform, capturable)[:2]
         if answer != wanted:
             raise RuntimeError(
                 f"tenon.jax_ops(): Tenon's handler has version {answer} of XLA's FFI, but JAX {jax_module().__version__} "
@@ -184,10 +183,10 @@ def _register_target(target: str, platform: str) -> None:
     with _lock:
         if (target, platform) in _registered:
             return
-        if not _registered:
-            _probe()
-        capsule = _native._jax_handler(target == CAPTURABLE_TARGET)
         name = "CUDA" if platform == "cuda" else platform
+        capturable = target == CAPTURABLE_TARGET and platform == "cuda"
+        _probe(name, capturable)
+        capsule = _native._jax_handler(name, capturable)
         _ffi().register_ffi_target(target, capsule, platform=name, api_version=1)
         _registered.add((target, platform))
 
@@ -366,7 +365,6 @@ class Operator:
             return spread
         call = jax.custom_batching.custom_vmap(spread)
 
-        @call.def_vmap
         def rule(size: int, batched: Sequence[bool], *operands: Any) -> Any:
             traced = any(one for one, kind in zip(batched, kinds) if kind == "s")
             if signature.star is not None and not traced:
@@ -375,6 +373,7 @@ class Operator:
                 made = _one_after_the_other(call, batched, operands)
             return made, tuple(True for _ in made)
 
+        call.def_vmap(rule)
         return cast(Callable[..., Sequence[Any]], call)
 
     # ----------------------------------------------------------------------------------------------------- gradients

@@ -200,6 +200,10 @@ class Signature:
             found = {"cpu"}
         if not found:
             raise Refused("no platform of JAX has all its tensors")
+        if not all(self.outputs):
+            found.discard("cuda")
+        if not found:
+            raise Refused("a function on a GPU cannot return a number; return a tensor without dimensions")
         return frozenset(found)
 
     # ------------------------------------------------------------------------------------------------------- arguments

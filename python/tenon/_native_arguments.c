@@ -1,15 +1,12 @@
 /* Arguments of a call that does not run here: sorted and converted as a call does, with the same errors. */
+#include "_native.h"
+
 #include "../src/functions/host.h"
 
-/* The function whose description it is; NULL with an exception. */
+/* The function that it describes, or NULL with an exception. */
 static const tenon__py_function *function_in(PyObject *object)
 {
-    const tenon__py_interp *interp = tenon__py_interp_state();
-    if (interp && Py_TYPE(object) == atomic_load(&interp->function_type))
-        return (const tenon__py_function *)(const void *)object;
-    if (interp)
-        PyErr_Format(PyExc_TypeError, "expected tenon.Function, got %R", (PyObject *)Py_TYPE(object));
-    return NULL;
+    return tenon__native_is_function(object) ? (const tenon__py_function *)(const void *)object : NULL;
 }
 
 static const tenon_parameter *parameter_at(const tenon__py_function *function, Py_ssize_t index)
