@@ -401,6 +401,7 @@ class Operator:
             if signature.written:
                 raise RuntimeError(f"`{self.name}` has no backward, and cannot have one, because it writes to its arguments")
             raise RuntimeError(f"`{self.name}` has no backward: give one to tenon.jax_ops()")
+        saved = [jax_module().numpy.asarray(operand) for operand in saved]  # one may be a literal of JAX
         operands, values = iter(saved), iter(statics)
         given: dict[str, Any] = {}
         for i, letter in enumerate(letters):
