@@ -127,6 +127,7 @@ TENON_MODULE(
     TENON_FUNCTION("aligned(x: f32[n] c aligned(4096)) -> f32[1]", aligned, NULL),
     TENON_FUNCTION("fail(x: f32[n] c, status: int) -> f32[n]", fail, NULL),
     TENON_FUNCTION("scratch(x: f32[n] c, bytes: int) -> f32[1]", scratch, NULL), TENON_FUNCTION(MATMUL, matmul, NULL),
+    TENON_FUNCTION_FLAGS("capturable(x: f32[n] cuda) -> f32[n]", copy, NULL, TENON_CAPTURABLE),
     TENON_FUNCTION("open(x: f32[n] c) -> f32[?]", copy, NULL), TENON_FUNCTION("text() -> str", copy, NULL),
     TENON_FUNCTION("nothing(x: f32[n])", copy, NULL),
     TENON_FUNCTION("handle(x: handle('Index')) -> f32[1]", copy, NULL),

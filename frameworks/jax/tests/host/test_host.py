@@ -48,6 +48,13 @@ def test_what_cannot_be_registered_says_why():
         _native._jax_register(host.saxpy, "host.saxpy")
 
 
+def test_a_capturable_function():
+    assert _native._jax_capturable(host.capturable.__self__)
+    assert not _native._jax_capturable(host.saxpy.__self__)
+    with pytest.raises(TypeError, match="expected tenon.Function"):
+        _native._jax_capturable(host)
+
+
 # ------------------------------------------------------------------------------------------------------------ values
 
 def test_numbers_come_in_every_way():
