@@ -18,9 +18,11 @@ dimensions or without a name are never split.
 
 from __future__ import annotations
 
+import functools
 import math
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import jax
 from jax.experimental import custom_partitioning as partitioning
@@ -28,81 +30,107 @@ from jax.experimental import custom_partitioning as partitioning
 Call = Callable[..., "Sequence[Any]"]
 _HAS_RULES = hasattr(partitioning, "SdyShardingRule")  # JAX 0.5.3; without them Shardy gathers the results of a batch
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # a deprecated name; newer versions do not have it, nor XLA's form of it
+    _PMAP = getattr(jax.sharding, "PmapSharding", ())
 
-class _Tiles(jax.sharding.Sharding):
-    """How many parts each dimension is split into, and the number of the device that holds each part.
 
-    Only XLA's partitioner gets it, and asks it for one thing: its form for an array with so many dimensions. The
-    shardings that JAX hands to a partitioner are of a different type in each version, but all have that form.
+@functools.cache
+def _hlo_sharding() -> Any:
+    """The type of XLA's shardings, which JAX does not export."""
+    return type(jax.sharding.SingleDeviceSharding(jax.devices()[0])._to_xla_hlo_sharding(0))
+
+
+class _Tiles(NamedTuple):
+    """How an array is split: the number of parts of each dimension, and the devices of each part.
+
+    The devices that hold copies of one part are side by side and in ascending order, so that equal splits are equal.
     """
 
-    def __init__(self, hlo: Any, ndim: int) -> None:
-        tiled = not hlo.is_replicated()
-        self.from_string = type(hlo).from_string
-        self.parts = list(hlo.tile_assignment_dimensions())[:ndim] if tiled else [1] * ndim
-        self.devices = list(hlo.tile_assignment_devices()) if tiled else []
+    parts: tuple[int, ...]
+    devices: tuple[int, ...]
+
+    @classmethod
+    def read(cls, sharding: Any, ndim: int) -> _Tiles:
+        """Read one of JAX's shardings, or None: not known yet. XLA's form is the only one that most of them have."""
+        hlo = None if sharding is None else sharding._to_xla_hlo_sharding(ndim)
+        if hlo is None or hlo.is_replicated():
+            return cls((1,) * ndim, ())
+        parts = tuple(hlo.tile_assignment_dimensions())
+        return cls(parts, tuple(hlo.tile_assignment_devices())).leading(ndim)
 
     def leading(self, count: int) -> _Tiles:
-        """Return the sharding of the first dimensions; each part is then on several devices if others were split."""
-        tiles = object.__new__(_Tiles)
-        tiles.from_string = self.from_string
-        tiles.parts = self.parts[:count]
-        copies = len(self.devices) // math.prod(tiles.parts)
-        # The order of the devices that hold one part means nothing: sorted, equal shardings compare equal.
-        groups = (sorted(self.devices[i : i + copies]) for i in range(0, len(self.devices), copies or 1))
-        tiles.devices = [device for group in groups for device in group]
-        return tiles
+        """Return how the array is split if only its first dimensions are, and each part is copied to the others."""
+        parts = self.parts[:count]
+        copies = len(self.devices) // math.prod(parts)
+        if copies <= 1:
+            return _Tiles(parts, self.devices)
+        groups = (sorted(self.devices[i : i + copies]) for i in range(0, len(self.devices), copies))
+        return _Tiles(parts, tuple(device for group in groups for device in group))
 
     def is_split(self) -> bool:
         return any(parts > 1 for parts in self.parts)
 
     def divides(self, shape: Sequence[int]) -> bool:
-        """Whether all parts have one size. XLA pads the last one otherwise, and the function would see the padding."""
+        """Whether the parts have equal sizes. XLA pads the last one otherwise, and a function would read the padding."""
         return all(size % parts == 0 for size, parts in zip(shape, self.parts))
 
-    def is_same(self, other: _Tiles) -> bool:
-        return self.parts == other.parts and self.devices == other.devices
+
+class _Split(jax.sharding.Sharding):
+    """What a partitioning callback returns: arrays whose leading dimensions are split, of any number of dimensions.
+
+    JAX asks it only for XLA's form.
+    """
+
+    def __init__(self, tiles: _Tiles) -> None:
+        self.tiles = tiles
 
     def _to_xla_hlo_sharding(self, num_dimensions: int) -> Any:
-        if not self.is_split() or num_dimensions < len(self.parts):
-            return self.from_string("{replicated}")
-        copies = len(self.devices) // math.prod(self.parts)
-        dims = [*self.parts, *[1] * (num_dimensions - len(self.parts)), *[copies][: copies > 1]]
-        last = " last_tile_dim_replicate" if copies > 1 else ""
-        return self.from_string(f"{{devices={dims}{','.join(map(str, self.devices))}{last}}}".replace(" ", "", 0))
+        parts, devices = self.tiles
+        if not self.tiles.is_split() or num_dimensions < len(parts):
+            return _hlo_sharding().replicate()
+        copies = len(devices) // math.prod(parts)
+        tiles = [*parts, *[1] * (num_dimensions - len(parts)), copies]
+        dims, numbers = (",".join(map(str, values)) for values in (tiles, devices))
+        return _hlo_sharding().from_string(f"{{devices=[{dims}]{numbers} last_tile_dim_replicate}}")
 
 
-def _refuse(function: str, name: Optional[str], count: int, where: str = "") -> ValueError:
-    return ValueError(
-        f"{function}(): argument '{name}' is sharded over {count} devices{where}, and a call would gather it on each; "
-        "call it inside jax.shard_map, or pass sharding='replicate' to tenon.jax_ops()"
-    )
+class _Rules(NamedTuple):
+    """What one function does with operands that are split."""
 
+    function: str
+    names: Sequence[Optional[str]]
+    batch: int
+    mode: str
 
-def _choose(
-    function: str, names: Sequence[Optional[str]], shapes: Sequence[Any], tiles: Sequence[_Tiles], batch: int, mode: str
-) -> Optional[_Tiles]:
-    """Return how the batch of all operands is split, or None if every device computes everything."""
-    lead: Optional[_Tiles] = None
-    lead_name = None
-    for name, shape, tile in zip(names, shapes, tiles):
-        if name is None or not tile.is_split():
-            continue
-        count = len(tile.devices)
-        first = tile.leading(batch)
-        refused = None
-        if any(parts > 1 for parts in tile.parts[batch:]):
-            dimension = next(i for i, parts in enumerate(tile.parts) if i >= batch and parts > 1)
-            refused = _refuse(function, name, count, f" in dimension {dimension}, which is not a batch dimension" if batch else "")
-        elif not first.divides(shape):
-            refused = _refuse(function, name, count, " in parts of different sizes")
-        elif lead is not None and not first.is_same(lead):
-            refused = _refuse(function, name, count, f" in another way than argument '{lead_name}'")
-        if refused is not None and mode == "raise":
-            raise refused
-        if first.is_split() and first.divides(shape) and lead is None:
-            lead, lead_name = first, name
-    return lead
+    def choose(self, shapes: Sequence[Any], tiles: Sequence[_Tiles]) -> _Tiles:
+        """Return how the batch of all operands and results is split.
+
+        ValueError if the mode is "raise" and an operand would have to be moved between devices.
+        """
+        chosen: Optional[_Tiles] = None
+        by: Optional[str] = None
+        for name, shape, tile in zip(self.names, shapes, tiles):
+            if name is None or not tile.is_split():
+                continue
+            batch = tile.leading(self.batch)
+            other = [i for i, parts in enumerate(tile.parts) if i >= self.batch and parts > 1]
+            if other:
+                self.refuse(name, len(tile.devices), f" in dimension {other[0]}, which does not belong to the batch" if self.batch else "")
+            elif not batch.divides(shape):
+                self.refuse(name, len(tile.devices), " in parts of different sizes")
+            elif chosen is not None and chosen != batch:
+                self.refuse(name, len(tile.devices), f" in a different way from argument '{by}'")
+            if chosen is None and batch.is_split() and batch.divides(shape):
+                chosen, by = batch, name
+        return chosen or _Tiles((), ())
+
+    def refuse(self, name: Optional[str], devices: int, how: str) -> None:
+        if self.mode == "raise":
+            raise ValueError(
+                f"{self.function}(): argument '{name}' is sharded over {devices} devices{how}, and a call "
+                "would gather it on each; call it inside jax.shard_map, or pass sharding='replicate' to tenon.jax_ops()"
+            )
 
 
 def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batch: int, mode: str) -> Call:
@@ -116,26 +144,24 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
     """
     batch = batch if _HAS_RULES else 0
-    if mode == "replicate" and not batch:
+    if not names or (mode == "replicate" and not batch):
         return lambda *operands: tuple(call(*operands))
 
-    def choose(operands: Sequence[Any], mode: str) -> Optional[_Tiles]:
+    rules = _Rules(function, names, batch, mode)
+
+    def choose(rules: _Rules, operands: Sequence[Any]) -> _Split:
         shapes = [operand.shape for operand in operands]
-        tiles = [_Tiles(s.sharding._to_xla_hlo_sharding(len(s.shape)), len(s.shape)) for s in operands]
-        return _choose(function, names, shapes, tiles, batch, mode) or tiles[0].leading(0)
+        return _Split(rules.choose(shapes, [_Tiles.read(x.sharding, len(x.shape)) for x in operands]))
 
     def infer(mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        return tuple(choose(operands, "replicate") for _ in results)
+        # An exception here ends the process in older versions of XLA. `split` is asked later, and may raise.
+        return (choose(rules._replace(mode="replicate"), operands),) * len(results)
 
     def split(mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> Any:
-        tiles = choose(operands, mode)
-        whole = tiles.leading(0)
-        return (
-            mesh,
-            lambda *shards: tuple(call(*shards)),
-            tuple(tiles for _ in results),
-            tuple(whole if name is None else tiles for name in names),
-        )
+        chosen = choose(rules, operands)
+        whole = _Split(_Tiles((), ()))
+        placements = tuple(whole if name is None else chosen for name in names)
+        return mesh, lambda *shards: tuple(call(*shards)), (chosen,) * len(results), placements
 
     def rule(mesh: Any, operands: Sequence[Any], results: Sequence[Any]) -> Any:
         # A dimension that is not part of the batch has a name of its own, so that nothing is propagated through it.
@@ -175,6 +201,16 @@ def check_eager(function: str, names: Sequence[Optional[str]], arrays: Sequence[
     """
     if mode != "raise":
         return
+    rules = _Rules(function, names, batch if _HAS_RULES else 0, mode)
+    tiles = []
+    for name, array in zip(names, arrays):
+        sharding = None if isinstance(array, jax.core.Tracer) else getattr(array, "sharding", None)
+        split = sharding is not None and len(sharding.device_set) > 1 and not sharding.is_fully_replicated
+        if split and isinstance(sharding, _PMAP):
+            rules.refuse(name, len(sharding.device_set), " by pmap")
+        tiles.append(_Tiles.read(sharding if split else None, array.ndim if split else 0))
+    if any(tile.is_split() for tile in tiles):
+        rules.choose([getattr(array, "shape", ()) for array in arrays], tiles)
 
 
 def _varying(array: Any) -> frozenset[str]:
