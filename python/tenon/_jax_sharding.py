@@ -6,7 +6,7 @@ _jax_ops composes the parts like this:
     def differentiable(*operands):
         return vary(with_custom_vmap(partition(ffi_call, ...))(*operands), operands)
 
-    differentiable(*unify(operands))
+    jit(lambda *operands: differentiable(*unify(operands, ...)))
 
 and calls check_eager() before an eager call.
 
@@ -138,7 +138,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
 
     `call` takes operands, which may be the shards of a batch, and returns a tuple or list of results: it derives their
     shapes from its operands. The returned function returns a tuple. It has no rules for vmap and grad: these belong
-    around it. Make it once for each `call`: it keeps compiled programs for eager calls.
+    around it. It belongs inside jit: outside of it, it does only what `call` does.
 
     Under jit, if an operand is sharded, compiling raises an error with the sentence of check_eager(). "replicate" lets
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
@@ -186,12 +186,18 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
         **({"sharding_rule": rule} if _HAS_RULES else {}),
     )
 
-    def run(*operands: Any) -> Any:
-        return partitioned(*operands)
+    def run(*operands: Any) -> tuple[Any, ...]:
+        if _is_mapped() and not jax.config.jax_use_shardy_partitioner:
+            return tuple(call(*operands))
+        specs = _explicit_specs(operands)
+        if not any(specs):
+            return partitioned(*operands)
+        # In an explicit mesh, XLA decides nothing unless the axes are given to it; unify() has made the specs agree.
+        spec = next(spec for spec in specs if spec)
+        out = jax.sharding.PartitionSpec(*spec[:batch])
+        return jax.sharding.auto_axes(partitioned, out_sharding=out)(*operands)
 
-    run.__name__ = run.__qualname__ = function
-    # Outside jit, custom_partitioning evaluates `call` as if it were not there, and XLA would gather.
-    return jax.jit(run)
+    return run
 
 
 def check_eager(function: str, names: Sequence[Optional[str]], arrays: Sequence[Any], *, batch: int, mode: str) -> None:
@@ -213,33 +219,68 @@ def check_eager(function: str, names: Sequence[Optional[str]], arrays: Sequence[
         rules.choose([getattr(array, "shape", ()) for array in arrays], tiles)
 
 
+def _is_mapped() -> bool:
+    """Whether this is traced inside shard_map.
+
+    GSPMD knows which devices share what there if only some axes of the mesh are mapped, but JAX cannot say it to a
+    partitioner: older versions end the process.
+    """
+    mesh = getattr(jax.sharding, "get_abstract_mesh", None)
+    if mesh is None:
+        return bool(jax.core.unsafe_get_axis_names_DO_NOT_USE())  # JAX 0.4
+    return jax.sharding.AxisType.Manual in tuple(mesh().axis_types)
+
+
+def _explicit_specs(operands: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """How the operands are split according to their types, which say it in a mesh with explicit axes."""
+    if not hasattr(jax.sharding, "auto_axes"):  # JAX 0.7
+        return []
+    specs = (tuple(jax.typeof(operand).sharding.spec) for operand in operands)
+    return [spec if any(spec) else () for spec in specs]
+
+
 def _varying(array: Any) -> frozenset[str]:
-    """The mesh axes of the surrounding shard_map over which a traced array differs from device to device."""
-    if not isinstance(array, jax.core.Tracer) or not hasattr(jax, "typeof"):
+    """The axes of the surrounding shard_map over which a traced array differs from device to device."""
+    if not hasattr(jax, "typeof"):
         return frozenset()
     aval = jax.typeof(array)
     kind = getattr(aval, "manual_axis_type", None)  # JAX 0.12
     return getattr(aval, "vma", frozenset()) if kind is None else kind.varying
 
 
-def _cast(arrays: Sequence[Any], axes: frozenset[str]) -> tuple[Any, ...]:
+def _cast(arrays: Sequence[Any], like: Sequence[Any]) -> tuple[Any, ...]:
+    axes = frozenset().union(*map(_varying, like))
+
     def cast(array: Any) -> Any:
         missing = tuple(sorted(axes - _varying(array)))
         if not missing:
             return array
-        pcast = getattr(jax.lax, "pcast", None)
+        pcast = getattr(jax.lax, "pcast", None)  # JAX 0.9
         return jax.lax.pvary(array, missing) if pcast is None else pcast(array, missing, to="varying")
 
-    return tuple(cast(array) for array in arrays) if axes else tuple(arrays)
+    return tuple(cast(array) for array in arrays)
 
 
-def unify(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the operands, all varying over the same axes of the surrounding shard_map.
+def unify(
+    operands: Sequence[Any], *, function: str, names: Sequence[Optional[str]], batch: int, mode: str
+) -> tuple[Any, ...]:
+    """Return the operands with types that agree: inside shard_map, and in a mesh with explicit axes.
 
-    This belongs outside the custom_vjp: the gradient of an operand that was the same on every device is then summed
-    over the devices, by JAX.
+    This belongs outside the custom_vjp: JAX then converts the gradients back, and sums those of an operand that was
+    the same on every device.
     """
-    return _cast(operands, frozenset().union(*map(_varying, operands)))
+    operands = _cast(operands, operands)
+    if not any(_explicit_specs(operands)):
+        return operands
+    types = [jax.typeof(operand) for operand in operands]
+    tiles = [_Tiles.read(one.sharding, one.ndim) for one in types]
+    chosen = _Rules(function, names, batch, mode).choose([one.shape for one in types], tiles)
+    specs = (one.sharding.spec for one, tile in zip(types, tiles) if tile.leading(batch) == chosen)
+    spec = tuple(next(specs, ()))[:batch]
+    return tuple(
+        jax.sharding.reshard(operand, jax.sharding.PartitionSpec(*(() if name is None else spec[: one.ndim])))
+        for operand, name, one in zip(operands, names, types)
+    )
 
 
 def vary(results: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -247,4 +288,4 @@ def vary(results: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
 
     This belongs inside the custom_vjp: outside of it, JAX would sum the gradients of the results over the devices.
     """
-    return _cast(results, frozenset().union(*map(_varying, operands)))
+    return _cast(results, operands)
