@@ -144,9 +144,6 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
     """
     batch = batch if _HAS_RULES else 0
-    if not names or (mode == "replicate" and not batch):
-        return lambda *operands: tuple(call(*operands))
-
     rules = _Rules(function, names, batch, mode)
 
     def choose(rules: _Rules, operands: Sequence[Any]) -> _Split:
@@ -187,7 +184,8 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     )
 
     def run(*operands: Any) -> tuple[Any, ...]:
-        if _is_mapped() and not jax.config.jax_use_shardy_partitioner:
+        _check_mesh(function)
+        if mode == "replicate" and not batch:
             return tuple(call(*operands))
         specs = _explicit_specs(operands)
         if not any(specs):
@@ -219,16 +217,15 @@ def check_eager(function: str, names: Sequence[Optional[str]], arrays: Sequence[
         rules.choose([getattr(array, "shape", ()) for array in arrays], tiles)
 
 
-def _is_mapped() -> bool:
-    """Whether this is traced inside shard_map.
-
-    GSPMD knows which devices share what there if only some axes of the mesh are mapped, but JAX cannot say it to a
-    partitioner: older versions end the process.
-    """
-    mesh = getattr(jax.sharding, "get_abstract_mesh", None)
-    if mesh is None:
-        return bool(jax.core.unsafe_get_axis_names_DO_NOT_USE())  # JAX 0.4
-    return jax.sharding.AxisType.Manual in tuple(mesh().axis_types)
+def _check_mesh(function: str) -> None:
+    """Raise NotImplementedError where GSPMD would end the process, on any call of a custom function."""
+    mesh = getattr(jax.sharding, "get_abstract_mesh", None)  # JAX 0.5
+    kinds = set(() if mesh is None or jax.config.jax_use_shardy_partitioner else mesh().axis_types)
+    if len(kinds) > 1 and jax.sharding.AxisType.Manual in kinds:
+        raise NotImplementedError(
+            f"{function}(): XLA's partitioner GSPMD cannot compile a call inside a shard_map over only some axes of a mesh; "
+            "map all its axes, or use Shardy: jax.config.update('jax_use_shardy_partitioner', True)"
+        )
 
 
 def _explicit_specs(operands: Sequence[Any]) -> list[tuple[Any, ...]]:
