@@ -185,7 +185,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
 
     def run(*operands: Any) -> tuple[Any, ...]:
         _check_mesh(function)
-        if mode == "replicate" and not batch:
+        if not operands or (mode == "replicate" and not batch):
             return tuple(call(*operands))
         specs = _explicit_specs(operands)
         if not any(specs):
