@@ -153,11 +153,6 @@ def _ffi() -> Any:
     return importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
 
 
-def _sharding() -> Any:
-    """The module that imports JAX."""
-    return importlib.import_module("tenon._jax_sharding")
-
-
 def _api_version() -> tuple[int, int]:
     """The version of XLA's FFI, from the header that comes with jaxlib."""
     found = {"MAJOR": 0, "MINOR": 1}
@@ -224,9 +219,11 @@ class Operator:
     def __init__(self, function: BuiltinFunctionType, sharding: str) -> None:
         self.signature = signature = Signature(function)
         self.name, self.sharding = signature.name, sharding
+        self.partitioning = importlib.import_module("tenon._jax_sharding")  # which imports JAX
         if self.name in _OWN_NAMES or self.name.startswith("__"):
             raise Refused("tenon.JaxOps reserves this name")
-        self.target = TARGET
+        capturable = "cuda" in signature.platforms and _native._jax_capturable(signature.function)
+        self.target = CAPTURABLE_TARGET if capturable else TARGET
         self.attributes: dict[str, Any] = {}  # once it is registered
         self.backward: Optional[Callable[[dict[str, Any], Sequence[Any]], Sequence[Any]]] = None
         self.fields = [r["name"] for r in signature.results] + [signature.names[i] for i in signature.written]
@@ -265,7 +262,7 @@ class Operator:
         return call
 
     def check_sharding(self, letters: str, operands: Sequence[Any]) -> None:
-        _sharding().check_eager(operands, **self.sharding_options(letters, operands))
+        self.partitioning.check_eager(operands, **self.sharding_options(letters, operands))
 
     def sharding_options(self, letters: str, operands: Sequence[Any]) -> dict[str, Any]:
         batch, names = self.signature.batch(letters, operands), self.operand_names(letters)
@@ -286,7 +283,7 @@ class Operator:
         def run(*operands: Any) -> Any:
             bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
             self.signature.result_types(bindings)
-            return self.wrap(letters, call(*_sharding().unify(operands, **self.sharding_options(letters, operands))))
+            return self.wrap(letters, call(*self.partitioning.unify(operands, **self.sharding_options(letters, operands))))
 
         run.__name__ = run.__qualname__ = self.name
         return cast(Callable[..., Any], jax.jit(run, inline=True))
@@ -364,8 +361,8 @@ class Operator:
         kinds = [letter for letter in letters if letter in "ts"]
 
         def spread(*operands: Any) -> Sequence[Any]:
-            call = _sharding().partition(bare, **self.sharding_options(letters, operands))
-            return _sharding().vary(call(*operands), operands)
+            call = self.partitioning.partition(bare, **self.sharding_options(letters, operands))
+            return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
 
         if not kinds:
             return spread

@@ -321,6 +321,23 @@ def test_functions_of_the_gpu_are_there():
     assert "@tenon1" in lowered.as_text()
 
 
+def test_functions_that_may_become_part_of_a_cuda_graph():
+    captured = tenon.jax_ops(tenon.load(build("""
+        #include <tenon/function.h>
+        static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+        TENON_MODULE(captured, NULL,
+            TENON_FUNCTION_FLAGS("both(x: f32[n] cpu|cuda) -> f32[n]", none, NULL, TENON_CAPTURABLE),
+            TENON_FUNCTION_FLAGS("gpu(x: f32[n] cuda) -> f32[n]", none, NULL, TENON_CAPTURABLE),
+            TENON_FUNCTION_FLAGS("cpu(x: f32[n]) -> f32[n]", none, NULL, TENON_CAPTURABLE))
+    """)))
+    assert captured.custom_calls == ("tenon1", "tenon1_capturable")
+    for name, platform, target in [("both", "cuda", "tenon1_capturable"), ("gpu", "cuda", "tenon1_capturable"),
+                                   ("cpu", "cpu", "tenon1")]:
+        lowered = jax.jit(getattr(captured, name)).trace(X).lower(lowering_platforms=(platform,))
+        assert f"@{target}(" in lowered.as_text()
+    assert captured.both(X).shape == captured.cpu(X).shape == (6,)
+
+
 def test_functions_of_the_cpu_are_not_lowered_for_others():
     traced = jax.jit(ops.affine).trace(X)
     with pytest.raises(ValueError, match=r"^affine\(\) runs on the CPU only, but it is called on cuda; move its arguments"):
