@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax_operators import RunTimeError, f32, kernels, ops, same_message, x64
+from jax_operators import RunTimeError, f32, kernels, ops, same_message, tenon, x64
 
 X = f32(6)
 WIDE = {"wide", "wide_complex"}
@@ -155,6 +155,20 @@ def test_random_calls_say_the_same():
         compared += 1
         failed += expected is not None
     assert compared > 500 and 200 < failed < compared - 50
+
+
+def test_functions_that_read_arguments():
+    """Those of tenon._native, which only the package calls."""
+    native, described = tenon._native, kernels.affine.__self__
+    assert native._sort_arguments(described, (X,), {"shift": 1}, None) == (X, None, 1)
+    assert native._read_tensor(described, 0, X) == ("f32", (6,)) and native._read_value(described, 1, 3) == 3.0
+    for wrong in (lambda: native._sort_arguments(kernels, (), {}, None), lambda: native._sort_arguments(described, [], {}, 0),
+                  lambda: native._read_value(described, 0, X), lambda: native._read_tensor(described, "0", X)):
+        with pytest.raises(TypeError):
+            wrong()
+    for index in (-1, 3):
+        with pytest.raises(IndexError, match=rf"affine\(\) has no parameter {index}"):
+            native._read_value(described, index, 1)
 
 
 # --------------------------------------------------------------------------------------------------------- what is taken

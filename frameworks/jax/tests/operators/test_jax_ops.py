@@ -49,6 +49,17 @@ def test_what_cannot_be_expressed_is_left_out():
             getattr(made, name)
 
 
+def test_a_function_that_cannot_be_registered(monkeypatch):
+    def refuse(function, name):
+        raise ValueError("the library has no hash")
+
+    monkeypatch.setattr(tenon._native, "_jax_register", refuse)
+    with pytest.warns(UserWarning, match=r"affine\(\) is left out: the library has no hash"):
+        assert dir(tenon.jax_ops(kernels)) == ["custom_calls"]
+    with pytest.raises(ValueError, match=r"affine\(\) cannot be an operator: the library has no hash"):
+        quiet_ops(kernels, backward={"affine": "affine_grad"})
+
+
 def test_strict_makes_it_an_error():
     with pytest.raises(ValueError) as caught:
         tenon.jax_ops(kernels, strict=True)
@@ -239,7 +250,9 @@ def test_one_result_is_an_array_and_several_are_a_tuple():
 def test_named_results_are_a_pytree():
     made = ops.stats(X - 2)
     assert made._fields == ("relu", "mask", "count", "all") and type(made).__name__ == "stats_result"
-    assert type(made) is type(ops.stats(X)) is type(jax.jit(ops.stats)(X))  # one type for each function
+    for other in (ops.stats(X), jax.jit(ops.stats)(X), quiet_ops(kernels).stats(X), kernels.stats(X)):
+        assert type(other) is type(made)  # one type for each function
+    assert type(ops.twice(X)) is type(quiet_ops(kernels).twice(X))
     eager = kernels.stats(X - 2)
     assert np.array_equal(made.relu, eager.relu) and np.array_equal(made.mask, eager.mask)
     assert (int(made.count), bool(made.all)) == (eager.count, eager.all) == (3, False)
