@@ -369,7 +369,7 @@ class Operator:
             if signature.star is not None and not traced:
                 made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
             else:
-                whole = _sharding().keep_whole(operands, **self.sharding_options(letters, operands))
+                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, operands))
                 made = _one_after_the_other(call, batched, whole)
             return made, tuple(True for _ in made)
 
