@@ -409,6 +409,12 @@ static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject
         f->out = out == Py_None ? NULL : out;
         f->wanted_like = like == Py_None ? NULL : like;
     }
+    PyTypeObject *array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
+    PyObject *result;
+    if (array && tenon__py_call_eagerly(f, array, &result)) {
+        free_heap(f);
+        return result;
+    }
     tenon__frame_begin(&f->base, &call_client, &f->function->call, s);
     begin_call(f);
     f->nborrowed = 0;
@@ -416,10 +422,12 @@ static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject
     f->like = NULL;
     for (int32_t i = 0; f->function->has_foreign && i < s->nparams; i++)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
-    PyObject *result = take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0 ? NULL : run_in(f);
+    bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
+    bool again = ready && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    result = ready && !again ? run_in(f) : NULL;
     end_call(f, result);
     free_heap(f);
-    return result;
+    return again ? call_in_general(f, args, nargs, kwnames) : result; /* it has the first array of JAX that was met */
 }
 
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
