@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
 from tenon._native import torch_info
+from tenon._shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
-from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
+from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter
@@ -297,7 +298,7 @@ class _Operator:
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
         given = self.by_name(args, kwargs)
-        bindings = Bindings(self.name)
+        bindings = TorchBindings(self.name)
         present = {name: given[name] for name in self.tensors if given[name] is not None}
         for p in self.parameters:
             name = _name(p)
@@ -322,7 +323,7 @@ class _Operator:
         made = []
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
             if output:
-                made.append(bindings.empty(f"result '{r['name']}'" if r["name"] else f"result {i}", output, device))
+                made.append(bindings.empty(result_title(i, r["name"]), output, device))
             else:
                 made.append(torch.empty((), dtype=getattr(torch, _NUMBERS[r["kind"]])))
         return None if not made else made[0] if len(made) == 1 else tuple(made)
