@@ -68,7 +68,7 @@ __global__ void wait_kernel(long long cycles)
     }
 }
 
-/* Through scratch memory, after a kernel that takes a while: if the memory were reused too early, the result would be wrong. */
+/* Through scratch memory, after a kernel that takes a while: memory that is reused too early gives a wrong result. */
 static tenon_status slow_copy(tenon_call *call)
 {
     size_t bytes = (size_t)tenon_dim(call, 0) * sizeof(float);

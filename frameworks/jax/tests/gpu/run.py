@@ -155,15 +155,19 @@ def test_scratch_memory_is_reused_in_order():
 
 
 def test_scratch_memory_is_freed():
+    if not jax.devices()[0].memory_stats():
+        raise Skip("JAX does not tell how much memory is in use")
+
+    def in_use():
+        jax.block_until_ready(program(x))
+        return jax.devices()[0].memory_stats()["bytes_in_use"]
+
     x = jnp.ones(1 << 22)
     program = jax.jit(ops.slow_copy)
-    jax.block_until_ready(program(x))
-    before = jax.devices()[0].memory_stats()["bytes_in_use"]
+    before = in_use()
     for _ in range(300):
-        y = program(x)
-    jax.block_until_ready(y)
-    del y
-    after = jax.devices()[0].memory_stats()["bytes_in_use"]
+        program(x)
+    after = in_use()
     assert after <= before + (1 << 24), (before, after)
 
 
@@ -265,11 +269,11 @@ def test_an_error_of_the_function():
     x = vector(5)
     program = jax.jit(ops.fails)
     for _ in range(3):
-        kind, words = raises((jax.errors.JaxRuntimeError, ValueError), program, x)
+        kind, words = raises((RuntimeError, ValueError), program, x)
         assert "singular at row 7" in words, words
         same(ops.saxpy(2.0, x, x), 3 * x)
     print(f"   {kind.__name__}: {words}")
-    raises((jax.errors.JaxRuntimeError, ValueError), kernels.fails, x)
+    assert "singular at row 7" in raises((RuntimeError, ValueError), kernels.fails, x)[1]
     same(ops.saxpy(2.0, x, x), 3 * x)
 
 
