@@ -462,7 +462,8 @@ class Operator:
         if [p["kind"] for p in other.signature.parameters] != kinds:
             takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
             raise ValueError(f"{begin}{name}() must take {takes}")
-        if other.signature.written or len(other.signature.results) != len(signature.floats):
+        outputs = other.signature.outputs
+        if other.signature.written or not all(outputs) or len(outputs) != len(signature.floats):
             followed = ", ".join(signature.names[i] for i in signature.floats)
             raise ValueError(f"{begin}{name}() must return the gradients of {followed}, one result each")
 

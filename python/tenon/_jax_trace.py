@@ -178,8 +178,10 @@ class Signature:
                 raise Refused(f"the size of {title} is not known before the call")
             if output and not output.variable:
                 dtype = output.choices[0]
-                if jax_dtype(dtype) is None or is_packed(dtype):
-                    raise Refused(f"{title} is of dtype {dtype}, which JAX does not have or stores in another way")
+                if is_packed(dtype):
+                    raise Refused(f"{title} is of dtype {dtype}, which JAX stores in another way on each platform")
+                if jax_dtype(dtype) is None:
+                    raise Refused(f"{title} is of dtype {dtype}, which JAX does not have")
         for tensor in (*self.inputs, *self.outputs):
             unknown = set(tensor.attributes) - _ATTRIBUTES if tensor else set()
             if tensor and unknown:
@@ -188,7 +190,7 @@ class Signature:
             raise Refused("it neither returns nor writes anything")
         clash = {r["name"] for r in self.results} & {self.names[i] for i in self.written}
         if clash:
-            raise Refused(f"'{min(map(str, clash))}' is a result and an argument that is written")
+            raise Refused(f"'{min(map(str, clash))}' is both a result and an argument that is written")
 
     def find_platforms(self) -> frozenset[str]:
         """The platforms of JAX where all its tensors can be."""
@@ -199,7 +201,7 @@ class Signature:
         if not any(self.inputs) and not any(output and output.said_devices for output in self.outputs):
             found = {"cpu"}
         if not found:
-            raise Refused("no platform of JAX has all its tensors")
+            raise Refused("its tensors are on devices that no platform of JAX has together")
         if not all(self.outputs):
             found.discard("cuda")
         if not found:
@@ -377,7 +379,7 @@ class Signature:
                 dtype = jax_dtype(short)
                 if is_wide(short) and not wide:
                     raise ValueError(f"{self.name}(): {title} is of dtype {short}, which JAX has only with jax_enable_x64; "
-                                     "set it, or use a function that returns 32 bits")
+                                     "set it, or use a function that returns fewer bits")
                 bindings.check_bytes(title, short, shape, dtype.itemsize)
                 made.append(Result(dtype, tuple(shape)))
             else:
