@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
-from tenon import _jax_sharding, _native
+from tenon import _native
 from tenon._jax_trace import Refused, Signature, jax_module
 from tenon._shapes import has_gradients, short_name, size_list
 
@@ -153,6 +153,11 @@ def _ffi() -> Any:
     return importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
 
 
+def _sharding() -> Any:
+    """The module that imports JAX."""
+    return importlib.import_module("tenon._jax_sharding")
+
+
 def _api_version() -> tuple[int, int]:
     """The version of XLA's FFI, from the header that comes with jaxlib."""
     found = {"MAJOR": 0, "MINOR": 1}
@@ -260,8 +265,11 @@ class Operator:
         return call
 
     def check_sharding(self, letters: str, operands: Sequence[Any]) -> None:
+        _sharding().check_eager(operands, **self.sharding_options(letters, operands))
+
+    def sharding_options(self, letters: str, operands: Sequence[Any]) -> dict[str, Any]:
         batch, names = self.signature.batch(letters, operands), self.operand_names(letters)
-        _jax_sharding.check_eager(self.name, names, operands, batch=batch, mode=self.sharding)
+        return {"function": self.name, "names": names, "batch": batch, "mode": self.sharding}
 
     def operand_names(self, letters: str) -> list[str]:
         return [name for name, letter in zip(self.signature.names, letters) if letter in "ts"]
@@ -278,7 +286,7 @@ class Operator:
         def run(*operands: Any) -> Any:
             bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
             self.signature.result_types(bindings)
-            return self.wrap(letters, call(*operands))
+            return self.wrap(letters, call(*_sharding().unify(operands, **self.sharding_options(letters, operands))))
 
         run.__name__ = run.__qualname__ = self.name
         return cast(Callable[..., Any], jax.jit(run, inline=True))
@@ -353,13 +361,11 @@ class Operator:
     def mapped(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
         """The same for vmap: one call if every tensor begins with the same `*b`, otherwise one call after the other."""
         jax, bare, signature = jax_module(), self.bare(letters, statics), self.signature
-        names = self.operand_names(letters)
         kinds = [letter for letter in letters if letter in "ts"]
 
         def spread(*operands: Any) -> Sequence[Any]:
-            batch = signature.batch(letters, operands)
-            call = _jax_sharding.partition(bare, function=self.name, names=names, batch=batch, mode=self.sharding)
-            return _jax_sharding.vary(call(*operands), operands)
+            call = _sharding().partition(bare, **self.sharding_options(letters, operands))
+            return _sharding().vary(call(*operands), operands)
 
         if not kinds:
             return spread

@@ -185,7 +185,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
 
     def run(*operands: Any) -> tuple[Any, ...]:
         _check_mesh(function)
-        if mode == "replicate" and not batch:
+        if not operands or (mode == "replicate" and not batch):
             return tuple(call(*operands))
         specs = _explicit_specs(operands)
         if not any(specs):
@@ -198,7 +198,9 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     return run
 
 
-def check_eager(function: str, names: Sequence[Optional[str]], arrays: Sequence[Any], *, batch: int, mode: str) -> None:
+def check_eager(
+    arrays: Sequence[Any], *, function: str, names: Sequence[Optional[str]], batch: int, mode: str
+) -> None:
     """Raise ValueError if an eager call on these arrays would have to gather one of them.
 
     Tracers, NumPy arrays and numbers are ignored. Call it before anything is traced or run.

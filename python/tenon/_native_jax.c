@@ -94,6 +94,14 @@ static PyObject *jax_register(PyObject *self, PyObject *arguments)
     return status ? PyErr_Format(PyExc_ValueError, "%s", err.message) : PyUnicode_FromString(hash);
 }
 
+static PyObject *jax_capturable(PyObject *self, PyObject *object)
+{
+    (void)self;
+    if (!tenon__native_is_function(object))
+        return NULL;
+    return PyBool_FromLong((((const tenon__py_function *)object)->function.flags & TENON_CAPTURABLE) != 0);
+}
+
 PyMethodDef tenon__jax_methods[] = {
     {"_jax_handler", (PyCFunction)(void (*)(void))jax_handler, METH_VARARGS | METH_KEYWORDS,
      "_jax_handler(platform='cpu', capturable=False)\n--\n\nReturn a capsule with the handler of XLA's custom calls."},
@@ -104,5 +112,7 @@ PyMethodDef tenon__jax_methods[] = {
     {"_jax_register", jax_register, METH_VARARGS,
      "_jax_register(function, fn, /)\n--\n\nLet compiled programs call a function under this name. Return the hash of "
      "its library. A ValueError says why it cannot be called."},
+    {"_jax_capturable", jax_capturable, METH_O,
+     "_jax_capturable(function, /)\n--\n\nReturn whether a function may become part of a CUDA graph."},
     {NULL, NULL, 0, NULL},
 };

@@ -338,6 +338,10 @@ typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 #define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
 #define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
 #define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
+/* The function may become part of a CUDA graph. Its calls only launch work on tenon_stream(call), the same work for the same
+ * arguments: it does not read the data, wait for the device, or allocate memory, not even with tenon_scratch. A host that
+ * does not know the flag ignores it. */
+#define TENON_CAPTURABLE ((uint64_t)1 << 3)
 
 struct tenon_function {
     const char *signature;

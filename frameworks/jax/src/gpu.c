@@ -7,7 +7,8 @@ static void jax_drop_error(const xla_api *api, xla_error *error)
         api->destroy_error(&(xla_error_destroy){.size = XLA_END(xla_error_destroy, error), .error = error});
 }
 
-/* The device and the stream of the call. XLA tells the device from version 0.3 on; before that it is device 0. */
+/* The device and the stream of the call. XLA of JAX 0.6 and newer tells the device; in older ones it is
+ * device 0. */
 int tenon__jax_meet_gpu(jax_frame *f)
 {
     const tenon_signature *s = f->base.signature;

@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------------------------------------------------- errors */
 
-static xla_code xla_code_of(tenon_status status)
+static int32_t xla_code_of(tenon_status status)
 {
     switch (status) {
     case TENON_ENOMEM:
@@ -21,7 +21,7 @@ static xla_code xla_code_of(tenon_status status)
 }
 
 /* JAX turns the message into a string of Python. Without XLA's functions nothing can be reported, and nothing has run. */
-static xla_error *xla_fail(const xla_frame *frame, xla_code code, tenon_error *err)
+static xla_error *xla_fail(const xla_frame *frame, int32_t code, tenon_error *err)
 {
     const xla_api *api = frame->api;
     if (!api || !XLA_HAS(api, xla_api, create_error))
@@ -91,13 +91,14 @@ static inline xla_error *xla_handle(xla_frame *frame, bool on_gpu, uint32_t trai
     if (frame->extensions && xla_answer_metadata(frame, traits))
         return NULL;
     const xla_attributes *attributes = &frame->attributes;
-    if (!XLA_HAS(frame, xla_frame, attributes) || !XLA_HAS(attributes, xla_attributes, items) ||
-        !XLA_HAS(&frame->arguments, xla_buffers, items) || !XLA_HAS(&frame->results, xla_buffers, items)) {
+    bool whole = XLA_HAS(frame, xla_frame, attributes) && XLA_HAS(attributes, xla_attributes, items) &&
+                 XLA_HAS(&frame->arguments, xla_buffers, items) && XLA_HAS(&frame->results, xla_buffers, items);
+    if (whole && frame->stage >= 0 && frame->stage < xla_stage_execute) /* nothing to prepare */
+        return NULL;
+    if (!whole || frame->stage != xla_stage_execute) {
         tenon_error_set(&err, TENON_EVERSION, "this version of XLA passes calls that Tenon does not know");
         return xla_fail(frame, xla_unimplemented, &err);
     }
-    if (frame->stage != xla_stage_execute)
-        return NULL;
     if (attributes->count < 3 || !xla_is_named(attributes, 0, "args", 4) || !xla_is_named(attributes, 1, "fn", 2) ||
         !xla_is_named(attributes, 2, "hash", 4)) {
         tenon_error_set(&err, TENON_EINVAL,

@@ -46,10 +46,10 @@ static const char *jax_obstacle(const tenon_signature *s)
             return "a parameter is a handle";
     for (int32_t i = 0; i < s->nresults; i++) {
         const tenon_parameter *result = &s->results[i];
-        if (result->flags & TENON_PARAMETER_OPEN)
-            return "the size of a result is known only to the function";
         if (result->flags & TENON_PARAMETER_OPTIONAL)
             return "a result is optional";
+        if (result->flags & TENON_PARAMETER_OPEN)
+            return "the size of a result is known only to the function";
         if (result->kind < TENON_KIND_TENSOR || result->kind > TENON_KIND_BOOL)
             return "a result is neither a tensor nor a number";
     }

@@ -71,7 +71,7 @@ static double jax_half(uint16_t bits)
         out->number = (double)value;                                                                                   \
     } while (0)
 
-/* Read one number. False if the dtype is none of a number. */
+/* Read one number. False if the dtype is not one of numbers. */
 static bool jax_read_number(int32_t dtype, const void *data, jax_number *out)
 {
     uint16_t half;

@@ -29,7 +29,7 @@ typedef struct xla_version {
 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
-typedef enum xla_dtype {
+enum {
     xla_pred = 1,
     xla_s8 = 2,
     xla_s16 = 3,
@@ -55,12 +55,12 @@ typedef enum xla_dtype {
     xla_f8e3m4 = 29,
     xla_f8e8m0fnu = 33,
     xla_dtype_end
-} xla_dtype;
+};
 
 typedef struct xla_buffer {
     size_t size;
     xla_extension *extensions;
-    int32_t dtype; /* an xla_dtype, or one that we do not know */
+    int32_t dtype; /* xla_pred … xla_f8e8m0fnu, or one that we do not know */
     void *data;
     int64_t rank;
     int64_t *dims;
@@ -91,14 +91,14 @@ typedef struct xla_array {
 
 typedef struct xla_error xla_error;
 
-typedef enum xla_code {
+enum {
     xla_invalid_argument = 3,
     xla_not_found = 5,
     xla_resource_exhausted = 8,
     xla_out_of_range = 11,
     xla_unimplemented = 12,
     xla_internal = 13
-} xla_code;
+};
 
 typedef struct xla_error_create {
     size_t size;
@@ -165,7 +165,7 @@ typedef struct xla_api {
     void (*unused_threads[2])(void);
     void (*unused_futures[3])(void);
     void (*unused_run_id)(void);
-    xla_error *(*get_ordinal)(xla_ordinal_get *); /* from 0.2 on */
+    xla_error *(*get_ordinal)(xla_ordinal_get *); /* from JAX 0.6 on */
 } xla_api;
 
 /* ------------------------------------------------------------------------------------------------------- the frame */

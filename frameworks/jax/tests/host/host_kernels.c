@@ -1,8 +1,6 @@
 /* Functions for calls that are written by hand. */
 #include <tenon/function.h>
 
-#include <stdlib.h>
-
 static tenon_status saxpy(tenon_call *call)
 {
     float a = (float)tenon_arg_double(call, 0);
@@ -97,22 +95,6 @@ static tenon_status scratch(tenon_call *call)
     return TENON_OK;
 }
 
-/* Counts the calls that are inside at the same time, for a while. */
-static volatile int inside, most;
-
-static tenon_status overlap(tenon_call *call)
-{
-    int now = __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
-    for (volatile int i = 0; i < 200000; i++)
-        if (inside > now)
-            now = inside;
-    if (now > most)
-        most = now;
-    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
-    tenon_result_data(call, 0, float)[0] = (float)now;
-    return TENON_OK;
-}
-
 #define MATMUL "matmul(a: f32[m, k] c, b: f32[k, n] c) -> f32[m, n]"
 
 static tenon_status matmul(tenon_call *call)
@@ -144,12 +126,9 @@ TENON_MODULE(
     TENON_FUNCTION("first_column(x: f32[m, n] f) -> f32[m]", first_column, NULL),
     TENON_FUNCTION("aligned(x: f32[n] c aligned(4096)) -> f32[1]", aligned, NULL),
     TENON_FUNCTION("fail(x: f32[n] c, status: int) -> f32[n]", fail, NULL),
-    TENON_FUNCTION("scratch(x: f32[n] c, bytes: int) -> f32[1]", scratch, NULL),
-    TENON_FUNCTION("overlap(x: f32[n] c) -> f32[1]", overlap, NULL),
-    TENON_FUNCTION_FLAGS("overlap_free(x: f32[n] c) -> f32[1]", overlap, NULL, TENON_RELEASE_LOCK),
-    TENON_FUNCTION(MATMUL, matmul, NULL),
-    TENON_FUNCTION("open(x: f32[n] c) -> f32[?]", copy, NULL),
-    TENON_FUNCTION("text() -> str", copy, NULL),
+    TENON_FUNCTION("scratch(x: f32[n] c, bytes: int) -> f32[1]", scratch, NULL), TENON_FUNCTION(MATMUL, matmul, NULL),
+    TENON_FUNCTION_FLAGS("capturable(x: f32[n] cuda) -> f32[n]", copy, NULL, TENON_CAPTURABLE),
+    TENON_FUNCTION("open(x: f32[n] c) -> f32[?]", copy, NULL), TENON_FUNCTION("text() -> str", copy, NULL),
     TENON_FUNCTION("nothing(x: f32[n])", copy, NULL),
     TENON_FUNCTION("handle(x: handle('Index')) -> f32[1]", copy, NULL),
     TENON_FUNCTION("optional(x: f32[n] c) -> f32[n]?", copy, NULL))
