@@ -90,6 +90,16 @@ static tenon_kept *keep_argument(tenon__frame *base, int32_t index)
     return &share->kept;
 }
 
+static char warned[128]; /* "" without a warning */
+static int warn_status;
+
+static int warn(tenon__frame *base, int32_t index, const char *message)
+{
+    (void)base;
+    snprintf(warned, sizeof warned, "%d: %s", (int)index, message);
+    return warn_status;
+}
+
 static const tenon__client client = {.refuse = refuse,
                                      .describe = describe,
                                      .make_result = make_result,
@@ -97,7 +107,8 @@ static const tenon__client client = {.refuse = refuse,
                                      .take_handle = take_handle,
                                      .run = run,
                                      .keep_argument = keep_argument,
-                                     .takes_memory = true};
+                                     .takes_memory = true,
+                                     .warn = warn};
 static const tenon_host host = {TENON__HOST_SERVICES, .name = "test"};
 
 /* -------------------------------------------------------------------------------------------------------- functions */
@@ -142,7 +153,8 @@ static inline void begin(host_frame *f, const char *text)
     f->refusals = f->made = f->runs = f->shapes = 0;
     f->made_on = tenon_device_of(TENON_CPU, 0);
     code = succeed;
-    nshares = 0;
+    nshares = warn_status = 0;
+    warned[0] = '\0';
 }
 
 static inline void end(host_frame *f)

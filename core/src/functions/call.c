@@ -196,9 +196,12 @@ const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index,
         tenon__note_failure(call);
         return NULL;
     }
-    if (tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
+    if (!tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
+        tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
+    else if ((call->flags & TENON__CALL_CHECKED) && !tenon__check_result(f, index))
+        tenon_fail(call, TENON_ENOMEM, "no memory to check result %d", (int)index);
+    else
         return f->results[index].as.view;
-    tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
     return NULL;
 }
 

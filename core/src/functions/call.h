@@ -26,6 +26,10 @@ void tenon__note_failure(tenon_call *call);
 bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
                              int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype);
 
+/* Of a checked call: let the function write result `index`, which is placed, into a block with guards. False if there is no
+ * memory for it. */
+bool tenon__check_result(tenon__frame *f, int32_t index);
+
 /* As tenon_block_alloc, aligned to 16 bytes; tenon_blocks_release calls finish(memory) before it frees the block. */
 void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory));
 

@@ -211,7 +211,7 @@ typedef enum tenon__refusal {
     TENON__REFUSED_BY_CODE /* the function failed, or did not keep to its signature; the message is without its name */
 } tenon__refusal;
 
-/* What a host brings. All but device_scratch, keep_argument and takes_memory are required. Those that return an int return 0 on success, and otherwise
+/* What a host brings. All but device_scratch, keep_argument, takes_memory and warn are required. Those that return an int return 0 on success, and otherwise
  * have reported the error in the host's own way. */
 typedef struct tenon__client {
     /* Report an error. */
@@ -235,6 +235,9 @@ typedef struct tenon__client {
     tenon_kept *(*keep_argument)(tenon__frame *frame, int32_t index);
     /* Whether results may be "own" and "of(...)": the host takes them with tenon_frame_take_memory. */
     bool takes_memory;
+    /* Warn about result `index` of a checked call; the message is without the name of the function. Not 0: the host made an
+     * error of it, and has reported it. May be NULL. */
+    int (*warn)(tenon__frame *frame, int32_t index, const char *message);
 } tenon__client;
 
 /* A result that is "own" or "of(...)", after the function has given its memory: results[index].as.view points to the first
@@ -256,7 +259,11 @@ struct tenon__frame {
     tenon_error *error;  /* NULL until the function fails; one of the blocks */
     bool fits;           /* all tensors so far fit */
     tenon_bindings bindings;
+    struct tenon__checked *checked; /* one of the blocks; set only if call.flags has TENON__CALL_CHECKED */
 };
+
+/* A bit of tenon_call.flags for the driver: the call is checked. */
+#define TENON__CALL_CHECKED (1u << 31)
 
 /* Fill in the part of a call that is the same in all calls of a function. */
 TENON_API void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_function *function, void *state,
@@ -491,6 +498,14 @@ TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
         return 0;
     return tenon_frame_refuse_failure(f, status);
 }
+
+/* As tenon__frame_run, in the checked mode. The function writes each tensor result into a block between guards, which is then
+ * copied into the real one; memory that the function must not write to is compared after the call. A call on a device runs
+ * as usual. 0, or -1: refused, or a warning became an error.
+ *
+ * `of_caller` has a bit for each result in memory that the caller gave (`out`), which is not checked. It is the host that
+ * knows whether the mode is on. */
+TENON_API int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller);
 
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
  * optional and was not set; -1: refused. */
