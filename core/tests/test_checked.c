@@ -5,8 +5,8 @@
 
 static float second[8];
 
-/* Run `function` with f32[5] at `memory` + 8 for the first argument, and at `second` for the others. */
-static int run_checked(host_frame *f, const char *text, uint32_t of_caller, tenon_status (*function)(tenon_call *))
+/* Run `body` with f32[5] at `memory` + 8 for the first argument, and at `second` for the others. */
+static int run_checked(host_frame *f, const char *text, uint32_t of_caller, tenon_status (*body)(tenon_call *))
 {
     static roomy_view rooms[3];
     begin(f, text);
@@ -19,14 +19,14 @@ static int run_checked(host_frame *f, const char *text, uint32_t of_caller, teno
     }
     if (tenon__frame_match(&f->base) || tenon__frame_make_results(&f->base, &client))
         return -1;
-    code = function;
+    code = body;
     return tenon_frame_run_checked(&f->base, of_caller);
 }
 
-static void fails_saying(const char *text, tenon_status (*function)(tenon_call *), int32_t index, const char *message)
+static void fails_saying(const char *text, tenon_status (*body)(tenon_call *), int32_t index, const char *message)
 {
     host_frame f;
-    assert_int_equal(run_checked(&f, text, 0, function), -1);
+    assert_int_equal(run_checked(&f, text, 0, body), -1);
     refused(&f, TENON__REFUSED_BY_CODE, index, TENON_EFAILED, message);
     end(&f);
 }

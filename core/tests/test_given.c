@@ -1,8 +1,6 @@
 /* The services of version 1.1: names, kept arguments, and results in the function's own memory. */
 #include "driver.h"
 
-#include "support.h"
-
 /* ------------------------------------------------------------------------------------------------------------- runs */
 
 static tenon_status (*tested)(tenon_call *running);
@@ -14,8 +12,8 @@ static tenon_status count_and_test(tenon_call *running)
     return tested(running);
 }
 
-/* Call `function` with f32[n] for each tensor argument, all of `memory`. */
-static int run_with(host_frame *f, const char *text, int64_t n, tenon_status (*function)(tenon_call *))
+/* Call `body` with f32[n] for each tensor argument, all of `memory`. */
+static int run_with(host_frame *f, const char *text, int64_t n, tenon_status (*body)(tenon_call *))
 {
     begin(f, text);
     const tenon_signature *s = f->base.signature;
@@ -28,15 +26,14 @@ static int run_with(host_frame *f, const char *text, int64_t n, tenon_status (*f
     if (tenon__frame_match(&f->base) || tenon__frame_make_results(&f->base, &client))
         return -1;
     code = count_and_test;
-    tested = function;
+    tested = body;
     return tenon__frame_run(&f->base, &client);
 }
 
-static void fails_saying(const char *text, tenon_status (*function)(tenon_call *), tenon_status status,
-                         const char *message)
+static void fails_saying(const char *text, tenon_status (*body)(tenon_call *), tenon_status status, const char *message)
 {
     host_frame f;
-    assert_int_equal(run_with(&f, text, 5, function), -1);
+    assert_int_equal(run_with(&f, text, 5, body), -1);
     refused(&f, TENON__REFUSED_BY_CODE, -1, status, message);
     end(&f);
 }
@@ -394,12 +391,12 @@ static tenon_status show_twice(tenon_call *running)
     return status ? status : show(running, 1, memory + 1, 3);
 }
 
-static void check_shown(const char *text, tenon_status (*function)(tenon_call *), bool read_only)
+static void check_shown(const char *text, tenon_status (*body)(tenon_call *), bool read_only)
 {
     host_frame f;
     tenon_tensor *tensor = NULL;
     released = 0;
-    assert_int_equal(run_with(&f, text, 5, function), 0);
+    assert_int_equal(run_with(&f, text, 5, body), 0);
     OK(tenon_frame_take_memory(&f.base, 0, &released, count_release, &tensor, &err));
     end(&f);
     assert_int_equal((tenon_tensor_view(tensor)->flags & TENON_READ_ONLY) != 0, read_only);
@@ -457,7 +454,7 @@ static const tenon__client bare_client = {.refuse = refuse,
                                           .take_handle = take_handle,
                                           .run = run};
 
-static void fails_on_bare(const char *text, tenon_status (*function)(tenon_call *), const char *message)
+static void fails_on_bare(const char *text, tenon_status (*body)(tenon_call *), const char *message)
 {
     host_frame f;
     begin(&f, text);
@@ -465,7 +462,7 @@ static void fails_on_bare(const char *text, tenon_status (*function)(tenon_call 
     if (f.base.signature->nparams)
         take(&f, 0, 5, cpu());
     assert_int_equal(tenon__frame_match(&f.base), 0);
-    code = function;
+    code = body;
     assert_int_equal(tenon__frame_run(&f.base, &bare_client), -1);
     refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EFAILED, message);
     end(&f);
@@ -562,25 +559,6 @@ static void test_methods_are_planned(void **state)
     }
 }
 
-/* Taking the memory allocates: if that fails, the function's release runs at the end, once. */
-static void test_no_memory_for_the_tensor(void **state)
-{
-    (void)state;
-    host_frame f;
-    tenon_tensor *tensor = NULL;
-    counting c;
-    counting_use(&c);
-    released = 0;
-    assert_int_equal(run_with(&f, "f() -> f32[?] own", 5, give_one), 0);
-    c.fail_at = c.made + 1;
-    FAILS(TENON_ENOMEM, tenon_frame_take_memory(&f.base, 0, NULL, NULL, &tensor, &err));
-    assert_null(tensor);
-    assert_int_equal(released, 0);
-    end(&f);
-    assert_int_equal(released, 1);
-    counting_end(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
@@ -594,7 +572,6 @@ int main(void)
                                        cmocka_unit_test(test_hosts_without_slots),
                                        cmocka_unit_test(test_objects_in_order),
                                        cmocka_unit_test(test_methods_are_planned),
-                                       cmocka_unit_test(test_no_memory_for_the_tensor),
                                        cmocka_unit_test(test_nothing_is_alive)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
