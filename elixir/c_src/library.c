@@ -70,11 +70,15 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     tenon_nif_function *f = &library->functions[index];
     f->library = library;
     tenon_module_function(library->opened->module, index, &f->function);
-    if (tenon_signature_alloc_private(f->function.signature, TENON__HOST_LAYOUT, &f->signature, &t->error)) {
+    if (tenon_signature_alloc_private(f->function.signature, library->opened->module, TENON__HOST_LAYOUT, &f->signature,
+                                      &t->error)) {
         tenon_error err = t->error;
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
+    if (s->role != TENON_ROLE_FUNCTION)
+        return fail(t, "invalid", "the signature of function %lld: classes are not yet supported by this host",
+                    (long long)index);
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);

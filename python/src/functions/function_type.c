@@ -312,10 +312,16 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     tenon_function function;
     tenon_signature *signature = NULL;
     tenon_module_function(library->module, index, &function);
-    if (tenon_signature_alloc_private(function.signature, TENON__HOST_LAYOUT, &signature, &err))
+    if (tenon_signature_alloc_private(function.signature, library->module, TENON__HOST_LAYOUT, &signature, &err))
         return err.status == TENON_ENOMEM ? PyErr_NoMemory()
                                           : PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s",
                                                          (long long)index, tenon_error_reason(&err));
+    if (signature->role != TENON_ROLE_FUNCTION) {
+        tenon_signature_release(signature);
+        return PyErr_Format(PyExc_ImportError,
+                            "the signature of function %lld: classes are not yet supported by this host",
+                            (long long)index);
+    }
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
     Py_ssize_t names = (Py_ssize_t)signature->nparams + 2;
