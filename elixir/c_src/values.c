@@ -86,7 +86,7 @@ ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *func
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
     return tenon_nif_error(env, reason, function->signature->name, param->name,
                            "%s(): argument '%s': expected %s, got %s", function->signature->name, param->name,
-                           param->type, what);
+                           param->flags & TENON_PARAMETER_CLASS ? param->handle : param->type, what);
 }
 
 /* The same for a value of the right kind that cannot be used. */
@@ -266,10 +266,12 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
     case TENON_KIND_INTS:
     case TENON_KIND_FLOATS:
         return to_list(r, index, term, value);
-    default:
-        value->as.handle.object = tenon_nif_handle_object(r->env, r->function, index, term, &r->error);
+    default: {
+        const tenon_nif_handle *handle = tenon_nif_handle_find(r->env, r->function, index, term, &r->error);
+        value->as.handle.object = handle ? tenon_nif_handle_object(handle) : NULL;
         value->as.handle.type = param->handle;
-        return value->as.handle.object != NULL;
+        return handle != NULL;
+    }
     }
 }
 
