@@ -121,15 +121,19 @@ void tenon_nif_handle_leave(tenon_nif_handle *handle)
         tenon_nif_held_release(handle->held);
 }
 
+/* The handle that a reference is, or NULL. */
+static tenon_nif_handle *handle_of_reference(ErlNifEnv *env, ERL_NIF_TERM reference)
+{
+    void *object;
+    return enif_get_resource(env, reference, handle_type, &object) ? object : NULL;
+}
+
 /* The handle in a %Module.Class{}, or NULL. */
 static tenon_nif_handle *handle_of(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     ERL_NIF_TERM reference;
-    void *object;
-    return enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference) &&
-                   enif_get_resource(env, reference, handle_type, &object)
-               ? object
-               : NULL;
+    bool has_ref = enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference);
+    return has_ref ? handle_of_reference(env, reference) : NULL;
 }
 
 bool tenon_nif_is_occupied(ErlNifEnv *env, ERL_NIF_TERM term)
@@ -150,16 +154,56 @@ static bool close_handle(tenon_nif_handle *handle)
 
 /* ------------------------------------------------------------------------------------------------------------ terms */
 
-/* "a KDTree of spatial", "a handle 'Index' of kernels". */
-static void describe_handle(const tenon_nif_handle *handle, char buffer[200])
-{
-    snprintf(buffer, 200, handle->is_class ? "an object of the class %.80s of %.80s" : "a handle '%.80s' of %.80s",
-             handle->type, handle->code->module->name);
-}
-
 static bool is_of(const tenon_nif_handle *handle, const tenon_nif_library *library, const char *type)
 {
     return handle->code == library->opened && strcmp(handle->type, type) == 0;
+}
+
+/* "an object of the class KDTree of spatial", "a handle 'Index' of kernels, which is another library". */
+static void describe_handle(const tenon_nif_handle *handle, const tenon_nif_library *library, char buffer[300])
+{
+    snprintf(buffer, 300, handle->is_class ? "an object of the class %.80s of %.80s%s" : "a handle '%.80s' of %.80s%s",
+             handle->type, handle->code->module->name,
+             handle->code == library->opened ? "" : ", which is another library");
+}
+
+/* {:error, …} for an argument that is not an object of this class. `handle` is what it is instead, or NULL. */
+static ERL_NIF_TERM not_an_object(ErlNifEnv *env, ERL_NIF_TERM term, const tenon_nif_handle *handle,
+                                  const tenon_nif_library *library, const char *type, const char *function,
+                                  const char *argument)
+{
+    ERL_NIF_TERM reference;
+    char what[300];
+    bool is_object = !handle && enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference) &&
+                     enif_is_ref(env, reference) && !tenon_nif_is_tensor(env, term);
+    ERL_NIF_TERM not_local = is_object ? tenon_nif_not_local(env, reference, function, argument) : 0;
+    if (not_local)
+        return not_local;
+    if (is_object)
+        return tenon_nif_error(env, tenon_nif_atoms.stale, function, argument,
+                               "%s(): argument '%s' is not a live object: it is gone, or it never was an object",
+                               function, argument);
+    if (handle)
+        describe_handle(handle, library, what);
+    else
+        tenon_nif_describe(env, term, what, sizeof what);
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), function,
+                           argument, "%s(): argument '%s': expected %s, got %s", function, argument, type, what);
+}
+
+static ERL_NIF_TERM not_a_handle(ErlNifEnv *env, ERL_NIF_TERM term, const tenon_nif_handle *handle,
+                                 const tenon_nif_function *function, int32_t index)
+{
+    const tenon_signature *s = function->signature;
+    const tenon_parameter *param = &s->params[index];
+    char what[300];
+    ERL_NIF_TERM not_local = handle ? 0 : tenon_nif_not_local(env, term, s->name, param->name);
+    if (!handle)
+        return not_local ? not_local : tenon_nif_wrong_kind(env, function, index, term);
+    describe_handle(handle, function->library, what);
+    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]), s->name,
+                           param->name, "%s(): argument '%s': expected %s, got %s", s->name, param->name, param->type,
+                           what);
 }
 
 tenon_nif_handle *tenon_nif_handle_find(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
@@ -168,25 +212,11 @@ tenon_nif_handle *tenon_nif_handle_find(ErlNifEnv *env, const tenon_nif_function
     const tenon_signature *s = function->signature;
     const tenon_parameter *param = &s->params[index];
     bool is_class = param->flags & TENON_PARAMETER_CLASS;
-    ERL_NIF_TERM reference = term;
-    void *object;
-    if ((is_class && !enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference)) ||
-        !enif_get_resource(env, reference, handle_type, &object)) {
-        *error = tenon_nif_not_local(env, reference, s->name, param->name);
-        if (!*error)
-            *error = tenon_nif_wrong_kind(env, function, index, term);
-        return NULL;
-    }
-    tenon_nif_handle *handle = object;
-    if (is_of(handle, function->library, param->handle))
+    tenon_nif_handle *handle = is_class ? handle_of(env, term) : handle_of_reference(env, term);
+    if (handle && is_of(handle, function->library, param->handle))
         return handle;
-    char what[200];
-    describe_handle(handle, what);
-    bool same = handle->code == function->library->opened;
-    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
-    *error = tenon_nif_error(env, reason, s->name, param->name, "%s(): argument '%s': expected %s, got %s%s", s->name,
-                             param->name, is_class ? param->handle : param->type, what,
-                             same ? "" : ", which is another library");
+    *error = is_class ? not_an_object(env, term, handle, function->library, param->handle, s->name, param->name)
+                      : not_a_handle(env, term, handle, function, index);
     return NULL;
 }
 
@@ -201,7 +231,7 @@ ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function
 TENON_NIF(close)
 {
     (void)argc;
-    char class_name[TENON_NAME_SIZE], function[TENON_NAME_SIZE + 8], what[200];
+    char class_name[TENON_NAME_SIZE], function[TENON_NAME_SIZE + 8];
     ErlNifBinary text;
     ErlNifUInt64 key;
     if (!enif_get_uint64(env, argv[1], &key) || !enif_inspect_binary(env, argv[3], &text) ||
@@ -215,13 +245,8 @@ TENON_NIF(close)
     tenon_nif_handle *handle = handle_of(env, argv[2]);
     if (handle && is_of(handle, library, class_name))
         return close_handle(handle) ? tenon_nif_atoms.ok : tenon_nif_atoms.waiting;
-    if (handle)
-        describe_handle(handle, what);
-    else
-        tenon_nif_describe(env, argv[2], what, sizeof what);
     snprintf(function, sizeof function, "%s.close", class_name);
-    return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, "self")), function,
-                           "self", "%s(): argument 'self': expected %s, got %s", function, class_name, what);
+    return not_an_object(env, argv[2], handle, library, class_name, function, "self");
 }
 
 bool tenon_nif_handle_init(ErlNifEnv *env)

@@ -86,7 +86,7 @@ ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *func
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
     return tenon_nif_error(env, reason, function->signature->name, param->name,
                            "%s(): argument '%s': expected %s, got %s", function->signature->name, param->name,
-                           param->flags & TENON_PARAMETER_CLASS ? param->handle : param->type, what);
+                           param->type, what);
 }
 
 /* The same for a value of the right kind that cannot be used. */

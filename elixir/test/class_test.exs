@@ -84,7 +84,6 @@ defmodule Tenon.ClassTest do
             {%{}, "a map"},
             {make_ref(), "a reference"},
             {%Counter{}, "Tenon.ClassTest.Classes.Counter"},
-            {%Counter{ref: make_ref()}, "Tenon.ClassTest.Classes.Counter"},
             {Tenon.zeros!({2}), "Tenon.Tensor"},
             {Counter.new!().ref, "a reference"}
           ] do
@@ -95,6 +94,11 @@ defmodule Tenon.ClassTest do
         assert error.message == "Counter.close(): argument 'self': expected Counter, got #{what}"
         assert reason(Classes.add(Counter.new!(), wrong)) == {:badarg, :b}
       end
+
+      assert {:error, error} = Counter.next(%Counter{ref: make_ref()})
+      assert {error.reason, error.argument} == {:stale, :self}
+      assert error.message =~ "Counter.next(): argument 'self' is not a live object"
+      assert reason(Counter.close(%Counter{ref: make_ref()})) == :stale
     end
 
     test "documentation and specs come from the signatures" do
