@@ -463,7 +463,8 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     if (f->function->needs_clearing)
         begin_clearing(f);
     bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
-    bool again = ready && !has_objects && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    bool again =
+        ready && !has_objects && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
     result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
