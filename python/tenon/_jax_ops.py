@@ -365,7 +365,7 @@ class Operator:
 
         def spread(*operands: Any) -> Sequence[Any]:
             call = _sharding().partition(bare, **self.sharding_options(letters, operands))
-            return _sharding().vary(call(*operands), operands)
+            return cast(Sequence[Any], _sharding().vary(call(*operands), operands))
 
         if not kinds:
             return spread
