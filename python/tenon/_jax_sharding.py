@@ -35,6 +35,7 @@ jax = jax_module()
 partitioning: Any = importlib.import_module("jax.experimental.custom_partitioning")
 Call = Callable[..., "Sequence[Any]"]
 _HAS_RULES = hasattr(partitioning, "SdyShardingRule")  # JAX 0.5.3; without them Shardy gathers the results of a batch
+_SINGLE = jax.sharding.SingleDeviceSharding
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # a deprecated name; newer versions do not have it, nor XLA's form of it
@@ -44,7 +45,14 @@ with warnings.catch_warnings():
 @functools.cache
 def _hlo_sharding() -> Any:
     """The type of XLA's shardings, which JAX does not export."""
-    return type(jax.sharding.SingleDeviceSharding(jax.devices()[0])._to_xla_hlo_sharding(0))
+    return type(_SINGLE(jax.devices()[0])._to_xla_hlo_sharding(0))
+
+
+@functools.cache
+def _array_type() -> Any:
+    """The type of arrays that are not traced."""
+    with jax.ensure_compile_time_eval():
+        return type(jax.numpy.zeros(()))
 
 
 class _Tiles(NamedTuple):
@@ -82,7 +90,7 @@ class _Tiles(NamedTuple):
         return all(size % parts == 0 for size, parts in zip(shape, self.parts))
 
 
-class _Split(jax.sharding.Sharding):  # type: ignore[name-defined]
+class _Split(jax.sharding.Sharding):  # type: ignore[name-defined,misc]
     """What a partitioning callback returns: arrays whose leading dimensions are split, of any number of dimensions.
 
     JAX asks it only for XLA's form.
@@ -237,10 +245,10 @@ def check_eager(
 
 
 def _is_split(array: Any) -> bool:
-    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+    if type(array) is not _array_type():  # isinstance() takes microseconds with the types of JAX
         return False
     sharding = array.sharding
-    return len(sharding.device_set) > 1 and not sharding.is_fully_replicated
+    return type(sharding) is not _SINGLE and len(sharding.device_set) > 1 and not sharding.is_fully_replicated
 
 
 def _check_mesh(function: str) -> None:
