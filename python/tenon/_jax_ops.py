@@ -57,7 +57,7 @@ def jax_ops(
     left_out: dict[str, str] = {}
     for function in found:
         try:
-            operators[function.__name__] = Operator(function, sharding)
+            operators[function.__name__] = Operator(function, kernels, name, sharding)
         except Refused as reason:
             if strict or function.__name__ in backward:
                 raise ValueError(f"tenon.jax_ops(): {function.__name__}() cannot be an operator: {reason}") from None
@@ -71,15 +71,9 @@ def jax_ops(
             why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
             raise ValueError(f"tenon.jax_ops(): argument 'backward': {key}(): {why}")
         operators[key].set_backward(wanted, operators)
-    # Nothing is registered before everything has been checked.
-    for key, operator in list(operators.items()):
-        try:
-            operator.register(name or operator.signature.function.module)
-        except ValueError as reason:
-            if strict or key in backward:
-                raise
-            left_out[key] = str(reason)
-            del operators[key]
+    # Nothing is registered with XLA before everything has been checked.
+    for target, platform in {pair for operator in operators.values() for pair in operator.targets()}:
+        _register_target(target, platform)
     for key, why in left_out.items():
         warnings.warn(f"tenon.jax_ops(): {key}() is left out: {why}", stacklevel=2)
     return JaxOps(name or kernels.__name__, operators)
@@ -153,11 +147,6 @@ def _ffi() -> Any:
     return importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
 
 
-def _sharding() -> Any:
-    """The module that imports JAX."""
-    return importlib.import_module("tenon._jax_sharding")
-
-
 def _api_version() -> tuple[int, int]:
     """The version of XLA's FFI, from the header that comes with jaxlib."""
     found = {"MAJOR": 0, "MINOR": 1}
@@ -221,17 +210,17 @@ def _platform_check() -> Any:
 class Operator:
     """One function of a library in JAX."""
 
-    def __init__(self, function: BuiltinFunctionType, sharding: str) -> None:
+    def __init__(self, function: BuiltinFunctionType, kernels: ModuleType, name: Optional[str], sharding: str) -> None:
         self.signature = signature = Signature(function)
         self.name, self.sharding = signature.name, sharding
+        self.partitioning = importlib.import_module("tenon._jax_sharding")  # which imports JAX
         if self.name in _OWN_NAMES or self.name.startswith("__"):
             raise Refused("tenon.JaxOps reserves this name")
-        self.target = TARGET
-        self.attributes: dict[str, Any] = {}  # once it is registered
+        capturable = "cuda" in signature.platforms and _native._jax_capturable(signature.function)
+        self.target = CAPTURABLE_TARGET if capturable else TARGET
+        self.attributes = self.find_attributes(name or signature.function.module)
         self.backward: Optional[Callable[[dict[str, Any], Sequence[Any]], Sequence[Any]]] = None
-        self.fields = [r["name"] for r in signature.results] + [signature.names[i] for i in signature.written]
-        named = bool(signature.results) and signature.results[0]["name"] is not None
-        self.result_type = _result_type(function, self.fields) if named else None
+        self.result_type = _result_type(signature, kernels)
         self.float_results = [
             i
             for i, (r, output) in enumerate(zip(signature.results, signature.outputs))
@@ -240,13 +229,17 @@ class Operator:
         self.program = functools.lru_cache(maxsize=_PROGRAMS)(self.make_program)
         self.callable = self.make_callable(function)
 
-    def register(self, module: str) -> None:
-        """Make the function known to XLA under its name."""
+    def find_attributes(self, module: str) -> dict[str, Any]:
+        """The attributes by which programs find the function, from now on."""
         full_name = f"{module}.{self.name}"
-        content = _native._jax_register(self.signature.function, full_name)
-        self.attributes = {"fn": full_name, "hash": content}
-        for platform in sorted(self.signature.platforms):
-            _register_target(self.target, platform)
+        try:
+            return {"fn": full_name, "hash": _native._jax_register(self.signature.function, full_name)}
+        except ValueError as reason:
+            raise Refused(str(reason)) from None
+
+    def targets(self) -> set[tuple[str, str]]:
+        """The targets of XLA that its programs call, each with a platform."""
+        return {(self.target, platform) for platform in self.signature.platforms}
 
     def make_callable(self, function: BuiltinFunctionType) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
@@ -265,7 +258,7 @@ class Operator:
         return call
 
     def check_sharding(self, letters: str, operands: Sequence[Any]) -> None:
-        _sharding().check_eager(operands, **self.sharding_options(letters, operands))
+        self.partitioning.check_eager(operands, **self.sharding_options(letters, operands))
 
     def sharding_options(self, letters: str, operands: Sequence[Any]) -> dict[str, Any]:
         batch, names = self.signature.batch(letters, operands), self.operand_names(letters)
@@ -286,7 +279,7 @@ class Operator:
         def run(*operands: Any) -> Any:
             bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
             self.signature.result_types(bindings)
-            return self.wrap(letters, call(*_sharding().unify(operands, **self.sharding_options(letters, operands))))
+            return self.wrap(letters, call(*self.partitioning.unify(operands, **self.sharding_options(letters, operands))))
 
         run.__name__ = run.__qualname__ = self.name
         return cast(Callable[..., Any], jax.jit(run, inline=True))
@@ -364,8 +357,8 @@ class Operator:
         kinds = [letter for letter in letters if letter in "ts"]
 
         def spread(*operands: Any) -> Sequence[Any]:
-            call = _sharding().partition(bare, **self.sharding_options(letters, operands))
-            return _sharding().vary(call(*operands), operands)
+            call = self.partitioning.partition(bare, **self.sharding_options(letters, operands))
+            return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
 
         if not kinds:
             return spread
@@ -376,7 +369,8 @@ class Operator:
             if signature.star is not None and not traced:
                 made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
             else:
-                made = _one_after_the_other(call, batched, operands)
+                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, operands))
+                made = _one_after_the_other(call, batched, whole)
             return made, tuple(True for _ in made)
 
         call.def_vmap(rule)
@@ -389,8 +383,12 @@ class Operator:
         jax, mapped = jax_module(), self.mapped(letters, statics)
         if not any(letter in "ts" for letter in letters):
             return mapped
-        call = jax.custom_vjp(lambda *operands: mapped(*operands))
-        saves = self.backward is not None
+
+        def primal(*operands: Any) -> Any:
+            return mapped(*operands)
+
+        primal.__name__ = primal.__qualname__ = self.name
+        call, saves = jax.custom_vjp(primal), self.backward is not None
 
         def forward(*operands: Any) -> Any:
             return call(*operands), operands if saves else ()  # itself, so that its backward can be differentiated
@@ -486,9 +484,18 @@ class Operator:
 # --------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _result_type(function: BuiltinFunctionType, fields: Sequence[Optional[str]]) -> Any:
-    """The type of named results: the function's own if it writes to no argument."""
-    name, module = f"{function.__name__}_result", cast(Any, function.__self__).module
+def _result_type(signature: Signature, kernels: ModuleType) -> Any:
+    """The type of named results, or None: the library's own if the function writes to no argument."""
+    if not signature.results or signature.results[0]["name"] is None:
+        return None
+    fields = (*(str(r["name"]) for r in signature.results), *(signature.names[i] for i in signature.written))
+    name, module = f"{signature.name}_result", signature.function.module
+    own = getattr(kernels, name, None)
+    return own if getattr(own, "_fields", None) == fields else _named_tuple(name, fields, module)
+
+
+@functools.lru_cache(maxsize=None)
+def _named_tuple(name: str, fields: tuple[str, ...], module: str) -> Any:
     return cast(Any, collections.namedtuple)(name, fields, module=module)
 
 

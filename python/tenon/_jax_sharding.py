@@ -198,6 +198,22 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     return run
 
 
+def keep_whole(
+    operands: Sequence[Any], *, function: str, names: Sequence[Optional[str]], batch: int, mode: str
+) -> tuple[Any, ...]:
+    """Return the operands of a loop over a dimension of vmap, which are refused if they are split.
+
+    Each turn of the loop gets a slice, and XLA would gather the operand to make it. `batch` does not matter here.
+    """
+
+    def same(*arrays: Any) -> tuple[Any, ...]:
+        return arrays
+
+    call = jax.custom_batching.custom_vmap(partition(same, function=function, names=names, batch=0, mode=mode))
+    call.def_vmap(lambda size, batched, *arrays: (call(*arrays), tuple(batched)))  # for vmap of vmap
+    return tuple(call(*operands))
+
+
 def check_eager(
     arrays: Sequence[Any], *, function: str, names: Sequence[Optional[str]], batch: int, mode: str
 ) -> None:

@@ -91,7 +91,7 @@ def _array_type() -> str:
 
 
 class View(NamedTuple):
-    """What is known of a tensor argument before it has data."""
+    """A tensor argument without its data."""
 
     dtype: Any
     shape: tuple[Any, ...]
@@ -211,7 +211,7 @@ class Signature:
     # ------------------------------------------------------------------------------------------------------- arguments
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, tuple[Any, ...], list[Any]]:
-        """Return a letter for each parameter (docs/jax.md), the static values, and the operands of a call.
+        """Return a letter for each parameter (frameworks/jax/src/jax_host.h), the static values, and the operands.
 
         The shapes of JAX arrays are not checked here, but once for each program, while it is traced."""
         given = _native._sort_arguments(self.function, args, kwargs, MISSING)
@@ -292,12 +292,14 @@ class Signature:
         if isinstance(value, jax.Array) and kind in _NUMBERS and index not in self.sizes:
             self.check_scalar(index, value, kind)
             return "s", value
-        value = _native._read_value(self.function, index, value)
+        return "v", self.static_value(index, value)
+
+    def static_value(self, index: int, value: Any) -> Any:
+        """A value as part of a program: the function's own, or the error that the function raises."""
+        kind, value = self.parameters[index]["kind"], _native._read_value(self.function, index, value)
         if kind == "float":
-            value = Exact(value)
-        elif kind == "floats":
-            value = tuple(map(Exact, value))
-        return "v", value
+            return Exact(value)
+        return tuple(map(Exact, value)) if kind == "floats" else value
 
     def refuse_traced(self, index: int, more: str) -> NoReturn:
         raise TypeError(f"{self.name}(): argument '{self.names[index]}' must be static{more}")
@@ -360,7 +362,7 @@ class Signature:
         return self.match(views, sizes)
 
     def batch(self, letters: str, operands: Sequence[Any]) -> int:
-        """The number of dimensions that a common `*b` stands for in this call; 0 if there is none."""
+        """The number of dimensions that a common `*b` stands for in this call, or 0."""
         if self.star is None:
             return 0
         kinds = [(i, letter) for i, letter in enumerate(letters) if letter in "ts"]
@@ -388,7 +390,7 @@ class Signature:
 
 
 def _default(p: Parameter) -> Any:
-    """The default as a Python value; None if there is none."""
+    """The default as a Python value, or None."""
     if p["kind"] in ("str", "enum") and p["default"] and p["default"][0] in "'\"":
         return p["default"][1:-1]  # without escapes
     value = None if p["default"] is None else ast.literal_eval(p["default"])

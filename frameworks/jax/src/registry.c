@@ -53,9 +53,12 @@ const tenon__jax_function *tenon__jax_find(xla_span fn, xla_span hash)
 /* Why XLA cannot call a function with this signature, or NULL. */
 static const char *jax_obstacle(const tenon_signature *s)
 {
-    for (int32_t i = 0; i < s->nparams; i++)
+    for (int32_t i = 0; i < s->nparams; i++) {
         if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_FLOATS)
             return "a parameter is a handle";
+        if (s->params[i].flags & TENON_PARAMETER_KEEP)
+            return "it keeps an argument, whose memory XLA uses again after the call";
+    }
     for (int32_t i = 0; i < s->nresults; i++) {
         const tenon_parameter *result = &s->results[i];
         if (result->flags & TENON_PARAMETER_OPTIONAL)
@@ -88,7 +91,8 @@ static tenon__jax_function *jax_function_new(xla_span fn, const char *hash, cons
     made->length = fn.length;
     memcpy(made->fn, fn.text, fn.length);
     memcpy(made->hash, hash, sizeof made->hash);
-    tenon_status status = tenon_signature_alloc_private(function->signature, TENON__HOST_LAYOUT, &made->signature, err);
+    tenon_status status =
+        tenon_signature_alloc_private(function->signature, NULL, TENON__HOST_LAYOUT, &made->signature, err);
     const char *obstacle = status ? NULL : jax_obstacle(made->signature);
     if (obstacle)
         status = tenon_error_set(err, TENON_EINVAL, "%s(): XLA cannot call it: %s", made->signature->name, obstacle);

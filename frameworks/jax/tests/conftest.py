@@ -1,6 +1,8 @@
 """JAX's tests, by what they use. They need TENON_PROBE, the folder of what CMake built, and the package.
 
-host/    the host of XLA's programs: calls of the target tenon1 that are written by hand
+host/       the host of XLA's programs: calls of the target tenon1 that are written by hand
+operators/  tenon.jax_ops, except for arrays on several devices
+sharding/   the same on four devices
 
 JAX is the one of this interpreter. Tests that compare several frameworks are in python/tests."""
 

@@ -16,9 +16,9 @@ static tenon_status affine_of(tenon_call *call, int x, int w, double a, double s
     const tenon_view *view = tenon_arg(call, x);
     for (int64_t i = 0; view && i < view->numel; i++) {
         if (view->dtype.bits == 32)
-            tenon_result_data(call, 0, float)[i] =
-                (float)(a * (double)tenon_data(call, x, float)[i] * (w < 0 ? 1 : (double)tenon_data(call, w, float)[i]) +
-                        shift);
+            tenon_result_data(call, 0, float)[i] = (float)(a * (double)tenon_data(call, x, float)[i] *
+                                                               (w < 0 ? 1 : (double)tenon_data(call, w, float)[i]) +
+                                                           shift);
         else
             tenon_result_data(call, 0, double)[i] =
                 a * tenon_data(call, x, double)[i] * (w < 0 ? 1 : tenon_data(call, w, double)[i]) + shift;
@@ -82,7 +82,8 @@ static tenon_status matmul(tenon_call *call)
             for (int64_t j = 0; j < n; j++) {
                 float sum = 0;
                 for (int64_t l = 0; l < k; l++)
-                    sum += tenon_data(call, 0, float)[(b * m + i) * k + l] * tenon_data(call, 1, float)[(b * k + l) * n + j];
+                    sum += tenon_data(call, 0, float)[(b * m + i) * k + l] *
+                           tenon_data(call, 1, float)[(b * k + l) * n + j];
                 tenon_result_data(call, 0, float)[(b * m + i) * n + j] = sum;
             }
     return TENON_OK;
@@ -258,7 +259,8 @@ TENON_MODULE(
     TENON_FUNCTION("scale_columns(x: f32[m, n] rw f, a: float)", scale, NULL),
     TENON_FUNCTION("aligned(x: f32[n] aligned(4096)) -> f32[n]", copy, NULL),
     TENON_FUNCTION("fail(x: f32[n] c) -> f32[n]", fail, NULL), TENON_FUNCTION("power(n: int) -> int", power, NULL),
-    TENON_FUNCTION("wide(x: f32[n]) -> i64[n]", none, NULL), TENON_FUNCTION("wide_complex(x: f32[n]) -> c128[n]", none, NULL),
+    TENON_FUNCTION("wide(x: f32[n]) -> i64[n]", none, NULL),
+    TENON_FUNCTION("wide_complex(x: f32[n]) -> c128[n]", none, NULL),
     TENON_FUNCTION("by_keyword(a: float, *, x: f32[n] c) -> f32[n]", none, NULL),
     TENON_FUNCTION("method(self: f32[n] c, args: f32[n] c, kwargs: int = 1) -> f32[n]", same_values, NULL),
     TENON_FUNCTION("on_gpu(x: f32[n] c cuda) -> f32[n]", same_values, NULL),

@@ -49,6 +49,18 @@ def test_what_cannot_be_expressed_is_left_out():
             getattr(made, name)
 
 
+def test_a_function_that_cannot_be_registered(monkeypatch):
+    def refuse(function, name):
+        raise ValueError("the library has no hash")
+
+    monkeypatch.setattr(tenon._native, "_jax_register", refuse)
+    with pytest.warns(UserWarning) as caught:
+        assert dir(tenon.jax_ops(kernels)) == ["custom_calls"]
+    assert "tenon.jax_ops(): affine() is left out: the library has no hash" in {str(one.message) for one in caught}
+    with pytest.raises(ValueError, match=r"affine\(\) cannot be an operator: the library has no hash"):
+        quiet_ops(kernels, backward={"affine": "affine_grad"})
+
+
 def test_strict_makes_it_an_error():
     with pytest.raises(ValueError) as caught:
         tenon.jax_ops(kernels, strict=True)
@@ -239,7 +251,9 @@ def test_one_result_is_an_array_and_several_are_a_tuple():
 def test_named_results_are_a_pytree():
     made = ops.stats(X - 2)
     assert made._fields == ("relu", "mask", "count", "all") and type(made).__name__ == "stats_result"
-    assert type(made) is type(ops.stats(X)) is type(jax.jit(ops.stats)(X))  # one type for each function
+    for other in (ops.stats(X), jax.jit(ops.stats)(X), quiet_ops(kernels).stats(X), kernels.stats(X)):
+        assert type(other) is type(made)  # one type for each function
+    assert type(ops.twice(X)) is type(quiet_ops(kernels).twice(X))
     eager = kernels.stats(X - 2)
     assert np.array_equal(made.relu, eager.relu) and np.array_equal(made.mask, eager.mask)
     assert (int(made.count), bool(made.all)) == (eager.count, eager.all) == (3, False)
@@ -319,6 +333,23 @@ def test_functions_of_the_gpu_are_there():
     assert jax.eval_shape(ops.on_gpu, X).shape == (6,)
     lowered = jax.jit(ops.on_gpu).trace(X).lower(lowering_platforms=("cuda",))
     assert "@tenon1" in lowered.as_text()
+
+
+def test_functions_that_may_become_part_of_a_cuda_graph():
+    captured = tenon.jax_ops(tenon.load(build("""
+        #include <tenon/function.h>
+        static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+        TENON_MODULE(captured, NULL,
+            TENON_FUNCTION_FLAGS("both(x: f32[n] cpu|cuda) -> f32[n]", none, NULL, TENON_CAPTURABLE),
+            TENON_FUNCTION_FLAGS("gpu(x: f32[n] cuda) -> f32[n]", none, NULL, TENON_CAPTURABLE),
+            TENON_FUNCTION_FLAGS("cpu(x: f32[n]) -> f32[n]", none, NULL, TENON_CAPTURABLE))
+    """)))
+    assert captured.custom_calls == ("tenon1", "tenon1_capturable")
+    for name, platform, target in [("both", "cuda", "tenon1_capturable"), ("gpu", "cuda", "tenon1_capturable"),
+                                   ("cpu", "cpu", "tenon1")]:
+        lowered = jax.jit(getattr(captured, name)).trace(X).lower(lowering_platforms=(platform,))
+        assert f"@{target}(" in lowered.as_text()
+    assert captured.both(X).shape == captured.cpu(X).shape == (6,)
 
 
 def test_functions_of_the_cpu_are_not_lowered_for_others():

@@ -227,7 +227,7 @@ def test_without_jit():
 
 
 def test_unused_calls_are_removed_and_equal_ones_merged():
-    """As docs/jax.md says: XLA takes a function for pure."""
+    """XLA assumes that a function has no effects."""
     run = jax.jit(lambda x: ops.counted(x) + ops.counted(x))
     run(X)
     assert count_of(lambda: run(X)) == 1

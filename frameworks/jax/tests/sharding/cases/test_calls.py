@@ -74,6 +74,20 @@ def test_grad_is_refused():
         assert says in str(caught.value)
 
 
+def test_vmap_one_after_the_other_is_refused():
+    """Each turn of the loop would gather."""
+    x, y = f32(8, 4, 4), f32(8, 4, 4) + 1
+    for args, name in (((put(x, "a"), put(y)), "a"), ((put(x), put(y, None, "a")), "b")):
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            jax.vmap(ops.product)(*args)
+        assert sentence("product", name) in str(caught.value)
+    for args in ((put(x), put(y)), (x, y)):
+        EXACT(jax.jit(jax.vmap(ops.product))(*args), x @ y)
+    EXACT(jax.vmap(replicating.product)(put(x, "a"), put(y)), x @ y)
+    EXACT(jax.vmap(jax.vmap(ops.product), in_axes=(1, None))(f32(4, 2, 4, 4), x[:4]), np.swapaxes(f32(4, 2, 4, 4), 0, 1) @ x[:4])
+    EXACT(jax.grad(lambda x: jax.vmap(ops.product)(x, y).sum())(x), np.ones((8, 4, 4)) @ y.swapaxes(1, 2))
+
+
 def test_what_is_split_inside_the_program_is_refused():
     @jax.jit
     def f(x):
