@@ -57,7 +57,8 @@ TENON__PY_INLINE void tenon__py_drain_soon(void)
 typedef struct tenon__py_holder {
     tenon_deferred_node node;
     tenon__py_interp *interp;
-    bool is_alias; /* by TENON_PY_PIN: it holds an alias, not the object that was imported */
+    bool is_alias;   /* by TENON_PY_PIN: it holds an alias, not the object that was imported */
+    tenon_kept kept; /* of an argument that a function keeps: its share is the holder */
     tenon_py_borrowed borrowed;
 } tenon__py_holder;
 
@@ -71,6 +72,10 @@ void tenon__py_holder_free(tenon__py_holder *holder);
 /* Unborrow and free a holder: at once if this thread is attached to its interpreter, otherwise by a deferred job. This
  * is the release function of imported tensors. */
 void tenon__py_holder_release(void *holder);
+
+/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. What
+ * can be read only once, such as a capsule, is shared with the borrow. A new holder, or NULL with an exception. */
+tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *borrowed);
 
 /* ---------------------------------------------------------------------------------------------------------- types */
 
@@ -233,6 +238,9 @@ PyObject *tenon__py_call_import(const char *module, const char *function, PyObje
  * a framework. NULL stands for NumPy if it has been imported, otherwise for tenon.Tensor. */
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out);
+/* An array on the tensor's memory, as the result of a function. `like` is as above; a framework that cannot wrap memory gets
+ * a tenon.Tensor. */
+PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor);
 
 /* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
 

@@ -7,9 +7,9 @@
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_written, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
 {
-    uint32_t flags = TENON_PY_ANY_DEVICE | (is_written ? TENON__PY_STAYS : 0);
+    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STAYS : 0);
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
@@ -28,6 +28,15 @@ static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *b
     tenon__frame_take_view(&f->base, i, &borrowed->view);
 }
 
+/* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
+static bool must_stay(const tenon_signature *s, int32_t i)
+{
+    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP);
+    for (int32_t j = 0; j < s->nresults; j++)
+        stays |= (s->results[j].flags & TENON_PARAMETER_OF) && s->results[j].owner == i;
+    return stays;
+}
+
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
 static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
@@ -41,7 +50,7 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, param->spec->flags & TENON_SPEC_WRITE, borrowed) < 0)
+        if (borrow_on_stream(f, object, must_stay(f->function->signature, i), borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -198,6 +207,8 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:
         return PyUnicode_FromString(param->choices[value->as.integer]);
+    case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
+        return tenon__py_give_result(f, index);
     default: /* a string: the driver lets no other kind pass */
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
     }
@@ -281,6 +292,8 @@ static const tenon__client call_client = {
     .take_handle = tenon__py_take_handle,
     .device_scratch = tenon__py_device_scratch,
     .run = run_code,
+    .keep_argument = tenon__py_keep_argument,
+    .takes_memory = true,
 };
 
 /* Tell the array's framework, which may count what is written. */

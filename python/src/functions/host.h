@@ -169,6 +169,16 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
 
+/* The pending exception says why a framework could not make result `index`: names it. Returns -1. */
+int tenon__py_result_not_made(tenon__py_frame *f, int32_t index);
+
+/* Hold the memory of tensor argument `index` beyond the call: a new holder, or NULL with an exception. */
+tenon__py_holder *tenon__py_hold_argument(tenon__py_frame *f, int32_t index);
+/* The client's `keep_argument`. */
+tenon_kept *tenon__py_keep_argument(tenon__frame *base, int32_t index);
+/* Result `index`, which is "own" or "of(...)" and is set, as an array: a new reference, or NULL with an exception. */
+PyObject *tenon__py_give_result(tenon__py_frame *f, int32_t index);
+
 /* --------------------------------------------------------------------------------------------------------- handles */
 
 /* An object of a library, destroyed once. Takes `object` on success. */
