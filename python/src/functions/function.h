@@ -29,6 +29,7 @@ typedef struct tenon__py_function {
     PyObject *result_type;       /* of named results, or NULL */
     bool takes_handle;           /* a handle among the parameters */
     bool has_foreign;            /* and it is a framework's */
+    bool shows_self;             /* a result is of(self) */
     bool takes_out;              /* one result, a tensor */
     bool takes_like;             /* a tensor among the results */
     bool is_large;               /* its calls take more room than a frame has */

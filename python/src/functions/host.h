@@ -2,7 +2,7 @@
 #ifndef TENON_PY_HOST_H
 #define TENON_PY_HOST_H
 
-#include "function.h"
+#include "object.h"
 
 /* A builtin function object of a module's entry. */
 PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
@@ -66,12 +66,14 @@ typedef struct tenon__py_frame {
     tenon__frame base;
     const tenon__py_function *function; /* NULL while a module's `load` runs */
     int32_t nborrowed;
-    bool held;              /* some borrow holds something */
-    bool flat;              /* see tenon__py_check_gradient */
-    bool disturbed;         /* the user's Python code may have run since the first tensor was borrowed */
-    PyObject *like;         /* whose framework the results follow, or NULL */
-    PyObject *exception;    /* an exception that was raised during the call */
-    PyObject *kept;         /* a list of what must live until the end, or NULL */
+    bool held;           /* some borrow holds something */
+    bool flat;           /* see tenon__py_check_gradient */
+    bool disturbed;      /* the user's Python code may have run since the first tensor was borrowed */
+    PyObject *like;      /* whose framework the results follow, or NULL */
+    PyObject *exception; /* an exception that was raised during the call */
+    PyObject *kept;      /* a list of what must live until the end, or NULL */
+    tenon__py_object
+        *self; /* if a result is of(self), a share of the object; set while the function's `shows_self` is */
     PyThreadState *thread;  /* the thread state, while the lock is released */
     int64_t elements;       /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;         /* when `cancelled` last looked, in nanoseconds; 0: never */
@@ -185,6 +187,13 @@ PyObject *tenon__py_give_result(tenon__py_frame *f, int32_t index);
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
 /* The object inside, or NULL with a TypeError if it is not a handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
+
+/* A new share of the object that is the call's self, for a result of(self). Only if the function's `shows_self` is set, and
+ * after the function has run; the Python object may have been closed since. */
+static inline tenon__py_object *tenon__py_share_self(const tenon__py_frame *f)
+{
+    return tenon__py_object_retain(f->self);
+}
 
 /* The framework whose handles have this name, or NULL. */
 const tenon_py_foreign *tenon__py_foreign(const char *type);
