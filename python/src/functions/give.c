@@ -23,8 +23,9 @@ tenon__py_holder *tenon__py_hold_argument(tenon__py_frame *f, int32_t index)
 /* What keeps the owner of a result "of(...)" alive, and its release function. NULL with an exception. */
 static void *hold_owner(tenon__py_frame *f, int32_t owner, tenon_release_fn *release)
 {
-    *release = tenon__py_holder_release;
-    return tenon__py_hold_argument(f, owner);
+    bool is_tensor = f->function->signature->params[owner].spec;
+    *release = is_tensor ? tenon__py_holder_release : tenon__py_object_release;
+    return is_tensor ? (void *)tenon__py_hold_argument(f, owner) : tenon__py_share_self(f);
 }
 
 /* The memory that the function gave: a new tensor, or NULL with an exception. */
