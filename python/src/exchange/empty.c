@@ -242,10 +242,20 @@ static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_devic
     return empty_in(owner, NULL, device, dtype, ndim, shape, out);
 }
 
+/* Whether results are NumPy's if no argument says otherwise, and can be made without asking further. NumPy's table belongs to
+ * the main interpreter. */
+static bool is_numpy_default(tenon_device device)
+{
+    if (!tenon__py_global.numpy.ndarray || !tenon_device_on_host(device))
+        return false;
+    const tenon__py_interp *main = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
+    return main && main->state == PyInterpreterState_Get();
+}
+
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && tenon__py_is_ndarray(like)) {
+    if (like ? tenon__py_is_ndarray(like) : is_numpy_default(device)) {
         PyObject *array = tenon__py_empty_ndarray(dtype, ndim, shape, out);
         if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
             check_shape("", dtype, ndim, shape); /* in our words */

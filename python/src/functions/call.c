@@ -214,6 +214,17 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
     }
 }
 
+/* A namedtuple of a tuple's items. Takes `tuple`. */
+static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tuple)
+{
+    newfunc make = (newfunc)(uintptr_t)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+    PyObject *arguments = PyTuple_Pack(1, tuple);
+    PyObject *named = arguments ? make(type, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_DECREF(tuple);
+    return named;
+}
+
 static PyObject *several_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
@@ -221,7 +232,9 @@ static PyObject *several_results(tenon__py_frame *f)
         Py_INCREF(Py_None);
         return Py_None;
     }
-    PyObject *tuple = PyTuple_New(s->nresults);
+    PyTypeObject *named = (PyTypeObject *)f->function->result_type;
+    PyObject *tuple =
+        named && tenon__py_can_fill_tuple() ? PyType_GenericAlloc(named, s->nresults) : PyTuple_New(s->nresults);
     for (int32_t i = 0; tuple && i < s->nresults; i++) {
         PyObject *object = result_object(f, i);
         if (!object) {
@@ -230,11 +243,7 @@ static PyObject *several_results(tenon__py_frame *f)
         }
         PyTuple_SetItem(tuple, i, object);
     }
-    if (!tuple || !f->function->result_type)
-        return tuple;
-    PyObject *named = PyObject_CallObject(f->function->result_type, tuple);
-    Py_DECREF(tuple);
-    return named;
+    return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
 }
 
 static inline PyObject *all_results(tenon__py_frame *f)
