@@ -27,6 +27,9 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) handle_type;
     _Atomic(PyObject *) words;      /* names and values for calls of __dlpack__ */
     struct tenon__py_holder *spare; /* the last holder that was freed, for the next import */
+    _Atomic int checked;            /* whether calls of functions are checked; 0: TENON_CHECK has not been read */
+    tenon__py_mutex functions_lock; /* guards the list of functions */
+    struct tenon__py_function *functions;
 } tenon__py_interp;
 
 /* The type in `place`, made on first use; borrowed. NULL with an exception. */

@@ -181,6 +181,20 @@ static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
     return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &call_client);
 }
 
+static int make_results_checked(tenon__py_frame *f)
+{
+    return f->function->takes_like && make_results(f) < 0 ? -1 : 1;
+}
+
+void tenon__py_function_check(tenon__py_function *function, bool checked)
+{
+    atomic_store_explicit(&function->before_run,
+                          checked                ? make_results_checked
+                          : function->takes_like ? make_results
+                                                 : NULL,
+                          memory_order_relaxed);
+}
+
 /* A result as an object: a new reference. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
@@ -303,6 +317,7 @@ static const tenon__client call_client = {
     .run = run_code,
     .keep_argument = tenon__py_keep_argument,
     .takes_memory = true,
+    .warn = tenon__py_warn,
 };
 
 /* Tell the array's framework, which may count what is written. */
@@ -332,15 +347,14 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-/* The arguments are taken and match. */
-static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
+/* The results are made. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    if (f->function->takes_like && make_results(f) < 0)
-        return NULL;
     if (f->disturbed && tenon__py_check_unchanged(f) < 0)
         return NULL;
-    int done = tenon__frame_run(&f->base, &call_client);
+    int done =
+        is_checked ? tenon_frame_run_checked(&f->base, f->out ? 1 : 0) : tenon__frame_run(&f->base, &call_client);
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
@@ -348,6 +362,21 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
         done = PyErr_Occurred() ? -1 : done;
     }
     return done < 0 ? NULL : all_results(f);
+}
+
+static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f)
+{
+    return run_as(f, true);
+}
+
+/* The arguments are taken and match. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
+{
+    int (*before_run)(tenon__py_frame *) = atomic_load_explicit(&f->function->before_run, memory_order_relaxed);
+    int before = before_run ? before_run(f) : 0;
+    if (before)
+        return before < 0 ? NULL : run_checked(f);
+    return run_as(f, false);
 }
 
 /* What most calls have none of: handles of a framework's, scratch memory on a device, and after a failure the results. */

@@ -198,6 +198,7 @@ static void function_dealloc(PyObject *object)
 {
     tenon__py_function *self = (tenon__py_function *)object;
     PyTypeObject *type = Py_TYPE(object);
+    tenon__py_function_leave(self);
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++)
         Py_XDECREF(self->names[i]);
     Py_XDECREF(self->module_name);
@@ -291,6 +292,7 @@ static int fill_function(tenon__py_function *self)
     }
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
+    tenon__py_function_join(self);
     for (int32_t i = 0; i < s->nparams + 2; i++) {
         const char *name = i < s->nparams ? s->params[i].name : i == s->nparams ? "out" : "like";
         if (!(self->names[i] = PyUnicode_InternFromString(name)))
@@ -334,6 +336,8 @@ PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyOb
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
+    self->interp = interp;
+    self->next = self->previous = NULL;
     self->takes_handle = self->has_foreign = false;
     self->result_type = NULL;
     self->module_name = module_name;

@@ -13,6 +13,13 @@ PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 /* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* Have the calls of a function checked, or not. */
+void tenon__py_function_check(tenon__py_function *function, bool checked);
+
+/* Put a function into the list of its interpreter's, checked as they are; and take it out, if it is in. */
+void tenon__py_function_join(tenon__py_function *function);
+void tenon__py_function_leave(tenon__py_function *function);
+
 /* Call a module's `load`. 0, or -1 with an exception. */
 int tenon__py_call_load(const tenon_module *module, void **state);
 
@@ -170,6 +177,9 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
+
+/* The client's `warn`. */
+int tenon__py_warn(tenon__frame *base, int32_t index, const char *message);
 
 /* The pending exception says why a framework could not make result `index`: names it. Returns -1. */
 int tenon__py_result_not_made(tenon__py_frame *f, int32_t index);

@@ -84,6 +84,16 @@ def test_jax(memory):
     assert view[3] == 3
 
 
+def test_tensorflow(memory):
+    """Its tensors are immutable, and its functions do not accept read-only memory."""
+    tensorflow = pytest.importorskip("tensorflow")
+    x = tensorflow.range(6, dtype="float32")
+    with pytest.raises(BufferError, match=r"part\(\): result 0: .*read-only"):
+        memory.part(x, 1, 4)
+    view = memory.part(x, 1, 4, like="numpy")
+    assert view.tolist() == [1, 2, 3] and not view.flags.writeable
+
+
 def test_tensors_of_ours(memory):
     x = numbers()
     view = memory.part(tenon.from_dlpack(x), 1, 4)
