@@ -338,9 +338,15 @@ static void test_modules(void **state)
            "before function.h is included",
            0, "f()", "class A");
     MODULE(NULL, 0, "f()", "f()"); /* of functions, the host refuses two of one name */
-    tenon_function without[] = {{.signature = "class A"}, {.signature = "A()"}};
-    tenon_module module = module_of(without, 2);
-    FAILS_SAYING(TENON_EINVAL, "tenon_module_check(): the module is broken: function 1 has no code",
+    tenon_function without[] = {
+        {.signature = "A.f(self)", .call = succeed}, {.signature = "class A"}, {.signature = "A()"}};
+    tenon_module module = module_of(without, 3);
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_check(): the module is broken: function 2 has no code",
+                 tenon_module_check(&module, &err));
+    without[1].signature = NULL; /* seen before it is its turn */
+    FAILS_SAYING(TENON_EINVAL,
+                 "tenon_module_check(): function 0 is a method of 'A', which is not a class of the module; add "
+                 "TENON_CLASS(\"A\", ...)",
                  tenon_module_check(&module, &err));
 }
 

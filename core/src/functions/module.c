@@ -43,7 +43,7 @@ bool tenon__module_class(const tenon_module *module, const char *name, size_t le
     for (int64_t i = 0; module && i < module->nfunctions; i++) {
         tenon_function function;
         tenon_module_function(module, i, &function);
-        entry_head h = head_of(function.signature);
+        entry_head h = function.signature ? head_of(function.signature) : (entry_head){0};
         if (!h.is_class || !same_name(h.name, (tenon__word){name, length, 0}))
             continue;
         if (flags)

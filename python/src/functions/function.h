@@ -28,17 +28,20 @@ typedef struct tenon__py_function {
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
-    PyObject *result_type; /* of named results, or NULL */
-    bool takes_handle;     /* a handle among the parameters */
-    bool has_foreign;      /* and it is a framework's */
-    bool shows_self;       /* a result is of(self) */
-    bool takes_out;        /* one result, a tensor */
-    bool takes_like;       /* a tensor among the results */
-    bool is_large;         /* its calls take more room than a frame has */
+    PyObject *result_type;  /* of named results, or NULL */
+    PyTypeObject **classes; /* the class of each parameter, then of each result, or NULL; NULL: there are none */
+    int32_t nobjects;       /* parameters that have a class */
+    bool takes_handle;      /* a handle without a class among the parameters */
+    bool has_foreign;       /* and it is a framework's */
+    bool shows_self;        /* a result is of(self) */
+    bool needs_clearing;    /* has_foreign or shows_self: calls hold something until their end */
+    bool takes_out;         /* one result, a tensor */
+    bool takes_like;        /* a tensor among the results */
+    bool is_large;          /* its calls take more room than a frame has */
     /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
      * results to make. */
     int (*_Atomic before_run)(struct tenon__py_frame *f);
-    tenon__py_interp *interp; /* whose list of functions it is in, or NULL */
+    tenon__py_interp *interp; /* in whose list of functions it is */
     struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */

@@ -13,7 +13,7 @@ void tenon__py_native_destroy(const tenon__py_native *native)
 tenon__py_object *tenon__py_object_new(tenon__py_library *library, void *object, void (*destroy)(void *))
 {
     tenon__py_interp *interp = tenon__py_interp_state();
-    tenon__py_object *made = interp ? PyMem_RawMalloc(sizeof *made) : NULL;
+    tenon__py_object *made = interp ? PyMem_Malloc(sizeof *made) : NULL;
     if (!made)
         return interp ? (void *)PyErr_NoMemory() : NULL;
     atomic_init(&made->count, 1);
@@ -31,7 +31,7 @@ tenon__py_object *tenon__py_object_retain(tenon__py_object *object)
 static void destroy_object(tenon__py_object *object)
 {
     tenon__py_native_destroy(&object->native);
-    PyMem_RawFree(object);
+    PyMem_Free(object);
 }
 
 static void run_deferred_destroy(void *pointer)

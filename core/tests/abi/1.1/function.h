@@ -384,7 +384,10 @@ typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 #define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
 #define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
 #define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
-#define TENON_CAPTURABLE    ((uint64_t)1 << 3) /* may be recorded in a CUDA graph */
+/* The function may become part of a CUDA graph. Its calls only launch work on tenon_stream(call), the same work for the same
+ * arguments: it does not read the data, wait for the device, or allocate memory, not even with tenon_scratch. A host that
+ * does not know the flag ignores it. */
+#define TENON_CAPTURABLE ((uint64_t)1 << 3)
 /* Of a class: calls on one object may run at the same time. Without it, the host runs one after the other. */
 #define TENON_CLASS_CONCURRENT ((uint64_t)1 << 4)
 
