@@ -35,6 +35,12 @@ typedef struct tenon__py_interp {
     struct tenon__py_function *functions;
 } tenon__py_interp;
 
+/* The type that PyType_FromSpec has made. In 3.11 it may fail for lack of memory without an exception. */
+TENON__PY_INLINE PyObject *tenon__py_type_of(PyObject *type)
+{
+    return type || PyErr_Occurred() ? type : PyErr_NoMemory();
+}
+
 /* The type in `place`, made on first use; borrowed. NULL with an exception. */
 PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec);
 
