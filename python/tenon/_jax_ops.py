@@ -365,6 +365,7 @@ class Operator:
         call = jax.custom_batching.custom_vmap(spread)
 
         def rule(size: int, batched: Sequence[bool], *operands: Any) -> Any:
+            operands = tuple(map(jax.numpy.asarray, operands))  # one may be a literal of JAX
             traced = any(one for one, kind in zip(batched, kinds) if kind == "s")
             if signature.star is not None and not traced:
                 made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
@@ -528,4 +529,5 @@ def _plain(value: Any) -> Any:
 def _instantiate(gradient: Any, dtype: Any) -> Any:
     """A gradient as an array of numbers. JAX has a dtype of its own, without data, for those of whole numbers."""
     jax = jax_module()
-    return jax.numpy.zeros(gradient.shape, dtype) if gradient.dtype == jax.dtypes.float0 else gradient
+    whole = gradient.dtype == jax.dtypes.float0
+    return jax.numpy.zeros(gradient.shape, dtype) if whole else jax.numpy.asarray(gradient)

@@ -162,6 +162,17 @@ def test_vmap_of_traced_numbers():
     assert np.array_equal(jax.jit(jax.vmap(lambda x, a: ops.affine(x, a), in_axes=(0, None)))(f32(3, 6), 3), 3 * f32(3, 6))
 
 
+def test_constants_inside_transformations():
+    """JAX turns a constant without dimensions into a literal of the program."""
+    c, x = jnp.float32(3), X
+    for run in (lambda run: run, jax.jit):
+        assert np.array_equal(run(jax.vmap(lambda g: ops.square_grad(g, c)))(x), 6 * x)
+        assert np.array_equal(run(jax.vmap(lambda g: ops.square_grad(g, np.float32(3))))(x), 6 * x)
+        assert np.array_equal(run(jax.vmap(lambda a: ops.affine(c, a)))(x), 3 * x)
+        assert np.array_equal(run(jax.vmap(jax.grad(lambda g: 2.0 * ops.square_grad(g, c))))(x), np.full(6, 12))
+    assert float(jax.lax.scan(lambda carry, _: (ops.square_grad(carry, c), 0), jnp.float32(1), x)[0]) == 6**6
+
+
 def test_vmap_with_optional_arguments():
     assert np.array_equal(jax.vmap(ops.weighted, in_axes=(0, None))(f32(3, 4), f32(4)), f32(3, 4) * f32(4))
     assert np.array_equal(jax.vmap(lambda x: ops.weighted(x))(f32(3, 4)), f32(3, 4))

@@ -16,7 +16,8 @@ CASES = pathlib.Path(__file__).resolve().parent / "cases"
 def test_with_four_devices(file, partitioner):
     if partitioner == "shardy" and jax.__version_info__ < (0, 6):
         pytest.skip("Shardy was experimental")
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "TENON_PARTITIONER": partitioner}
+    flags = "--xla_force_host_platform_device_count=4"
+    environment = {**os.environ, "XLA_FLAGS": flags, "TENON_PARTITIONER": partitioner}
     command = [sys.executable, "-m", "pytest", "-q", "-rs", str(CASES / file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     print(done.stdout, done.stderr)
