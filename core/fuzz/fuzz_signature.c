@@ -1,6 +1,22 @@
-/* Compiles the input up to a 0 as a signature. The bytes after it become the arguments, the results and `out` of a
- * call. */
+/* Compiles the input up to a 0 as a signature, with the grammar of version 1.0 and with that of 1.1, in a module with
+ * classes. The bytes after it become the arguments, the results and `out` of a call. */
 #include "fuzz.h"
+
+static const tenon_function entries[] = {{.signature = "class A"},
+                                         {.signature = "class KDTree", .flags = TENON_CLASS_CONCURRENT}};
+static const tenon_module module = {.magic = TENON_MAGIC,
+                                    .major = TENON_ABI_MAJOR,
+                                    .minor_needed = 1,
+                                    .size = sizeof(tenon_module),
+                                    .function_size = sizeof(tenon_function),
+                                    .nfunctions = sizeof entries / sizeof *entries,
+                                    .functions = entries,
+                                    .name = "fuzz"};
+
+static tenon_status compile(const char *text, bool in_module, tenon_signature **out, tenon_error *err)
+{
+    return in_module ? tenon_signature_alloc_in(text, &module, out, err) : tenon_signature_alloc(text, out, err);
+}
 
 /* Whether a pointer points into the block of the signature. */
 static bool inside(const tenon_signature *s, const void *pointer)
@@ -28,10 +44,30 @@ static void check_dims(const tenon_signature *s, int32_t item, const tenon_spec 
     }
 }
 
+/* "keep", "own", "of" and classes. */
+static void check_lifetime(const tenon_signature *s, const tenon_parameter *item, bool is_result)
+{
+    const uint32_t given = TENON_PARAMETER_OWN | TENON_PARAMETER_OF;
+    bool is_handle = item->kind == TENON_KIND_HANDLE;
+    FUZZ_CHECK(!(item->flags & TENON_PARAMETER_KEEP) ||
+               (item->spec && !is_result && !(item->spec->flags & TENON_SPEC_WRITE)));
+    FUZZ_CHECK((item->flags & given) != given);
+    FUZZ_CHECK(!(item->flags & given) || (item->spec && is_result && (item->flags & TENON_PARAMETER_OPEN)));
+    FUZZ_CHECK(!(item->flags & TENON_PARAMETER_CLASS) || is_handle);
+    FUZZ_CHECK(!(item->flags & TENON_PARAMETER_SERIAL) || (item->flags & TENON_PARAMETER_CLASS));
+    if (!(item->flags & TENON_PARAMETER_OF)) {
+        FUZZ_CHECK(item->owner == -1);
+        return;
+    }
+    FUZZ_CHECK(item->owner >= 0 && item->owner < s->nparams);
+    FUZZ_CHECK(s->params[item->owner].spec || (s->role == TENON_ROLE_METHOD && item->owner == 0));
+}
+
 static void check_item(const tenon_signature *s, const tenon_parameter *item, bool is_result)
 {
+    check_lifetime(s, item, is_result);
     FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_HANDLE && item->kind != TENON_KIND_TENSORS);
-    FUZZ_CHECK(item->flags < 16 && inside(s, item->type) && *item->type);
+    FUZZ_CHECK(item->flags < 512 && inside(s, item->type) && *item->type);
     FUZZ_CHECK(item->name ? inside(s, item->name) && *item->name : is_result && !s->named_results);
     FUZZ_CHECK((item->spec != NULL) == (item->kind == TENON_KIND_TENSOR));
     FUZZ_CHECK((item->handle != NULL) == (item->kind == TENON_KIND_HANDLE));
@@ -44,7 +80,7 @@ static void check_item(const tenon_signature *s, const tenon_parameter *item, bo
         FUZZ_CHECK(!(item->spec->flags & TENON_SPEC_OPTIONAL) == !(item->flags & TENON_PARAMETER_OPTIONAL));
     }
     const tenon_value *value = &item->value;
-    if (is_result)
+    if (is_result || (s->role == TENON_ROLE_METHOD && item == s->params))
         return;
     FUZZ_CHECK(value->flags == TENON_VALUE_DEFAULT && !(item->flags & TENON_PARAMETER_OPEN));
     FUZZ_CHECK(value->kind == item->kind || value->kind == TENON_KIND_NONE);
@@ -59,8 +95,27 @@ static void check_item(const tenon_signature *s, const tenon_parameter *item, bo
         FUZZ_CHECK(item->count < 0 || value->as.list.length == item->count);
 }
 
-static void check_signature(const tenon_signature *s)
+static void check_role(const tenon_signature *s)
 {
+    int32_t serial = 0;
+    for (int32_t i = 0; i < s->nparams; i++)
+        serial += (s->params[i].flags & TENON_PARAMETER_SERIAL) != 0;
+    FUZZ_CHECK(s->nserial == serial && s->role >= TENON_ROLE_FUNCTION && s->role <= TENON_ROLE_METHOD);
+    FUZZ_CHECK((s->class_name != NULL) == (s->role != TENON_ROLE_FUNCTION));
+    FUZZ_CHECK((s->method != NULL) == (s->role == TENON_ROLE_METHOD));
+    FUZZ_CHECK(inside(s, s->name) && (!s->class_name || inside(s, s->class_name)) &&
+               (!s->method || inside(s, s->method)));
+    if (s->role == TENON_ROLE_CLASS)
+        FUZZ_CHECK(s->nparams == 0 && s->nresults == 0);
+    if (s->role == TENON_ROLE_CONSTRUCTOR)
+        FUZZ_CHECK(s->nresults == 1 && strcmp(s->results[0].handle, s->class_name) == 0);
+    if (s->role == TENON_ROLE_METHOD)
+        FUZZ_CHECK(strcmp(s->params[0].name, "self") == 0 && strcmp(s->params[0].handle, s->class_name) == 0);
+}
+
+static void check_signature(const tenon_signature *s, bool in_module)
+{
+    check_role(s);
     int32_t positional = 0, required = 0, tensors = 0, written = 0;
     bool open = false, binds = false;
     for (int32_t i = 0; i < s->nparams; i++) {
@@ -85,7 +140,7 @@ static void check_signature(const tenon_signature *s)
                s->names.ntypes <= TENON_MAX_VARIABLES);
     /* Its own text must compile to the same signature. */
     tenon_signature *twin = NULL;
-    FUZZ_CHECK(tenon_signature_alloc(s->text, &twin, NULL) == TENON_OK);
+    FUZZ_CHECK(compile(s->text, in_module, &twin, NULL) == TENON_OK);
     FUZZ_CHECK(strcmp(twin->text, s->text) == 0 && strcmp(twin->name, s->name) == 0);
     FUZZ_CHECK(twin->nparams == s->nparams && twin->nresults == s->nresults && twin->nrequired == s->nrequired);
     FUZZ_CHECK(memcmp(&twin->names, &s->names, sizeof s->names) == 0);
@@ -149,6 +204,26 @@ static void call_it(fuzz_input *in, const tenon_signature *s)
     check_results(in, s, args, &bindings);
 }
 
+/* A signature of version 1.0 means the same in 1.1, unless a class has its name. */
+static void check_same(const tenon_signature *old, const tenon_signature *current)
+{
+    FUZZ_CHECK(old->nparams == current->nparams && old->nresults == current->nresults &&
+               old->planned == current->planned);
+    FUZZ_CHECK(strcmp(old->name, current->name) == 0 && memcmp(&old->names, &current->names, sizeof old->names) == 0);
+    const uint32_t classes = TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL;
+    for (int32_t i = 0; i < old->nparams; i++)
+        FUZZ_CHECK(old->params[i].kind == current->params[i].kind &&
+                   old->params[i].flags == (current->params[i].flags & ~classes));
+    for (int32_t i = 0; i < old->nresults; i++)
+        FUZZ_CHECK(old->results[i].kind == current->results[i].kind &&
+                   old->results[i].flags == (current->results[i].flags & ~classes));
+}
+
+static bool has_class_name(const tenon_signature *s)
+{
+    return strcmp(s->name, "A") == 0 || strcmp(s->name, "KDTree") == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t length = 0;
@@ -161,20 +236,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[length] = 0;
     fuzz_input in = {data + length, size - length};
     fuzz_bytes(&in, 1);
-    tenon_signature *signature = NULL;
-    tenon_error err = {0};
-    tenon_status status = tenon_signature_alloc(text, &signature, &err);
-    fuzz_check_error(status, &err);
-    FUZZ_CHECK((status == TENON_OK) == (signature != NULL));
-    free(text); /* the signature must not point into it */
-    if (signature) {
-        check_signature(signature);
-        call_it(&in, signature);
-    } else {
-        FUZZ_CHECK(status == TENON_EPARSE);
-        FUZZ_CHECK(length > 8191 || err.message[strlen(err.message) - 1] == '^');
+    tenon_signature *signatures[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        tenon_error err = {0};
+        tenon_status status = compile(text, i == 1, &signatures[i], &err);
+        fuzz_check_error(status, &err);
+        FUZZ_CHECK((status == TENON_OK) == (signatures[i] != NULL));
+        FUZZ_CHECK(status == TENON_OK || status == TENON_EPARSE);
+        FUZZ_CHECK(!status || length > 8191 || err.message[strlen(err.message) - 1] == '^');
     }
-    tenon_signature_release(signature);
+    memset(text, 0, length);
+    free(text); /* the signatures must not point into it */
+    for (int i = 0; i < 2; i++) {
+        fuzz_input arguments = in;
+        if (!signatures[i])
+            continue;
+        check_signature(signatures[i], i == 1);
+        call_it(&arguments, signatures[i]);
+    }
+    if (signatures[0] && !has_class_name(signatures[0])) {
+        FUZZ_CHECK(signatures[1]);
+        check_same(signatures[0], signatures[1]);
+    }
+    tenon_signature_release(signatures[0]);
+    tenon_signature_release(signatures[1]);
     fuzz_nothing_left();
     return 0;
 }

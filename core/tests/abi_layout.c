@@ -127,7 +127,7 @@ VALUE(TENON_VIEW_WRITTEN, 0x800);
 VALUE(TENON_VIEW_FRESH, 0x1000);
 
 VALUE(TENON_ABI_MAJOR, 1);
-VALUE(TENON_ABI_MINOR, 0);
+VALUE(TENON_ABI_MINOR, 1);
 VALUE(TENON_TARGET, 0);
 VALUE(TENON_MAGIC, 0x444f4d4e4f4e4554);
 
@@ -143,6 +143,15 @@ VALUE(TENON_KIND_FLOATS, 8);
 VALUE(TENON_KIND_TENSORS, 9);
 VALUE(TENON_KIND_HANDLE, 10);
 VALUE(TENON_KIND_COMPLEX, 11);
+VALUE(TENON_KIND_UINT, 12);
+VALUE(TENON_KIND_BYTES, 13);
+VALUE(TENON_KIND_STRS, 14);
+VALUE(TENON_KIND_DTYPE, 15);
+
+VALUE(TENON_NAME_ARG, 0);
+VALUE(TENON_NAME_RESULT, 1);
+VALUE(TENON_NAME_DIM, 2);
+VALUE(TENON_NAME_TYPE, 3);
 
 VALUE(TENON_VALUE_DEFAULT, 1);
 VALUE(TENON_VALUE_UNSET, 2);
@@ -153,6 +162,8 @@ VALUE(TENON_RELEASE_LOCK, 1);
 VALUE(TENON_CAPTURABLE, 8);
 VALUE(TENON_KEEP_LOCK, 2);
 VALUE(TENON_NO_GRAD_CHECK, 4);
+VALUE(TENON_CAPTURABLE, 8);
+VALUE(TENON_CLASS_CONCURRENT, 16);
 
 /* ------------------------------------------------------------------------------------------- with 64-bit pointers */
 
@@ -238,6 +249,7 @@ FIELD(tenon_value, as.list.data, 8, 8);
 FIELD(tenon_value, as.list.length, 16, 8);
 FIELD(tenon_value, as.handle.object, 8, 8);
 FIELD(tenon_value, as.handle.type, 16, 8);
+FIELD(tenon_value, as.dtype, 8, 4);
 FIELD(tenon_value, reserved, 24, 8);
 
 SIZE(tenon_call, 112);
@@ -260,7 +272,17 @@ FIELD(tenon_call, flags, 96, 4);
 FIELD(tenon_call, reserved, 100, 4);
 FIELD(tenon_call, host_private, 104, 8);
 
-SIZE(tenon_host, 80);
+SIZE(tenon_text, 16);
+FIELD(tenon_text, data, 0, 8);
+FIELD(tenon_text, length, 8, 8);
+
+SIZE(tenon_kept, 24);
+FIELD(tenon_kept, size, 0, 4);
+FIELD(tenon_kept, reserved, 4, 4);
+FIELD(tenon_kept, view, 8, 8);
+FIELD(tenon_kept, release, 16, 8);
+
+SIZE(tenon_host, 128);
 FIELD(tenon_host, size, 0, 4);
 FIELD(tenon_host, minor, 4, 4);
 FIELD(tenon_host, name, 8, 8);
@@ -272,6 +294,12 @@ FIELD(tenon_host, scratch, 48, 8);
 FIELD(tenon_host, parallel_for, 56, 8);
 FIELD(tenon_host, cancelled, 64, 8);
 FIELD(tenon_host, extension, 72, 8);
+FIELD(tenon_host, find, 80, 8);
+FIELD(tenon_host, arg_keep, 88, 8);
+FIELD(tenon_host, result_give, 96, 8);
+FIELD(tenon_host, result_bytes, 104, 8);
+FIELD(tenon_host, result_list, 112, 8);
+FIELD(tenon_host, parallel, 120, 8);
 
 SIZE(tenon_function, 64);
 FIELD(tenon_function, signature, 0, 8);

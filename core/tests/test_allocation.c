@@ -166,10 +166,58 @@ done:
     return imag;
 }
 
+static tenon_status give_data(tenon_call *call)
+{
+    static const int64_t shape[] = {24};
+    owner *o = call->state;
+    return call->host->result_give(call, 0, o->data, 1, shape, NULL, o, owner_release);
+}
+
+static tenon_status run_function(tenon__frame *f)
+{
+    return f->call.function->call(&f->call);
+}
+
+/* Memory that a function gives goes to a tensor; if that cannot be made, the end of the frame releases it. */
+static bool given_memory(void)
+{
+    static const tenon_function entries[] = {{.signature = "class Tree"}, {.signature = "Tree.f(self) -> f32[?] own"}};
+    static const tenon_module module = {
+        .minor_needed = 1, .function_size = sizeof(tenon_function), .nfunctions = 2, .functions = entries};
+    static const tenon__client client = {.run = run_function, .takes_memory = true};
+    static const tenon_host host = {TENON__HOST_SERVICES, .name = "test"};
+    static const tenon_function function = {.call = give_data};
+    owner o = {0};
+    tenon_tensor *t = NULL;
+    tenon_signature *s = NULL;
+    tenon__frame f;
+    tenon_call constant;
+    tenon_value self = {.kind = TENON_KIND_HANDLE}, result;
+    bool given = false;
+    STEP(&s, tenon_signature_alloc_in(entries[1].signature, &module, &s, err));
+    tenon_call_init(&constant, &host, &function, &o, s);
+    f.args = &self;
+    f.results = &result;
+    tenon__frame_begin(&f, &client, &constant, s);
+    tenon__frame_begin_result(&f, 0);
+    assert_int_equal(tenon__frame_match(&f), 0);
+    assert_int_equal(tenon__frame_run(&f, &client), 0);
+    given = true;
+    STEP(&t, tenon_frame_take_memory(&f, 0, NULL, NULL, &t, err));
+done:
+    if (given)
+        tenon__frame_end(&f);
+    assert_int_equal(o.released, given && !t);
+    tenon_tensor_release(t);
+    assert_int_equal(o.released, given);
+    tenon_signature_release(s);
+    return t;
+}
+
 static void sweep(void **state)
 {
-    static bool (*const scenarios[])(void) = {from_blob,     from_view,  alloc, import_versioned,
-                                              import_legacy, out_and_in, views, complex_parts};
+    static bool (*const scenarios[])(void) = {from_blob,  from_view, alloc,         import_versioned, import_legacy,
+                                              out_and_in, views,     complex_parts, given_memory};
     (void)state;
     for (size_t i = 0; i < COUNT(scenarios); i++) {
         counting c;

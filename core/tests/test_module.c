@@ -88,7 +88,7 @@ static void test_versions(void **state)
     OK(tenon_module_check(&module, &err));
     module.minor_needed = 7;
     FAILS_SAYING(TENON_EVERSION,
-                 "tenon_module_check(): it needs version 1.7 of the function ABI, but this host has 1.0; use a newer "
+                 "tenon_module_check(): it needs version 1.7 of the function ABI, but this host has 1.1; use a newer "
                  "host, or compile it "
                  "with a lower TENON_TARGET",
                  tenon_module_check(&module, &err));

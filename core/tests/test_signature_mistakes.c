@@ -94,7 +94,7 @@ static void test_types(void **state)
     no("f(a: ^integ)", "unknown dtype 'integ'");
     no("f(a: ^int[n])", "unknown dtype 'int'");
     no("f(a: ^float|f32[n])", "unknown dtype 'float'");
-    no("f(a: ^complex)", "unknown dtype 'complex'");
+    no("f(a: ^complexes)", "unknown dtype 'complexes'");
     no("f(a: f32^)", "expected '[' after the dtype");
     no("f(a: f32^?)", "expected '[' after the dtype");
     no("f(a: int?^?)", "expected ')' or ',' after a parameter");

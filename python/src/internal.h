@@ -25,8 +25,11 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) tensor_type; /* the types are made on first use */
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
-    _Atomic(PyObject *) words;      /* names and values for calls of __dlpack__ */
-    struct tenon__py_holder *spare; /* the last holder that was freed, for the next import */
+    _Atomic(PyTypeObject *) method_type;
+    _Atomic(PyTypeObject *) meta_type;  /* of classes, if Python has no other way to keep attributes from being set */
+    _Atomic(PyTypeObject *) bound_type; /* types.MethodType */
+    _Atomic(PyObject *) words;          /* names and values for calls of __dlpack__ */
+    struct tenon__py_holder *spare;     /* the last holder that was freed, for the next import */
 } tenon__py_interp;
 
 /* The type in `place`, made on first use; borrowed. NULL with an exception. */

@@ -292,12 +292,14 @@ class Signature:
         if isinstance(value, jax.Array) and kind in _NUMBERS and index not in self.sizes:
             self.check_scalar(index, value, kind)
             return "s", value
-        value = _native._read_value(self.function, index, value)
+        return "v", self.static_value(index, value)
+
+    def static_value(self, index: int, value: Any) -> Any:
+        """A value as part of a program: the function's own, or the error that the function raises."""
+        kind, value = self.parameters[index]["kind"], _native._read_value(self.function, index, value)
         if kind == "float":
-            value = Exact(value)
-        elif kind == "floats":
-            value = tuple(map(Exact, value))
-        return "v", value
+            return Exact(value)
+        return tuple(map(Exact, value)) if kind == "floats" else value
 
     def refuse_traced(self, index: int, more: str) -> NoReturn:
         raise TypeError(f"{self.name}(): argument '{self.names[index]}' must be static{more}")

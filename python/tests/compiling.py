@@ -37,8 +37,8 @@ def build_package(folder):
     build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", PACKAGE)
 
 
-def build_cuda(file, source):
+def build_cuda(file, source, *options):
     """Build a library of functions with nvcc."""
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
-                    str(source), "-o", str(file)], check=True)
+                    *options, str(source), "-o", str(file)], check=True)

@@ -31,6 +31,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef TENON_CHECKED
+#include <stdlib.h>
+#endif
 
 #ifdef __cplusplus
 #include <exception>
@@ -42,10 +45,11 @@
 extern "C" {
 #endif
 
-/* The version of the ABI that this header describes. TENON_TARGET is the minor version that a library needs: newer
- * declarations are left out below, so the library loads in every host of that minor version or a later one. */
+/* The version of the ABI that this header describes. TENON_TARGET is the minor version that a library needs: the
+ * functions and macros of newer versions are left out below, so the library loads in every host of that minor version or
+ * a later one. Types and numbers are always declared, so that all files of a program have the same layouts. */
 #define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 0
+#define TENON_ABI_MINOR 1
 #ifndef TENON_TARGET
 #define TENON_TARGET 0
 #endif
@@ -237,10 +241,21 @@ enum {
     TENON_KIND_ENUM = 6, /* `integer` is the index of the string */
     TENON_KIND_INTS = 7,
     TENON_KIND_FLOATS = 8,
-    TENON_KIND_TENSORS = 9, /* reserved */
+    TENON_KIND_TENSORS = 9, /* `list` is const tenon_view[] */
     TENON_KIND_HANDLE = 10,
-    TENON_KIND_COMPLEX = 11 /* reserved */
+    TENON_KIND_COMPLEX = 11, /* `parts` are the real and the imaginary part */
+    /* Since version 1.1. */
+    TENON_KIND_UINT = 12,  /* `integer` has the bits of a uint64_t */
+    TENON_KIND_BYTES = 13, /* `list` is bytes */
+    TENON_KIND_STRS = 14,  /* `list` is const tenon_text[] */
+    TENON_KIND_DTYPE = 15
 };
+
+/* A string in a list of strings: `length` bytes of UTF-8. Frozen. */
+typedef struct tenon_text {
+    const char *data;
+    int64_t length;
+} tenon_text;
 
 /* Bits of tenon_value.flags. */
 #define TENON_VALUE_DEFAULT 1u /* the argument was not passed, and has its default */
@@ -262,6 +277,7 @@ typedef struct tenon_value {
             void *object;
             const char *type;
         } handle;
+        tenon_dtype dtype;
     } as;
     uint64_t reserved;
 } tenon_value;
@@ -272,6 +288,7 @@ typedef struct tenon_call tenon_call;
 typedef struct tenon_host tenon_host;
 typedef struct tenon_function tenon_function;
 typedef struct tenon_module tenon_module;
+typedef struct tenon_kept tenon_kept;
 
 /* Bits of tenon_call.flags. */
 #define TENON_CALL_FAILED     1u /* fail() was called: the function's return value is ignored */
@@ -301,6 +318,17 @@ struct tenon_call {
     void *host_private;
 };
 
+/* A share of an argument's memory, which outlives the call: see tenon_arg_keep. */
+struct tenon_kept {
+    uint32_t size;
+    uint32_t reserved;
+    const tenon_view *view;            /* valid until the release */
+    void (*release)(tenon_kept *self); /* to be called once, on any thread */
+};
+
+/* What `find` of a tenon_host looks for: an argument, a result, a dimension name or a dtype variable. */
+enum { TENON_NAME_ARG = 0, TENON_NAME_RESULT = 1, TENON_NAME_DIM = 2, TENON_NAME_TYPE = 3 };
+
 /* The services that a host offers to a function. A member is NULL if the host does not offer that service; the
  * accessors below check for that.
  *
@@ -327,6 +355,24 @@ struct tenon_host {
     int32_t (*cancelled)(tenon_call *call);
     /* A table of additional services by name, or NULL if the host does not have it. */
     const void *(*extension)(tenon_call *call, const char *name, uint32_t version);
+
+    /* Since version 1.1: a host of a lower version does not have these members. */
+
+    /* The index of a name of the signature, or -1. `what` is TENON_NAME_…. */
+    int32_t (*find)(tenon_call *call, uint32_t what, const char *name, size_t length);
+    /* Keep an argument beyond the call. The caller owns the share. Returns NULL if the call has failed. */
+    tenon_kept *(*arg_keep)(tenon_call *call, int32_t index);
+    /* Return memory as a tensor. "own": the host takes `owner` on TENON_OK, and calls release(owner) exactly once, even
+     * if the call fails later. "of(...)": `owner` and `release` are NULL. NULL strides mean C order. */
+    tenon_status (*result_give)(tenon_call *call, int32_t index, void *data, int32_t ndim, const int64_t *shape,
+                                const int64_t *strides, void *owner, void (*release)(void *owner));
+    /* Return bytes, or a list of int64_t, double or tenon_text. The host copies them. */
+    tenon_status (*result_bytes)(tenon_call *call, int32_t index, const void *data, size_t length);
+    tenon_status (*result_list)(tenon_call *call, int32_t index, const void *items, int64_t count);
+    /* Call body(context, begin, end) for parts of 0 to count - 1 of at least `grain`, on several threads. Returns the
+     * first status that is not TENON_OK. */
+    tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
+                             tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */
@@ -342,6 +388,8 @@ typedef tenon_status (*tenon_call_fn)(tenon_call *call);
  * arguments: it does not read the data, wait for the device, or allocate memory, not even with tenon_scratch. A host that
  * does not know the flag ignores it. */
 #define TENON_CAPTURABLE ((uint64_t)1 << 3)
+/* Of a class: calls on one object may run at the same time. Without it, the host runs one after the other. */
+#define TENON_CLASS_CONCURRENT ((uint64_t)1 << 4)
 
 struct tenon_function {
     const char *signature;
@@ -400,9 +448,14 @@ static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, con
 
 static inline const char *tenon__kind_name(uint32_t kind)
 {
-    static const char *const names[] = {
-        "not given", "a tensor",       "an int",           "a float",           "a bool",   "a str",
-        "an enum",   "a list of ints", "a list of floats", "a list of tensors", "a handle", "a complex number"};
+    static const char *const names[] = {"not given",        "a tensor",
+                                        "an int",           "a float",
+                                        "a bool",           "a str",
+                                        "an enum",          "a list of ints",
+                                        "a list of floats", "a list of tensors",
+                                        "a handle",         "a complex number",
+                                        "a uint",           "bytes",
+                                        "a list of strs",   "a dtype"};
     return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
 }
 
@@ -454,13 +507,18 @@ static inline const tenon_view *tenon_arg(tenon_call *call, int index)
     return value ? value->as.view : NULL;
 }
 
+static inline size_t tenon__element_bits(const tenon_view *view)
+{
+    bool padded = view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
+    return (size_t)(padded ? 8 : view->dtype.bits) * view->dtype.lanes;
+}
+
 static inline void *tenon__typed_data(tenon_call *call, const tenon_view *view, int index, size_t size,
                                       const char *accessor)
 {
     if (!view)
         return NULL;
-    bool padded = view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
-    size_t bits = (size_t)(padded ? 8 : view->dtype.bits) * view->dtype.lanes;
+    size_t bits = tenon__element_bits(view);
     if (size != (bits % 8 ? 1 : bits / 8)) {
         tenon_fail(call, TENON_EFAILED,
                    "its code calls %s for index %d with a type of %d bytes, and the elements have %d bits", accessor,
@@ -554,6 +612,70 @@ static inline void *tenon_arg_handle(tenon_call *call, int index)
     return value ? value->as.handle.object : NULL;
 }
 
+#if TENON_TARGET >= 1
+/* Keep a tensor argument that has 'keep' in its signature beyond the call. Read the memory through `view` of the result,
+ * which may differ from the argument's: a host may have to copy small tensors.
+ *
+ * Ownership: the caller owns the share, and each call gives another one. NULL if an optional argument was not passed, or
+ *            if the call has failed.
+ * Release:   tenon_kept_release, on any thread, at any time. */
+static inline tenon_kept *tenon_arg_keep(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_TENSOR, "tenon_arg_keep()") ||
+        !tenon__served(call, call->host->arg_keep != NULL, "arguments that outlive a call"))
+        return NULL;
+    return call->host->arg_keep(call, index);
+}
+
+/* NULL is ignored. */
+static inline void tenon_kept_release(tenon_kept *kept)
+{
+    if (kept)
+        kept->release(kept);
+}
+
+/* The lists and bytes. `length`, which may be NULL, receives the number of elements or bytes. All return NULL if an
+ * optional argument was not passed. */
+static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
+}
+
+static inline const void *tenon_arg_bytes(tenon_call *call, int index, int64_t *length)
+{
+    return tenon__arg_list(call, index, TENON_KIND_BYTES, length, "tenon_arg_bytes()");
+}
+
+static inline const tenon_text *tenon_arg_strs(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_text *)tenon__arg_list(call, index, TENON_KIND_STRS, length, "tenon_arg_strs()");
+}
+
+static inline uint64_t tenon_arg_uint(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_UINT, "tenon_arg_uint()");
+    return value ? (uint64_t)value->as.integer : 0;
+}
+
+static inline tenon_dtype tenon_arg_dtype(tenon_call *call, int index)
+{
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_DTYPE, "tenon_arg_dtype()");
+    return value ? value->as.dtype : tenon_dtype_of(0, 0, 0);
+}
+
+/* `parts` receives the real and the imaginary part. */
+static inline void tenon_arg_complex(tenon_call *call, int index, double parts[2])
+{
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_COMPLEX, "tenon_arg_complex()");
+    parts[0] = value ? value->as.parts[0] : 0;
+    parts[1] = value ? value->as.parts[1] : 0;
+}
+#endif
+
 /* The value of a dimension name of the signature. Names are numbered from 0 in the order in which they first appear. An
  * int parameter that is used as a dimension appears at its own position; names such as `*b` are not counted. Returns -1
  * if only arguments that were not passed have the name, and 0 after the call has failed. */
@@ -580,6 +702,47 @@ static inline tenon_dtype tenon_type(tenon_call *call, int index)
     }
     return call->types[index];
 }
+
+#if TENON_TARGET >= 1
+static inline int tenon__find(tenon_call *call, uint32_t what, const char *name, const char *accessor)
+{
+    static const char *const whats[] = {"argument", "result", "dimension", "dtype variable"};
+    int32_t index = -1;
+    if (!tenon__served(call, call->host->find != NULL, "access by name"))
+        return -1;
+    if (name)
+        index = call->host->find(call, what, name, strlen(name));
+    if (index < 0)
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for '%s', but its signature has no such %s", accessor,
+                   name ? name : "(null)", whats[what]);
+    return index;
+}
+
+/* The index of an argument or a result by its name. If there is no such name, fails the call and returns -1, for which
+ * the other accessors return NULL or 0. */
+static inline int tenon_index(tenon_call *call, const char *name)
+{
+    return tenon__find(call, TENON_NAME_ARG, name, "tenon_index()");
+}
+
+static inline int tenon_result_index(tenon_call *call, const char *name)
+{
+    return tenon__find(call, TENON_NAME_RESULT, name, "tenon_result_index()");
+}
+
+/* As tenon_dim and tenon_type, by the name in the signature. If there is no such name, the call fails. */
+static inline int64_t tenon_dim_named(tenon_call *call, const char *name)
+{
+    int index = tenon__find(call, TENON_NAME_DIM, name, "tenon_dim_named()");
+    return index < 0 ? 0 : tenon_dim(call, index);
+}
+
+static inline tenon_dtype tenon_type_named(tenon_call *call, const char *name)
+{
+    int index = tenon__find(call, TENON_NAME_TYPE, name, "tenon_type_named()");
+    return index < 0 ? tenon_dtype_of(0, 0, 0) : tenon_type(call, index);
+}
+#endif
 
 /* The stream for work on call->device: a cudaStream_t on CUDA, NULL on the CPU. */
 static inline void *tenon_stream(const tenon_call *call)
@@ -667,6 +830,85 @@ static inline tenon_status tenon_return_handle(tenon_call *call, int index, void
     return call->host->result_handle(call, index, object, destroy);
 }
 
+#if TENON_TARGET >= 1
+static inline tenon_status tenon__result_give(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                              const int64_t *strides, void *owner, void (*release)(void *owner),
+                                              const char *accessor)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, accessor) ||
+        !tenon__served(call, call->host->result_give != NULL, "results in the function's memory"))
+        return TENON_EFAILED;
+    return call->host->result_give(call, index, data, ndim, shape, strides, owner, release);
+}
+
+/* Return memory of the library as a tensor result that has 'own' in its signature. The dtype is the signature's, the
+ * device is call->device, and strides count elements; NULL means C order.
+ *
+ * Ownership: the host takes `owner` on TENON_OK, and calls release(owner) once, after the last array is gone, on any
+ *            thread; also if the call fails later. */
+static inline tenon_status tenon_result_give(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                             const int64_t *strides, void *owner, void (*release)(void *owner))
+{
+    if (!release) /* a NULL release is that of tenon_result_show */
+        return tenon_fail(call, TENON_EFAILED,
+                          "its code calls tenon_result_give() for index %d without a release function", index);
+    return tenon__result_give(call, index, data, ndim, shape, strides, owner, release, "tenon_result_give()");
+}
+
+/* Return memory of the object or of an argument as a tensor result that has 'of(self)' or 'of(x)' in its signature. The
+ * array keeps the object or the argument alive. Memory of an argument must be inside the argument's. */
+static inline tenon_status tenon_result_show(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                             const int64_t *strides)
+{
+    return tenon__result_give(call, index, data, ndim, shape, strides, NULL, NULL, "tenon_result_show()");
+}
+
+static inline void tenon_return_uint(tenon_call *call, int index, uint64_t value)
+{
+    tenon__return(call, index, TENON_KIND_UINT, (int64_t)value, 0, "tenon_return_uint()");
+}
+
+static inline void tenon_return_complex(tenon_call *call, int index, double real, double imaginary)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_COMPLEX, "tenon_return_complex()"))
+        return;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    call->results[index].as.parts[0] = real;
+    call->results[index].as.parts[1] = imaginary;
+}
+
+/* Return bytes or a list. The host copies them. */
+static inline void tenon_return_bytes(tenon_call *call, int index, const void *data, size_t length)
+{
+    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_BYTES, "tenon_return_bytes()") &&
+        tenon__served(call, call->host->result_bytes != NULL, "results of bytes"))
+        call->host->result_bytes(call, index, data, length);
+}
+
+static inline void tenon__return_list(tenon_call *call, int index, uint32_t kind, const void *items, int64_t count,
+                                      const char *accessor)
+{
+    if (tenon__value(call, call->results, call->nresults, index, kind, accessor) &&
+        tenon__served(call, call->host->result_list != NULL, "results that are lists"))
+        call->host->result_list(call, index, items, count);
+}
+
+static inline void tenon_return_ints(tenon_call *call, int index, const int64_t *items, int64_t count)
+{
+    tenon__return_list(call, index, TENON_KIND_INTS, items, count, "tenon_return_ints()");
+}
+
+static inline void tenon_return_floats(tenon_call *call, int index, const double *items, int64_t count)
+{
+    tenon__return_list(call, index, TENON_KIND_FLOATS, items, count, "tenon_return_floats()");
+}
+
+static inline void tenon_return_strs(tenon_call *call, int index, const tenon_text *items, int64_t count)
+{
+    tenon__return_list(call, index, TENON_KIND_STRS, items, count, "tenon_return_strs()");
+}
+#endif
+
 /* -------------------------------------------------------------------------------------------------------- services */
 
 /* Uninitialised memory on call->device, aligned to 64 bytes and valid until the function returns. Returns NULL if the
@@ -684,18 +926,61 @@ static inline bool tenon_cancelled(tenon_call *call)
     return call->host->cancelled && call->host->cancelled(call);
 }
 
+#if TENON_TARGET >= 1
+/* Call body(context, begin, end) for parts of 0 to count - 1, each of at least `grain` except the last, on several
+ * threads if the host has them, and otherwise for all at once on this thread. Returns the first status that is not
+ * TENON_OK. The body must not use `call`. */
+static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, int64_t grain,
+                                              tenon_status (*body)(void *context, int64_t begin, int64_t end),
+                                              void *context)
+{
+    if (count <= 0)
+        return TENON_OK;
+    if (call->host->parallel)
+        return call->host->parallel(call, count, grain, body, context);
+    return body(context, 0, count);
+}
+#endif
+
 /* -------------------------------------------------------------------------------------------------- strided access */
+
+#ifdef TENON_CHECKED
+/* Print and abort if the indices do not fit the view. */
+static inline void tenon__check_at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
+{
+    size_t bits = tenon__element_bits(view);
+    if (count != (size_t)view->ndim) {
+        fprintf(stderr, "tenon_at(): %d indices for a tensor with %d dimensions\n", (int)count, (int)view->ndim);
+        abort();
+    }
+    if (size * 8 != bits) {
+        fprintf(stderr, "tenon_at(): a type of %d bytes for elements of %d bits\n", (int)size, (int)bits);
+        abort();
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (index[i] < 0 || index[i] >= view->shape[i]) {
+            fprintf(stderr, "tenon_at(): index %lld is outside dimension %d, which has %lld elements\n",
+                    (long long)index[i], (int)i, (long long)view->shape[i]);
+            abort();
+        }
+    }
+}
+#endif
 
 static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
 {
     int64_t offset = 0;
+#ifdef TENON_CHECKED
+    tenon__check_at(view, size, index, count);
+#endif
     for (size_t i = 0; i < count; i++)
         offset += index[i] * view->strides[i];
     return (char *)view->data + offset * (int64_t)size;
 }
 
 /* The element of a view at the given indices, found by its strides: `tenon_at(view, const float, i, j)`. Nothing is
- * checked. In inner loops over contiguous data use a pointer instead: compilers cannot vectorise this. */
+ * checked, unless the file is compiled with -DTENON_CHECKED: then a wrong number of indices, a type of another size or an
+ * index out of range is printed, and the process aborts. In inner loops over contiguous data use a pointer instead: compilers cannot vectorise this. */
 #ifndef __cplusplus
 #define tenon_at(view, T, ...)                                                                                         \
     (*(T *)tenon__at(view, sizeof(T), (const int64_t[]){__VA_ARGS__},                                                  \
@@ -832,6 +1117,19 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
             0, 0                                                                                                       \
         }                                                                                                              \
     }
+
+#if TENON_TARGET >= 1
+/* A class: an entry in the table of a module. A function with its name is its constructor, and "Name.method(self, ...)" is
+ * a method. The flags are TENON_CLASS_CONCURRENT or 0. */
+#define TENON_CLASS(name, doc) TENON_CLASS_FLAGS(name, doc, 0)
+#define TENON_CLASS_FLAGS(name, doc, flags)                                                                            \
+    {                                                                                                                  \
+        "class " name, doc, NULL, NULL, NULL, flags,                                                                   \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+#endif
 
 /* Define the module of a library, with its functions. Use one of these once in each library. The second form adds `load`
  * and `unload`. */

@@ -4,14 +4,19 @@
  * converts the values of its runtime to `tenon_value`s, matches them (tenon_signature_match), allocates the results
  * (tenon_signature_result), and calls the function.
  *
- * signature = name "(" [params] ")" ["->" results] ["where" Var "=" dtypes {"," Var "=" dtypes}]
+ * entry     = "class" Name | signature
+ * signature = [Name "."] name "(" ["self" [","]] [params] ")" ["->" results]
+ *             ["where" Var "=" dtypes {"," Var "=" dtypes}]      "self" exactly if there is a "Name."
  * params    = param {"," param}     after a bare "*", parameters are keyword-only
  * param     = name ":" type ["=" literal]
  * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle) ["?"] | tensor
  * enum      = string {"|" string}   'mean'|'sum', in either kind of quote
  * handle    = "handle(" string ")"
  * results   = [name ":"] type {"," [name ":"] type}
- * tensor    as in spec.h; in a result, a dimension may be "?": only the function knows it
+ * tensor    as in spec.h; in a result, a dimension may be "?": only the function knows it. More attributes:
+ *             "keep" of a parameter, "own" and "of(" ("self" | name) ")" of a result
+ *
+ * A function with the name of a class of the module is its constructor, and has no "->".
  *
  * Literals are written as in Python: 1, -2.5e3, True, None, 'text', and (1, 2) for ints and floats. docs/signatures.md
  * describes the meaning. */
@@ -31,6 +36,12 @@ enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 #define TENON_PARAMETER_DEFAULT      (1u << 1) /* may be omitted: `value` is used then */
 #define TENON_PARAMETER_KEYWORD_ONLY (1u << 2)
 #define TENON_PARAMETER_OPEN         (1u << 3) /* a tensor result that only the function can allocate */
+/* Since version 1.1 of the function ABI. */
+#define TENON_PARAMETER_KEEP   (1u << 4) /* "keep": a tensor argument that the function may keep after the call */
+#define TENON_PARAMETER_OWN    (1u << 5) /* "own": a tensor result in memory of the library; TENON_PARAMETER_OPEN too */
+#define TENON_PARAMETER_OF     (1u << 6) /* "of(...)": a tensor result in the memory of parameter `owner`; OPEN too */
+#define TENON_PARAMETER_CLASS  (1u << 7) /* a handle whose name is a class of the module */
+#define TENON_PARAMETER_SERIAL (1u << 8) /* of these, one whose calls the host runs one after the other */
 
 /* A parameter or a result. */
 typedef struct tenon_parameter {
@@ -45,7 +56,16 @@ typedef struct tenon_parameter {
     const char *type;           /* as written in the signature: "f32[n] c", "'mean'|'sum'" */
     const char *literal;        /* the default as written, or NULL; then the default of an optional parameter is None */
     tenon_value value;          /* the default */
+    int32_t owner; /* of a result "of(...)": the index of the parameter, which is self or a tensor; or -1 */
 } tenon_parameter;
+
+/* What an entry of a module's table is. */
+enum {
+    TENON_ROLE_FUNCTION,
+    TENON_ROLE_CLASS,       /* "class Name", which has no parameters, no results and no code */
+    TENON_ROLE_CONSTRUCTOR, /* "Name(...)" of a class; its hidden result 0 is the handle of the object */
+    TENON_ROLE_METHOD       /* "Name.method(self, ...)"; parameter 0 is the handle of the object */
+};
 
 /* A compiled signature. It is immutable, so any number of threads may use it. */
 typedef struct tenon_signature tenon_signature;
@@ -56,6 +76,15 @@ typedef struct tenon_signature tenon_signature;
  * Errors:    TENON_EPARSE (the message has a caret under the mistake), TENON_EINVAL (NULL), TENON_ENOMEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err);
 
+/* As tenon_signature_alloc, for an entry of a checked module: with the grammar of version 1.1 if the module needs that
+ * version, and with the module's classes. A NULL module has no classes, and the newest grammar. The module is not used
+ * after the call.
+ *
+ * Release:   tenon_signature_release(*out).
+ * Errors:    those of tenon_signature_alloc, whose grammar is that of version 1.0. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc_in(const char *text, const tenon_module *module,
+                                                                tenon_signature **out, tenon_error *err);
+
 /* NULL is ignored. */
 TENON_API void tenon_signature_release(tenon_signature *signature);
 
@@ -63,6 +92,11 @@ TENON_API void tenon_signature_release(tenon_signature *signature);
  * and no parameters. */
 TENON_API const char *tenon_signature_text(const tenon_signature *signature);
 TENON_API const char *tenon_signature_name(const tenon_signature *signature);
+/* TENON_ROLE_…; the class of a class, constructor or method, otherwise NULL; the name of a method, otherwise NULL. The
+ * name of the method `query` of the class `KDTree` is "KDTree.query". */
+TENON_API int32_t tenon_signature_role(const tenon_signature *signature);
+TENON_API const char *tenon_signature_class(const tenon_signature *signature);
+TENON_API const char *tenon_signature_method(const tenon_signature *signature);
 TENON_API int32_t tenon_signature_nparams(const tenon_signature *signature);
 /* The number of parameters before the "*". */
 TENON_API int32_t tenon_signature_npositional(const tenon_signature *signature);

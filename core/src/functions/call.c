@@ -1,6 +1,6 @@
 /* The driver of calls: the steps that only a failing call takes, and the services of a host. The rest is inline, in
  * host_private.h. */
-#include "spec.h"
+#include "call.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,14 +77,9 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     return -1;
 }
 
-/* "result 0", or "result 'z'". */
-typedef struct label {
-    char text[TENON_NAME_SIZE + 16];
-} label;
-
-static label label_of(const tenon__frame *f, int32_t index)
+tenon__label tenon__result_label(const tenon__frame *f, int32_t index)
 {
-    label out;
+    tenon__label out;
     const char *name = f->signature->results[index].name;
     if (name)
         snprintf(out.text, sizeof out.text, "result '%.*s'", TENON_NAME_SIZE, name);
@@ -93,22 +88,20 @@ static label label_of(const tenon__frame *f, int32_t index)
     return out;
 }
 
-/* Whether the memory of a result is where its spec allows it; if not, with the message. */
-static bool has_device(const tenon__frame *f, int32_t index, tenon_error *err)
+bool tenon__result_on_device(const tenon__frame *f, int32_t index, tenon_device device, tenon_error *err)
 {
     const tenon_parameter *result = &f->signature->results[index];
-    tenon_device device = f->results[index].as.view->device;
     if (!result->spec->devices || tenon__device_fits(result->spec, device))
         return true;
     tenon_error_set_in(err, TENON_EDEVICE, name_of(f), "%s: expected %s, but the memory is on %s",
-                       label_of(f, index).text, result->type, tenon__device_phrase(device).text);
+                       tenon__result_label(f, index).text, result->type, tenon__device_phrase(device).text);
     return false;
 }
 
 int tenon_frame_check_device(tenon__frame *f, int32_t index)
 {
     tenon_error err;
-    if (has_device(f, index, &err))
+    if (tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
         return 0;
     f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
     return -1;
@@ -135,13 +128,14 @@ int tenon_frame_check_result(tenon__frame *f, int32_t index)
     if (unset && (param->flags & TENON_PARAMETER_OPTIONAL))
         return 0;
     if (unset)
-        tenon_error_set(&err, TENON_EFAILED, "the function returned without setting %s", label_of(f, index).text);
+        tenon_error_set(&err, TENON_EFAILED, "the function returned without setting %s",
+                        tenon__result_label(f, index).text);
     else if (param->kind == TENON_KIND_ENUM && (value->as.integer < 0 || value->as.integer >= param->count))
         tenon_error_set(&err, TENON_EFAILED, "the function set %s to choice %lld, but there are only %d",
-                        label_of(f, index).text, (long long)value->as.integer, (int)param->count);
+                        tenon__result_label(f, index).text, (long long)value->as.integer, (int)param->count);
     else if (param->kind == TENON_KIND_STR && !tenon_utf8_is_valid(value->as.list.data, (size_t)value->as.list.length))
         tenon_error_set(&err, TENON_EFAILED, "the function set %s to a string that is not UTF-8",
-                        label_of(f, index).text);
+                        tenon__result_label(f, index).text);
     else
         return 1;
     f->client->refuse(f, TENON__REFUSED_BY_CODE, index, &err);
@@ -169,15 +163,10 @@ int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_h
 
 /* --------------------------------------------------------------------------------------------------------- services */
 
-static tenon__frame *frame_of(tenon_call *call)
-{
-    return call->host_private;
-}
-
 /* The first failure is kept. If there is no memory for its message, the call fails without one. */
 tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
-    tenon__frame *f = frame_of(call);
+    tenon__frame *f = tenon__frame_of(call);
     if (!f->error)
         f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
     if (f->error)
@@ -186,8 +175,7 @@ tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const 
     return TENON_ENOMEM;
 }
 
-/* A client's function failed. If it kept an error of its own, the call has failed all the same. */
-static void note_failure(tenon_call *call)
+void tenon__note_failure(tenon_call *call)
 {
     if (!(call->flags & TENON_CALL_FAILED))
         tenon_frame_host_fail(call, TENON_EFAILED, NULL, 0);
@@ -196,7 +184,7 @@ static void note_failure(tenon_call *call)
 const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                                 const int64_t *shape)
 {
-    tenon__frame *f = frame_of(call);
+    tenon__frame *f = tenon__frame_of(call);
     tenon_error err;
     if (!f->signature) {
         tenon_fail(call, TENON_EFAILED, "load has no results");
@@ -205,26 +193,29 @@ const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index,
     if (!tenon_call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
     if (f->client->open_result(f, index, dtype, ndim, shape)) {
-        note_failure(call);
+        tenon__note_failure(call);
         return NULL;
     }
-    if (has_device(f, index, &err))
+    if (!tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
+        tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
+    else if ((call->flags & TENON__CALL_CHECKED) && !tenon__check_result(f, index))
+        tenon_fail(call, TENON_ENOMEM, "no memory to check result %d", (int)index);
+    else
         return f->results[index].as.view;
-    tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
     return NULL;
 }
 
 tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                             void (*destroy)(void *object))
 {
-    tenon__frame *f = frame_of(call);
+    tenon__frame *f = tenon__frame_of(call);
     tenon_value *result = index >= 0 && index < call->nresults ? &f->results[index] : NULL;
     if (!result || result->kind != TENON_KIND_HANDLE || !object)
         return tenon_fail(call, TENON_EFAILED, "result %d is not a handle, or the handle is NULL", index);
     if (!(result->flags & TENON_VALUE_UNSET))
         return tenon_fail(call, TENON_EFAILED, "the function sets result %d twice", index);
     if (f->client->take_handle(f, index, object, destroy)) {
-        note_failure(call);
+        tenon__note_failure(call);
         return TENON_ENOMEM;
     }
     result->flags &= ~TENON_VALUE_UNSET;
@@ -233,12 +224,12 @@ tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, voi
 
 tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
 {
-    return tenon_call_result_str(call, &frame_of(call)->blocks, index, text, length);
+    return tenon_call_result_str(call, &tenon__frame_of(call)->blocks, index, text, length);
 }
 
 void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
 {
-    tenon__frame *f = frame_of(call);
+    tenon__frame *f = tenon__frame_of(call);
     if (tenon_device_on_host(device))
         return tenon_call_scratch(call, &f->blocks, bytes, align);
     if (!f->client->device_scratch) {
@@ -247,6 +238,6 @@ void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, ten
     }
     void *memory = f->client->device_scratch(f, bytes, device);
     if (!memory)
-        note_failure(call);
+        tenon__note_failure(call);
     return memory;
 }

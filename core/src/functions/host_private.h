@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function here changes. */
-#define TENON__HOST_LAYOUT 2u
+#define TENON__HOST_LAYOUT 3u
 
 /* ------------------------------------------------------------------------------------------------------ views */
 
@@ -132,7 +132,9 @@ typedef struct tenon__fast_spec {
 /* Never changed after it is made, so any number of threads may use it. */
 struct tenon_signature {
     const char *text;
-    const char *name;
+    const char *name;       /* "query", or "KDTree.query" */
+    const char *class_name; /* NULL for a plain function */
+    const char *method;     /* NULL if it is not a method */
     const tenon_parameter *params;
     const tenon_parameter *results;
     int32_t nparams;
@@ -141,6 +143,8 @@ struct tenon_signature {
     int32_t nresults;
     int32_t ntensors;             /* tensor parameters */
     int32_t nwritten;             /* of these, written */
+    int32_t nserial;              /* parameters that are TENON_PARAMETER_SERIAL */
+    int32_t role;                 /* TENON_ROLE_… */
     bool named_results;           /* all have a name, or none */
     bool plain;                   /* no dtype variable, nothing written: a match only binds dimensions */
     bool binds_ints;              /* an int parameter binds a dimension */
@@ -151,12 +155,13 @@ struct tenon_signature {
     tenon_names names;
 };
 
-/* Compile a signature for a host that was compiled with this `layout` (TENON__HOST_LAYOUT).
+/* Compile a signature, as tenon_signature_alloc_in, for a host that was compiled with this `layout` (TENON__HOST_LAYOUT).
  *
  * Release:   tenon_signature_release(*out).
- * Errors:    TENON_EVERSION (another layout), and those of tenon_signature_alloc. */
-TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout,
-                                                                     tenon_signature **out, tenon_error *err);
+ * Errors:    TENON_EVERSION (another layout), and those of tenon_signature_alloc_in. */
+TENON_API TENON_NODISCARD tenon_status tenon_signature_alloc_private(const char *text, const tenon_module *module,
+                                                                     uint32_t layout, tenon_signature **out,
+                                                                     tenon_error *err);
 
 /* Incremental match: begin, ask for each tensor as soon as it is there whether it fits, end. `false` means "unknown", not
  * "mismatch": tenon_signature_match decides then, and also if an int parameter binds a dimension. */
@@ -206,7 +211,7 @@ typedef enum tenon__refusal {
     TENON__REFUSED_BY_CODE /* the function failed, or did not keep to its signature; the message is without its name */
 } tenon__refusal;
 
-/* What a host brings. All but device_scratch are required. Those that return an int return 0 on success, and otherwise
+/* What a host brings. All but device_scratch, keep_argument, takes_memory and warn are required. Those that return an int return 0 on success, and otherwise
  * have reported the error in the host's own way. */
 typedef struct tenon__client {
     /* Report an error. */
@@ -224,7 +229,24 @@ typedef struct tenon__client {
     void *(*device_scratch)(tenon__frame *frame, size_t bytes, tenon_device device);
     /* Call frame->call.function->call, with or without the runtime's lock, and return what it returned. */
     tenon_status (*run)(tenon__frame *frame);
+    /* Keep tensor argument `index`, which was given and is "keep", beyond the call: a share that the function owns, with
+     * its size set, and a release that may be called on any thread at any time. NULL: it failed as open_result does, or
+     * the host has no such service. */
+    tenon_kept *(*keep_argument)(tenon__frame *frame, int32_t index);
+    /* Whether results may be "own" and "of(...)": the host takes them with tenon_frame_take_memory. */
+    bool takes_memory;
+    /* Warn about result `index` of a checked call; the message is without the name of the function. Not 0: the host made an
+     * error of it, and has reported it. May be NULL. */
+    int (*warn)(tenon__frame *frame, int32_t index, const char *message);
 } tenon__client;
+
+/* A result that is "own" or "of(...)", after the function has given its memory: results[index].as.view points to the first
+ * member. The shape and the strides come after the struct. */
+typedef struct tenon__given {
+    tenon_view view;
+    void *owner;
+    void (*release)(void *owner); /* "own" and not taken yet: tenon__frame_end calls it */
+} tenon__given;
 
 /* One call: the first member of a host's own frame, on its stack. Nothing fills it with zeros. */
 struct tenon__frame {
@@ -237,7 +259,11 @@ struct tenon__frame {
     tenon_error *error;  /* NULL until the function fails; one of the blocks */
     bool fits;           /* all tensors so far fit */
     tenon_bindings bindings;
+    struct tenon__checked *checked; /* one of the blocks; set only if call.flags has TENON__CALL_CHECKED */
 };
+
+/* A bit of tenon_call.flags for the driver: the call is checked. */
+#define TENON__CALL_CHECKED (1u << 31)
 
 /* Fill in the part of a call that is the same in all calls of a function. */
 TENON_API void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_function *function, void *state,
@@ -345,7 +371,7 @@ TENON__INLINE int tenon__frame_match(tenon__frame *f)
 }
 
 /* The plan of a call: the arguments of a signature that is `planned` are taken with few instructions, all of them or none.
- * Such a signature has only tensors with a fast spec and numbers, no overlap to check, and results of known shapes, and each
+ * Such a signature has only tensors with a fast spec, numbers, and the self of a method, no overlap to check, and results of known shapes, and each
  * name is bound by the first tensor that has it. A host may try tenon__plan_take for every tensor, in order, on a frame that
  * has not begun, and then call tenon__plan_begin. If one of them returns false, or an argument is unusual in any way,
  * nothing has happened yet: the host begins the call by the steps above, which report errors.
@@ -473,6 +499,14 @@ TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
     return tenon_frame_refuse_failure(f, status);
 }
 
+/* As tenon__frame_run, in the checked mode. The function writes each tensor result into a block between guards, which is then
+ * copied into the real one; memory that the function must not write to is compared after the call. A call on a device runs
+ * as usual. 0, or -1: refused, or a warning became an error.
+ *
+ * `of_caller` has a bit for each result in memory that the caller gave (`out`), which is not checked. It is the host that
+ * knows whether the mode is on. */
+TENON_API int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller);
+
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
  * optional and was not set; -1: refused. */
 TENON__INLINE int tenon__frame_has_result(tenon__frame *f, int32_t index)
@@ -480,6 +514,37 @@ TENON__INLINE int tenon__frame_has_result(tenon__frame *f, int32_t index)
     uint32_t kind = f->results[index].kind;
     bool simple = kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
     return simple && !(f->results[index].flags & TENON_VALUE_UNSET) ? 1 : tenon_frame_check_result(f, index);
+}
+
+/* Make a tensor of result `index`, which is "own" or "of(...)" and which the function has set (its flags do not have
+ * TENON_VALUE_UNSET). It is read-only if the owner's memory is.
+ *
+ * Ownership: on TENON_OK the tensor owns the memory. "own": with the function's release, and `owner` and `release` are not
+ *            used. "of(...)": with `owner`, the host's share of parameter signature->results[index].owner. On failure
+ *            nothing is taken, and tenon__frame_end releases what the function gave.
+ * Errors:    TENON_ENOMEM. */
+TENON_API TENON_NODISCARD tenon_status tenon_frame_take_memory(tenon__frame *f, int32_t index, void *owner,
+                                                               tenon_release_fn release, tenon_tensor **out,
+                                                               tenon_error *err);
+
+/* For hosts that lock the objects of a call (the arguments that are TENON_PARAMETER_SERIAL; signature->nserial counts
+ * them): sort pointers by address and leave out duplicates, so that all calls lock in the same order, and each object once.
+ * Returns how many are left. */
+TENON__INLINE int32_t tenon__sort_objects(void **objects, int32_t count)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        void *object = objects[i];
+        int32_t at = kept;
+        while (at > 0 && (uintptr_t)objects[at - 1] > (uintptr_t)object)
+            at--;
+        if (at > 0 && objects[at - 1] == object)
+            continue;
+        memmove(objects + at + 1, objects + at, (size_t)(kept - at) * sizeof *objects);
+        objects[at] = object;
+        kept++;
+    }
+    return kept;
 }
 
 /* Call a module's `load`, in a frame of the host's that is used for nothing else. 0, or -1: refused. */
@@ -494,13 +559,19 @@ TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t 
                                                       void (*destroy)(void *object));
 TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);
 TENON_API void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device);
+TENON_API int32_t tenon_frame_host_find(tenon_call *call, uint32_t what, const char *name, size_t length);
+TENON_API tenon_kept *tenon_frame_host_arg_keep(tenon_call *call, int32_t index);
+TENON_API tenon_status tenon_frame_host_result_give(tenon_call *call, int32_t index, void *data, int32_t ndim,
+                                                    const int64_t *shape, const int64_t *strides, void *owner,
+                                                    void (*release)(void *owner));
 
 /* The members of a tenon_host that are the same for every client. */
 /* clang-format off */
 #define TENON__HOST_SERVICES                                                                                           \
     .size = sizeof(tenon_host), .minor = TENON_ABI_MINOR, .fail = tenon_frame_host_fail,                               \
     .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
-    .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch
+    .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
+    .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep, .result_give = tenon_frame_host_result_give
 /* clang-format on */
 
 /* ---------------------------------------------------------------------------------------------------------- libraries */

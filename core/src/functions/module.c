@@ -1,5 +1,5 @@
 /* Checks of a module before a host uses it. */
-#include "../internal.h"
+#include "signature.h"
 
 #include <string.h>
 
@@ -12,6 +12,81 @@ static tenon_status invalid_module(tenon_error *err, const char *what)
 {
     return tenon_error_set_in(err, TENON_EINVAL, module_check, "the module is broken: %s", what);
 }
+
+/* --------------------------------------------------------------------------------------------------------- classes */
+
+/* The first names of a signature: "class Name", "Name.method(" or "name(". */
+typedef struct entry_head {
+    bool is_class, is_method;
+    tenon__word name;
+} entry_head;
+
+static entry_head head_of(const char *signature)
+{
+    tenon__parser p = {.text = signature};
+    entry_head out = {.name = tenon__parse_word(&p)};
+    tenon__skip_spaces(&p);
+    out.is_class = tenon__word_is(out.name, "class") && p.text[p.at] != '(';
+    out.is_method = !out.is_class && p.text[p.at] == '.';
+    if (out.is_class)
+        out.name = tenon__parse_word(&p);
+    return out;
+}
+
+static bool same_name(tenon__word a, tenon__word b)
+{
+    return a.length == b.length && memcmp(a.start, b.start, a.length) == 0;
+}
+
+bool tenon__module_class(const tenon_module *module, const char *name, size_t length, uint64_t *flags)
+{
+    for (int64_t i = 0; module && i < module->nfunctions; i++) {
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        entry_head h = function.signature ? head_of(function.signature) : (entry_head){0};
+        if (!h.is_class || !same_name(h.name, (tenon__word){name, length, 0}))
+            continue;
+        if (flags)
+            *flags = function.flags;
+        return true;
+    }
+    return false;
+}
+
+/* Check what concerns more than one entry: entry `index` against the earlier ones. The rest is the signature's. */
+static tenon_status check_head(const tenon_module *module, int64_t index, const entry_head *h, tenon_error *err)
+{
+    int shown = (int)(h->name.length < TENON_NAME_SIZE ? h->name.length : TENON_NAME_SIZE);
+    if (module->minor_needed < 1) {
+        if (!h->is_class)
+            return TENON_OK;
+        return tenon_error_set_in(
+            err, TENON_EINVAL, module_check,
+            "the class '%.*s' needs version 1.1 of the function ABI; write #define TENON_TARGET 1 "
+            "before function.h is included",
+            shown, h->name.start);
+    }
+    if (h->is_method && !tenon__module_class(module, h->name.start, h->name.length, NULL))
+        return tenon_error_set_in(err, TENON_EINVAL, module_check,
+                                  "function %lld is a method of '%.*s', which is not a class of the module; add "
+                                  "TENON_CLASS(\"%.*s\", ...)",
+                                  (long long)index, shown, h->name.start, shown, h->name.start);
+    if (h->is_method || !tenon__module_class(module, h->name.start, h->name.length, NULL))
+        return TENON_OK;
+    for (int64_t i = 0; i < index; i++) {
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        entry_head other = head_of(function.signature);
+        if (other.is_class == h->is_class && !other.is_method && same_name(other.name, h->name))
+            return tenon_error_set_in(err, TENON_EINVAL, module_check,
+                                      h->is_class ? "there are two classes called '%.*s'"
+                                                  : "the class '%.*s' has two constructors",
+                                      shown, h->name.start);
+    }
+    return TENON_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- checks */
 
 tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
 {
@@ -40,14 +115,17 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
         return invalid_module(err, "its table of functions is invalid");
     if (!module->name)
         return invalid_module(err, "it has no name");
-    for (int64_t i = 0; i < module->nfunctions; i++) {
+    tenon_status status = TENON_OK;
+    for (int64_t i = 0; !status && i < module->nfunctions; i++) {
         tenon_function function;
         tenon_module_function(module, i, &function);
-        if (!function.signature || !function.call)
+        entry_head h = function.signature ? head_of(function.signature) : (entry_head){0};
+        if (!function.signature || (!function.call && !h.is_class))
             return tenon_error_set_in(err, TENON_EINVAL, module_check, "the module is broken: function %lld has no %s",
                                       (long long)i, function.signature ? "code" : "signature");
+        status = check_head(module, i, &h, err);
     }
-    return TENON_OK;
+    return status;
 }
 
 void tenon_module_function(const tenon_module *module, int64_t index, tenon_function *out)

@@ -38,6 +38,22 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
                               shown, p->text[first + length] ? "..." : "", (int)column, "");
 }
 
+tenon_status tenon__parse_feature(const tenon__parser *p, size_t at, const char *what)
+{
+    if (p->minor >= 1)
+        return TENON_OK;
+    return tenon__parse_fail(p, at,
+                             "%s needs version 1.1 of the function ABI; write #define TENON_TARGET 1 before "
+                             "function.h is included",
+                             what);
+}
+
+tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what)
+{
+    tenon_status status = tenon__parse_feature(p, at, what);
+    return status ? status : tenon__parse_fail(p, at, "%s is not yet supported by this host", what);
+}
+
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n';

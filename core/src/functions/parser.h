@@ -4,15 +4,6 @@
 
 #include "../internal.h"
 
-typedef struct tenon__parser {
-    const char *function; /* named in errors */
-    const char *text;
-    size_t at;
-    tenon_names *names;
-    tenon_error *err;
-    bool in_result; /* parsing a result of a signature, where dimensions may be "?" */
-} tenon__parser;
-
 /* A sequence of letters, digits and underscores. */
 typedef struct tenon__word {
     const char *start;
@@ -20,8 +11,25 @@ typedef struct tenon__word {
     size_t at;
 } tenon__word;
 
+typedef struct tenon__parser {
+    const char *function; /* named in errors */
+    const char *text;
+    size_t at;
+    tenon_names *names;
+    tenon_error *err;
+    bool in_result; /* parsing a result of a signature, where dimensions may be "?" */
+    int32_t minor;  /* of the function ABI: newer grammar is refused; -1: a spec by itself */
+    uint32_t extra; /* "keep", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
+    tenon__word of; /* the name in "of(...)" */
+} tenon__parser;
+
 /* Report an error, with a caret under text[at]. */
 tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...) TENON_PRINTF(3, 4);
+
+/* `what` is at text[at], which version 1.1 of the function ABI adds. An error if the library needs a lower version only,
+ * or (the second one) in any case. */
+tenon_status tenon__parse_feature(const tenon__parser *p, size_t at, const char *what);
+tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what);
 
 void tenon__skip_spaces(tenon__parser *p);
 /* The position after the last character that was parsed, not counting spaces. */

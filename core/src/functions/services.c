@@ -1,6 +1,5 @@
 /* The services to a running function that are the same in every host. */
-#include "../internal.h"
-#include "host_private.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 
 struct tenon_block {
     tenon_block *next;
-    size_t padding; /* keeps the memory after the header aligned to 16 bytes */
+    void (*finish)(void *memory); /* or NULL */
 };
 
 enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 4096 };
@@ -17,6 +16,12 @@ enum { LEAST_ALIGNMENT = 16, MOST_ALIGNMENT = 4096 };
 static bool is_alignment(size_t align)
 {
     return (align & (align - 1)) == 0 && align <= MOST_ALIGNMENT;
+}
+
+static void *memory_of(tenon_block *block, size_t align)
+{
+    uintptr_t start = (uintptr_t)(block + 1);
+    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
 }
 
 void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
@@ -28,15 +33,25 @@ void *tenon_block_alloc(tenon_block **list, size_t size, size_t align)
     if (!block)
         return NULL;
     block->next = *list;
+    block->finish = NULL;
     *list = block;
-    uintptr_t start = (uintptr_t)(block + 1);
-    return (void *)((start + align - 1) & ~(uintptr_t)(align - 1));
+    return memory_of(block, align);
+}
+
+void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory))
+{
+    void *memory = tenon_block_alloc(list, size, LEAST_ALIGNMENT);
+    if (memory)
+        (*list)->finish = finish;
+    return memory;
 }
 
 void tenon_blocks_release(tenon_block *list)
 {
     while (list) {
         tenon_block *next = list->next;
+        if (list->finish)
+            list->finish(memory_of(list, LEAST_ALIGNMENT));
         free(list);
         list = next;
     }
@@ -86,6 +101,19 @@ static bool is_result(const tenon_call *call, int32_t index, uint32_t kind)
 
 bool tenon_call_open_result(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
                             int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype)
+{
+    const tenon_parameter *result = tenon_signature_result_item(signature, index);
+    if (result && (result->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))) {
+        tenon_fail(call, TENON_EFAILED, "result %d is '%s': its code must call %s() instead of tenon_result_alloc()",
+                   (int)index, result->flags & TENON_PARAMETER_OWN ? "own" : "of(...)",
+                   result->flags & TENON_PARAMETER_OWN ? "tenon_result_give" : "tenon_result_show");
+        return false;
+    }
+    return tenon__call_check_shape(call, signature, bindings, index, ndim, shape, dtype);
+}
+
+bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
+                             int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype)
 {
     tenon_error err;
     tenon_dtype known;

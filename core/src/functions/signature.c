@@ -10,7 +10,7 @@ static bool starts_name(char letter)
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
 }
 
-static tenon_status parse_name(tenon__compiler *c, const char *of_what, tenon__word *out)
+tenon_status tenon__parse_name(tenon__compiler *c, const char *of_what, tenon__word *out)
 {
     tenon__word w = tenon__parse_word(&c->p);
     if (w.length == 0 || !starts_name(*w.start))
@@ -37,8 +37,12 @@ static tenon_status parse_parameter(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_signature *out = c->out;
-    tenon__word w = {0};
-    tenon_status status = parse_name(c, "parameter", &w);
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    if (tenon__word_is(w, "self") && p->text[after] != ':')
+        return tenon__parse_fail(p, w.at,
+                                 "self is the first parameter of a method, which is written Name.method(self)");
+    tenon_status status = tenon__parse_name(c, "parameter", &w);
     if (!status)
         status = check_new_name(c, w, out->params, out->nparams);
     if (!status && out->nparams == TENON_MAX_PARAMETERS)
@@ -48,7 +52,7 @@ static tenon_status parse_parameter(tenon__compiler *c)
     if (status)
         return status;
     tenon_parameter *item = c->item = &c->room.params[out->nparams];
-    *item = (tenon_parameter){.name = tenon__copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1};
+    *item = (tenon_parameter){.name = tenon__copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1, .owner = -1};
     item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
     /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
     for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
@@ -58,6 +62,8 @@ static tenon_status parse_parameter(tenon__compiler *c)
     c->starts[out->nparams] = p->at;
     if (!status)
         status = tenon__parse_type(c);
+    if (!status && item->spec)
+        status = tenon__check_kept(c, c->starts[out->nparams]);
     if (!status && tenon__accept(p, '='))
         status = tenon__parse_default(c);
     if (status)
@@ -75,6 +81,7 @@ static tenon_status parse_parameter(tenon__compiler *c)
     }
     out->ntensors += item->kind == TENON_KIND_TENSOR;
     out->nwritten += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+    out->nserial += (item->flags & TENON_PARAMETER_SERIAL) != 0;
     out->binds_ints |= item->dim >= 0;
     out->nparams++;
     return TENON_OK;
@@ -84,6 +91,11 @@ static tenon_status parse_parameters(tenon__compiler *c)
 {
     tenon__parser *p = &c->p;
     tenon_status status = tenon__expect(p, '(', "after the name of a function");
+    if (!status && c->out->role == TENON_ROLE_METHOD) {
+        status = tenon__parse_self(c);
+        if (!status && !tenon__accept(p, ','))
+            return tenon__expect(p, ')', "or ',' after self");
+    }
     if (status || tenon__accept(p, ')'))
         return status;
     do {
@@ -107,12 +119,13 @@ static tenon_status check_result(tenon__compiler *c, size_t at)
     const tenon_parameter *item = c->item;
     const tenon_spec *spec = item->spec;
     if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
-        return tenon__parse_fail(&c->p, at, "a result cannot be a list; return a tensor");
+        return c->p.minor >= 1 ? tenon__parse_later(&c->p, at, "a result that is a list")
+                               : tenon__parse_fail(&c->p, at, "a result cannot be a list; return a tensor");
     if (!spec)
         return TENON_OK;
     if (spec->variable < 0 && (spec->dtypes.count != 1 || spec->dtypes.kinds))
         return tenon__parse_fail(&c->p, at, "a result needs one dtype, or a dtype variable that an argument binds");
-    if ((spec->flags & (TENON_SPEC_WRITE | TENON_SPEC_F | TENON_SPEC_ANYWHERE)) || spec->alignment)
+    if (!c->p.extra && ((spec->flags & (TENON_SPEC_WRITE | TENON_SPEC_F | TENON_SPEC_ANYWHERE)) || spec->alignment))
         return tenon__parse_fail(&c->p, at,
                                  "a result is always writable, in C order, and on the device of the call: "
                                  "'rw', 'f', 'aligned' and 'anywhere' do not apply to it");
@@ -138,9 +151,9 @@ static tenon_status parse_result(tenon__compiler *c)
     if (out->nresults && named != out->named_results)
         return tenon__parse_fail(p, w.at, "either name all results, or none of them");
     tenon_parameter *item = c->item = &c->room.results[out->nresults];
-    *item = (tenon_parameter){.dim = -1, .count = -1};
+    *item = (tenon_parameter){.dim = -1, .count = -1, .owner = -1};
     if (named) {
-        status = parse_name(c, "result", &w);
+        status = tenon__parse_name(c, "result", &w);
         if (!status && *w.start == '_')
             status = tenon__parse_fail(p, w.at, "the name of a result must start with a letter");
         if (!status)
@@ -155,10 +168,13 @@ static tenon_status parse_result(tenon__compiler *c)
         status = tenon__parse_type(c);
     if (!status)
         status = check_result(c, at);
+    bool given = !status && item->spec && p->extra;
+    if (given)
+        status = tenon__check_given(c, at);
     if (status)
         return status;
     tenon_spec *spec = item->spec ? c->room.specs - 1 : NULL;
-    if (spec) {
+    if (spec && !given) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
             open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
@@ -267,31 +283,43 @@ static tenon_status check_tensors(tenon__compiler *c)
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-static tenon_status compile_text(const char *text, tenon__signature_room room, const tenon_names *prior,
-                                 tenon_error *err)
+/* Which signatures are allowed. */
+typedef struct entry_grammar {
+    const char *function; /* named in errors */
+    const tenon_module *module;
+    int32_t minor;
+} entry_grammar;
+
+static tenon_status compile_text(const char *text, const entry_grammar *in, tenon__signature_room room,
+                                 const tenon_names *prior, tenon_error *err)
 {
     tenon_signature *out = room.signature;
-    tenon__compiler c = {.room = room, .out = out, .prior = prior};
-    c.p = (tenon__parser){.function = "tenon_signature_alloc", .text = text, .names = &out->names, .err = err};
+    tenon__compiler c = {.room = room, .out = out, .prior = prior, .module = in->module};
+    c.p = (tenon__parser){.function = in->function, .text = text, .names = &out->names, .err = err, .minor = in->minor};
     memset(out, 0, sizeof *out);
     out->params = room.params;
     out->results = room.results;
-    tenon__word w = {0};
-    tenon_status status = parse_name(&c, "function", &w);
-    if (!status)
+    tenon__skip_spaces(&c.p);
+    size_t start = c.p.at;
+    tenon_status status = tenon__parse_head(&c);
+    bool is_class = out->role == TENON_ROLE_CLASS;
+    if (!status && !is_class)
         status = parse_parameters(&c);
-    if (!status)
+    if (!status && !is_class)
         status = parse_results(&c);
-    if (!status)
+    if (!status && out->role == TENON_ROLE_CONSTRUCTOR)
+        status = tenon__add_object(&c);
+    if (!status && !is_class)
         status = tenon__parse_where(&c.p);
     tenon__skip_spaces(&c.p);
     if (!status && text[c.p.at])
-        status =
-            tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s", out->nresults ? "" : " or '->'");
+        status = tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s",
+                                   out->nresults || is_class ? "" : " or '->'");
+    if (!status)
+        status = tenon__check_method(&c);
     if (status)
         return status;
-    out->name = tenon__copy_text(&c, w.at, w.at + w.length);
-    out->text = tenon__copy_text(&c, w.at, tenon__end_of_text(&c.p));
+    out->text = tenon__copy_text(&c, start, tenon__end_of_text(&c.p));
     /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
     return prior ? check_tensors(&c) : TENON_OK;
 }
@@ -304,19 +332,9 @@ static size_t count_of(const char *text, const char *characters)
     return count;
 }
 
-tenon_status tenon_signature_alloc_private(const char *text, uint32_t layout, tenon_signature **out, tenon_error *err)
+static tenon_status compile_entry(const char *text, const entry_grammar *in, tenon_signature **out, tenon_error *err)
 {
-    if (layout != TENON__HOST_LAYOUT)
-        return tenon_error_set_in(err, TENON_EVERSION, "tenon_signature_alloc_private",
-                                  "the host was compiled with layout %u of host_private.h, but the core with %u; "
-                                  "compile both from the same release of Tenon",
-                                  (unsigned)layout, TENON__HOST_LAYOUT);
-    return tenon__error_rename(err, tenon_signature_alloc(text, out, err), "tenon_signature_alloc_private");
-}
-
-tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)
-{
-    const char *function = "tenon_signature_alloc";
+    const char *function = in->function;
     enum { LONGEST = 8191 };
     if (!text || !out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", text ? "out" : "text");
@@ -331,8 +349,8 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
     size_t pieces = fast + 2 * nitems * sizeof(tenon__fast_spec);
     /* Each character is copied at most four times (a type, a string in it, a default, the whole text), each copy with its
-     * final 0. */
-    size_t size = pieces + 4 * (length + nitems + nstrings) + 64;
+     * final 0; and the names of a class and its method a few times more. */
+    size_t size = pieces + 4 * (length + nitems + nstrings) + 64 + 4 * (TENON_NAME_SIZE + 16);
     char *memory = tenon__alloc(size, false);
     if (!memory)
         return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
@@ -344,10 +362,10 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
                                   .numbers = (void *)(memory + numbers),
                                   .fast = (void *)(memory + fast),
                                   .text = memory + pieces};
-    tenon_status status = compile_text(text, room, NULL, err);
+    tenon_status status = compile_text(text, in, room, NULL, err);
     if (!status) {
         tenon_names names = room.signature->names;
-        status = compile_text(text, room, &names, err);
+        status = compile_text(text, in, room, &names, err);
     }
     if (status) {
         tenon__free(memory, size);
@@ -364,6 +382,31 @@ tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, teno
     made->size = size;
     *out = made;
     return TENON_OK;
+}
+
+tenon_status tenon_signature_alloc(const char *text, tenon_signature **out, tenon_error *err)
+{
+    return compile_entry(text, &(entry_grammar){"tenon_signature_alloc", NULL, 0}, out, err);
+}
+
+tenon_status tenon_signature_alloc_in(const char *text, const tenon_module *module, tenon_signature **out,
+                                      tenon_error *err)
+{
+    entry_grammar known = {"tenon_signature_alloc_in", module,
+                           module ? (int32_t)module->minor_needed : TENON_ABI_MINOR};
+    return compile_entry(text, &known, out, err);
+}
+
+tenon_status tenon_signature_alloc_private(const char *text, const tenon_module *module, uint32_t layout,
+                                           tenon_signature **out, tenon_error *err)
+{
+    const char *function = "tenon_signature_alloc_private";
+    if (layout != TENON__HOST_LAYOUT)
+        return tenon_error_set_in(err, TENON_EVERSION, function,
+                                  "the host was compiled with layout %u of host_private.h, but the core with %u; "
+                                  "compile both from the same release of Tenon",
+                                  (unsigned)layout, TENON__HOST_LAYOUT);
+    return tenon__error_rename(err, tenon_signature_alloc_in(text, module, out, err), function);
 }
 
 void tenon_signature_release(tenon_signature *signature)

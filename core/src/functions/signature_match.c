@@ -61,7 +61,8 @@ bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
     bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
                    (s->nwritten == 0 || s->ntensors == 1);
     for (int32_t i = 0; planned && i < s->nparams; i++) {
-        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_number(s->params[i].kind);
+        bool is_self = s->role == TENON_ROLE_METHOD && i == 0;
+        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_self || is_number(s->params[i].kind);
         bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
     }
     for (int32_t i = 0; planned && i < s->nresults; i++)
@@ -306,6 +307,9 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     if (!spec || !out || !bindings || (!args && signature->nparams))
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_out",
                                   "an argument is NULL, or result %d is not a tensor", index);
+    if (signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "argument 'out': result %d is in memory that the function gives", (int)index);
     tenon_dtype dtype;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];

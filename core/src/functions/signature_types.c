@@ -158,6 +158,8 @@ static tenon_status parse_handle(tenon__compiler *c)
         status = parse_string(c, &c->item->handle);
     if (!status && !*c->item->handle)
         return tenon__parse_fail(&c->p, c->p.at - 1, "a handle needs a name");
+    if (!status)
+        tenon__note_class(c, c->item);
     return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
 }
 
@@ -173,6 +175,24 @@ static tenon_status parse_tensor(tenon__compiler *c)
     c->room.specs++;
     if (spec->flags & TENON_SPEC_OPTIONAL)
         item->flags |= TENON_PARAMETER_OPTIONAL;
+    return TENON_OK;
+}
+
+/* Refuse the types that version 1.1 names and that no host has yet. `next` is the character after the word. */
+static tenon_status refuse_later_type(const tenon__parser *p, tenon__word w, char next)
+{
+    static const char *const names[] = {"uint", "complex", "bytes", "strs", "dtype"}, *const quoted[] = {
+                                                                                          "'uint'", "'complex'",
+                                                                                          "'bytes'", "'strs'",
+                                                                                          "'dtype'"};
+    char first = p->text[w.at];
+    for (size_t i = 0; next != '[' && next != '|' && i < sizeof names / sizeof *names; i++)
+        if (tenon__word_is(w, names[i]))
+            return tenon__parse_later(p, w.at, quoted[i]);
+    if (first == '[')
+        return tenon__parse_later(p, w.at, "a list of tensors");
+    if ((first >= '0' && first <= '9') || first == '-')
+        return tenon__parse_later(p, w.at, "a choice of integers");
     return TENON_OK;
 }
 
@@ -199,7 +219,11 @@ tenon_status tenon__parse_type(tenon__compiler *c)
         item->kind = TENON_KIND_NONE;
     if (item->kind != TENON_KIND_NONE)
         tenon__parse_word(p);
-    if (item->kind == TENON_KIND_HANDLE) {
+    else
+        status = refuse_later_type(p, w, p->text[after]);
+    if (status) {
+        return status;
+    } else if (item->kind == TENON_KIND_HANDLE) {
         status = parse_handle(c);
     } else if (listed && tenon__accept(p, '[')) {
         int64_t count = 0;

@@ -1,6 +1,7 @@
 #include "spec.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ----------------------------------------------------------------------------------------------------------- dtypes */
@@ -68,6 +69,14 @@ static tenon_status parse_dtypes(tenon__parser *p, tenon_dtypes *set, int32_t *v
     return TENON_OK;
 }
 
+/* Whether the next clause compares something, as "k <= n" does. */
+static bool starts_condition(const tenon__parser *p)
+{
+    const char *clause = p->text + p->at;
+    size_t length = strcspn(clause, "<>,=");
+    return clause[length] == '<' || clause[length] == '>';
+}
+
 tenon_status tenon__parse_where(tenon__parser *p)
 {
     tenon__word w = tenon__peek_word(p);
@@ -75,6 +84,9 @@ tenon_status tenon__parse_where(tenon__parser *p)
         return TENON_OK;
     tenon__parse_word(p);
     do {
+        tenon__skip_spaces(p);
+        if (p->minor >= 0 && starts_condition(p))
+            return tenon__parse_later(p, p->at, "a condition");
         w = tenon__parse_word(p);
         int32_t slot = 0;
         while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
@@ -288,6 +300,22 @@ static tenon_status parse_inplace(tenon__parser *p, tenon_spec *spec, tenon__wor
     return tenon__expect(p, ')', "after the name");
 }
 
+/* "keep", "own" or "of(name)", which only the signature understands. */
+static tenon_status parse_lifetime(tenon__parser *p, tenon__word w, uint32_t flag)
+{
+    char what[16];
+    snprintf(what, sizeof what, "'%.*s'", (int)w.length, w.start);
+    tenon_status status = tenon__parse_feature(p, w.at, what);
+    if (!status && (p->extra & flag))
+        status = tenon__parse_fail(p, w.at, "duplicate attribute %s", what);
+    p->extra |= flag;
+    if (status || flag != TENON_PARAMETER_OF)
+        return status;
+    status = tenon__expect(p, '(', "after 'of'");
+    p->of = tenon__parse_word(p);
+    return status ? status : tenon__expect(p, ')', "after the name of an argument");
+}
+
 /* Parse an attribute, if there is one (*found). */
 static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *found)
 {
@@ -296,7 +324,8 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
         uint32_t flag;
     } flags[] = {{"rw", TENON_SPEC_WRITE},           {"c", TENON_SPEC_C},         {"f", TENON_SPEC_F},
                  {"dense", TENON_SPEC_DENSE},        {"alias", TENON_SPEC_ALIAS}, {"anywhere", TENON_SPEC_ANYWHERE},
-                 {"unaligned", TENON_SPEC_UNALIGNED}};
+                 {"unaligned", TENON_SPEC_UNALIGNED}},
+      lifetimes[] = {{"keep", TENON_PARAMETER_KEEP}, {"own", TENON_PARAMETER_OWN}, {"of", TENON_PARAMETER_OF}};
     tenon__word w = tenon__peek_word(p);
     int32_t type = 0;
     *found = w.length > 0 && !tenon__word_is(w, "where");
@@ -312,6 +341,11 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
         return parse_inplace(p, spec, w);
     if (tenon__device_lookup(w.start, w.length, &type))
         return parse_devices(p, spec, w, type);
+    for (size_t i = 0; p->minor >= 0 && i < sizeof lifetimes / sizeof *lifetimes; i++)
+        if (tenon__word_is(w, lifetimes[i].name))
+            return parse_lifetime(p, w, lifetimes[i].flag);
+    if (p->minor >= 0 && tenon__word_is(w, "convert"))
+        return tenon__parse_later(p, w.at, "'convert'");
     return tenon__parse_fail(p, w.at, "unknown attribute '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
 }
 
@@ -323,6 +357,7 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
     tensor_parser t = {p, out, p->at};
     memset(out, 0, sizeof *out);
     out->variable = -1;
+    p->extra = 0;
     tenon__code_in(out)->star = -1;
     tenon_status status = parse_dtypes(p, &out->dtypes, &out->variable);
     if (!status)
@@ -364,7 +399,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
                                           : "names");
     tenon_names known = *names;
     tenon_spec spec;
-    tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};
+    tenon__parser p = {.function = function, .text = text, .names = &known, .err = err, .minor = -1};
     tenon_status status = tenon__parse_tensor(&p, &spec);
     if (!status)
         status = tenon__parse_where(&p);

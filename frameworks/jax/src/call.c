@@ -65,7 +65,7 @@ int tenon__jax_refuse_kind(jax_frame *f, int32_t index, const char *got)
 static tenon_status jax_init_view(jax_frame *f, jax_tensor *tensor, const xla_buffer *buffer, uint64_t flags,
                                   bool fortran, tenon_error *err)
 {
-    const tenon_dtype *dtype = tenon__jax_dtype(buffer->dtype);
+    const tenon_dtype *dtype = jax_dtype(buffer->dtype);
     int64_t strides[TENON_MAX_NDIM], *dims = tensor->dims;
     if (!dtype)
         return tenon_error_set(err, TENON_EDTYPE, "Tenon does not take XLA's dtype %d", (int)buffer->dtype);
@@ -207,7 +207,7 @@ static int jax_take_handle(tenon__frame *base, int32_t index, void *object, void
     return -1;
 }
 
-/* --------------------------------------------------------------------------------------------------------- the call */
+/* ------------------------------------------------------------------------------------------------------- the client */
 
 static tenon_status jax_run(tenon__frame *base)
 {
@@ -228,6 +228,10 @@ void tenon__jax_call_init(tenon__jax_function *function, void *state)
 {
     tenon_call_init(&function->call, &jax_host, &function->function, state, function->signature);
     function->call.flags |= TENON_CALL_UNLOCKED;
+    /* A plan does not compare a written operand with its result. */
+    function->planned = function->signature->planned && function->signature->nwritten == 0;
+    for (int32_t i = 0; i < function->signature->nresults; i++)
+        function->returns_numbers |= function->signature->results[i].kind != TENON_KIND_TENSOR;
 }
 
 static int jax_run_in_turn(jax_frame *f, tenon_turn *turn)
@@ -238,9 +242,88 @@ static int jax_run_in_turn(jax_frame *f, tenon_turn *turn)
     return status;
 }
 
-tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_frame *xla, bool on_gpu, tenon_error *err)
+/* --------------------------------------------------------------------------------------------------------- the plan */
+
+/* The number in attribute `at` for parameter `index`, if its type is the one that jax_ops writes. */
+static bool jax_plan_number(const xla_attributes *all, int64_t at, int32_t index, uint32_t kind, tenon_value *value)
+{
+    static const int32_t dtypes[] = {
+        [TENON_KIND_INT] = xla_s64, [TENON_KIND_FLOAT] = xla_f64, [TENON_KIND_BOOL] = xla_pred};
+    if (at >= all->count || all->types[at] != xla_attr_scalar || all->names[at]->length != 3)
+        return false;
+    const char *name = all->names[at]->text;
+    const xla_scalar *scalar = all->items[at];
+    if (name[0] != 'v' || 10 * (name[1] - '0') + name[2] - '0' != index || scalar->dtype != dtypes[kind] ||
+        !scalar->value)
+        return false;
+    value->kind = kind;
+    value->flags = 0;
+    if (kind == TENON_KIND_BOOL)
+        value->as.integer = *(const uint8_t *)scalar->value != 0;
+    else
+        memcpy(&value->as, scalar->value, sizeof(int64_t)); /* an integer or a double */
+    return true;
+}
+
+static bool jax_plan_tensor(const tenon__fast_spec *fast, const xla_buffer *buffer, uint64_t flags, int64_t *bound,
+                            tenon_value *value, jax_tensor *tensor)
+{
+    return buffer && buffer->rank == fast->ndim && (uint32_t)buffer->dtype < xla_dtype_end &&
+           tenon_dtype_equal(tenon__jax_dtypes[buffer->dtype], fast->dtype) &&
+           tenon__plan_take(fast, bound, value, buffer->data, buffer->dims, flags, &tensor->view, tensor->dims);
+}
+
+/* Take the arguments and the results by the plan of the signature, and begin the call. False: nothing has happened, and
+ * something is unusual or wrong. */
+static bool jax_take_planned(jax_frame *f, const tenon__jax_function *function)
 {
     const tenon_signature *s = function->signature;
+    const xla_frame *xla = f->xla;
+    const xla_span *letters = xla->attributes.items[0];
+    const tenon__fast_spec *fast = s->fast;
+    int64_t *bound = f->base.bindings.dims, operands = 0, attributes = 3;
+    f->letters = letters->text;
+    if (letters->length != (size_t)s->nparams || xla->results.count != s->nresults)
+        return false;
+    for (int32_t i = 0; i < s->nparams; i++, fast++) {
+        bool taken = false;
+        if (letters->text[i] == 't' && fast->ndim >= 0)
+            taken = jax_plan_tensor(fast, jax_buffer(&xla->arguments, operands++), TENON_READ_ONLY, bound, &f->args[i],
+                                    &f->tensors[i]);
+        else if (letters->text[i] == 'v' && fast->ndim < 0)
+            taken = jax_plan_number(&xla->attributes, attributes++, i, s->params[i].kind, &f->args[i]);
+        if (!taken)
+            return false;
+    }
+    if (operands != xla->arguments.count)
+        return false;
+    for (int32_t i = 0; i < s->nresults; i++, fast++)
+        if (fast->ndim >= 0 &&
+            !jax_plan_tensor(fast, jax_buffer(&xla->results, i), TENON_VIEW_WRITTEN | TENON_VIEW_FRESH, bound,
+                             &f->results[i], &f->tensors[s->nparams + i]))
+            return false;
+    tenon__plan_begin(&f->base, &jax_client, &function->call, s);
+    for (int32_t i = 0; function->returns_numbers && i < s->nresults; i++)
+        if (s->results[i].kind != TENON_KIND_TENSOR)
+            tenon__frame_begin_result(&f->base, i);
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- the call */
+
+static int jax_take_in_general(jax_frame *f, const tenon__jax_function *function)
+{
+    const tenon_signature *s = function->signature;
+    tenon__frame_begin(&f->base, &jax_client, &function->call, s);
+    for (int32_t i = 0; i < s->nresults; i++)
+        tenon__frame_begin_result(&f->base, i);
+    if ((f->on_gpu && tenon__jax_meet_gpu(f) < 0) || jax_take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0)
+        return -1;
+    return tenon__frame_make_results(&f->base, &jax_client);
+}
+
+tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_frame *xla, bool on_gpu, tenon_error *err)
+{
     jax_frame f;
     f.xla = xla;
     f.err = err;
@@ -251,14 +334,12 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
     f.scratch = NULL;
     f.base.args = f.args;
     f.base.results = f.results;
-    tenon__frame_begin(&f.base, &jax_client, &function->call, s);
-    for (int32_t i = 0; i < s->nresults; i++)
-        tenon__frame_begin_result(&f.base, i);
-    int done = (on_gpu && tenon__jax_meet_gpu(&f) < 0) || jax_take_arguments(&f) < 0 ||
-                       tenon__frame_match(&f.base) < 0 || tenon__frame_make_results(&f.base, &jax_client) < 0 ||
-                       jax_run_in_turn(&f, function->turn) < 0
-                   ? -1
-                   : tenon__jax_give_numbers(&f);
+    bool planned = function->planned && !on_gpu && jax_take_planned(&f, function);
+    int done = planned ? 0 : jax_take_in_general(&f, function);
+    if (done == 0)
+        done = jax_run_in_turn(&f, function->turn);
+    if (done == 0 && function->returns_numbers)
+        done = tenon__jax_give_numbers(&f);
     if (f.scratch)
         tenon__jax_free_scratch(&f);
     tenon__frame_end(&f.base);

@@ -50,9 +50,15 @@ static inline const xla_buffer *jax_buffer(const xla_buffers *buffers, int64_t i
     return buffer && XLA_HAS(buffer, xla_buffer, dims) ? buffer : NULL;
 }
 
-/* The dtype that XLA numbers so. NULL if Tenon does not know it, or if it has less than a byte: these are stored
+/* By XLA's number. Those that Tenon does not know have no bits, and so have those of less than a byte, which are stored
  * differently on each backend. */
-const tenon_dtype *tenon__jax_dtype(int32_t dtype);
+extern const tenon_dtype tenon__jax_dtypes[xla_dtype_end];
+
+/* The dtype that XLA numbers so, or NULL. */
+static inline const tenon_dtype *jax_dtype(int32_t dtype)
+{
+    return (uint32_t)dtype < xla_dtype_end && tenon__jax_dtypes[dtype].bits ? &tenon__jax_dtypes[dtype] : NULL;
+}
 
 /* Report an error. Each returns -1. */
 

@@ -37,6 +37,8 @@ typedef struct tenon__jax_function {
     tenon_function function;
     tenon_call call;  /* what is the same in each of its calls */
     tenon_turn *turn; /* NULL if calls may overlap */
+    bool planned;     /* calls may be taken by plan, on the CPU */
+    bool returns_numbers;
     char hash[TENON_HASH_SIZE];
     size_t length; /* of fn */
     char fn[];

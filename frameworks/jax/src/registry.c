@@ -10,22 +10,34 @@ enum { JAX_BUCKETS = 1024 };
 
 static _Atomic(tenon__jax_function *) jax_buckets[JAX_BUCKETS];
 
+/* Each call compares a short name; libc's memcmp takes longer. */
+static bool jax_equal(const char *a, const char *b, size_t length)
+{
+    if (length < 8)
+        return memcmp(a, b, length) == 0;
+    for (size_t i = 0; i + 8 < length; i += 8)
+        if (memcmp(a + i, b + i, 8) != 0)
+            return false;
+    return memcmp(a + length - 8, b + length - 8, 8) == 0;
+}
+
 /* By name only, so that all versions of a function are in one list. The functions of a module differ in their last
  * characters. */
 static _Atomic(tenon__jax_function *) *jax_bucket(xla_span fn)
 {
-    uint64_t first = 0, last = 0;
-    size_t part = fn.length < sizeof first ? fn.length : sizeof first;
-    memcpy(&first, fn.text, part);
-    memcpy(&last, fn.text + fn.length - part, part);
-    uint64_t mixed = (first * 0x9e3779b97f4a7c15u ^ last) * 0xff51afd7ed558ccdu + fn.length;
-    return &jax_buckets[(mixed ^ mixed >> 32) % JAX_BUCKETS];
+    uint64_t last = 0;
+    if (fn.length >= sizeof last)
+        memcpy(&last, fn.text + fn.length - sizeof last, sizeof last);
+    else if (fn.length)
+        memcpy(&last, fn.text, fn.length);
+    uint64_t mixed = (last + fn.length) * 0x9e3779b97f4a7c15u;
+    return &jax_buckets[(mixed >> 32) % JAX_BUCKETS];
 }
 
 static const tenon__jax_function *jax_search(const tenon__jax_function *list, xla_span fn, xla_span hash)
 {
     for (; list; list = list->next) {
-        if (list->length == fn.length && memcmp(list->fn, fn.text, fn.length) == 0 &&
+        if (list->length == fn.length && jax_equal(list->fn, fn.text, fn.length) &&
             (!hash.text ||
              (hash.length == TENON_HASH_SIZE - 1 && memcmp(list->hash, hash.text, TENON_HASH_SIZE - 1) == 0)))
             return list;
@@ -41,9 +53,12 @@ const tenon__jax_function *tenon__jax_find(xla_span fn, xla_span hash)
 /* Why XLA cannot call a function with this signature, or NULL. */
 static const char *jax_obstacle(const tenon_signature *s)
 {
-    for (int32_t i = 0; i < s->nparams; i++)
+    for (int32_t i = 0; i < s->nparams; i++) {
         if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_FLOATS)
             return "a parameter is a handle";
+        if (s->params[i].flags & TENON_PARAMETER_KEEP)
+            return "it keeps an argument, whose memory XLA uses again after the call";
+    }
     for (int32_t i = 0; i < s->nresults; i++) {
         const tenon_parameter *result = &s->results[i];
         if (result->flags & TENON_PARAMETER_OPTIONAL)
@@ -76,7 +91,8 @@ static tenon__jax_function *jax_function_new(xla_span fn, const char *hash, cons
     made->length = fn.length;
     memcpy(made->fn, fn.text, fn.length);
     memcpy(made->hash, hash, sizeof made->hash);
-    tenon_status status = tenon_signature_alloc_private(function->signature, TENON__HOST_LAYOUT, &made->signature, err);
+    tenon_status status =
+        tenon_signature_alloc_private(function->signature, NULL, TENON__HOST_LAYOUT, &made->signature, err);
     const char *obstacle = status ? NULL : jax_obstacle(made->signature);
     if (obstacle)
         status = tenon_error_set(err, TENON_EINVAL, "%s(): XLA cannot call it: %s", made->signature->name, obstacle);

@@ -9,7 +9,7 @@
 
 /* clang-format off */
 #define JAX_DTYPE(letter, size) {.code = TENON_CODE_##letter, .bits = (size), .lanes = 1}
-static const tenon_dtype jax_dtypes[xla_dtype_end] = {
+const tenon_dtype tenon__jax_dtypes[xla_dtype_end] = {
     [xla_pred] = JAX_DTYPE(BOOL, 8),
     [xla_s8] = JAX_DTYPE(INT, 8),       [xla_s16] = JAX_DTYPE(INT, 16),
     [xla_s32] = JAX_DTYPE(INT, 32),     [xla_s64] = JAX_DTYPE(INT, 64),
@@ -28,11 +28,6 @@ static const tenon_dtype jax_dtypes[xla_dtype_end] = {
     [xla_f8e8m0fnu] = JAX_DTYPE(F8_E8M0FNU, 8),
 };
 /* clang-format on */
-
-const tenon_dtype *tenon__jax_dtype(int32_t dtype)
-{
-    return (uint32_t)dtype < xla_dtype_end && jax_dtypes[dtype].bits ? &jax_dtypes[dtype] : NULL;
-}
 
 /* ---------------------------------------------------------------------------------------------------------- numbers */
 
@@ -147,8 +142,8 @@ static int jax_take_number(jax_frame *f, int32_t index, int32_t dtype, const voi
         value->as.integer = read.integer;
         return read.fits ? 0 : tenon__jax_refuse(f, index, TENON_EOVERFLOW, "the integer does not fit in 64 bits");
     }
-    if (tenon__jax_dtype(dtype))
-        tenon_dtype_format(*tenon__jax_dtype(dtype), got, sizeof got);
+    if (jax_dtype(dtype))
+        tenon_dtype_format(*jax_dtype(dtype), got, sizeof got);
     return tenon__jax_refuse_kind(f, index, got);
 }
 

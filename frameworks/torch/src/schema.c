@@ -115,6 +115,12 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
         tenon_error_set(err, TENON_EINVAL, "argument '%s' is a handle, which operators do not accept", param->name);
         return false;
     }
+    if (param->flags & TENON_PARAMETER_KEEP) {
+        tenon_error_set(err, TENON_EINVAL,
+                        "argument '%s' is 'keep', and torch reuses the memory of arguments after an operator",
+                        param->name);
+        return false;
+    }
     if (param->spec && (param->spec->flags & TENON_SPEC_WRITE))
         snprintf(alias, sizeof alias, "(a%d!)", (*written)++);
     add(text, type);
@@ -130,7 +136,10 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
 static bool check_result(const tenon_parameter *result, tenon_error *err)
 {
     bool number = result->kind == TENON_KIND_INT || result->kind == TENON_KIND_FLOAT || result->kind == TENON_KIND_BOOL;
-    if (result->flags & TENON_PARAMETER_OPTIONAL)
+    if (result->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))
+        tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and operators return only memory of torch",
+                        result->type);
+    else if (result->flags & TENON_PARAMETER_OPTIONAL)
         tenon_error_set(err, TENON_EINVAL, "a result may be None, and torch has to know that before the call");
     else if (!number && result->kind != TENON_KIND_TENSOR)
         tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and operators return only tensors", result->type);
@@ -144,6 +153,9 @@ tenon_status tenon__torch_schema(const tenon_signature *signature, char *buffer,
 {
     schema_text text = {buffer, size, 0};
     int written = 0;
+    if (signature->role != TENON_ROLE_FUNCTION)
+        return tenon_error_set(err, TENON_EINVAL, "it belongs to the class '%s', and operators do not accept objects",
+                               signature->class_name);
     add(&text, signature->name);
     add(&text, "(");
     for (int32_t i = 0; i < signature->nparams; i++) {

@@ -147,6 +147,9 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->tensor_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->function_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->method_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->meta_type));
+        Py_XDECREF((PyObject *)atomic_load(&interp->bound_type));
         Py_XDECREF(atomic_load(&interp->words));
     }
 }

@@ -137,9 +137,15 @@ int tenon__py_take_handle(tenon__frame *base, int32_t index, void *object, void 
     tenon__py_frame *f = tenon__py_frame_of(base);
     const char *type = base->signature->results[index].handle;
     const tenon_py_foreign *foreign = tenon__py_foreign(type);
+    uint32_t flags = base->signature->results[index].flags;
     attach(f);
-    f->made[index] = foreign ? tenon__py_foreign_result(foreign, object, destroy)
-                             : tenon__py_handle_new(f->function->library, type, object, destroy);
+    if (flags & TENON_PARAMETER_CLASS)
+        f->made[index] =
+            tenon__py_instance_new(f->function->classes[base->signature->nparams + index], f->function->library,
+                                   !(flags & TENON_PARAMETER_SERIAL), object, destroy);
+    else
+        f->made[index] = foreign ? tenon__py_foreign_result(foreign, object, destroy)
+                                 : tenon__py_handle_new(f->function->library, type, object, destroy);
     if (!f->made[index])
         keep_exception(f);
     detach(f);

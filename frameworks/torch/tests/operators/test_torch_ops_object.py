@@ -45,6 +45,27 @@ def test_repr_without_operators(tmp_path):
     assert repr(ops) == "<tenon.TorchOps tenon_none: unloaded>"
 
 
+def test_memory_that_outlives_a_call_is_left_out(tmp_path):
+    source = tmp_path / "lifetimes.c"
+    source.write_text("""#define TENON_TARGET 1
+    #include <tenon/function.h>
+    static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+    TENON_MODULE(lifetimes, NULL,
+        TENON_FUNCTION("kept(x: f32[n] keep) -> f32[n]", none, NULL),
+        TENON_FUNCTION("owned(n: int) -> f32[n] own", none, NULL),
+        TENON_FUNCTION("shown(x: f32[n]) -> f32[?] of(x)", none, NULL))""")
+    loaded = tenon.load(compiled_library(tmp_path, source))
+    with pytest.warns(UserWarning) as caught:
+        ops = tenon.torch_ops(loaded, "tenon_lifetimes")
+    said = [str(warning.message).partition("() is left out: ") for warning in caught]
+    assert {name.rpartition(" ")[2]: reason for name, _, reason in said} == {
+        "kept": "argument 'x' is 'keep', and torch reuses the memory of arguments after an operator",
+        "owned": "a result is of type f32[n] own, and operators return only memory of torch",
+        "shown": "a result is of type f32[?] of(x), and operators return only memory of torch",
+    }
+    ops.unload()
+
+
 TOO_LARGE = {
     "argument": lambda ops, t: ops.head(t(4), 2**62),
     "result": lambda ops, t: ops.spread(2**61),

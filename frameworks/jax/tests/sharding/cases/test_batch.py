@@ -132,6 +132,14 @@ def test_batches_that_are_split_differently_are_refused():
         EXACT(wrap(replicating.matmul)(a, b), A @ B)
 
 
+def test_copies_in_another_order_are_the_same_split():
+    """XLA may list the devices that hold one part in any order."""
+    from tenon._jax_sharding import _Tiles
+
+    assert _Tiles((2, 1, 2), (1, 0, 3, 2)).leading(1) == _Tiles((2, 1, 2), (0, 1, 2, 3)).leading(1)
+    assert _Tiles((2, 1, 2), (0, 2, 1, 3)).leading(1) != _Tiles((2, 1, 2), (0, 1, 2, 3)).leading(1)
+
+
 def test_parts_of_different_sizes_are_refused():
     def f(made):
         return jax.jit(lambda x: made.square(jax.lax.with_sharding_constraint(x, NamedSharding(LINE, P("a")))))

@@ -1,0 +1,36 @@
+/* Shared by the files of the driver: call.c, and given.c for names and for memory that outlives a call. */
+#ifndef TENON_CALL_INTERNAL_H
+#define TENON_CALL_INTERNAL_H
+
+#include "spec.h"
+
+static inline tenon__frame *tenon__frame_of(const tenon_call *call)
+{
+    return call->host_private;
+}
+
+/* "result 0", or "result 'z'". */
+typedef struct tenon__label {
+    char text[TENON_NAME_SIZE + 16];
+} tenon__label;
+
+tenon__label tenon__result_label(const tenon__frame *f, int32_t index);
+
+/* Whether memory on the device can be result `index`; if not, with the message. */
+bool tenon__result_on_device(const tenon__frame *f, int32_t index, tenon_device device, tenon_error *err);
+
+/* A client's function failed. If it kept an error of its own, the call has failed all the same. */
+void tenon__note_failure(tenon_call *call);
+
+/* The checks of tenon_call_open_result, for a result of any kind that is not set yet. */
+bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
+                             int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype);
+
+/* Of a checked call: let the function write result `index`, which is placed, into a block with guards. False if there is no
+ * memory for it. */
+bool tenon__check_result(tenon__frame *f, int32_t index);
+
+/* As tenon_block_alloc, aligned to 16 bytes; tenon_blocks_release calls finish(memory) before it frees the block. */
+void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory));
+
+#endif

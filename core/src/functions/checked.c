@@ -1,0 +1,250 @@
+/* The checked mode: a call that looks for writes outside the results, writes to arguments, and results that were not
+ * written. */
+#include "call.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { GUARD = 256 }; /* bytes before and after a result; a multiple of 64, the alignment of results */
+
+/* A result in a block of the driver, or an argument and its copy. */
+typedef struct checked_result {
+    const tenon_view *real; /* NULL: not checked */
+    tenon_view view;
+    unsigned char *data;
+} checked_result;
+
+struct tenon__checked {
+    uint32_t of_caller; /* bit i: result i is the caller's memory */
+    checked_result results[TENON_MAX_RESULTS];
+    unsigned char *copies[TENON_MAX_PARAMETERS]; /* of arguments; NULL: not checked */
+};
+
+/* -------------------------------------------------------------------------------------------------------- patterns */
+
+/* What an element of a result holds before the call: of floats a NaN with a payload of its own, so that no NaN of the
+ * function's is mistaken for it. Returns the size of the pattern. */
+static size_t pattern_of(tenon_dtype dtype, unsigned char pattern[8])
+{
+    uint64_t bits = UINT64_C(0xa5a5a5a5a5a5a5a5);
+    uint32_t lane = dtype.code == TENON_CODE_COMPLEX ? dtype.bits / 2u : dtype.bits;
+    bool is_float = dtype.code == TENON_CODE_FLOAT || dtype.code == TENON_CODE_COMPLEX;
+    if (is_float && lane == 64) {
+        bits = UINT64_C(0x7ffda5a5a5a5a5a5);
+    } else if (is_float && lane == 32) {
+        uint32_t nan = 0x7fe5a5a5u;
+        return memcpy(pattern, &nan, sizeof nan), sizeof nan;
+    } else if ((is_float && lane == 16) || dtype.code == TENON_CODE_BFLOAT) {
+        uint16_t nan = is_float ? 0x7ea5 : 0x7fe5;
+        return memcpy(pattern, &nan, sizeof nan), sizeof nan;
+    }
+    return memcpy(pattern, &bits, sizeof bits), sizeof bits;
+}
+
+static void fill_result(unsigned char *data, size_t size, tenon_dtype dtype)
+{
+    unsigned char pattern[8];
+    size_t step = pattern_of(dtype, pattern);
+    for (size_t i = 0; i < size; i++)
+        data[i] = pattern[i % step];
+}
+
+static bool is_filled(const unsigned char *data, size_t size, tenon_dtype dtype)
+{
+    unsigned char pattern[8];
+    size_t step = pattern_of(dtype, pattern);
+    for (size_t i = 0; i < size; i++)
+        if (data[i] != pattern[i % step])
+            return false;
+    return true;
+}
+
+/* No two neighbouring bytes of a guard are equal, so that a shifted copy is seen too. */
+static unsigned char guard_byte(size_t at)
+{
+    return (unsigned char)(0x9e + 37 * at);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- before */
+
+static size_t bytes_of_view(const tenon_view *view)
+{
+    return (size_t)tenon_view_nbytes(view);
+}
+
+bool tenon__check_result(tenon__frame *f, int32_t index)
+{
+    struct tenon__checked *checked = f->checked;
+    checked_result *result = &checked->results[index];
+    const tenon_view *real = f->results[index].as.view;
+    if ((checked->of_caller >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
+        return true;
+    size_t size = bytes_of_view(real);
+    unsigned char *block = size < PTRDIFF_MAX - 2 * GUARD ? tenon_block_alloc(&f->blocks, size + 2 * GUARD, 64) : NULL;
+    if (!block)
+        return false;
+    for (size_t i = 0; i < GUARD; i++) {
+        block[i] = guard_byte(i);
+        block[GUARD + size + i] = guard_byte(i);
+    }
+    result->real = real;
+    result->view = *real;
+    result->view.data = result->data = block + GUARD;
+    fill_result(result->data, size, real->dtype);
+    f->results[index].as.view = &result->view;
+    return true;
+}
+
+/* Whether the function may change the memory of the argument through another argument or a result of the caller's. */
+static bool may_change(const tenon__frame *f, const tenon_view *view)
+{
+    const tenon_signature *s = f->signature;
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (f->args[i].kind == TENON_KIND_TENSOR && (f->args[i].as.view->flags & TENON_VIEW_WRITTEN) &&
+            tenon_view_overlaps(view, f->args[i].as.view))
+            return true;
+    for (int32_t i = 0; i < s->nresults; i++)
+        if (s->results[i].spec && (f->checked->of_caller >> i & 1) && f->results[i].as.view &&
+            tenon_view_overlaps(view, f->results[i].as.view))
+            return true;
+    return false;
+}
+
+/* A copy of the elements in C order, in a block; NULL if there is no memory. */
+static unsigned char *copy_elements(tenon__frame *f, const tenon_view *view)
+{
+    unsigned char *copy = tenon_block_alloc(&f->blocks, bytes_of_view(view) + 1, 64);
+    int64_t dims[2 * TENON_MAX_NDIM];
+    tenon_view target;
+    tenon_dl_tensor source = {.data = copy, .dtype = view->dtype, .ndim = view->ndim, .device = {TENON_CPU, 0}};
+    source.shape = view->shape;
+    if (!copy || tenon_view_init(&target, &source, view->flags & TENON_SUBBYTE_PADDED, dims, NULL) ||
+        tenon_copy(&target, view, NULL))
+        return NULL;
+    return copy;
+}
+
+static bool begin_check(tenon__frame *f)
+{
+    const tenon_signature *s = f->signature;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        bool placed = s->results[i].kind == TENON_KIND_TENSOR && !(f->results[i].flags & TENON_VALUE_UNSET);
+        if (placed && !tenon__check_result(f, i))
+            return false;
+    }
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_view *view = f->args[i].kind == TENON_KIND_TENSOR ? f->args[i].as.view : NULL;
+        if (!view || !view->numel || !tenon_device_on_host(view->device) || may_change(f, view))
+            continue;
+        if (!(f->checked->copies[i] = copy_elements(f, view)))
+            return false;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- after */
+
+/* The first byte of a guard that changed, or -1. */
+static int64_t changed_guard(const unsigned char *guard)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (guard[i] != guard_byte(i))
+            return (int64_t)i;
+    return -1;
+}
+
+static bool check_guards(const tenon__frame *f, int32_t index, tenon_error *error)
+{
+    const checked_result *result = &f->checked->results[index];
+    int64_t size = tenon_view_nbytes(result->real);
+    int64_t before = changed_guard(result->data - GUARD), after = changed_guard(result->data + size);
+    if (before < 0 && after < 0)
+        return true;
+    tenon_error_set(error, TENON_EFAILED,
+                    "%s: the function wrote %s of its memory: byte %" PRId64 ", but it has %" PRId64 " bytes",
+                    tenon__result_label(f, index).text, before >= 0 ? "before the start" : "past the end",
+                    before >= 0 ? before - GUARD : size + after, size);
+    return false;
+}
+
+/* False without a message: there is no memory. */
+static bool check_argument(tenon__frame *f, int32_t index, tenon_error *error)
+{
+    const tenon_view *view = f->args[index].as.view;
+    const unsigned char *copy = f->checked->copies[index];
+    const unsigned char *now = view->flags & TENON_VIEW_C ? view->data : copy_elements(f, view);
+    size_t size = bytes_of_view(view), at = 0;
+    if (now && memcmp(now, copy, size) == 0)
+        return true;
+    while (now && now[at] == copy[at])
+        at++;
+    if (now)
+        tenon_error_set(error, TENON_EFAILED,
+                        "argument '%s': byte %zu of %zu changed during the call, but the argument is not 'rw'; the "
+                        "function wrote to it, or another thread did",
+                        f->signature->params[index].name, at, size);
+    return false;
+}
+
+/* Refuse a call whose function did not keep to its signature. */
+static int refuse_checked(tenon__frame *f, int32_t index, const tenon_error *error)
+{
+    f->client->refuse(f, TENON__REFUSED_BY_CODE, index, error);
+    return -1;
+}
+
+/* Copy the elements that the function wrote into the real result. */
+static int end_result(tenon__frame *f, int32_t index)
+{
+    const checked_result *result = &f->checked->results[index];
+    tenon_error error;
+    if (tenon_copy(result->real, &result->view, &error))
+        return refuse_checked(f, index, &error);
+    if (result->real->numel && is_filled(result->data, bytes_of_view(result->real), result->real->dtype) &&
+        f->client->warn) {
+        tenon_error_set(&error, TENON_EFAILED, "%s: the function did not write to it",
+                        tenon__result_label(f, index).text);
+        return f->client->warn(f, index, error.message);
+    }
+    return 0;
+}
+
+static int end_check(tenon__frame *f)
+{
+    const tenon_signature *s = f->signature;
+    tenon_error error;
+    tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
+    for (int32_t i = 0; i < s->nresults; i++)
+        if (f->checked->results[i].real && !check_guards(f, i, &error))
+            return refuse_checked(f, i, &error);
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (f->checked->copies[i] && !check_argument(f, i, &error))
+            return refuse_checked(f, -1, &error);
+    for (int32_t i = 0; i < s->nresults; i++)
+        if (f->checked->results[i].real && end_result(f, i))
+            return -1;
+    return 0;
+}
+
+int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller)
+{
+    if (!tenon_device_on_host(f->call.device))
+        return tenon__frame_run(f, f->client);
+    tenon_error error;
+    f->checked = tenon_block_alloc(&f->blocks, sizeof *f->checked, 0);
+    if (f->checked) {
+        memset(f->checked, 0, sizeof *f->checked);
+        f->checked->of_caller = of_caller;
+    }
+    if (!f->checked || !begin_check(f)) {
+        tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
+        return refuse_checked(f, -1, &error);
+    }
+    f->call.flags |= TENON__CALL_CHECKED;
+    int status = tenon__frame_run(f, f->client);
+    f->call.flags &= ~TENON__CALL_CHECKED;
+    for (int32_t i = 0; i < f->signature->nresults; i++)
+        if (f->checked->results[i].real)
+            f->results[i].as.view = f->checked->results[i].real;
+    return status ? status : end_check(f);
+}

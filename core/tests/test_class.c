@@ -1,0 +1,366 @@
+/* The grammar of version 1.1: classes, constructors, methods, keep, own and of. */
+#include "class_module.h"
+
+/* Expect a mistake at the '^' in `text`, which is not part of the signature. */
+static void check_mistake(const char *text, const tenon_module *module, const char *message)
+{
+    char without[512], wanted[1024];
+    size_t at = strcspn(text, "^");
+    snprintf(without, sizeof without, "%.*s%s", (int)at, text, text[at] ? text + at + 1 : "");
+    snprintf(wanted, sizeof wanted, "tenon_signature_alloc_in(): %s\n  %s\n  %*s^", message, without, (int)at, "");
+    tenon_signature *signature = NULL;
+    FAILS_SAYING(TENON_EPARSE, wanted, tenon_signature_alloc_in(without, module, &signature, &err));
+    assert_null(signature);
+}
+
+static void no(const char *text, const char *message)
+{
+    tenon_module module = class_module();
+    check_mistake(text, &module, message);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- roles */
+
+static void test_roles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name, *class_name, *method;
+        int32_t role;
+    } all[] = {{"f(x: f32[n])", "f", NULL, NULL, TENON_ROLE_FUNCTION},
+               {" class KDTree ", "KDTree", "KDTree", NULL, TENON_ROLE_CLASS},
+               {"KDTree(points: f32[n, d] c keep, leaf: int = 16)", "KDTree", "KDTree", NULL, TENON_ROLE_CONSTRUCTOR},
+               {"Free()", "Free", "Free", NULL, TENON_ROLE_CONSTRUCTOR},
+               {"KDTree . query (self , x: f32[m])", "KDTree.query", "KDTree", "query", TENON_ROLE_METHOD},
+               {"KDTree.clear(self)", "KDTree.clear", "KDTree", "clear", TENON_ROLE_METHOD},
+               {"KDTree.clear(self,)", "KDTree.clear", "KDTree", "clear", TENON_ROLE_METHOD},
+               {"KDTree.__len__(self) -> int", "KDTree.__len__", "KDTree", "__len__", TENON_ROLE_METHOD},
+               {"KDTree.__repr__(self) -> str", "KDTree.__repr__", "KDTree", "__repr__", TENON_ROLE_METHOD},
+               {"KDTree.__getitem__(self, i: int) -> f32[?] of(self)", "KDTree.__getitem__", "KDTree", "__getitem__",
+                TENON_ROLE_METHOD}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        tenon_signature *s = compiled_in_module(all[i].text);
+        assert_int_equal(tenon_signature_role(s), all[i].role);
+        assert_string_equal(tenon_signature_name(s), all[i].name);
+        const char *found[] = {tenon_signature_class(s), tenon_signature_method(s)};
+        const char *wanted[] = {all[i].class_name, all[i].method};
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(found[k] == NULL, wanted[k] == NULL);
+            if (found[k])
+                assert_string_equal(found[k], wanted[k]);
+        }
+        tenon_signature_release(s);
+    }
+    assert_int_equal(tenon_signature_role(NULL), TENON_ROLE_FUNCTION);
+    assert_null(tenon_signature_class(NULL));
+    assert_null(tenon_signature_method(NULL));
+}
+
+static void check_object(const tenon_parameter *item, const char *name, uint32_t flags)
+{
+    assert_int_equal(item->kind, TENON_KIND_HANDLE);
+    assert_string_equal(item->handle, name);
+    assert_int_equal(item->flags, flags);
+    assert_int_equal(item->owner, -1);
+    assert_null(item->spec);
+}
+
+static void test_objects(void **state)
+{
+    (void)state;
+    const uint32_t serial = TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL;
+    tenon_signature *s = compiled_in_module("KDTree(a: handle('KDTree'), b: handle('Free'), c: handle('Other'))");
+    assert_int_equal(tenon_signature_nparams(s), 3);
+    assert_int_equal(tenon_signature_nresults(s), 1);
+    assert_false(tenon_signature_has_named_results(s));
+    check_object(tenon_signature_result_item(s, 0), "KDTree", serial);
+    assert_null(tenon_signature_result_item(s, 0)->name);
+    assert_string_equal(tenon_signature_result_item(s, 0)->type, "handle('KDTree')");
+    check_object(tenon_signature_param(s, 0), "KDTree", serial);
+    check_object(tenon_signature_param(s, 1), "Free", TENON_PARAMETER_CLASS);
+    check_object(tenon_signature_param(s, 2), "Other", 0);
+    assert_int_equal(s->nserial, 1);
+    tenon_signature_release(s);
+
+    s = compiled_in_module(
+        "KDTree.join(self, other: handle('KDTree'), *, k: int = 1) -> handle('Free'), handle('Any')");
+    assert_int_equal(tenon_signature_nparams(s), 3);
+    assert_int_equal(tenon_signature_npositional(s), 2);
+    assert_int_equal(tenon_signature_nrequired(s), 2);
+    check_object(tenon_signature_param(s, 0), "KDTree", serial);
+    assert_string_equal(tenon_signature_param(s, 0)->name, "self");
+    assert_string_equal(tenon_signature_param(s, 0)->type, "handle('KDTree')");
+    check_object(tenon_signature_result_item(s, 0), "Free", TENON_PARAMETER_CLASS);
+    check_object(tenon_signature_result_item(s, 1), "Any", 0);
+    assert_int_equal(s->nserial, 2);
+    tenon_signature_release(s);
+
+    s = compiled_in_module("Free.get(self) -> int");
+    check_object(tenon_signature_param(s, 0), "Free", TENON_PARAMETER_CLASS);
+    assert_int_equal(s->nserial, 0);
+    tenon_signature_release(s);
+
+    /* Without a module, a handle is what it was in 1.0. */
+    OK(tenon_signature_alloc("g(a: handle('KDTree'))", &s, &err));
+    check_object(tenon_signature_param(s, 0), "KDTree", 0);
+    tenon_signature_release(s);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- memory */
+
+static void test_memory(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled_in_module("KDTree.f(self, x: f32[n, d] c keep, y: T[n]? keep) -> a: f32[n] own, "
+                                            "b: f32[?, 3] c of(self) rw, c: u8[n] of(x), d: f32[n], e: T[?]? own c "
+                                            "where T = f32|f64");
+    assert_int_equal(tenon_signature_param(s, 1)->flags, TENON_PARAMETER_KEEP);
+    assert_true(tenon_signature_param(s, 2)->flags & TENON_PARAMETER_KEEP);
+    assert_string_equal(tenon_signature_param(s, 1)->type, "f32[n, d] c keep");
+    static const uint32_t flags[] = {TENON_PARAMETER_OPEN | TENON_PARAMETER_OWN,
+                                     TENON_PARAMETER_OPEN | TENON_PARAMETER_OF,
+                                     TENON_PARAMETER_OPEN | TENON_PARAMETER_OF, 0,
+                                     TENON_PARAMETER_OPEN | TENON_PARAMETER_OWN | TENON_PARAMETER_OPTIONAL};
+    static const int32_t owners[] = {-1, 0, 1, -1, -1};
+    for (int32_t i = 0; i < 5; i++) {
+        assert_int_equal(tenon_signature_result_item(s, i)->flags, flags[i]);
+        assert_int_equal(tenon_signature_result_item(s, i)->owner, owners[i]);
+    }
+    assert_int_equal(tenon_signature_result_item(s, 0)->spec->flags, 0);
+    assert_int_equal(tenon_signature_result_item(s, 1)->spec->flags, TENON_SPEC_WRITE | TENON_SPEC_C);
+    assert_true(s->open_results);
+    assert_int_equal(tenon_signature_names(s)->ndims, 2);
+    /* There is no `out` for memory that the function gives. */
+    tenon_bindings bindings;
+    tenon_bindings_reset(&bindings, &s->names);
+    roomy_view room;
+    float data[3];
+    tenon_value none[3] = {{.kind = TENON_KIND_NONE}, {.kind = TENON_KIND_NONE}, {.kind = TENON_KIND_NONE}};
+    FAILS_SAYING(TENON_EINVAL, "KDTree.f(): argument 'out': result 0 is in memory that the function gives",
+                 tenon_signature_match_out(s, 0, view_of(&room, data, TENON_F32, 1, DIMS(3), NULL), none,
+                                           tenon_device_of(TENON_CPU, 0), &bindings, &err));
+    tenon_signature_release(s);
+}
+
+/* No valid signature of 1.0 changes its meaning: new words are names still, in 1.1 as well. */
+static void test_words_stay_names(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"f(own: f32[keep], keep: f32[own], of: int, self: f32[n]) -> f32[keep]",
+                                        "self(self: int) -> own: int, of: int, keep: int",
+                                        "uint(uint: int, bytes: int, strs: str, dtype: str, convert: bool)",
+                                        "own(complex: f32[uint, bytes], x: f32[complex])",
+                                        "keep(x: bool|u8[self])",
+                                        "of(x: f32[n] c, y: f32[n] rw inplace(x)) -> keep: f32[n] alias",
+                                        "f(x: handle('class')) -> handle('self')",
+                                        "f(x: f32[close]) -> close: f32[close]"};
+    tenon_module old = class_module();
+    old.minor_needed = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tenon_signature *all[3] = {NULL};
+        OK(tenon_signature_alloc(texts[i], &all[0], &err));
+        OK(tenon_signature_alloc_in(texts[i], &old, &all[1], &err));
+        all[2] = compiled_in_module(texts[i]);
+        for (int k = 2; k >= 0; k--) {
+            assert_int_equal(all[k]->role, TENON_ROLE_FUNCTION);
+            assert_int_equal(all[k]->nparams, all[0]->nparams);
+            for (int32_t j = 0; j < all[0]->nparams; j++) {
+                assert_int_equal(all[k]->params[j].kind, all[0]->params[j].kind);
+                assert_int_equal(all[k]->params[j].flags, all[0]->params[j].flags);
+                assert_string_equal(all[k]->params[j].type, all[0]->params[j].type);
+            }
+            tenon_signature_release(all[k]);
+        }
+    }
+    /* Neither does a function with the name of a class, in a module without classes. */
+    tenon_signature *s = NULL;
+    OK(tenon_signature_alloc_in("KDTree() -> f32[3]", &old, &s, &err));
+    assert_int_equal(s->role, TENON_ROLE_FUNCTION);
+    tenon_signature_release(s);
+}
+
+/* -------------------------------------------------------------------------------------------------------- mistakes */
+
+static void test_a_lower_target(void **state)
+{
+    (void)state;
+    tenon_module old = class_module();
+    old.minor_needed = 0;
+    static const struct {
+        const char *text, *feature;
+    } all[] = {{"^class KDTree", "a class"},
+               {"^KDTree.query(self)", "a method"},
+               {"f(x: f32[n] ^keep)", "'keep'"},
+               {"f() -> f32[?] ^own", "'own'"},
+               {"f(x: f32[n]) -> f32[?] ^of(x)", "'of'"},
+               {"f(x: ^uint)", "'uint'"},
+               {"f(x: f32[n] ^convert)", "'convert'"},
+               {"f(x: f32[n], k: int) where ^k <= n", "a condition"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char message[256];
+        snprintf(message, sizeof message,
+                 "%s needs version 1.1 of the function ABI; write #define TENON_TARGET 1 before function.h is included",
+                 all[i].feature);
+        check_mistake(all[i].text, &old, message);
+    }
+    tenon_signature *s = NULL;
+    FAILS(TENON_EPARSE, tenon_signature_alloc("f(x: f32[n] keep)", &s, &err));
+    assert_non_null(strstr(err.message, "tenon_signature_alloc(): 'keep' needs version 1.1"));
+    /* A spec by itself has no lifetime. */
+    tenon_names names = {0};
+    tenon_spec spec;
+    FAILS(TENON_EPARSE, tenon_spec_parse("f32[n] keep", &names, &spec, &err));
+    assert_non_null(strstr(err.message, "unknown attribute 'keep'"));
+}
+
+static void test_later(void **state)
+{
+    (void)state;
+    no("f(x: ^uint)", "'uint' is not yet supported by this host");
+    no("f(x: ^uint = 3)", "'uint' is not yet supported by this host");
+    no("f(x: ^complex?)", "'complex' is not yet supported by this host");
+    no("f(x: ^bytes)", "'bytes' is not yet supported by this host");
+    no("f() -> ^bytes", "'bytes' is not yet supported by this host");
+    no("f(x: ^strs)", "'strs' is not yet supported by this host");
+    no("f(x: ^dtype(T))", "'dtype' is not yet supported by this host");
+    no("f(x: ^[f32[n]])", "a list of tensors is not yet supported by this host");
+    no("f(x: ^1|2)", "a choice of integers is not yet supported by this host");
+    no("f(x: ^-1|2)", "a choice of integers is not yet supported by this host");
+    no("f(x: f32[n] c ^convert)", "'convert' is not yet supported by this host");
+    no("f() -> ^ints", "a result that is a list is not yet supported by this host");
+    no("f(x: f32[n], k: int) where ^k <= n", "a condition is not yet supported by this host");
+    no("f(x: T[n], k: int) where T = f32, ^2 * k < n", "a condition is not yet supported by this host");
+}
+
+static void test_mistakes_in_heads(void **state)
+{
+    (void)state;
+    no("class ^", "expected the name of a class");
+    no("class KDTree^(x: int)", "expected the end of the signature");
+    no("class ^1", "expected the name of a class");
+    no("class ^None", "'None' is a reserved word");
+    no("^Tree.query(self)", "unknown class 'Tree'; add TENON_CLASS(\"Tree\", ...) to the module");
+    no("KDTree.^(self)", "expected the name of a method");
+    no("KDTree.^class(self)", "'class' is a reserved word");
+    no("KDTree.^__init__(self)", "of the names that start with '__' a method can be __len__, __repr__ or __getitem__");
+    no("^__len__(self)", "function names that start with '__' are reserved for the runtime");
+    no("KDTree.^close(self)", "every object has 'close' already; give the method another name");
+    no("KDTree.^closed(self)", "every object has 'closed' already; give the method another name");
+    no("KDTree.^__enter__(self)", "every object has '__enter__' already; give the method another name");
+    no("KDTree.a^.b(self)", "expected '(' after the name of a function");
+    no("KDTree.query(^)", "expected self, the first parameter of every method");
+    no("KDTree.query(^x: int)", "expected self, the first parameter of every method");
+    no("KDTree.query(self^: int)", "self has no type: it is the object");
+    no("KDTree.query(self ^x: int)", "expected ')' or ',' after self");
+    no("KDTree.query(self, ^self: int)", "duplicate name 'self'");
+    no("f(^self)", "self is the first parameter of a method, which is written Name.method(self)");
+    no("KDTree(^self, x: int)", "self is the first parameter of a method, which is written Name.method(self)");
+    no("KDTree(x: int) -> ^f32[3]", "a constructor is written without '->': its result is the object");
+    no("^KDTree.__len__(self) -> f32[1]", "expected KDTree.__len__(self) -> int");
+    no("^KDTree.__len__(self) -> int?", "expected KDTree.__len__(self) -> int");
+    no("^KDTree.__len__(self, k: int = 1) -> int", "expected KDTree.__len__(self) -> int");
+    no("^KDTree.__repr__(self) -> str, str", "expected KDTree.__repr__(self) -> str");
+    no("^KDTree.__getitem__(self) -> int", "expected KDTree.__getitem__(self, i: int), with one result");
+    no("^KDTree.__getitem__(self, i: float) -> int", "expected KDTree.__getitem__(self, i: int), with one result");
+    no("^KDTree.__getitem__(self, i: int = 0) -> int", "expected KDTree.__getitem__(self, i: int), with one result");
+    no("^KDTree.__getitem__(self, i: int)", "expected KDTree.__getitem__(self, i: int), with one result");
+    /* Without a module there are no classes. */
+    tenon_signature *s = NULL;
+    FAILS(TENON_EPARSE, tenon_signature_alloc_in("KDTree.f(self)", NULL, &s, &err));
+    OK(tenon_signature_alloc_in("f(x: f32[n] keep)", NULL, &s, &err));
+    tenon_signature_release(s);
+}
+
+static void test_mistakes_in_memory(void **state)
+{
+    (void)state;
+    no("f(x: f32[n] keep ^keep)", "duplicate attribute 'keep'");
+    no("f(x: ^f32[n] keep rw)", "'keep' and 'rw' cannot be combined");
+    no("f(x: ^f32[n] own)", "'own' and 'of' apply only to results");
+    no("f(x: ^f32[n] keep own)", "'own' and 'of' apply only to results");
+    no("f(x: int ^keep)", "expected ')' or ',' after a parameter");
+    no("f(x: f32[n]) -> ^f32[n] keep", "'keep' applies only to arguments");
+    no("f(x: f32[n]) -> ^f32[n] own of(x)", "'own', 'of' and 'keep' cannot be combined");
+    no("f(x: f32[n]) -> f32[n] of^", "expected '(' after 'of'");
+    no("f(x: f32[n]) -> f32[n] of(x^", "expected ')' after the name of an argument");
+    no("f(x: f32[n]) -> f32[n] of(^)", "of() does not name a tensor argument");
+    no("f(x: f32[n]) -> f32[n] of(^y)", "of(y) does not name a tensor argument");
+    no("f(x: f32[n]) -> f32[n] of(^self)", "of(self) does not name a tensor argument");
+    no("f(k: int) -> f32[?] of(^k)", "of(k) does not name a tensor argument");
+    no("KDTree.f(self, h: handle('Free')) -> f32[?] of(^h)", "of(h) does not name self or a tensor argument");
+    no("f() -> ^f32[?] own rw", "'rw' applies only to a result of(self); memory that is given with 'own' is always "
+                                "writable, and of(x) allows what x allows");
+    no("f(x: f32[n]) -> ^f32[?] of(x) rw", "'rw' applies only to a result of(self); memory that is given with 'own' "
+                                           "is always writable, and of(x) allows what x allows");
+    no("f(x: f32[n]) -> ^f32[n] own alias", "'alias', 'inplace' and 'anywhere' cannot be combined with 'own' or 'of'");
+    no("f() -> ^f32|f64[?] own", "a result needs one dtype, or a dtype variable that an argument binds");
+    no("f() -> f32[^_] own", "write '?' for a size that only the function knows");
+    no("f() -> f32[^n] own",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+}
+
+/* --------------------------------------------------------------------------------------------------------- modules */
+
+static tenon_status succeed(tenon_call *running)
+{
+    (void)running;
+    return TENON_OK;
+}
+
+static void check_module(const char *message, const char *const *texts, size_t count, uint32_t minor)
+{
+    tenon_function functions[8] = {{0}};
+    for (size_t i = 0; i < count; i++)
+        functions[i] = (tenon_function){.signature = texts[i], .call = strncmp(texts[i], "class", 5) ? succeed : NULL};
+    tenon_module module = module_of(functions, count);
+    module.minor_needed = minor;
+    if (message)
+        FAILS_SAYING(minor < 1 || message ? TENON_EINVAL : TENON_OK, message, tenon_module_check(&module, &err));
+    else
+        OK(tenon_module_check(&module, &err));
+}
+
+#define MODULE(message, minor, ...)                                                                                    \
+    check_module(message, (const char *const[]){__VA_ARGS__},                                                          \
+                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), minor)
+
+static void test_modules(void **state)
+{
+    (void)state;
+    MODULE(NULL, 1, "KDTree.f(self)", "class KDTree", "KDTree(x: int)", "f()", "KDTree.g(self)", "class Other");
+    MODULE(NULL, 1, "class KDTree");
+    MODULE("tenon_module_check(): there are two classes called 'A'", 1, "class A", "class B", "class  A");
+    MODULE("tenon_module_check(): the class 'A' has two constructors", 1, "A()", "class A", "A.b(self)", "A(x: int)");
+    MODULE("tenon_module_check(): function 1 is a method of 'B', which is not a class of the module; add "
+           "TENON_CLASS(\"B\", ...)",
+           1, "class A", "B.f(self)");
+    MODULE("tenon_module_check(): the class 'A' needs version 1.1 of the function ABI; write #define TENON_TARGET 1 "
+           "before function.h is included",
+           0, "f()", "class A");
+    MODULE(NULL, 0, "f()", "f()"); /* of functions, the host refuses two of one name */
+    tenon_function without[] = {
+        {.signature = "A.f(self)", .call = succeed}, {.signature = "class A"}, {.signature = "A()"}};
+    tenon_module module = module_of(without, 3);
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_check(): the module is broken: function 2 has no code",
+                 tenon_module_check(&module, &err));
+    without[1].signature = NULL; /* seen before it is its turn */
+    FAILS_SAYING(TENON_EINVAL,
+                 "tenon_module_check(): function 0 is a method of 'A', which is not a class of the module; add "
+                 "TENON_CLASS(\"A\", ...)",
+                 tenon_module_check(&module, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roles),
+                                       cmocka_unit_test(test_objects),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_words_stay_names),
+                                       cmocka_unit_test(test_a_lower_target),
+                                       cmocka_unit_test(test_later),
+                                       cmocka_unit_test(test_mistakes_in_heads),
+                                       cmocka_unit_test(test_mistakes_in_memory),
+                                       cmocka_unit_test(test_modules),
+                                       cmocka_unit_test(test_nothing_is_alive)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
