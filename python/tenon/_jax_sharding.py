@@ -3,12 +3,16 @@
 _jax_ops composes the parts like this:
 
     @custom_vjp
-    def differentiable(*operands):
-        return vary(with_custom_vmap(partition(ffi_call, ...))(*operands), operands)
+    @custom_vmap        # its rule calls keep_whole() before a loop
+    def call(*operands):
+        return vary(partition(ffi_call, ...)(*operands), operands)
 
-    jit(lambda *operands: differentiable(*unify(operands, ...)))
+    jit(lambda *operands: call(*unify(operands, ...)))
 
-and calls check_eager() before an eager call.
+and calls check_eager() before an eager call. That order is the only one that works: JAX's custom_partitioning can be
+neither mapped nor differentiated. It leaves nothing in the program of one device, which also keeps its key in JAX's
+persistent cache of programs. A program of several devices gets a new key in each process, and cannot be exported; one
+with shard_map can.
 
 `mode` is the `sharding` of jax_ops(): "raise" or "replicate". `batch` is the number of leading dimensions that `*b`
 stands for in this call if every tensor of the signature, results included, begins with the same `*b`, and 0 otherwise.
@@ -19,16 +23,19 @@ dimensions or without a name are never split.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, cast
 
-import jax
-from jax.experimental import custom_partitioning as partitioning
+from tenon._jax_trace import jax_module
 
+jax = jax_module()
+partitioning: Any = importlib.import_module("jax.experimental.custom_partitioning")
 Call = Callable[..., "Sequence[Any]"]
 _HAS_RULES = hasattr(partitioning, "SdyShardingRule")  # JAX 0.5.3; without them Shardy gathers the results of a batch
+_SINGLE = jax.sharding.SingleDeviceSharding
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # a deprecated name; newer versions do not have it, nor XLA's form of it
@@ -38,7 +45,14 @@ with warnings.catch_warnings():
 @functools.cache
 def _hlo_sharding() -> Any:
     """The type of XLA's shardings, which JAX does not export."""
-    return type(jax.sharding.SingleDeviceSharding(jax.devices()[0])._to_xla_hlo_sharding(0))
+    return type(_SINGLE(jax.devices()[0])._to_xla_hlo_sharding(0))
+
+
+@functools.cache
+def _array_type() -> Any:
+    """The type of arrays that are not traced."""
+    with jax.ensure_compile_time_eval():
+        return type(jax.numpy.zeros(()))
 
 
 class _Tiles(NamedTuple):
@@ -54,7 +68,7 @@ class _Tiles(NamedTuple):
     def read(cls, sharding: Any, ndim: int) -> _Tiles:
         """Read one of JAX's shardings, or None: not known yet. XLA's form is the only one that most of them have."""
         hlo = None if sharding is None else sharding._to_xla_hlo_sharding(ndim)
-        if hlo is None or hlo.is_replicated():
+        if hlo is None or not hlo.is_tiled():
             return cls((1,) * ndim, ())
         parts = tuple(hlo.tile_assignment_dimensions())
         return cls(parts, tuple(hlo.tile_assignment_devices())).leading(ndim)
@@ -72,11 +86,11 @@ class _Tiles(NamedTuple):
         return any(parts > 1 for parts in self.parts)
 
     def divides(self, shape: Sequence[int]) -> bool:
-        """Whether the parts have equal sizes. XLA pads the last one otherwise, and a function would read the padding."""
+        """Whether the parts have equal sizes. If not, XLA pads the last one, and a function would read the padding."""
         return all(size % parts == 0 for size, parts in zip(shape, self.parts))
 
 
-class _Split(jax.sharding.Sharding):
+class _Split(jax.sharding.Sharding):  # type: ignore[name-defined,misc]
     """What a partitioning callback returns: arrays whose leading dimensions are split, of any number of dimensions.
 
     JAX asks it only for XLA's form.
@@ -116,7 +130,8 @@ class _Rules(NamedTuple):
             batch = tile.leading(self.batch)
             other = [i for i, parts in enumerate(tile.parts) if i >= self.batch and parts > 1]
             if other:
-                self.refuse(name, len(tile.devices), f" in dimension {other[0]}, which does not belong to the batch" if self.batch else "")
+                which = f" in dimension {other[0]}, which does not belong to the batch"
+                self.refuse(name, len(tile.devices), which if self.batch else "")
             elif not batch.divides(shape):
                 self.refuse(name, len(tile.devices), " in parts of different sizes")
             elif chosen is not None and chosen != batch:
@@ -172,10 +187,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
             tuple(mapping("r", i, t.rank, "") for i, t in enumerate(results)),
         )
 
-    @partitioning.custom_partitioning
-    def partitioned(*operands: Any) -> Any:
-        return tuple(call(*operands))
-
+    partitioned = partitioning.custom_partitioning(lambda *operands: tuple(call(*operands)))
     partitioned.def_partition(
         partition=split,
         infer_sharding_from_operands=infer,
@@ -189,11 +201,11 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
             return tuple(call(*operands))
         specs = _explicit_specs(operands)
         if not any(specs):
-            return partitioned(*operands)
+            return cast("tuple[Any, ...]", partitioned(*operands))
         # In an explicit mesh, XLA decides nothing unless the axes are given to it; unify() has made the specs agree.
         spec = next(spec for spec in specs if spec)
         out = jax.sharding.PartitionSpec(*spec[:batch])
-        return jax.sharding.auto_axes(partitioned, out_sharding=out)(*operands)
+        return cast("tuple[Any, ...]", jax.sharding.auto_axes(partitioned, out_sharding=out)(*operands))
 
     return run
 
@@ -221,28 +233,32 @@ def check_eager(
 
     Tracers, NumPy arrays and numbers are ignored. Call it before anything is traced or run.
     """
-    if mode != "raise":
+    if mode != "raise" or not any(map(_is_split, arrays)):
         return
     rules = _Rules(function, names, batch if _HAS_RULES else 0, mode)
-    tiles = []
-    for name, array in zip(names, arrays):
-        sharding = None if isinstance(array, jax.core.Tracer) else getattr(array, "sharding", None)
-        split = sharding is not None and len(sharding.device_set) > 1 and not sharding.is_fully_replicated
-        if split and isinstance(sharding, _PMAP):
-            rules.refuse(name, len(sharding.device_set), " by pmap")
-        tiles.append(_Tiles.read(sharding if split else None, array.ndim if split else 0))
-    if any(tile.is_split() for tile in tiles):
-        rules.choose([getattr(array, "shape", ()) for array in arrays], tiles)
+    found = [array if _is_split(array) else None for array in arrays]
+    for name, array in zip(names, found):
+        if array is not None and isinstance(array.sharding, _PMAP):
+            rules.refuse(name, len(array.sharding.device_set), " by pmap")
+    tiles = [_Tiles((), ()) if array is None else _Tiles.read(array.sharding, array.ndim) for array in found]
+    rules.choose([() if array is None else array.shape for array in found], tiles)
+
+
+def _is_split(array: Any) -> bool:
+    if type(array) is not _array_type():  # isinstance() takes microseconds with the types of JAX
+        return False
+    sharding = array.sharding
+    return type(sharding) is not _SINGLE and len(sharding.device_set) > 1 and not sharding.is_fully_replicated
 
 
 def _check_mesh(function: str) -> None:
-    """Raise NotImplementedError where GSPMD would end the process, on any call of a custom function."""
+    """Raise NotImplementedError if GSPMD would end the process, as it does on any foreign call."""
     mesh = getattr(jax.sharding, "get_abstract_mesh", None)  # JAX 0.5
     kinds = set(() if mesh is None or jax.config.jax_use_shardy_partitioner else mesh().axis_types)
     if len(kinds) > 1 and jax.sharding.AxisType.Manual in kinds:
         raise NotImplementedError(
-            f"{function}(): XLA's partitioner GSPMD cannot compile a call inside a shard_map over only some axes of a mesh; "
-            "map all its axes, or use Shardy: jax.config.update('jax_use_shardy_partitioner', True)"
+            f"{function}(): XLA's partitioner GSPMD cannot compile a call inside a shard_map over only some axes of a "
+            "mesh; map all its axes, or use Shardy: jax.config.update('jax_use_shardy_partitioner', True)"
         )
 
 
@@ -260,11 +276,11 @@ def _varying(array: Any) -> frozenset[str]:
         return frozenset()
     aval = jax.typeof(array)
     kind = getattr(aval, "manual_axis_type", None)  # JAX 0.12
-    return getattr(aval, "vma", frozenset()) if kind is None else kind.varying
+    return cast("frozenset[str]", getattr(aval, "vma", frozenset()) if kind is None else kind.varying)
 
 
 def _cast(arrays: Sequence[Any], like: Sequence[Any]) -> tuple[Any, ...]:
-    axes = frozenset().union(*map(_varying, like))
+    axes: frozenset[str] = frozenset().union(*map(_varying, like))
 
     def cast(array: Any) -> Any:
         missing = tuple(sorted(axes - _varying(array)))

@@ -1,4 +1,4 @@
-"""The cases need four devices, which JAX makes only when it starts: test_sharding.py runs them in their own processes."""
+"""The cases need four devices, which JAX makes only when it starts: test_sharding.py runs them in other processes."""
 
 import os
 

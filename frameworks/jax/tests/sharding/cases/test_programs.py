@@ -63,5 +63,6 @@ def test_export_of_shard_map():
 @partitions_batches
 def test_a_partitioned_batch_cannot_be_exported():
     """JAX cannot serialize a custom partitioning; shard_map is the way."""
+    x = jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(LINE, P("a")))
     with pytest.raises(NotImplementedError):
-        exported(ops.square, jax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(LINE, P("a"))))[1].serialize()
+        exported(ops.square, x)[1].serialize()
