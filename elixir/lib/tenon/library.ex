@@ -205,8 +205,8 @@ defmodule Tenon.Library do
       :unbound -> with :ok <- bind(module), do: __call__(module, key, arguments)
       {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
-      :waiting -> wait(tries) && __call__(module, key, arguments, tries + 1)
-      {:warn, messages, result} -> warn(messages) && Memory.charge(result)
+      :waiting -> wait(tries, fn -> __call__(module, key, arguments, tries + 1) end)
+      {:warn, messages, result} -> warn(messages, result)
       result -> result
     end
   end
@@ -214,11 +214,16 @@ defmodule Tenon.Library do
   # An object is in a call of another process. Only this process waits. Short calls end within a few turns of the
   # scheduler; during a long one, asking again all the time would keep a scheduler busy.
   @turns 20
-  defp wait(tries) when tries < @turns, do: :erlang.yield()
-  defp wait(_tries), do: Process.sleep(1)
+  defp wait(tries, again) do
+    if tries < @turns, do: :erlang.yield(), else: Process.sleep(1)
+    again.()
+  end
 
   # From the checked mode.
-  defp warn(messages), do: messages |> Enum.reverse() |> Enum.each(&IO.warn(&1, []))
+  defp warn(messages, result) do
+    messages |> Enum.reverse() |> Enum.each(&IO.warn(&1, []))
+    Memory.charge(result)
+  end
 
   # Opening failed. If the reason was Tenon's own NIF, it may be loaded now: when a release boots, a module that is loaded
   # later may be ready earlier. The modules of classes may be called before that of their library is loaded.
@@ -233,7 +238,7 @@ defmodule Tenon.Library do
   def __close__(module, key, object, class, tries \\ 0) do
     case Nif.close(module, key, object, class) do
       :unbound -> with :ok <- bind(module), do: __close__(module, key, object, class)
-      :waiting -> wait(tries) && __close__(module, key, object, class, tries + 1)
+      :waiting -> wait(tries, fn -> __close__(module, key, object, class, tries + 1) end)
       result -> result
     end
   end
