@@ -54,6 +54,10 @@ typedef struct tenon__py_process {
     atomic_flag lock;        /* guards writes to the tables; they are read without it */
     tenon__py_mutex capsule; /* guards the capsule that is being consumed */
 
+    _Atomic uint32_t process;       /* how often the process has forked: a child has another number than its parent */
+    _Atomic unsigned long survivor; /* in a child: the thread that forked, the only one that goes on */
+    _Atomic bool watches_forks;
+
     _Atomic int64_t waiting;                                      /* releases that wait for an interpreter */
     _Atomic int64_t leaked;                                       /* releases that came after its shutdown */
     _Atomic(struct tenon__py_interp *) interpreters;              /* every interpreter that has used the bridge */
@@ -94,7 +98,8 @@ typedef struct tenon__py_process {
     } torch;
 
     struct {
-        _Atomic bool is_far; /* the last array was on a GPU */
+        _Atomic(PyTypeObject *) array; /* set by the first one */
+        _Atomic bool is_far;           /* the last array was on a GPU */
     } jax;
 } tenon__py_process;
 

@@ -446,6 +446,11 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
     case TENON_KIND_STR:
         return to_text(function, param, object, value);
     default:
+        if (param->flags & TENON_PARAMETER_CLASS) { /* the object itself when the call enters it */
+            value->as.handle.object = NULL;
+            value->as.handle.type = param->handle;
+            return tenon__py_check_object(function, param, object);
+        }
         value->as.handle.object = tenon__py_foreign(param->handle) ? tenon__py_foreign_object(function, param, object)
                                                                    : tenon__py_handle_object(function, param, object);
         value->as.handle.type = param->handle;

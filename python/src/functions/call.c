@@ -7,9 +7,9 @@
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_written, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
 {
-    uint32_t flags = TENON_PY_ANY_DEVICE | (is_written ? TENON__PY_STAYS : 0);
+    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STAYS : 0);
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
@@ -28,6 +28,15 @@ static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *b
     tenon__frame_take_view(&f->base, i, &borrowed->view);
 }
 
+/* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
+static bool must_stay(const tenon_signature *s, int32_t i)
+{
+    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP);
+    for (int32_t j = 0; j < s->nresults; j++)
+        stays |= (s->results[j].flags & TENON_PARAMETER_OF) && s->results[j].owner == i;
+    return stays;
+}
+
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
 static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
@@ -41,7 +50,7 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, param->spec->flags & TENON_SPEC_WRITE, borrowed) < 0)
+        if (borrow_on_stream(f, object, must_stay(f->function->signature, i), borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -138,7 +147,7 @@ static int take_arguments(tenon__py_frame *f)
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
-static const tenon__client call_client;
+static const tenon__client call_client, objects_client;
 
 /* The caller's own tensor as the result. */
 static int take_out(tenon__py_frame *f, PyObject *object)
@@ -172,6 +181,20 @@ static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
     return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &call_client);
 }
 
+static int make_results_checked(tenon__py_frame *f)
+{
+    return f->function->takes_like && make_results(f) < 0 ? -1 : 1;
+}
+
+void tenon__py_function_check(tenon__py_function *function, bool checked)
+{
+    atomic_store_explicit(&function->before_run,
+                          checked                ? make_results_checked
+                          : function->takes_like ? make_results
+                                                 : NULL,
+                          memory_order_relaxed);
+}
+
 /* A result as an object: a new reference. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
@@ -198,9 +221,22 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:
         return PyUnicode_FromString(param->choices[value->as.integer]);
+    case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
+        return tenon__py_give_result(f, index);
     default: /* a string: the driver lets no other kind pass */
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
     }
+}
+
+/* A namedtuple of a tuple's items. Takes `tuple`. */
+static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tuple)
+{
+    newfunc make = (newfunc)(uintptr_t)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+    PyObject *arguments = PyTuple_Pack(1, tuple);
+    PyObject *named = arguments ? make(type, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_DECREF(tuple);
+    return named;
 }
 
 static PyObject *several_results(tenon__py_frame *f)
@@ -210,7 +246,9 @@ static PyObject *several_results(tenon__py_frame *f)
         Py_INCREF(Py_None);
         return Py_None;
     }
-    PyObject *tuple = PyTuple_New(s->nresults);
+    PyTypeObject *named = (PyTypeObject *)f->function->result_type;
+    PyObject *tuple =
+        named && tenon__py_can_fill_tuple() ? PyType_GenericAlloc(named, s->nresults) : PyTuple_New(s->nresults);
     for (int32_t i = 0; tuple && i < s->nresults; i++) {
         PyObject *object = result_object(f, i);
         if (!object) {
@@ -219,11 +257,7 @@ static PyObject *several_results(tenon__py_frame *f)
         }
         PyTuple_SetItem(tuple, i, object);
     }
-    if (!tuple || !f->function->result_type)
-        return tuple;
-    PyObject *named = PyObject_CallObject(f->function->result_type, tuple);
-    Py_DECREF(tuple);
-    return named;
+    return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
 }
 
 static inline PyObject *all_results(tenon__py_frame *f)
@@ -259,29 +293,45 @@ static bool releases_lock(const tenon__py_frame *f)
     return false;
 }
 
-/* Run the C code: the client's `run`. */
-static inline tenon_status run_code(tenon__frame *base)
+/* Run the C code. Objects are left at once: other threads may wait for them, and this one for the interpreter lock. */
+static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon__frame *base, bool has_objects)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
-    if (!releases_lock(f))
-        return base->call.function->call(&base->call);
-    base->call.flags |= TENON_CALL_UNLOCKED;
-    f->thread = PyEval_SaveThread();
+    bool releases = releases_lock(f);
+    if (releases) {
+        base->call.flags |= TENON_CALL_UNLOCKED;
+        f->thread = PyEval_SaveThread();
+    }
     tenon_status status = base->call.function->call(&base->call);
-    PyEval_RestoreThread(f->thread);
-    f->thread = NULL;
+    if (has_objects)
+        tenon__py_leave_objects(f);
+    if (releases) {
+        PyEval_RestoreThread(f->thread);
+        f->thread = NULL;
+    }
     return status;
 }
 
-static const tenon__client call_client = {
-    .refuse = tenon__py_refuse,
-    .describe = tenon__py_describe_argument,
-    .make_result = tenon__py_make_result,
-    .open_result = tenon__py_open_result,
-    .take_handle = tenon__py_take_handle,
-    .device_scratch = tenon__py_device_scratch,
-    .run = run_code,
-};
+/* The clients' `run`. */
+static inline tenon_status run_code(tenon__frame *base)
+{
+    return run_with(base, false);
+}
+
+static inline tenon_status run_on_objects(tenon__frame *base)
+{
+    return run_with(base, true);
+}
+
+#define CALL_SERVICES                                                                                                  \
+    .refuse = tenon__py_refuse, .describe = tenon__py_describe_argument, .make_result = tenon__py_make_result,         \
+    .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
+    .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
+    .warn = tenon__py_warn
+
+static const tenon__client call_client = {CALL_SERVICES, .run = run_code};
+/* For functions with objects of classes among the arguments. */
+static const tenon__client objects_client = {CALL_SERVICES, .run = run_on_objects};
 
 /* Tell the array's framework, which may count what is written. */
 static void after_write(PyObject *object)
@@ -310,15 +360,28 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-/* The arguments are taken and match. */
-static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
+/* The results are made. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_objects, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    if (f->function->takes_like && make_results(f) < 0)
-        return NULL;
-    if (f->disturbed && tenon__py_check_unchanged(f) < 0)
-        return NULL;
-    int done = tenon__frame_run(&f->base, &call_client);
+    uint32_t of_caller = f->out ? 1 : 0;
+    int done;
+    if (!has_objects) {
+        if (f->disturbed && tenon__py_check_unchanged(f) < 0)
+            return NULL;
+        done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon__frame_run(&f->base, &call_client);
+    } else {
+        f->nentered = 0;
+        if (tenon__py_enter_objects(f) < 0)
+            return NULL;
+        bool changed = f->disturbed && tenon__py_check_unchanged(f) < 0;
+        done = changed      ? -1
+               : is_checked ? tenon_frame_run_checked(&f->base, of_caller)
+                            : tenon__frame_run(&f->base, &objects_client);
+        tenon__py_leave_objects(f); /* again, if the function did not run */
+        if (changed)
+            return NULL;
+    }
     if (f->stream_from && tenon__py_end_uses(f) < 0)
         done = -1;
     if (s->nwritten || f->out) {
@@ -328,7 +391,23 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f)
     return done < 0 ? NULL : all_results(f);
 }
 
-/* What most calls have none of: handles of a framework's, scratch memory on a device, and after a failure the results. */
+static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f, bool has_objects)
+{
+    return has_objects ? run_as(f, true, true) : run_as(f, false, true);
+}
+
+/* The arguments are taken and match. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_objects)
+{
+    int (*before_run)(tenon__py_frame *) = atomic_load_explicit(&f->function->before_run, memory_order_relaxed);
+    int before = before_run ? before_run(f) : 0;
+    if (before)
+        return before < 0 ? NULL : run_checked(f, has_objects);
+    return run_as(f, has_objects, false);
+}
+
+/* What most calls have none of: handles of a framework's, a share of self, scratch memory on a device, and after a failure
+ * the results. */
 static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
 {
     tenon__py_scope scope;
@@ -336,6 +415,8 @@ static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
         scope = tenon__py_enter_scope();
     if (f->function->has_foreign)
         tenon__py_foreign_release(f);
+    if (f->function->shows_self && f->self)
+        tenon__py_object_release(f->self);
     for (int32_t i = 0; i < f->function->signature->nresults; i++)
         Py_XDECREF(f->made[i]);
     Py_XDECREF(f->exception);
@@ -385,15 +466,25 @@ static inline PyObject *end_call(tenon__py_frame *f, PyObject *result)
 {
     if (f->held)
         tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);
-    if (!result || f->function->has_foreign || f->kept)
+    if (!result || f->function->needs_clearing || f->kept)
         clear_rest(f, !result);
     tenon__frame_end(&f->base);
     return result;
 }
 
+/* A call that holds something until its end. */
+static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
+{
+    f->self = NULL;
+    for (int32_t i = 0; i < f->function->signature->nparams; i++)
+        f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
+}
+
+static PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
 /* The arguments in any form. */
-static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
-                                                    PyObject *kwnames)
+static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                   PyObject *kwnames, bool has_objects)
 {
     const tenon_signature *s = f->function->signature;
     f->sorted = f->inline_sorted;
@@ -409,20 +500,42 @@ static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject
         f->out = out == Py_None ? NULL : out;
         f->wanted_like = like == Py_None ? NULL : like;
     }
-    tenon__frame_begin(&f->base, &call_client, &f->function->call, s);
+    PyTypeObject *array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
+    PyObject *result;
+    if (array && !has_objects && tenon__py_call_eagerly(f, array, &result)) {
+        free_heap(f);
+        return result;
+    }
+    tenon__frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
     begin_call(f);
     f->nborrowed = 0;
     f->elements = 0;
     f->like = NULL;
-    for (int32_t i = 0; f->function->has_foreign && i < s->nparams; i++)
-        f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
-    PyObject *result = take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0 ? NULL : run_in(f);
+    if (f->function->needs_clearing)
+        begin_clearing(f);
+    bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
+    bool again =
+        ready && !has_objects && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
-    return result;
+    return again ? call_in_general(f, args, nargs, kwnames) : result; /* it has the first array of JAX that was met */
 }
 
-PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                    PyObject *kwnames)
+{
+    return call_with(f, args, nargs, kwnames, false);
+}
+
+static TENON__PY_NOINLINE PyObject *call_objects_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                            PyObject *kwnames)
+{
+    return call_with(f, args, nargs, kwnames, true);
+}
+
+static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                                      PyObject *kwnames, bool has_objects)
 {
     tenon__py_frame f;
     f.function = (const tenon__py_function *)self;
@@ -433,10 +546,22 @@ PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs
     f.base.args = f.inline_args;
     f.base.results = f.inline_results;
     f.made = f.inline_made;
-    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_take_planned(&f, args))
-        return call_in_general(&f, args, nargs, kwnames);
-    tenon__plan_begin(&f.base, &call_client, &f.function->call, s);
+    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_take_planned(&f, args, has_objects))
+        return has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
+                           : call_in_general(&f, args, nargs, kwnames);
+    tenon__plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
     begin_call(&f);
     f.nborrowed = s->ntensors;
-    return end_call(&f, run_in(&f));
+    return end_call(&f, run_in(&f, has_objects));
+}
+
+PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, false);
+}
+
+/* Of these functions only methods have a plan. */
+PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, true);
 }

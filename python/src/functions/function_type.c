@@ -27,15 +27,14 @@ static PyObject *with_default(const tenon_parameter *param)
     return text;
 }
 
-/* "(a, x, mode='mean', *, out=None, like=None)", which inspect.signature reads: a new reference. */
-static PyObject *text_signature(const tenon__py_function *self)
+PyObject *tenon__py_text_signature(const tenon_signature *s, const char *first, bool takes_out, bool takes_like)
 {
-    const tenon_signature *s = self->signature;
     PyObject *parts = PyList_New(0);
     int status = parts ? 0 : -1;
     bool star = false;
-    for (int32_t i = 0; status == 0 && i < s->nparams + 2; i++) {
-        if (i >= s->nparams && !(i == s->nparams ? self->takes_out : self->takes_like))
+    int32_t self = s->role == TENON_ROLE_METHOD;
+    for (int32_t i = self - 1; status == 0 && i < s->nparams + 2; i++) {
+        if (i >= s->nparams ? !(i == s->nparams ? takes_out : takes_like) : i < self && !*first)
             continue;
         PyObject *part = NULL;
         if (!star && i >= s->npositional) {
@@ -46,6 +45,8 @@ static PyObject *text_signature(const tenon__py_function *self)
         }
         if (i >= s->nparams) {
             part = PyUnicode_FromString(i == s->nparams ? "out=None" : "like=None");
+        } else if (i < self) {
+            part = PyUnicode_FromString(first);
         } else {
             const tenon_parameter *param = &s->params[i];
             part = param->flags & TENON_PARAMETER_DEFAULT ? with_default(param) : PyUnicode_FromString(param->name);
@@ -66,8 +67,9 @@ static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
     const char *words = self->function.doc ? self->function.doc : "";
-    PyObject *parameters = text_signature(self);
-    PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", s->name, parameters, words,
+    const char *first = s->role == TENON_ROLE_METHOD ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "$type" : "";
+    PyObject *parameters = tenon__py_text_signature(s, first, self->takes_out, self->takes_like);
+    PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters, words,
                                                       *words ? "\n\n" : "", s->text)
                                : NULL;
     Py_ssize_t length;
@@ -194,10 +196,26 @@ static PyGetSetDef function_attributes[] = {
 
 /* ------------------------------------------------------------------------------------------------------------ type */
 
+/* A class has methods, which have it as the type of their self. The class breaks such a cycle. */
+static int function_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    const tenon__py_function *self = (const tenon__py_function *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->result_type);
+    for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
+        Py_VISIT(self->classes[i]);
+    return 0;
+}
+
 static void function_dealloc(PyObject *object)
 {
     tenon__py_function *self = (tenon__py_function *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    tenon__py_function_leave(self);
+    for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
+        Py_XDECREF((PyObject *)self->classes[i]);
+    PyMem_Free((void *)self->classes);
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++)
         Py_XDECREF(self->names[i]);
     Py_XDECREF(self->module_name);
@@ -206,9 +224,10 @@ static void function_dealloc(PyObject *object)
     for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
         Py_XDECREF(self->descrs[i]);
     PyMem_Free((void *)self->descrs);
+    tenon__py_eager_free(self->eager);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
     Py_DECREF((PyObject *)type);
 }
 
@@ -230,6 +249,7 @@ static PyObject *function_refuse_new(PyTypeObject *type, PyObject *args, PyObjec
 static PyType_Slot function_slots[] = {
     {Py_tp_new, TENON__PY_SLOT(function_refuse_new)},
     {Py_tp_dealloc, TENON__PY_SLOT(function_dealloc)},
+    {Py_tp_traverse, TENON__PY_SLOT(function_traverse)},
     {Py_tp_repr, TENON__PY_SLOT(function_repr)},
     {Py_tp_getset, function_attributes},
     {Py_tp_doc, "The description of a function: its __self__."},
@@ -240,7 +260,7 @@ static PyType_Spec function_spec = {
     .name = "tenon.Function",
     .basicsize = sizeof(tenon__py_function),
     .itemsize = sizeof(PyObject *),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = function_slots,
 };
 
@@ -258,7 +278,9 @@ static PyObject *named_results(const tenon_signature *s, PyObject *module_name)
     }
     PyObject *collections = names ? PyImport_ImportModule("collections") : NULL;
     PyObject *make = collections ? PyObject_GetAttrString(collections, "namedtuple") : NULL;
-    PyObject *own_name = make ? PyUnicode_FromFormat("%s_result", s->name) : NULL;
+    PyObject *own_name = !make       ? NULL
+                         : s->method ? PyUnicode_FromFormat("%s_%s_result", s->class_name, s->method)
+                                     : PyUnicode_FromFormat("%s_result", s->name);
     PyObject *arguments = own_name ? PyTuple_Pack(2, own_name, names) : NULL;
     PyObject *keywords = arguments ? Py_BuildValue("{sO}", "module", module_name) : NULL;
     PyObject *type = keywords ? PyObject_Call(make, arguments, keywords) : NULL;
@@ -271,17 +293,41 @@ static PyObject *named_results(const tenon_signature *s, PyObject *module_name)
     return type;
 }
 
-static int fill_function(tenon__py_function *self)
+/* Note the classes of the parameters and results. */
+static int fill_classes(tenon__py_function *self, PyObject *classes)
+{
+    const tenon_signature *s = self->signature;
+    for (int32_t i = 0; i < s->nparams + s->nresults; i++) {
+        const tenon_parameter *item = i < s->nparams ? &s->params[i] : &s->results[i - s->nparams];
+        self->shows_self |= (item->flags & TENON_PARAMETER_OF) && s->method && item->owner == 0;
+        if (!(item->flags & TENON_PARAMETER_CLASS))
+            continue;
+        if (!self->classes)
+            self->classes = PyMem_Calloc((size_t)(s->nparams + s->nresults), sizeof *self->classes);
+        PyObject *type = self->classes ? PyDict_GetItemString(classes, item->handle) : NULL;
+        if (!type)
+            return PyErr_NoMemory(), -1; /* PyDict_GetItemString hides what went wrong */
+        Py_INCREF(type);
+        self->classes[i] = (PyTypeObject *)type;
+        self->nobjects += i < s->nparams;
+    }
+    return 0;
+}
+
+static int fill_function(tenon__py_function *self, PyObject *classes)
 {
     const tenon_signature *s = self->signature;
     int32_t tensors = 0;
     for (int32_t i = 0; i < s->nresults; i++)
         tensors += s->results[i].kind == TENON_KIND_TENSOR;
     tenon_call_init(&self->call, &tenon__py_host, &self->function, self->library->state, s);
+    if (fill_classes(self, classes) < 0)
+        return -1;
     for (int32_t i = 0; i < s->nparams; i++) {
-        self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE;
+        self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE && !(s->params[i].flags & TENON_PARAMETER_CLASS);
         self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
     }
+    self->needs_clearing = self->has_foreign || self->shows_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     if (s->planned && !self->is_large && s->npositional == s->nparams) {
@@ -291,6 +337,7 @@ static int fill_function(tenon__py_function *self)
     }
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
+    tenon__py_function_join(self);
     for (int32_t i = 0; i < s->nparams + 2; i++) {
         const char *name = i < s->nparams ? s->params[i].name : i == s->nparams ? "out" : "like";
         if (!(self->names[i] = PyUnicode_InternFromString(name)))
@@ -298,50 +345,65 @@ static int fill_function(tenon__py_function *self)
     }
     if (s->named_results && !(self->result_type = named_results(s, self->module_name)))
         return -1;
-    if (fill_doc(self) < 0)
-        return -1;
-    self->method =
-        (PyMethodDef){s->name, (PyCFunction)(void (*)(void))tenon__py_call, METH_FASTCALL | METH_KEYWORDS, self->doc};
-    return 0;
+    self->method.ml_name = s->role == TENON_ROLE_CONSTRUCTOR ? "__new__" : s->method ? s->method : s->name;
+    return fill_doc(self);
 }
 
-PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name)
+PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_function *entry, tenon_signature *signature,
+                                 PyObject *module_name, PyObject *classes)
 {
-    tenon_error err;
-    tenon_function function;
-    tenon_signature *signature = NULL;
-    tenon_module_function(library->module, index, &function);
-    if (tenon_signature_alloc_private(function.signature, library->module, TENON__HOST_LAYOUT, &signature, &err))
-        return err.status == TENON_ENOMEM ? PyErr_NoMemory()
-                                          : PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s",
-                                                         (long long)index, tenon_error_reason(&err));
-    if (signature->role != TENON_ROLE_FUNCTION) {
-        tenon_signature_release(signature);
-        return PyErr_Format(PyExc_ImportError,
-                            "the signature of function %lld: classes are not yet supported by this host",
-                            (long long)index);
-    }
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
     Py_ssize_t names = (Py_ssize_t)signature->nparams + 2;
-    tenon__py_function *self = type ? PyObject_NewVar(tenon__py_function, type, names) : NULL;
+    tenon__py_function *self = type ? PyObject_GC_NewVar(tenon__py_function, type, names) : NULL;
     if (!self) {
         tenon_signature_release(signature);
         return NULL;
     }
     self->library = tenon__py_library_retain(library);
-    self->function = function;
+    self->function = *entry;
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
-    self->takes_handle = self->has_foreign = false;
+    atomic_init(&self->eager, NULL);
+    self->interp = interp;
+    self->next = self->previous = NULL;
+    self->classes = NULL;
+    self->nobjects = 0;
+    self->takes_handle = self->has_foreign = self->shows_self = false;
     self->result_type = NULL;
     self->module_name = module_name;
     Py_INCREF(module_name);
     for (Py_ssize_t i = 0; i < names; i++)
         self->names[i] = NULL;
-    PyObject *builtin =
-        fill_function(self) < 0 ? NULL : PyCFunction_NewEx(&self->method, (PyObject *)self, self->module_name);
+    if (fill_function(self, classes) == 0) {
+        PyObject_GC_Track((PyObject *)self);
+        return (PyObject *)self;
+    }
     Py_DECREF((PyObject *)self);
-    return builtin;
+    return NULL;
+}
+
+/* The `__new__` of a class. */
+static PyObject *call_constructor(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    const tenon__py_function *function = (const tenon__py_function *)self;
+    const tenon_signature *s = function->signature;
+    if (nargs < 1 || args[0] != (PyObject *)function->classes[s->nparams])
+        return PyErr_Format(PyExc_TypeError, "%s.__new__(): the first argument must be the class %U.%s", s->name,
+                            function->module_name, s->name);
+    return function->nobjects ? tenon__py_call_objects(self, args + 1, nargs - 1, kwnames)
+                              : tenon__py_call(self, args + 1, nargs - 1, kwnames);
+}
+
+PyObject *tenon__py_callable_new(PyObject *function)
+{
+    tenon__py_function *self = (tenon__py_function *)function;
+    self->method.ml_meth =
+        (PyCFunction)(void (*)(void))(self->signature->role == TENON_ROLE_CONSTRUCTOR ? call_constructor
+                                      : self->nobjects                                ? tenon__py_call_objects
+                                                                                      : tenon__py_call);
+    self->method.ml_flags = METH_FASTCALL | METH_KEYWORDS;
+    self->method.ml_doc = self->doc;
+    return PyCFunction_NewEx(&self->method, function, self->module_name);
 }

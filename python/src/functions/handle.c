@@ -4,9 +4,7 @@
 #include <string.h>
 
 typedef struct handle_object {
-    PyObject_VAR_HEAD tenon__py_library *library;
-    void *object;
-    void (*destroy)(void *);
+    PyObject_VAR_HEAD tenon__py_native native;
     char type[]; /* its name */
 } handle_object;
 
@@ -14,11 +12,7 @@ static void handle_dealloc(PyObject *self)
 {
     handle_object *handle = (handle_object *)self;
     PyTypeObject *type = Py_TYPE(self);
-    tenon__py_scope scope = tenon__py_enter_scope();
-    if (handle->object && handle->destroy)
-        handle->destroy(handle->object);
-    tenon__py_library_release(handle->library);
-    tenon__py_leave_scope(scope);
+    tenon__py_native_destroy(&handle->native);
     PyObject_Free(self);
     Py_DECREF((PyObject *)type);
 }
@@ -26,7 +20,7 @@ static void handle_dealloc(PyObject *self)
 static PyObject *handle_repr(PyObject *self)
 {
     const handle_object *handle = (const handle_object *)self;
-    return PyUnicode_FromFormat("<handle '%s' of %s>", handle->type, handle->library->module->name);
+    return PyUnicode_FromFormat("<handle '%s' of %s>", handle->type, handle->native.library->module->name);
 }
 
 static PyObject *handle_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -67,9 +61,7 @@ PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, voi
     handle_object *handle = made ? PyObject_NewVar(handle_object, made, (Py_ssize_t)length + 1) : NULL;
     if (!handle)
         return NULL;
-    handle->library = tenon__py_library_retain(library);
-    handle->object = object;
-    handle->destroy = destroy;
+    handle->native = (tenon__py_native){tenon__py_library_retain(library), object, destroy};
     memcpy(handle->type, type, length + 1);
     return (PyObject *)handle;
 }
@@ -84,11 +76,11 @@ void *tenon__py_handle_object(const tenon__py_function *function, const tenon_pa
         return NULL;
     }
     handle_object *handle = (handle_object *)object;
-    if (handle->library != function->library || strcmp(handle->type, param->handle) != 0) {
+    if (handle->native.library != function->library || strcmp(handle->type, param->handle) != 0) {
         tenon__py_argument_error(function, param->name, PyExc_TypeError, "expected %s, got a handle '%s' of %s%s",
-                                 param->type, handle->type, handle->library->module->name,
-                                 handle->library == function->library ? "" : ", which was loaded separately");
+                                 param->type, handle->type, handle->native.library->module->name,
+                                 handle->native.library == function->library ? "" : ", which was loaded separately");
         return NULL;
     }
-    return handle->object;
+    return handle->native.object;
 }

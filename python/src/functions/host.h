@@ -2,16 +2,44 @@
 #ifndef TENON_PY_HOST_H
 #define TENON_PY_HOST_H
 
-#include "function.h"
+#include "object.h"
 
-/* A builtin function object of a module's entry. */
-PyObject *tenon__py_function_new(tenon__py_library *library, int64_t index, PyObject *module_name);
+/* The description of a module's entry that is not a class. Takes the signature, even on failure. `classes` has the types of
+ * the module's classes by name. */
+PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_function *entry, tenon_signature *signature,
+                                 PyObject *module_name, PyObject *classes);
+/* What is called: a builtin function, which for a constructor is the `__new__` of its class, or a method descriptor. */
+PyObject *tenon__py_callable_new(PyObject *function);
+PyObject *tenon__py_method_new(PyObject *function);
+
+/* "(a, x, mode='mean', *, out=None, like=None)" without the parentheses, which inspect.signature reads. `first`: "$self, " or
+ * the like for the first parameter, or "". */
+PyObject *tenon__py_text_signature(const tenon_signature *signature, const char *first, bool takes_out,
+                                   bool takes_like);
+
+/* The type of a class. `constructor` and both docs may be NULL. Attributes are added, then it is sealed. NULL or -1: with an
+ * exception. */
+PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const char *doc,
+                              const tenon_signature *constructor, const char *constructor_doc);
+int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
+void tenon__py_class_seal(PyObject *type);
+/* "<closed spatial.KDTree>" */
+PyObject *tenon__py_closed_repr(PyObject *object);
 
 /* Its attribute `tensors`: what describe.c tells of each item. */
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
-/* The call itself: a METH_FASTCALL | METH_KEYWORDS function. */
+/* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among
+ * the parameters; methods are among them. */
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* Have the calls of a function checked, or not. */
+void tenon__py_function_check(tenon__py_function *function, bool checked);
+
+/* Put a function into the list of its interpreter's, checked as they are; and take it out, if it is in. */
+void tenon__py_function_join(tenon__py_function *function);
+void tenon__py_function_leave(tenon__py_function *function);
 
 /* Call a module's `load`. 0, or -1 with an exception. */
 int tenon__py_call_load(const tenon_module *module, void **state);
@@ -60,18 +88,21 @@ static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, c
 /* What most calls need at most; larger signatures take their room from the heap. A call may come from inside another
  * one, so that its frame must leave the stack to a thousand of them. */
 enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 5 };
+enum { TENON__PY_INLINE_OBJECTS = 2 };
 
 /* Everything of one call, on the stack; nothing fills it with zeros. */
 typedef struct tenon__py_frame {
     tenon__frame base;
     const tenon__py_function *function; /* NULL while a module's `load` runs */
     int32_t nborrowed;
-    bool held;              /* some borrow holds something */
-    bool flat;              /* see tenon__py_check_gradient */
-    bool disturbed;         /* the user's Python code may have run since the first tensor was borrowed */
-    PyObject *like;         /* whose framework the results follow, or NULL */
-    PyObject *exception;    /* an exception that was raised during the call */
-    PyObject *kept;         /* a list of what must live until the end, or NULL */
+    bool held;           /* some borrow holds something */
+    bool flat;           /* see tenon__py_check_gradient */
+    bool disturbed;      /* the user's Python code may have run since the first tensor was borrowed */
+    PyObject *like;      /* whose framework the results follow, or NULL */
+    PyObject *exception; /* an exception that was raised during the call */
+    PyObject *kept;      /* a list of what must live until the end, or NULL */
+    tenon__py_object
+        *self; /* if a result is of(self), a share of the object; set while the function's `shows_self` is */
     PyThreadState *thread;  /* the thread state, while the lock is released */
     int64_t elements;       /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t looked;         /* when `cancelled` last looked, in nanoseconds; 0: never */
@@ -83,6 +114,10 @@ typedef struct tenon__py_frame {
     tenon_py_borrowed *borrowed; /* these three, and the base's arrays, point to the arrays below or into the heap */
     PyObject **made;             /* the results as objects */
     PyObject **sorted;           /* what `given` points to if the caller's order is another one; then out and like */
+    unsigned long ident;         /* these four: the objects that the call has entered, if the function has `nobjects` */
+    int32_t nentered;
+    tenon__py_instance **entered; /* by address, each once */
+    tenon__py_instance *inline_entered[TENON__PY_INLINE_OBJECTS];
     tenon_value inline_args[TENON__PY_INLINE_PARAMS];
     tenon_value inline_results[TENON__PY_INLINE_RESULTS];
     PyObject *inline_made[TENON__PY_INLINE_RESULTS];
@@ -169,12 +204,48 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
 
-/* --------------------------------------------------------------------------------------------------------- handles */
+/* ------------------------------------------------------------------------------------------------------- JAX arrays */
+
+/* Run the call by a program of JAX, if its first tensor is an array of this type and nothing is unusual. The arguments are
+ * sorted, and nothing else has begun. False: nothing has happened. True: *result is a new reference, or NULL with an
+ * exception. */
+bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **result);
+void tenon__py_eager_free(tenon__py_eager *eager);
+
+/* The client's `warn`. */
+int tenon__py_warn(tenon__frame *base, int32_t index, const char *message);
+
+/* The pending exception says why a framework could not make result `index`: names it. Returns -1. */
+int tenon__py_result_not_made(tenon__py_frame *f, int32_t index);
+
+/* Hold the memory of tensor argument `index` beyond the call: a new holder, or NULL with an exception. */
+tenon__py_holder *tenon__py_hold_argument(tenon__py_frame *f, int32_t index);
+/* The client's `keep_argument`. */
+tenon_kept *tenon__py_keep_argument(tenon__frame *base, int32_t index);
+/* Result `index`, which is "own" or "of(...)" and is set, as an array: a new reference, or NULL with an exception. */
+PyObject *tenon__py_give_result(tenon__py_frame *f, int32_t index);
+
+/* --------------------------------------------------------------------------------------- handles, objects of classes */
+
+/* Check that an argument is an open object of its parameter's class. 0, or -1 with an exception. */
+int tenon__py_check_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
+/* Enter the objects of a call, whose arguments are taken and whose results are made: wait until no other call uses them, and
+ * give the function its native objects. 0, or -1 with an exception. tenon__py_leave_objects may be called without the
+ * interpreter lock, and again. */
+int tenon__py_enter_objects(tenon__py_frame *f);
+void tenon__py_leave_objects(tenon__py_frame *f);
 
 /* An object of a library, destroyed once. Takes `object` on success. */
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));
 /* The object inside, or NULL with a TypeError if it is not a handle of this library and type. */
 void *tenon__py_handle_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *handle);
+
+/* A new share of the object that is the call's self, for a result of(self). Only if the function's `shows_self` is set, and
+ * after the function has run; the Python object may have been closed since. */
+static inline tenon__py_object *tenon__py_share_self(const tenon__py_frame *f)
+{
+    return tenon__py_object_retain(f->self);
+}
 
 /* The framework whose handles have this name, or NULL. */
 const tenon_py_foreign *tenon__py_foreign(const char *type);

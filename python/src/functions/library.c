@@ -47,39 +47,157 @@ static int add_text(PyObject *object, const char *name, const char *text)
     return status;
 }
 
+/* ---------------------------------------------------------------------------------------------------------- entries */
+
+/* A module that is being made. */
+typedef struct library_loader {
+    PyObject *module, *name;
+    tenon__py_library *library;
+    tenon_signature **signatures; /* of the entries; NULL once a function has taken it */
+    PyObject *classes;            /* a dict: the types by name */
+    PyObject *methods;            /* a set: the names of the methods so far */
+} library_loader;
+
 /* Put the type of named results into the module, so that results of an importable module can be pickled. */
-static int add_result_type(PyObject *object, PyObject *builtin)
+static int add_result_type(const library_loader *l, PyObject *function)
 {
-    PyObject *info = PyObject_GetAttrString(builtin, "__self__");
-    PyObject *type = info ? ((tenon__py_function *)info)->result_type : NULL;
+    PyObject *type = ((tenon__py_function *)function)->result_type;
     PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
-    int status = info && (!type || name) ? 0 : -1;
-    if (name && !PyObject_HasAttr(object, name))
-        status = PyObject_SetAttr(object, name, type);
-    Py_XDECREF(info);
+    int status = !type || name ? 0 : -1;
+    if (name && !PyObject_HasAttr(l->module, name))
+        status = PyObject_SetAttr(l->module, name, type);
     Py_XDECREF(name);
     return status;
 }
 
-static int add_functions(PyObject *object, tenon__py_library *library, PyObject *name)
+static int compile_signatures(library_loader *l)
 {
-    for (int64_t i = 0; i < library->module->nfunctions; i++) {
-        PyObject *function = tenon__py_function_new(library, i, name);
-        PyObject *function_name = function ? PyObject_GetAttrString(function, "__name__") : NULL;
-        int status = -1;
-        if (function_name && PyObject_HasAttr(object, function_name))
-            PyErr_Format(PyExc_ImportError, "there are two functions '%U'", function_name);
-        else if (function_name)
-            status = PyObject_SetAttr(object, function_name, function);
-        if (status == 0)
-            status = add_result_type(object, function);
-        Py_XDECREF(function);
-        Py_XDECREF(function_name);
+    const tenon_module *module = l->library->module;
+    l->signatures = PyMem_Calloc(module->nfunctions ? (size_t)module->nfunctions : 1, sizeof *l->signatures);
+    if (!l->signatures)
+        return PyErr_NoMemory(), -1;
+    for (int64_t i = 0; i < module->nfunctions; i++) {
+        tenon_error err;
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        if (!tenon_signature_alloc_private(function.signature, module, TENON__HOST_LAYOUT, &l->signatures[i], &err))
+            continue;
+        if (err.status == TENON_ENOMEM)
+            PyErr_NoMemory();
+        else
+            PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s", (long long)i,
+                         tenon_error_reason(&err));
+        return -1;
+    }
+    return 0;
+}
+
+/* The constructor of a class, or NULL; and its entry. */
+static const tenon_signature *find_constructor(const library_loader *l, const char *name, tenon_function *entry)
+{
+    for (int64_t i = 0; i < l->library->module->nfunctions; i++) {
+        if (l->signatures[i]->role != TENON_ROLE_CONSTRUCTOR || strcmp(l->signatures[i]->name, name) != 0)
+            continue;
+        tenon_module_function(l->library->module, i, entry);
+        return l->signatures[i];
+    }
+    return NULL;
+}
+
+/* Make the types, which functions refer to. */
+static int make_classes(library_loader *l)
+{
+    for (int64_t i = 0; i < l->library->module->nfunctions; i++) {
+        tenon_function entry, maker = {.doc = NULL};
+        const char *name = l->signatures[i]->name;
+        if (l->signatures[i]->role != TENON_ROLE_CLASS)
+            continue;
+        tenon_module_function(l->library->module, i, &entry);
+        const tenon_signature *constructor = find_constructor(l, name, &maker);
+        PyObject *type = tenon__py_class_new(l->name, name, entry.doc, constructor, maker.doc);
+        int status = type ? PyDict_SetItemString(l->classes, name, type) : -1;
+        Py_XDECREF(type);
         if (status < 0)
             return -1;
     }
     return 0;
 }
+
+static int add_attribute(const library_loader *l, const char *name, PyObject *value)
+{
+    PyObject *text = PyUnicode_FromString(name);
+    int status = -1;
+    if (text && PyObject_HasAttr(l->module, text))
+        PyErr_Format(PyExc_ImportError, "there are two functions '%U'", text);
+    else if (text)
+        status = PyObject_SetAttr(l->module, text, value);
+    Py_XDECREF(text);
+    return status;
+}
+
+/* Add a method or a constructor to its class. */
+static int add_to_class(const library_loader *l, const tenon_signature *s, PyObject *value)
+{
+    PyObject *name = PyUnicode_FromString(s->name);
+    int known = name ? PySet_Contains(l->methods, name) : -1;
+    int status = -1;
+    PyObject *type = known == 0 ? PyDict_GetItemString(l->classes, s->class_name) : NULL;
+    if (known > 0)
+        PyErr_Format(PyExc_ImportError, "there are two methods '%U'", name);
+    else if (type && PySet_Add(l->methods, name) == 0)
+        status = tenon__py_class_add(type, s->method ? s->method : "__new__", value);
+    else if (known == 0 && !PyErr_Occurred())
+        PyErr_NoMemory(); /* PyDict_GetItemString hides what went wrong */
+    Py_XDECREF(name);
+    return status;
+}
+
+static int add_entry(library_loader *l, int64_t index)
+{
+    tenon_function entry;
+    tenon_signature *s = l->signatures[index];
+    tenon_module_function(l->library->module, index, &entry);
+    if (s->role == TENON_ROLE_CLASS) {
+        PyObject *type = PyDict_GetItemString(l->classes, s->name);
+        return type ? add_attribute(l, s->name, type) : (PyErr_NoMemory(), -1);
+    }
+    l->signatures[index] = NULL;
+    PyObject *function = tenon__py_function_new(l->library, &entry, s, l->name, l->classes);
+    PyObject *value = !function                      ? NULL
+                      : s->role == TENON_ROLE_METHOD ? tenon__py_method_new(function)
+                                                     : tenon__py_callable_new(function);
+    int status = !value                           ? -1
+                 : s->role == TENON_ROLE_FUNCTION ? add_attribute(l, s->name, value)
+                                                  : add_to_class(l, s, value);
+    if (status == 0)
+        status = add_result_type(l, function);
+    Py_XDECREF(function);
+    Py_XDECREF(value);
+    return status;
+}
+
+static int add_entries(PyObject *module, tenon__py_library *library, PyObject *name)
+{
+    library_loader l = {.module = module, .name = name, .library = library};
+    l.classes = PyDict_New();
+    l.methods = l.classes ? PySet_New(NULL) : NULL;
+    int status = l.methods ? compile_signatures(&l) : -1;
+    if (status == 0)
+        status = make_classes(&l);
+    for (int64_t i = 0; status == 0 && i < library->module->nfunctions; i++)
+        status = add_entry(&l, i);
+    PyObject *key, *type;
+    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.classes, &at, &key, &type);)
+        tenon__py_class_seal(type);
+    for (int64_t i = 0; l.signatures && i < library->module->nfunctions; i++)
+        tenon_signature_release(l.signatures[i]);
+    PyMem_Free((void *)l.signatures);
+    Py_XDECREF(l.classes);
+    Py_XDECREF(l.methods);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- modules */
 
 PyObject *tenon_py_module(const tenon_module *module, const char *name)
 {
@@ -93,7 +211,7 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
     if (status == 0)
         status = add_text(object, "__version__", module->version);
     if (status == 0)
-        status = add_functions(object, library, own_name);
+        status = add_entries(object, library, own_name);
     if (library)
         tenon__py_library_release(library);
     Py_XDECREF(own_name);

@@ -48,8 +48,9 @@ TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon__fast_s
            tenon_dtype_equal(*plain->dtype, fast->dtype);
 }
 
-/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual. */
-TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given)
+/* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual.
+ * `has_self`: the first one is the object of a method. */
+TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
 {
     const tenon__py_function *function = f->function;
     const tenon_signature *s = function->signature;
@@ -60,7 +61,16 @@ TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const
     tenon_value *args = f->inline_args;
     tenon_py_borrowed *borrowed = f->inline_borrowed;
     int64_t *bound = f->base.bindings.dims, elements = 0;
-    for (int32_t i = 0, count = s->nparams; i < count; i++, fast++, args++) {
+    int32_t i = 0;
+    if (has_self) {
+        if (Py_TYPE(given[0]) != function->classes[0])
+            return false;
+        args->kind = TENON_KIND_HANDLE;
+        args->flags = 0;
+        args->as.handle.type = s->params[0].handle;
+        i++, fast++, args++;
+    }
+    for (int32_t count = s->nparams; i < count; i++, fast++, args++) {
         PyObject *object = given[i];
         tenon__py_plain plain;
         uint64_t flags = 0;

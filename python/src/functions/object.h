@@ -1,0 +1,79 @@
+/* The native objects behind handles and objects of classes. */
+#ifndef TENON_PY_OBJECT_H
+#define TENON_PY_OBJECT_H
+
+#include "function.h"
+
+/* An object of a library, and how to destroy it. */
+typedef struct tenon__py_native {
+    tenon__py_library *library;
+    void *object;
+    void (*destroy)(void *object); /* or NULL */
+} tenon__py_native;
+
+/* Destroy the object and release its library. Needs the interpreter lock. Keeps a pending exception. */
+void tenon__py_native_destroy(const tenon__py_native *native);
+
+/* A native object that is shared: by the Python object until that is closed or gone, by calls that are to show its memory,
+ * and by the arrays that do. It is destroyed with the last share, exactly once. */
+typedef struct tenon__py_object {
+    tenon_deferred_node node;
+    _Atomic int64_t count;
+    tenon__py_interp *interp;
+    tenon__py_native native;
+} tenon__py_object;
+
+/* A new record with one share. Takes `object` on success. NULL with an exception. */
+tenon__py_object *tenon__py_object_new(tenon__py_library *library, void *object, void (*destroy)(void *));
+
+/* Add a share, and drop one: on any thread, with or without the interpreter lock, at any time. The last one destroys the
+ * object: at once if this thread is attached to its interpreter, otherwise by a deferred job, so that the library's destroy
+ * function always has the interpreter lock. After the interpreter's end the object is counted as leaked.
+ * tenon__py_object_release is a tenon_release_fn. */
+tenon__py_object *tenon__py_object_retain(tenon__py_object *object);
+void tenon__py_object_release(void *object);
+
+/* ------------------------------------------------------------------------------------------------ objects of classes */
+
+/* A thread that is in calls on an object. */
+typedef struct tenon__py_inside {
+    unsigned long thread;
+    int32_t calls;
+} tenon__py_inside;
+
+/* Who uses an object: see object_lock.c. */
+typedef struct tenon__py_lock {
+    _Atomic uint32_t guard; /* guards the rest, for a few stores. 0: free; otherwise 1 + the process that has it */
+    uint32_t process;       /* the process that the rest is about: tenon__py_global.process */
+    bool is_concurrent;     /* calls may overlap: TENON_CLASS_CONCURRENT */
+    bool is_abandoned;      /* it was in a call of another thread when the process forked */
+    int32_t closers;        /* threads that wait in `close`; no new call begins meanwhile */
+    int32_t ninside, room;
+    tenon__py_inside *inside; /* points to `first` unless calls overlap */
+    tenon__py_inside first;
+    struct tenon__py_waiter *waiters;
+} tenon__py_lock;
+
+/* An object of a class. */
+typedef struct tenon__py_instance {
+    PyObject_HEAD PyObject *weak_references;
+    _Atomic(tenon__py_object *) native; /* NULL: closed */
+    tenon__py_lock lock;
+} tenon__py_instance;
+
+void tenon__py_lock_init(tenon__py_lock *lock, bool is_concurrent);
+void tenon__py_lock_clear(tenon__py_lock *lock);
+
+static inline bool tenon__py_is_closed(const tenon__py_instance *self)
+{
+    return !atomic_load_explicit(&self->native, memory_order_acquire);
+}
+
+/* Close an object: wait for running calls, and drop its share of the native object. 0, or -1 with an exception. */
+int tenon__py_instance_close(tenon__py_instance *self);
+
+/* A new object of a class. Takes `object` on success. NULL with an exception. */
+PyObject *tenon__py_instance_new(PyTypeObject *type, tenon__py_library *library, bool is_concurrent, void *object,
+                                 void (*destroy)(void *));
+
+#endif
