@@ -102,6 +102,9 @@ defmodule Tenon.ClassTest do
     end
 
     test "documentation and specs come from the signatures" do
+      before = for option <- [:docs, :debug_info], do: {option, Code.get_compiler_option(option)}
+      Code.compiler_options(docs: true, debug_info: true)
+      on_exit(fn -> Code.compiler_options(before) end)
       path = Build.path("classes")
       code = "defmodule Tenon.ClassTest.Documented do use Tenon.Library, path: #{inspect(path)} end"
       modules = Code.compile_string(code, @code)

@@ -82,9 +82,9 @@ defmodule Tenon.Library.Compiler do
   end
 
   # For the NIF: the module of each result that is an object, if there are any.
-  defp with_structs(function, results) do
+  defp with_structs({text, scheduler}, results) do
     modules = Enum.map(results, & &1.module)
-    if Enum.any?(modules), do: Tuple.append(function, modules), else: function
+    if Enum.any?(modules), do: {text, scheduler, modules}, else: {text, scheduler}
   end
 
   # `close` and `__repr__` have no signature of their own in Elixir.
