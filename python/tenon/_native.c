@@ -1,4 +1,6 @@
 /* The extension module of the package, which its Python files call. */
+#include "_native.h"
+
 #include "../../frameworks/torch/src/kernels.h"
 
 #include <string.h>
@@ -98,8 +100,7 @@ static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keyw
 
 /* ------------------------------------------------------------------------------------------------ torch's operators */
 
-/* Whether it is the description of a function; false with a TypeError if not. */
-static bool check_function(PyObject *object)
+bool tenon__native_is_function(PyObject *object)
 {
     const tenon__py_interp *interp = tenon__py_interp_state();
     bool is_one = interp && Py_TYPE(object) == atomic_load(&interp->function_type);
@@ -113,7 +114,7 @@ static PyObject *torch_schema(PyObject *self, PyObject *function)
     (void)self;
     tenon_error err;
     size_t length = 0;
-    if (!check_function(function))
+    if (!tenon__native_is_function(function))
         return NULL;
     const tenon_signature *signature = ((const tenon__py_function *)function)->signature;
     if (tenon__torch_schema(signature, NULL, 0, &length, &err))
@@ -137,7 +138,7 @@ static PyObject *torch_kernel_add(PyObject *self, PyObject *arguments)
     PyObject *function;
     int wanted[TENON__TORCH_KEYS];
     if (!PyArg_ParseTuple(arguments, "Ospp", &function, &name_space, &wanted[0], &wanted[1]) ||
-        !check_function(function))
+        !tenon__native_is_function(function))
         return NULL;
     for (int i = 0; i < TENON__TORCH_KEYS; i++)
         keys[i] = wanted[i] ? all[i] : NULL;
@@ -219,7 +220,9 @@ static int add_contents(PyObject *module)
         return -1;
     }
     tenon__torch_read_switch();
-    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__jax_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__argument_methods) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", tenon_version());
 }

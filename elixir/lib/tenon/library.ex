@@ -98,7 +98,41 @@ defmodule Tenon.Library do
       @doc false
       def __tenon_load__, do: Tenon.Library.__load__(__MODULE__, @tenon_library)
 
-      for function <- library.functions do
+      Tenon.Library.__functions__(library.functions, __MODULE__)
+
+      for class <- library.classes do
+        defmodule class.module do
+          @moduledoc class.doc
+          defstruct [:ref]
+          @typedoc "An object. It is destroyed once, when it is closed or when there are no references to it."
+          @type t :: %__MODULE__{ref: reference()}
+
+          Tenon.Library.__functions__(class.functions, class.library)
+
+          @doc """
+          Closes the object. Calls that run end first, and later ones return the reason `:released`. Closing it again does
+          nothing.
+          """
+          @spec close(t()) :: :ok | {:error, Tenon.Error.t()}
+          def close(object) do
+            Tenon.Library.__close__(unquote(class.library), unquote(class.key), object, unquote(class.name))
+          end
+
+          defimpl Inspect do
+            def inspect(object, _options) do
+              Tenon.Library.__inspect__(unquote(class.library), unquote(class.repr), object)
+            end
+          end
+        end
+      end
+    end
+  end
+
+  # Defines functions that call those of the library of `library`.
+  @doc false
+  defmacro __functions__(functions, library) do
+    quote bind_quoted: [functions: functions, library: library] do
+      for function <- functions do
         @doc function.doc
         for {arguments, result} <- function.specs do
           @spec unquote(function.name)(unquote_splicing(arguments)) :: unquote(result)
@@ -106,7 +140,7 @@ defmodule Tenon.Library do
 
         def unquote(function.name)(unquote_splicing(function.head)) do
           Tenon.Error.result!(
-            Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+            Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
           )
         end
 
@@ -117,7 +151,7 @@ defmodule Tenon.Library do
 
         def unquote(function.bang)(unquote_splicing(function.head)) do
           Tenon.Error.value!(
-            Tenon.Library.__call__(__MODULE__, unquote(function.key), {unquote_splicing(function.vars)})
+            Tenon.Library.__call__(unquote(library), unquote(function.key), {unquote_splicing(function.vars)})
           )
         end
       end
@@ -127,25 +161,56 @@ defmodule Tenon.Library do
   # -------------------------------------------------------------------------------------------------------- calling
 
   @doc false
-  def __call__(module, key, arguments) do
+  def __call__(module, key, arguments, tries \\ 0) do
     case Nif.call(module, key, arguments) do
-      :unbound -> call_unbound(module, key, arguments)
+      :unbound -> with :ok <- bind(module), do: __call__(module, key, arguments)
       {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
+      :waiting -> wait(tries) && __call__(module, key, arguments, tries + 1)
+      {:warn, messages, result} -> warn(messages) && Memory.charge(result)
       result -> result
     end
   end
 
-  # Opening failed. If the reason was Tenon's own NIF, it may be loaded now: when a release boots, a module that is loaded
-  # later may be ready earlier.
-  defp call_unbound(module, key, arguments) do
-    case failure(module) do
-      %Tenon.Error{reason: {:library, why}} = error when why != :nif ->
-        {:error, error}
+  # An object is in a call of another process. Only this process waits. Short calls end within a few turns of the
+  # scheduler; during a long one, asking again all the time would keep a scheduler busy.
+  @turns 20
+  defp wait(tries) when tries < @turns, do: :erlang.yield()
+  defp wait(_tries), do: Process.sleep(1)
 
-      _ ->
-        with :ok <- reload(module), do: __call__(module, key, arguments)
+  # From the checked mode.
+  defp warn(messages), do: messages |> Enum.reverse() |> Enum.each(&IO.warn(&1, []))
+
+  # Opening failed. If the reason was Tenon's own NIF, it may be loaded now: when a release boots, a module that is loaded
+  # later may be ready earlier. The modules of classes may be called before that of their library is loaded.
+  defp bind(module) do
+    case failure(module) do
+      %Tenon.Error{reason: {:library, why}} = error when why != :nif -> {:error, error}
+      _ -> reload(module)
     end
+  end
+
+  @doc false
+  def __close__(module, key, object, class, tries \\ 0) do
+    case Nif.close(module, key, object, class) do
+      :unbound -> with :ok <- bind(module), do: __close__(module, key, object, class)
+      :waiting -> wait(tries) && __close__(module, key, object, class, tries + 1)
+      result -> result
+    end
+  end
+
+  # Never waits and never fails, because it is also used to report errors. `key` is that of `__repr__`, or nil.
+  @doc false
+  def __inspect__(module, key, object) do
+    text =
+      case key && Nif.call(module, key, {object}) do
+        {:ok, text} -> text
+        {:error, %{reason: :released}} -> "closed"
+        :waiting -> "in a call"
+        _ -> inspect(object.ref)
+      end
+
+    "##{inspect(object.__struct__)}<#{text}>"
   end
 
   # Only public functions of Nx are called, and only if the caller passes Nx tensors.
@@ -275,28 +340,32 @@ defmodule Tenon.Library do
     check!(rename, Keyword.keyword?(rename) and Enum.all?(rename, &is_atom(elem(&1, 1))), "[name: :other] as :rename")
     schedulers = Keyword.get(opts, :schedulers, [])
     check!(schedulers, Keyword.keyword?(schedulers), "[name: :dirty] as :schedulers")
-    {source, doc, signatures} = signatures(opts, path, env)
+    {source, doc, entries} = signatures(opts, path, env)
+    modules = class_modules(entries, env)
+    signatures = for s <- entries, s.role != :class, do: with_modules(s, modules)
     names = Enum.map(signatures, &String.to_atom(&1.name))
 
     for {name, _} <- rename ++ schedulers, name not in names do
       fail(env, "there is no function #{name} in #{source}")
     end
 
-    functions = for s <- signatures, do: {s.text, scheduler(schedulers, s.name, env)}
+    functions = for s <- signatures, do: with_structs({s.text, scheduler(schedulers, s.name, env)}, s.results)
     id = :erlang.phash2(functions, 1 <<< 32)
     params = for s <- signatures, do: for(p <- s.params, do: String.to_atom(p.name))
 
     definitions =
       for {signature, index} <- Enum.with_index(signatures) do
-        definition(signature, elixir_name(signature.name, names, rename, env), (id <<< 20) + index)
+        definition(signature, elixir_name(signature, names, rename, env), (id <<< 20) + index)
       end
 
-    for {name, [_, _ | _]} <- Enum.group_by(definitions, & &1.name), do: fail(env, "two functions are called #{name}")
+    {functions_only, members} = Enum.split_with(definitions, &(&1.class == nil))
+    check_names(functions_only, "", env)
 
     %{
       resources: [source],
       doc: doc,
-      functions: definitions,
+      functions: functions_only,
+      classes: for(c <- entries, c.role == :class, do: class(c, modules, members, id <<< 20, env)),
       info: %{
         id: id,
         otp_app: opts[:otp_app],
@@ -305,6 +374,50 @@ defmodule Tenon.Library do
         names: Enum.zip(names, params)
       }
     }
+  end
+
+  # The modules of the classes, by their names. A module's name begins with a capital letter.
+  defp class_modules(entries, env) do
+    modules = for s <- entries, s.role == :class, do: {s.name, Module.concat(env.module, Macro.camelize(s.name))}
+
+    for {module, [_, _ | _]} <- Enum.group_by(modules, &elem(&1, 1)) do
+      fail(env, "two classes would have the module #{inspect(module)}")
+    end
+
+    Map.new(modules)
+  end
+
+  defp with_modules(signature, modules) do
+    add = fn item -> Map.put(item, :module, modules[item.handle]) end
+    %{signature | params: Enum.map(signature.params, add), results: Enum.map(signature.results, add)}
+  end
+
+  # For the NIF: the module of each result that is an object, if there are any.
+  defp with_structs(function, results) do
+    modules = Enum.map(results, & &1.module)
+    if Enum.any?(modules), do: Tuple.append(function, modules), else: function
+  end
+
+  # `close` and `__repr__` have no signature of their own in Elixir.
+  defp class(class, modules, members, key, env) do
+    {repr, functions} = members |> Enum.filter(&(&1.class == class.name)) |> Enum.split_with(&(&1.name == :__repr__))
+    module = modules[class.name]
+    check_names([%{name: :close} | functions], " of #{inspect(module)}", env)
+
+    %{
+      module: module,
+      library: env.module,
+      name: class.name,
+      key: key,
+      doc: class.doc || "Objects of the class `#{class.name}`.",
+      repr: with([%{key: key}] <- repr, do: key, else: (_ -> nil)),
+      functions: functions
+    }
+  end
+
+  defp check_names(definitions, of, env) do
+    for {name, [_, _ | _]} <- Enum.group_by(definitions, & &1.name),
+        do: fail(env, "two functions#{of} are called #{name}")
   end
 
   defp check!(_value, true, _expected), do: :ok
@@ -395,21 +508,35 @@ defmodule Tenon.Library do
   # Elixir reads a head and a spec of `when` as guards, and its formatter cannot write a spec of `fn`.
   @impossible ~w(module_info unquote unquote_splicing fn when _)
 
-  defp elixir_name(name, names, rename, env) do
-    renamed = to_string(Keyword.get(rename, String.to_atom(name), name))
+  defp elixir_name(%{role: :method, name: name, class: class}, names, rename, env) do
+    case String.replace_prefix(name, class <> ".", "") do
+      "__repr__" -> :__repr__
+      "__len__" -> elixir_name(name, "size", names, rename, env)
+      "__getitem__" -> elixir_name(name, "at", names, rename, env)
+      method -> elixir_name(name, method, names, rename, env)
+    end
+  end
+
+  defp elixir_name(%{role: :constructor, name: name}, names, rename, env),
+    do: elixir_name(name, "new", names, rename, env)
+
+  defp elixir_name(%{name: name}, names, rename, env), do: elixir_name(name, name, names, rename, env)
+
+  defp elixir_name(name, default, names, rename, env) do
+    renamed = to_string(Keyword.get(rename, String.to_atom(name), default))
 
     if renamed in @impossible or String.starts_with?(renamed, "__") or not (renamed =~ ~r/^[a-z_]\w*$/) do
       fail(
         env,
         "#{renamed} cannot be the name of a function in Elixir; choose one with " <>
-          "rename: [#{key(name)} :#{suggestion(name, names)}]"
+          "rename: [#{key(name)} :#{suggestion(default, names)}]"
       )
     end
 
     String.to_atom(renamed)
   end
 
-  defp key(name), do: if(name =~ ~r/^[A-Z]/, do: "\"#{name}\":", else: "#{name}:")
+  defp key(name), do: if(name =~ ~r/^[A-Z]|\./, do: "\"#{name}\":", else: "#{name}:")
 
   defp suggestion(name, names) do
     plain = Macro.underscore(name)
@@ -451,6 +578,7 @@ defmodule Tenon.Library do
     arguments = for arity <- required..length(types), do: Enum.take(types, arity)
 
     %{
+      class: signature.class,
       name: name,
       bang: :"#{Atom.to_string(name)}!",
       key: key,
@@ -515,7 +643,8 @@ defmodule Tenon.Library do
   defp result_type(%{kind: :float}), do: quote(do: Tenon.Library.float_or_atom())
   defp result_type(%{kind: :bool}), do: quote(do: boolean())
   defp result_type(%{kind: :str}), do: quote(do: String.t())
-  defp result_type(%{kind: :handle}), do: quote(do: Tenon.Library.handle())
+  defp result_type(%{kind: :handle, module: nil}), do: quote(do: Tenon.Library.handle())
+  defp result_type(%{kind: :handle, module: module}), do: quote(do: unquote(module).t())
 
   defp result_type(%{kind: :enum, choices: choices}) do
     choices

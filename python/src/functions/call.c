@@ -480,6 +480,8 @@ static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
 }
 
+static PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
 /* The arguments in any form. */
 static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
                                                    PyObject *kwnames, bool has_objects)
@@ -498,6 +500,12 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
         f->out = out == Py_None ? NULL : out;
         f->wanted_like = like == Py_None ? NULL : like;
     }
+    PyTypeObject *array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
+    PyObject *result;
+    if (array && !has_objects && tenon__py_call_eagerly(f, array, &result)) {
+        free_heap(f);
+        return result;
+    }
     tenon__frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
     begin_call(f);
     f->nborrowed = 0;
@@ -505,10 +513,13 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     f->like = NULL;
     if (f->function->needs_clearing)
         begin_clearing(f);
-    PyObject *result = take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0 ? NULL : run_in(f, has_objects);
+    bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
+    bool again =
+        ready && !has_objects && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
-    return result;
+    return again ? call_in_general(f, args, nargs, kwnames) : result; /* it has the first array of JAX that was met */
 }
 
 static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,

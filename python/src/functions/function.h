@@ -17,6 +17,7 @@ typedef struct tenon__py_library {
 tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
 void tenon__py_library_release(tenon__py_library *library);
 
+typedef struct tenon__py_eager tenon__py_eager; /* of eager.c */
 struct tenon__py_frame;
 
 /* A function in Python: the `__self__` of the builtin that is called. */
@@ -38,6 +39,7 @@ typedef struct tenon__py_function {
     bool takes_out;         /* one result, a tensor */
     bool takes_like;        /* a tensor among the results */
     bool is_large;          /* its calls take more room than a frame has */
+    _Atomic(tenon__py_eager *) eager; /* for calls on JAX arrays; NULL: none has come yet */
     /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
      * results to make. */
     int (*_Atomic before_run)(struct tenon__py_frame *f);

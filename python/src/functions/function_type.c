@@ -224,6 +224,7 @@ static void function_dealloc(PyObject *object)
     for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
         Py_XDECREF(self->descrs[i]);
     PyMem_Free((void *)self->descrs);
+    tenon__py_eager_free(self->eager);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
     PyObject_GC_Del(object);
@@ -364,6 +365,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_functio
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
+    atomic_init(&self->eager, NULL);
     self->interp = interp;
     self->next = self->previous = NULL;
     self->classes = NULL;

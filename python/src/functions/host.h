@@ -204,6 +204,14 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
 
+/* ------------------------------------------------------------------------------------------------------- JAX arrays */
+
+/* Run the call by a program of JAX, if its first tensor is an array of this type and nothing is unusual. The arguments are
+ * sorted, and nothing else has begun. False: nothing has happened. True: *result is a new reference, or NULL with an
+ * exception. */
+bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **result);
+void tenon__py_eager_free(tenon__py_eager *eager);
+
 /* The client's `warn`. */
 int tenon__py_warn(tenon__frame *base, int32_t index, const char *message);
 

@@ -5,6 +5,14 @@
 
 /* ------------------------------------------------------------------------------------------------------------ types */
 
+/* The type of its arrays, which the function host compares. It is never deallocated. */
+static void jax_note_type(PyTypeObject *type)
+{
+    PyTypeObject *none = NULL;
+    if (atomic_compare_exchange_strong(&tenon__py_global.jax.array, &none, type))
+        Py_INCREF((PyObject *)type);
+}
+
 static int jax_recognise(PyObject *object, tenon__py_kind *kind)
 {
     char package[32];
@@ -20,10 +28,13 @@ static int jax_recognise(PyObject *object, tenon__py_kind *kind)
     PyTypeObject *tracer = is_array ? NULL : tenon__py_loaded_class("jax.core", "Tracer");
     if (tracer && PyType_IsSubtype(Py_TYPE(object), tracer)) {
         kind->is_abstract = true;
-        kind->reason = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and "
-                       "jax.vmap, or through jax.pure_callback";
+        kind->reason =
+            "it is a JAX tracer, which has no memory: make operators of the library with tenon.jax_ops(), or "
+            "call the function outside of jax.jit, jax.grad and jax.vmap";
     }
     Py_XDECREF((PyObject *)tracer);
+    if (kind->keeps_buffer)
+        jax_note_type(Py_TYPE(object));
     return PyErr_Occurred() ? -1 : kind->keeps_buffer;
 }
 
