@@ -5,7 +5,7 @@
 """
 
 from tenon._load import load
-from tenon._native import Tensor, from_dlpack, to, torch_info
+from tenon._native import Tensor, check, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
+__all__ = ["Tensor", "check", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,8 +1,8 @@
 """Calls of `kernels.f` on JAX arrays, outside of jit: each runs a program that JAX has compiled, so that the result is
 JAX's own memory, on a GPU too.
 
-python/src/functions/eager.c calls this module. What is unusual here is left to the other way, by DLPack, which works for
-all arrays and has its own errors."""
+python/src/functions/eager.c calls this module. Unusual calls are left to the other way, by DLPack, which works for all arrays
+and has its own errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import functools
 import importlib
 import threading
 from collections.abc import Sequence
-from types import BuiltinFunctionType
-from typing import Any, Optional
+from types import BuiltinFunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 from tenon import _native
-from tenon._jax_ops import Operator
+from tenon._jax_ops import Operator, _register_target
 from tenon._jax_trace import MISSING, Refused, is_wide, jax_module, x64_enabled
 from tenon._shapes import short_name
+
+if TYPE_CHECKING:
+    from tenon._native import Function
 
 _PROGRAMS = 64  # that one function keeps: one for each tuple of static values
 _lock = threading.Lock()
@@ -30,11 +33,16 @@ class Unusual(Exception):
 def prepare(function: BuiltinFunctionType) -> Optional[tuple[Any, ...]]:
     """What eager.c needs for the calls of a function, or None if JAX cannot run it."""
     try:
-        operator = Operator(function, "raise")
+        _native._jax_capturable(cast("Function", function.__self__))
+    except TypeError:  # of an extension that has its own copy of Tenon
+        return None
+    try:
+        operator = Operator(function, ModuleType(function.__name__), None, "raise")
         if not _is_suitable(operator):
             return None
-        operator.register(operator.signature.function.module)
-    except (Refused, ImportError, ValueError, TypeError, RuntimeError):
+        for target, platform in operator.targets():
+            _register_target(target, platform)
+    except (Refused, ImportError, RuntimeError):
         return None
     with _lock:
         eager = _made.setdefault((operator.attributes["fn"], operator.attributes["hash"]), Eager(operator))
@@ -45,7 +53,11 @@ def prepare(function: BuiltinFunctionType) -> Optional[tuple[Any, ...]]:
 def _is_alone() -> bool:
     """Whether there is only one device, so that no array can be anywhere else."""
     jax = jax_module()
-    return {*jax.devices(), *jax.devices("cpu")} == {*jax.devices("cpu")[:1]}
+    try:
+        on_cpu = jax.devices("cpu")
+    except RuntimeError:  # JAX is configured without the CPU
+        return False
+    return len(on_cpu) == 1 and jax.devices() == on_cpu
 
 
 def _is_suitable(operator: Operator) -> bool:

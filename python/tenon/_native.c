@@ -60,6 +60,16 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
     return array;
 }
 
+static PyObject *check(PyObject *self, PyObject *object)
+{
+    (void)self;
+    if (!PyBool_Check(object))
+        return PyErr_Format(PyExc_TypeError, "tenon.check(): argument 'on': expected True or False, got %R",
+                            (PyObject *)Py_TYPE(object));
+    int before = tenon__py_check(object == Py_True);
+    return before < 0 ? NULL : PyBool_FromLong(before);
+}
+
 static PyObject *torch_info(PyObject *self, PyObject *unused)
 {
     static const char *const tiers[] = {"none", "private", "stable"};
@@ -165,6 +175,9 @@ static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
+    {"check", check, METH_O,
+     "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
+     "checked before."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nReturn a dict that says how torch tensors can be exchanged."},
     {"_torch_probe", (PyCFunction)(void (*)(void))torch_probe, METH_VARARGS | METH_KEYWORDS,

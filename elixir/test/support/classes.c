@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-static _Atomic int64_t made, destroyed, given, released;
+static _Atomic int64_t made, destroyed, given, released, resting;
 
 static void rest(int64_t milliseconds)
 {
@@ -23,6 +23,12 @@ static tenon_status counts(tenon_call *call)
     tenon_return_int(call, 1, destroyed);
     tenon_return_int(call, 2, given);
     tenon_return_int(call, 3, released);
+    return TENON_OK;
+}
+
+static tenon_status count_resting(tenon_call *call)
+{
+    tenon_return_int(call, 0, resting);
     return TENON_OK;
 }
 
@@ -87,7 +93,9 @@ static tenon_status counter_rest(tenon_call *call)
 {
     counter *c = tenon_arg_handle(call, 0);
     enter(c);
+    resting++;
     rest(tenon_arg_int(call, 1));
+    resting--;
     c->inside--;
     tenon_return_int(call, 0, c->value);
     return TENON_OK;
@@ -338,6 +346,7 @@ TENON_MODULE(classes, "Objects.", TENON_CLASS("Counter", "Counts."),
              TENON_CLASS_FLAGS("Free", "Not alone.", TENON_CLASS_CONCURRENT), TENON_CLASS("Store", NULL),
              TENON_CLASS("bare_class", NULL),
              TENON_FUNCTION("counts() -> made: int, destroyed: int, given: int, released: int", counts, NULL),
+             TENON_FUNCTION("resting() -> int", count_resting, "The number of calls that rest."),
              TENON_FUNCTION("Counter(start: int = 0)", counter_new, "Makes a counter."),
              TENON_FUNCTION("Counter.next(self) -> int", counter_next, "Its value, and counts."),
              TENON_FUNCTION_FLAGS("Counter.rest(self, milliseconds: int) -> int", counter_rest, NULL,

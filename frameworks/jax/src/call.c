@@ -265,8 +265,8 @@ static bool jax_plan_number(const xla_attributes *all, int64_t at, int32_t index
     return true;
 }
 
-static bool jax_plan_tensor(const tenon__fast_spec *fast, const xla_buffer *buffer, uint64_t flags, int64_t *bound,
-                            tenon_value *value, jax_tensor *tensor)
+JAX_INLINE bool jax_plan_tensor(const tenon__fast_spec *fast, const xla_buffer *buffer, uint64_t flags, int64_t *bound,
+                                tenon_value *value, jax_tensor *tensor)
 {
     return buffer && buffer->rank == fast->ndim && (uint32_t)buffer->dtype < xla_dtype_end &&
            tenon_dtype_equal(tenon__jax_dtypes[buffer->dtype], fast->dtype) &&

@@ -30,6 +30,13 @@
 
 #include "xla_ffi.h"
 
+/* For the functions of each call; compilers think that they are too long. */
+#ifdef __GNUC__
+#define JAX_INLINE static inline __attribute__((__always_inline__))
+#else
+#define JAX_INLINE static inline
+#endif
+
 /* A function that compiled programs may call. It is never removed. */
 typedef struct tenon__jax_function {
     struct tenon__jax_function *next;

@@ -23,7 +23,7 @@ static bool jax_equal(const char *a, const char *b, size_t length)
 
 /* By name only, so that all versions of a function are in one list. The functions of a module differ in their last
  * characters. */
-static _Atomic(tenon__jax_function *) *jax_bucket(xla_span fn)
+JAX_INLINE _Atomic(tenon__jax_function *) *jax_bucket(xla_span fn)
 {
     uint64_t last = 0;
     if (fn.length >= sizeof last)
@@ -34,7 +34,7 @@ static _Atomic(tenon__jax_function *) *jax_bucket(xla_span fn)
     return &jax_buckets[(mixed >> 32) % JAX_BUCKETS];
 }
 
-static const tenon__jax_function *jax_search(const tenon__jax_function *list, xla_span fn, xla_span hash)
+JAX_INLINE const tenon__jax_function *jax_search(const tenon__jax_function *list, xla_span fn, xla_span hash)
 {
     for (; list; list = list->next) {
         if (list->length == fn.length && jax_equal(list->fn, fn.text, fn.length) &&

@@ -234,7 +234,7 @@ tenon__py_interp *tenon__py_interp_state(void)
 PyTypeObject *tenon__py_make_type(_Atomic(PyTypeObject *) *place, PyType_Spec *spec)
 {
     PyTypeObject *made = atomic_load_explicit(place, memory_order_acquire);
-    PyObject *type = made ? NULL : PyType_FromSpec(spec);
+    PyObject *type = made ? NULL : tenon__py_type_of(PyType_FromSpec(spec));
     /* Another thread may have been faster. */
     if (type && !atomic_compare_exchange_strong(place, &made, (PyTypeObject *)type))
         Py_DECREF(type);

@@ -125,19 +125,31 @@ static PyMemberDef instance_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static void refuse_instance(PyTypeObject *type, const char *why)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+    if (name)
+        PyErr_Format(PyExc_TypeError, "%U cannot be %s make one", name, why);
+    Py_XDECREF(name);
+}
+
 static PyObject *instance_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)args;
     (void)kwargs;
-    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
-    if (name)
-        PyErr_Format(PyExc_TypeError,
-                     "%U cannot be called: it has no constructor; only functions of its library make one", name);
-    Py_XDECREF(name);
+    refuse_instance(type, "called: it has no constructor; only functions of its library");
     return NULL;
 }
 
-/* --------------------------------------------------------------------------------------------------------- types */
+/* object.__new__ would make an object without a native one. */
+static PyObject *instance_refuse_alloc(PyTypeObject *type, Py_ssize_t count)
+{
+    (void)count;
+    refuse_instance(type, "made by object.__new__(); only its constructor and functions of its library");
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ types */
 
 #ifdef Py_LIMITED_API
 
@@ -183,7 +195,7 @@ void tenon__py_class_seal(PyObject *type)
 
 static PyObject *make_class(PyType_Spec *spec)
 {
-    PyObject *type = PyType_FromSpec(spec);
+    PyObject *type = tenon__py_type_of(PyType_FromSpec(spec));
 #if PY_VERSION_HEX < 0x030b0000
     /* It points to the spec's name, which does not live as long. */
     if (type)
@@ -240,6 +252,7 @@ PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const cha
     const char *doc_text = name_text ? PyUnicode_AsUTF8AndSize(full_doc, NULL) : NULL;
     PyType_Slot slots[] = {
         {Py_tp_new, TENON__PY_SLOT(instance_refuse_new)},
+        {Py_tp_alloc, TENON__PY_SLOT(instance_refuse_alloc)},
         {Py_tp_dealloc, TENON__PY_SLOT(instance_dealloc)},
         {Py_tp_repr, TENON__PY_SLOT(instance_repr)},
         {Py_tp_methods, instance_methods},

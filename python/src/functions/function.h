@@ -18,6 +18,7 @@ tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
 void tenon__py_library_release(tenon__py_library *library);
 
 typedef struct tenon__py_eager tenon__py_eager; /* of eager.c */
+struct tenon__py_frame;
 
 /* A function in Python: the `__self__` of the builtin that is called. */
 typedef struct tenon__py_function {
@@ -39,9 +40,18 @@ typedef struct tenon__py_function {
     bool takes_like;        /* a tensor among the results */
     bool is_large;          /* its calls take more room than a frame has */
     _Atomic(tenon__py_eager *) eager; /* for calls on JAX arrays; NULL: none has come yet */
+    /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
+     * results to make. */
+    int (*_Atomic before_run)(struct tenon__py_frame *f);
+    tenon__py_interp *interp; /* in whose list of functions it is */
+    struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
+
+/* Check the calls of all functions of this interpreter, or stop. 1 or 0: whether they were checked before; -1 with an
+ * exception. */
+int tenon__py_check(bool on);
 
 /* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
  * x.astype('float32')", or "" if there is none. */

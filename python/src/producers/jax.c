@@ -99,6 +99,42 @@ static PyObject *jax_wrap(tenon_tensor *tensor)
                                                         "array (like=\"numpy\")");
 }
 
+static void jax_release_shared(void *tensor)
+{
+    tenon_tensor_release(tensor);
+}
+
+/* The same memory as writable: JAX asks for it in a way that cannot say read-only, and never writes to it. */
+static tenon_tensor *jax_share(tenon_tensor *tensor, tenon_error *err)
+{
+    tenon_tensor *shared = NULL;
+    tenon_view view = *tenon_tensor_view(tensor);
+    view.flags &= ~(uint64_t)TENON_READ_ONLY;
+    if (tenon_tensor_from_view(&view, tensor, jax_release_shared, &shared, err))
+        return NULL;
+    tenon_tensor_retain(tensor);
+    return shared;
+}
+
+/* JAX takes memory that is aligned to 64 bytes and has no gaps. Anything else on the CPU is copied. */
+static PyObject *jax_adopt(tenon_tensor *tensor)
+{
+    enum { ALIGNMENT = 64 };
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_error err;
+    tenon_tensor *taken = NULL;
+    bool fits = view->numel == 0 || ((view->flags & TENON_VIEW_DENSE) && (uintptr_t)view->data % ALIGNMENT == 0);
+    if (tenon_device_on_host(view->device) && !fits) {
+        if (tenon_tensor_copy(tensor, &taken, &err))
+            return tenon_py_raise(&err);
+    } else if (!(taken = view->flags & TENON_READ_ONLY ? jax_share(tensor, &err) : tenon_tensor_retain(tensor))) {
+        return tenon_py_raise(&err);
+    }
+    PyObject *array = jax_wrap(taken);
+    tenon__py_release(taken);
+    return array;
+}
+
 static PyObject *jax_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                            tenon_py_borrowed *out)
 {
@@ -119,4 +155,5 @@ const tenon__py_producer tenon__py_producer_jax = {
     .is_deleted = jax_is_deleted,
     .empty = jax_empty,
     .wrap = jax_wrap,
+    .adopt = jax_adopt,
 };

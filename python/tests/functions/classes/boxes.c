@@ -162,11 +162,13 @@ static tenon_status work_both(tenon_call *call)
 {
     box *a = use(call, 0), *b = use(call, 1);
     enter(a);
-    enter(b);
+    if (a != b)
+        enter(b);
     rest(tenon_arg_int(call, 2));
     a->inside--;
-    b->inside--;
-    tenon_return_int(call, 0, a == b ? 1 : a->most > b->most ? a->most : b->most);
+    if (a != b)
+        b->inside--;
+    tenon_return_int(call, 0, a->most > b->most ? a->most : b->most);
     return TENON_OK;
 }
 
