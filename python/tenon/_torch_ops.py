@@ -81,8 +81,10 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
-    for function in found:
+    for function in [*found, *(value for value in vars(kernels).values() if _is_class(value))]:
         try:
+            if isinstance(function, type):
+                raise _Refused("it makes an object, which operators do not return")
             operators[function.__name__] = _Operator(function, namespace)
         except _Refused as reason:
             if strict or function.__name__ in (backward or {}):
@@ -180,6 +182,11 @@ class _Refused(Exception):
 
 def _is_function(value: object) -> bool:
     return isinstance(value, BuiltinFunctionType) and hasattr(value.__self__, "signature")
+
+
+def _is_class(value: object) -> bool:
+    """Whether it is a class of the library. Named results are types too, but cannot be closed."""
+    return isinstance(value, type) and hasattr(value, "closed") and not issubclass(value, tuple)
 
 
 # ------------------------------------------------------------------------------------------------------ one operator
