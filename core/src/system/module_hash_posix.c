@@ -1,7 +1,6 @@
 /* The hash that identifies the code of a module. */
 #define _GNU_SOURCE /* dladdr */
 
-#include "../functions/host_private.h"
 #include "system.h"
 
 #ifdef TENON__POSIX
