@@ -2,7 +2,8 @@
 FLOOR = ("empty call", "limit", "limit, exchange table", "limit, torch's C functions", "C by hand", "raw C", "empty NIF",
          "idle")
 ORDER = (*FLOOR, "tenon", "tenon, torch.ops", "tenon, the function", "tenon, same object", "tenon, its own Tensor",
-         "tenon, no gradient check", "tenon, abi3", "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
+         "tenon, no gradient check", "tenon, abi3", "tenon, pure_callback", "jax.numpy", "jax.jit", "jax-tvm-ffi",
+         "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
          "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark", "Cython", "cffi", "ctypes")
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
           "tensor": "tenon.Tensor"}
@@ -100,6 +101,12 @@ def operators(results):
     return by_contender(results, [
         (f"{way}{mode}", f"operator, {way}{mode}", "torch") for mode in ("", ", inference mode")
         for way in ("eager", "eager, with gradients", "eager, rw", "compiled")])
+
+
+def jax_operators(results):
+    return by_contender(results, [
+        *((title, f"operator, {title} in jit", "jax") for title in ("one call", "each further call")),
+        *((title, title, "jax") for title in ("eager call", "eager call with a number"))])
 
 
 def on_gpu(results):
@@ -232,6 +239,11 @@ def sections(results):
              "`autograd::Function`."),
             ("operator, eager, rw", "*rw* is an operator that multiplies its argument in place. *tenon, torch.ops* is the "
              "OpOverload (`ops.saxpy.op`), and *tenon, the function* is `kernels.saxpy`, which is not an operator.")))
+    add("JAX operators", jax_operators(results),
+        "saxpy as an operator, made by `tenon.jax_ops`, by jax-tvm-ffi, and by `jax.pure_callback` around the function; "
+        "*jax.numpy* is `a * x + y`. *One call* is a jitted program with nothing else in it. *Each further call* is a 64th of "
+        "the time that 64 more calls in the same program add, each of which needs the result of the one before. An *eager "
+        "call* is `kernels.f` on JAX arrays, beside a jitted function that does the same.")
     add("The cost of an argument", arguments(results))
     add("Loops inside a function", simple(results, "loops", title="65,536 elements"),
         "Tenon's figures include the whole call; raw C is called by ctypes with an address that was read before. A dense "

@@ -53,6 +53,8 @@ defmodule Tenon.MixProject do
       compilers: [:tenon_nif] ++ Mix.compilers(),
       elixirc_paths: elixirc_paths(Mix.env()),
       start_permanent: false,
+      # Tests define modules with implementations of Inspect.
+      consolidate_protocols: Mix.env() != :test,
       package: package(),
       aliases: aliases(),
       deps: []

@@ -30,8 +30,16 @@ static void test_utf8(void **state)
         assert_int_equal(tenon_utf8_cut("a\xe2\x82\xac", 4, most), 1);
 }
 
+static void test_invalid_bytes_are_replaced(void **state)
+{
+    (void)state;
+    char text[] = "a\xff\xc3\xbc\xe2\x82";
+    tenon_utf8_replace_invalid(text);
+    assert_string_equal(text, "a?\xc3\xbc??");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_utf8)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_utf8), cmocka_unit_test(test_invalid_bytes_are_replaced)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* One call: pin the arguments, match them, make the results, take the storages, run the function, and give back. */
+/* One call: pin the arguments, match them, make the results, enter the objects, take the storages, run the function, and
+ * give back. */
 #include "library.h"
 
 #include <stdio.h>
@@ -170,6 +171,23 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     return tenon_device_on_host(o->view.device) || tenon__frame_meet_device(&f->base, index, o->view.device) >= 0;
 }
 
+static bool take_object(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
+{
+    tenon_nif_reader *r = &f->reader;
+    tenon_value *value = &f->base.args[index];
+    tenon_nif_handle *handle = tenon_nif_handle_find(r->env, f->function, index, term, &r->error);
+    if (!handle)
+        return false;
+    value->kind = TENON_KIND_HANDLE;
+    value->flags = 0;
+    value->as.handle.object = tenon_nif_handle_object(handle);
+    value->as.handle.type = f->base.signature->params[index].handle;
+    if (index == 0)
+        f->self = handle; /* if this is a method */
+    f->objects[f->nobjects++] = handle;
+    return true;
+}
+
 static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
 {
     const tenon_signature *s = f->function->signature;
@@ -187,6 +205,8 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
             continue;
         if (param->kind == TENON_KIND_TENSOR)
             done = take_tensor(f, i, term);
+        else if (param->flags & TENON_PARAMETER_CLASS)
+            done = take_object(f, i, term);
         else
             done = tenon_nif_to_value(&f->reader, i, term, &f->base.args[i]);
         if (!done) {
@@ -280,6 +300,18 @@ static int make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int
     return tenon_nif_open_result(base, index, dtype, ndim, shape) ? tenon_frame_refuse_failure(base, TENON_EFAILED) : 0;
 }
 
+/* %Module.Class{ref: …}, or the reference of a handle that is not an object of a class. */
+static ERL_NIF_TERM handle_term(const tenon_nif_frame *f, int32_t index)
+{
+    ErlNifEnv *env = f->reader.env;
+    ERL_NIF_TERM reference = enif_make_resource(env, f->handles[index]), module = f->bound->structs[index], term;
+    ERL_NIF_TERM keys[] = {tenon_nif_atoms.__struct__, tenon_nif_atoms.ref}, values[] = {module, reference};
+    if (!module)
+        return reference;
+    enif_make_map_from_arrays(env, keys, values, 2, &term);
+    return term;
+}
+
 /* False: f->reader.error is the result of the call. */
 static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
@@ -291,9 +323,12 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
         return enif_is_map(env, *out);
     }
     if (f->handles[index]) {
-        *out = enif_make_resource(env, f->handles[index]);
+        *out = handle_term(f, index);
         return true;
     }
+    bool is_given = f->function->signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
+    if (is_given && !(f->base.results[index].flags & TENON_VALUE_UNSET))
+        return tenon_nif_given_term(f, index, out);
     int there = tenon__frame_has_result(&f->base, index);
     if (there >= 0)
         *out = there ? tenon_nif_from_value(env, f->function, index, &f->base.results[index]) : tenon_nif_atoms.nil;
@@ -314,6 +349,23 @@ static ERL_NIF_TERM all_results(tenon_nif_frame *f)
 }
 
 /* --------------------------------------------------------------------------------------------------------- the call */
+
+/* All calls enter their objects in the same order, so that of two calls with the same objects one can always go on. False:
+ * f->reader.error is :waiting, or says which object is closed. */
+static bool enter_objects(tenon_nif_frame *f)
+{
+    f->nobjects = tenon_frame_sort_objects(f->objects, f->nobjects);
+    for (; f->nentered < f->nobjects; f->nentered++) {
+        tenon_nif_handle *handle = f->objects[f->nentered];
+        tenon_nif_entry entry = tenon_nif_handle_enter(handle);
+        if (entry != TENON_NIF_ENTERED) {
+            f->reader.error = entry == TENON_NIF_OCCUPIED ? tenon_nif_atoms.waiting
+                                                          : tenon_nif_closed(f->reader.env, f->function, handle);
+            return false;
+        }
+    }
+    return true;
+}
 
 /* False: f->reader.error says which storage was not granted. */
 static bool take_storages(tenon_nif_frame *f)
@@ -338,6 +390,8 @@ static void give_back(tenon_nif_frame *f)
         else
             tenon_nif_read_end(t->storage);
     }
+    for (int32_t i = 0; i < f->nentered; i++)
+        tenon_nif_handle_leave(f->objects[i]);
     for (int32_t i = 0; i < f->noperands; i++)
         if (f->operands[i].pinned)
             tenon_nif_tensor_unpin(f->operands[i].pinned);
@@ -354,6 +408,20 @@ static tenon_status run_code(tenon__frame *base)
     return base->call.function->call(&base->call);
 }
 
+/* The client's `warn`: Tenon.Library prints it. */
+static int warn(tenon__frame *base, int32_t index, const char *message)
+{
+    (void)index;
+    tenon_nif_frame *f = tenon_nif_frame_of(base);
+    ErlNifEnv *env = f->reader.env;
+    char text[1200];
+    snprintf(text, sizeof text, "%s(): %s", base->signature->name, message);
+    tenon_nif_mend_utf8(text, strlen(text));
+    f->warnings =
+        enif_make_list_cell(env, tenon_nif_make_text(env, text), f->warnings ? f->warnings : enif_make_list(env, 0));
+    return 0;
+}
+
 static const tenon__client call_client = {
     .refuse = refuse,
     .describe = describe,
@@ -361,7 +429,15 @@ static const tenon__client call_client = {
     .open_result = tenon_nif_open_result,
     .take_handle = tenon_nif_take_handle,
     .run = run_code,
+    .keep_argument = tenon_nif_keep_argument,
+    .takes_memory = true,
+    .warn = warn,
 };
+
+static int run(tenon_nif_frame *f)
+{
+    return tenon_nif_is_checked() ? tenon_frame_run_checked(&f->base, 0) : tenon__frame_run(&f->base, &call_client);
+}
 
 /* The result of the call; with reader.go_dirty it means nothing. */
 static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
@@ -371,7 +447,7 @@ static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
         return f->reader.error;
     }
     bool done = tenon__frame_match(&f->base) == 0 && tenon__frame_make_results(&f->base, &call_client) == 0 &&
-                take_storages(f) && tenon__frame_run(&f->base, &call_client) == 0;
+                enter_objects(f) && take_storages(f) && run(f) == 0;
     return done ? all_results(f) : f->reader.error;
 }
 
@@ -391,6 +467,16 @@ static void report_time(tenon_nif_frame *f, ErlNifTime began)
     tenon_nif_report(f->reader.env, (uint64_t)micros);
 }
 
+/* Whether an object is in another call, so that this one would only read its arguments in vain. Options are not looked
+ * at: the call finds out. */
+static bool must_wait(ErlNifEnv *env, const tenon_signature *s, const ERL_NIF_TERM *terms)
+{
+    for (int32_t i = 0; i < s->npositional; i++)
+        if ((s->params[i].flags & TENON_PARAMETER_SERIAL) && tenon_nif_is_occupied(env, terms[i]))
+            return true;
+    return false;
+}
+
 static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], bool dirty, bool *go_dirty)
 {
     const ERL_NIF_TERM *terms;
@@ -408,6 +494,8 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     uint64_t flags = function->function.flags;
     bool must = bound->where == TENON_NIF_DIRTY || (bound->where == TENON_NIF_AUTO && (flags & TENON_RELEASE_LOCK));
     bool never = bound->where == TENON_NIF_NORMAL || (bound->where == TENON_NIF_AUTO && (flags & TENON_KEEP_LOCK));
+    if (s->nserial && must_wait(env, s, terms))
+        return tenon_nif_atoms.waiting;
     if (must && !dirty) {
         *go_dirty = true;
         return 0;
@@ -421,7 +509,8 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.bound = bound;
     f.function = function;
     f.dirty = dirty;
-    f.noperands = f.ntaken = f.nheld = 0;
+    f.noperands = f.ntaken = f.nheld = f.nobjects = f.nentered = 0;
+    f.warnings = 0;
     f.given_bytes = 0;
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.base.blocks};
     f.reader.unlimited = dirty || never;
@@ -437,7 +526,8 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     if (timed)
         report_time(&f, began);
     *go_dirty = f.reader.go_dirty;
-    return tenon_nif_charged(env, result, f.given_bytes);
+    result = tenon_nif_charged(env, result, f.given_bytes);
+    return f.warnings ? enif_make_tuple3(env, enif_make_atom(env, "warn"), f.warnings, result) : result;
 }
 
 static ERL_NIF_TERM call_dirty(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])

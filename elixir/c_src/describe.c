@@ -28,14 +28,15 @@ static ERL_NIF_TERM make_default(ErlNifEnv *env, const tenon_parameter *item)
     }
 }
 
-/* %{name: "x", kind: :tensor, optional: false, keyword_only: false, default: nil, choices: []} */
+/* %{name: "x", kind: :tensor, optional: false, keyword_only: false, default: nil, choices: [], handle: nil} */
 static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, bool is_result)
 {
     static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",   "str",
                                         "enum", "ints",   "floats", "tensors", "handle", "complex"};
-    static const char *const names[] = {"name", "kind", "optional", "keyword_only", "default", "choices"};
+    static const char *const names[] = {"name", "kind", "optional", "keyword_only", "default", "choices", "handle"};
+    enum { COUNT = sizeof names / sizeof *names };
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
-    ERL_NIF_TERM choices = enif_make_list(env, 0), keys[6], map = a->nil;
+    ERL_NIF_TERM choices = enif_make_list(env, 0), keys[COUNT], map = a->nil;
     for (int32_t i = item->kind == TENON_KIND_ENUM ? item->count - 1 : -1; i >= 0; i--)
         choices = enif_make_list_cell(env, tenon_nif_make_text(env, item->choices[i]), choices);
     bool has_default = !is_result && (item->flags & TENON_PARAMETER_DEFAULT);
@@ -44,19 +45,23 @@ static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, b
                              item->flags & TENON_PARAMETER_OPTIONAL ? a->yes : a->no,
                              item->flags & TENON_PARAMETER_KEYWORD_ONLY ? a->yes : a->no,
                              has_default ? tenon_nif_ok(env, make_default(env, item)) : a->nil,
-                             choices};
-    for (int i = 0; i < 6; i++)
+                             choices,
+                             tenon_nif_make_text(env, item->handle)};
+    for (int i = 0; i < COUNT; i++)
         keys[i] = enif_make_atom(env, names[i]);
-    enif_make_map_from_arrays(env, keys, values, 6, &map); /* cannot fail: no two keys are the same */
+    enif_make_map_from_arrays(env, keys, values, COUNT, &map); /* cannot fail: no two keys are the same */
     return map;
 }
 
 ERL_NIF_TERM tenon_nif_describe_signature(ErlNifEnv *env, const tenon_signature *s)
 {
+    static const char *const roles[] = {"function", "class", "constructor", "method"};
     ERL_NIF_TERM params = enif_make_list(env, 0), results = params;
     for (int32_t i = tenon_signature_nparams(s) - 1; i >= 0; i--)
         params = enif_make_list_cell(env, describe_item(env, tenon_signature_param(s, i), false), params);
     for (int32_t i = tenon_signature_nresults(s) - 1; i >= 0; i--)
         results = enif_make_list_cell(env, describe_item(env, tenon_signature_result_item(s, i), true), results);
-    return enif_make_tuple3(env, tenon_nif_make_text(env, tenon_signature_name(s)), params, results);
+    return enif_make_tuple5(env, tenon_nif_make_text(env, tenon_signature_name(s)),
+                            enif_make_atom(env, roles[tenon_signature_role(s)]),
+                            tenon_nif_make_text(env, tenon_signature_class(s)), params, results);
 }

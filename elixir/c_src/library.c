@@ -65,6 +65,12 @@ static bool fill_choices(ErlNifEnv *env, const tenon_parameter *item, ERL_NIF_TE
     return *out != NULL;
 }
 
+/* Whether it is the entry of a class, which has no code. */
+static bool is_class(const tenon_nif_function *f)
+{
+    return f->signature->role == TENON_ROLE_CLASS;
+}
+
 static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t index, trouble *t)
 {
     tenon_nif_function *f = &library->functions[index];
@@ -76,9 +82,6 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
-    if (s->role != TENON_ROLE_FUNCTION)
-        return fail(t, "invalid", "the signature of function %lld: classes are not yet supported by this host",
-                    (long long)index);
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);
@@ -92,7 +95,8 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     if (!done)
         return fail(t, "invalid", "no memory");
     for (int64_t i = 0; i < index; i++)
-        if (strcmp(library->functions[i].signature->name, s->name) == 0)
+        if (strcmp(library->functions[i].signature->name, s->name) == 0 && !is_class(f) &&
+            !is_class(&library->functions[i])) /* a constructor has the name of its class */
             return fail(t, "invalid", "there are two functions called '%s'", s->name);
     return true;
 }
@@ -178,7 +182,7 @@ static bool get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[4096])
     return true;
 }
 
-/* {:ok, {doc, [{signature, doc, {name, parameters, results}}]}} */
+/* {:ok, {doc, [{signature, doc, {name, role, class, parameters, results}}]}} */
 TENON_NIF(library_describe)
 {
     (void)argc;
@@ -208,6 +212,7 @@ TENON_NIF(library_describe)
  * of a module each find their own binding. Bindings are never removed, so a call needs no lock. */
 
 typedef struct binding {
+    const tenon_nif_library *library;
     int64_t count;
     tenon_nif_bound functions[];
 } binding;
@@ -235,10 +240,21 @@ static entry *find_entry(ERL_NIF_TERM module, uint64_t id)
     return e;
 }
 
-tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
+static binding *find_binding(ERL_NIF_TERM module, uint64_t key)
 {
     entry *e = find_entry(module, key >> INDEX_BITS);
-    binding *b = e ? atomic_load_explicit(&e->current, memory_order_acquire) : NULL;
+    return e ? atomic_load_explicit(&e->current, memory_order_acquire) : NULL;
+}
+
+const tenon_nif_library *tenon_nif_lookup_library(ERL_NIF_TERM module, uint64_t key)
+{
+    const binding *b = find_binding(module, key);
+    return b ? b->library : NULL;
+}
+
+tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key)
+{
+    binding *b = find_binding(module, key);
     int64_t index = (int64_t)(key & ((1u << INDEX_BITS) - 1));
     return b && index < b->count ? &b->functions[index] : NULL;
 }
@@ -263,7 +279,7 @@ static bool publish(ERL_NIF_TERM module, uint64_t id, binding *b)
         return true;
     }
     binding *old = atomic_load_explicit(&e->current, memory_order_relaxed);
-    bool same = old->count == b->count;
+    bool same = old->count == b->count && old->library == b->library;
     for (int64_t i = 0; same && i < b->count; i++)
         same =
             old->functions[i].function == b->functions[i].function && old->functions[i].where == b->functions[i].where;
@@ -306,17 +322,22 @@ static bool same_signature(const char *a, const char *b)
 static bool bind_one(const tenon_nif_library *library, const char *signature, tenon_nif_bound *out, trouble *t)
 {
     size_t length = strcspn(signature, "( ");
+    const tenon_nif_function *changed = NULL;
     for (int64_t i = 0; i < library->nfunctions; i++) {
         const tenon_nif_function *f = &library->functions[i];
-        if (strlen(f->signature->name) != length || strncmp(f->signature->name, signature, length) != 0)
-            continue;
         out->function = f;
-        return same_signature(f->function.signature, signature) ||
-               fail(t, "signature",
+        if (is_class(f))
+            continue;
+        if (same_signature(f->function.signature, signature))
+            return true;
+        if (strlen(f->signature->name) == length && strncmp(f->signature->name, signature, length) == 0)
+            changed = f;
+    }
+    if (changed)
+        return fail(t, "signature",
                     "the signature of the function '%s' is not the one that the module was compiled with; compile it "
                     "again\n  the module: %.300s\n  the library: %.300s",
-                    f->signature->name, signature, f->function.signature);
-    }
+                    changed->signature->name, signature, changed->function.signature);
     return fail(
         t, "signature",
         "the library has no function '%.*s', which the module was compiled with; compile it again\n  the module: "
@@ -324,7 +345,20 @@ static bool bind_one(const tenon_nif_library *library, const char *signature, te
         (int)length, signature, signature);
 }
 
-/* [{signature, :auto | :normal | :dirty}]. NULL: badarg, or `t` says why. */
+/* An atom for each result: the module if it is an object, otherwise nil. */
+static bool get_structs(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM structs[TENON_MAX_RESULTS])
+{
+    ERL_NIF_TERM item;
+    for (int i = 0; i < TENON_MAX_RESULTS && enif_get_list_cell(env, list, &item, &list); i++) {
+        if (!enif_is_atom(env, item))
+            return false;
+        if (!enif_is_identical(item, tenon_nif_atoms.nil))
+            structs[i] = item;
+    }
+    return enif_is_empty_list(env, list);
+}
+
+/* [{signature, :auto | :normal | :dirty}], with a list [module | nil] if there are objects among the results. NULL: badarg, or `t` says why. */
 static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_NIF_TERM list, trouble *t)
 {
     unsigned count;
@@ -332,14 +366,17 @@ static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_N
         return NULL;
     binding *b = calloc(1, sizeof *b + count * sizeof *b->functions);
     ERL_NIF_TERM item;
+    if (b)
+        b->library = library;
     for (unsigned i = 0; b && enif_get_list_cell(env, list, &item, &list); i++) {
         char signature[8192], where[8];
         const ERL_NIF_TERM *parts;
         ErlNifBinary text;
         int arity;
-        bool read = enif_get_tuple(env, item, &arity, &parts) && arity == 2 &&
+        bool read = enif_get_tuple(env, item, &arity, &parts) && (arity == 2 || arity == 3) &&
                     enif_inspect_binary(env, parts[0], &text) && text.size < sizeof signature &&
-                    enif_get_atom(env, parts[1], where, sizeof where, ERL_NIF_LATIN1);
+                    enif_get_atom(env, parts[1], where, sizeof where, ERL_NIF_LATIN1) &&
+                    (arity == 2 || get_structs(env, parts[2], b->functions[i].structs));
         if (read) {
             memcpy(signature, text.data, text.size);
             signature[text.size] = '\0';
@@ -366,7 +403,7 @@ static bool load_library(tenon_nif_library *library, trouble *t)
     return code->loaded;
 }
 
-/* module, {id, path, [{signature, scheduler}]} -> :ok */
+/* module, {id, path, [{signature, scheduler} | {signature, scheduler, structs}]} -> :ok */
 TENON_NIF(library_open)
 {
     (void)argc;

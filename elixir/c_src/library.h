@@ -1,5 +1,5 @@
 /* What the sources of the function host share: library.c opens libraries, values.c turns terms into
- * values, handle.c keeps objects, services.c serves the functions, call.c calls. */
+ * values, handle.c keeps objects, services.c and outlive.c serve the functions, call.c calls. */
 #ifndef TENON_NIF_LIBRARY_H
 #define TENON_NIF_LIBRARY_H
 
@@ -42,10 +42,13 @@ typedef struct tenon_nif_bound {
     const tenon_nif_function *function;
     tenon_nif_where where;
     _Atomic bool slow; /* the last call that was timed took long enough for the scheduler to know */
+    ERL_NIF_TERM structs[TENON_MAX_RESULTS]; /* the module of each result that is an object of a class; otherwise 0 */
 } tenon_nif_bound;
 
 /* What a module has bound under a key, or NULL. Any thread, without a lock. */
 tenon_nif_bound *tenon_nif_lookup(ERL_NIF_TERM module, uint64_t key);
+/* The library that the module is bound to, or NULL. The same for every function of the module. */
+const tenon_nif_library *tenon_nif_lookup_library(ERL_NIF_TERM module, uint64_t key);
 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
@@ -85,28 +88,49 @@ ERL_NIF_TERM tenon_nif_from_value(ErlNifEnv *env, const tenon_nif_function *func
 ERL_NIF_TERM tenon_nif_make_text(ErlNifEnv *env, const char *text);
 ERL_NIF_TERM tenon_nif_make_string(ErlNifEnv *env, const char *text, size_t length);
 
-/* {name, parameters, results}, each of these a map: see Tenon.Signature. */
+/* {name, role, class, parameters, results}; each parameter and result is a map: see Tenon.Signature. */
 ERL_NIF_TERM tenon_nif_describe_signature(ErlNifEnv *env, const tenon_signature *signature);
 
 /* --------------------------------------------------------------------------------------------------------- handles */
 
-/* A resource: an object of a library's. The reaper destroys it. */
+/* A resource: an object of a library's, and whether it is closed. The reaper destroys the object, once the resource is
+ * gone or closed, no call runs, and no result of(self) is left. */
 typedef struct tenon_nif_handle tenon_nif_handle;
+/* The object. Its shares keep it alive. */
+typedef struct tenon_nif_held tenon_nif_held;
 
 /* Open the type, at load and at each upgrade. */
 bool tenon_nif_handle_init(ErlNifEnv *env);
-/* Takes `object` on success. One count: enif_release_resource. NULL: no memory. */
-tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const char *type, void *object,
+/* Takes `object` on success. `item` is the result of the signature. One count: enif_release_resource. NULL: no memory. */
+tenon_nif_handle *tenon_nif_handle_new(const tenon_nif_library *library, const tenon_parameter *item, void *object,
                                        void (*destroy)(void *));
-/* The object inside, or NULL with *error if the term is not a handle of this library and type. */
-void *tenon_nif_handle_object(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term,
-                              ERL_NIF_TERM *error);
+/* The handle of argument `index`, or NULL with *error if the term is not one of this library and type. */
+tenon_nif_handle *tenon_nif_handle_find(ErlNifEnv *env, const tenon_nif_function *function, int32_t index,
+                                        ERL_NIF_TERM term, ERL_NIF_TERM *error);
+/* The object inside. An object of a class is valid between enter and leave only. */
+void *tenon_nif_handle_object(const tenon_nif_handle *handle);
+
+/* A call on an object of a class begins and ends. Neither waits: if the object is occupied, the call is tried again
+ * later. Each TENON_NIF_ENTERED needs its leave. */
+typedef enum tenon_nif_entry { TENON_NIF_ENTERED, TENON_NIF_OCCUPIED, TENON_NIF_CLOSED } tenon_nif_entry;
+tenon_nif_entry tenon_nif_handle_enter(tenon_nif_handle *handle);
+void tenon_nif_handle_leave(tenon_nif_handle *handle);
+/* Whether the term is an object in a call, so that a call that needs it alone need not begin. */
+bool tenon_nif_is_occupied(ErlNifEnv *env, ERL_NIF_TERM term);
+/* {:error, :released} for a closed object. */
+ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const tenon_nif_handle *handle);
+
+/* Another share of the object, during a call. Release: tenon_nif_held_release, on any thread. */
+tenon_nif_held *tenon_nif_handle_share(const tenon_nif_handle *handle);
+void tenon_nif_held_release(void *share);
+/* The state that all storages of the object's memory have in common. */
+_Atomic uint64_t *tenon_nif_held_access(tenon_nif_held *held);
 
 /* ------------------------------------------------------------------------------------------------------- the frame */
 
 /* A tensor argument. */
 typedef struct tenon_nif_operand {
-    tenon_view view;
+    tenon_view view;          /* first */
     tenon_nif_tensor *pinned; /* or NULL: a binary */
 } tenon_nif_operand;
 
@@ -129,6 +153,10 @@ typedef struct tenon_nif_frame {
     int32_t wrong; /* the argument that could not be taken */
     int32_t ntaken;
     int32_t nheld; /* of the taken ones, those that were granted */
+    int32_t nobjects;
+    int32_t nentered;      /* of the objects, those that the call has entered */
+    ERL_NIF_TERM warnings; /* of a checked call, the last one first; 0: none */
+    tenon_nif_handle *self;
     tenon_value args[TENON_MAX_PARAMETERS];
     tenon_value results[TENON_MAX_RESULTS];
     tenon_tensor *made[TENON_MAX_RESULTS];
@@ -137,6 +165,7 @@ typedef struct tenon_nif_frame {
     ERL_NIF_TERM given[TENON_MAX_PARAMETERS]; /* 0: left out */
     tenon_nif_operand operands[TENON_MAX_PARAMETERS];
     tenon_nif_taken storages[TENON_MAX_PARAMETERS];
+    void *objects[TENON_MAX_PARAMETERS]; /* tenon_nif_handle: the arguments that are objects of classes */
 } tenon_nif_frame;
 
 static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
@@ -148,6 +177,11 @@ static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
 extern const tenon_host tenon_nif_host;
 int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
+/* Whether the environment has TENON_CHECK=1: calls run in the checked mode. */
+bool tenon_nif_is_checked(void);
+tenon_kept *tenon_nif_keep_argument(tenon__frame *base, int32_t index);
+/* A result that is "own" or "of(...)", and set, as a term. False: f->reader.error is the result of the call. */
+bool tenon_nif_given_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out);
 /* Call a module's `load`, once. False: `err` says why. */
 bool tenon_nif_call_load(tenon_nif_opened *code, tenon_error *err);
 

@@ -28,6 +28,7 @@ static ErlNifFunc functions[] = {
     {"library_open", 2, tenon_nif_library_open, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"library_describe", 1, tenon_nif_library_describe, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"call", 3, tenon_nif_call, 0},
+    {"close", 4, tenon_nif_close, 0},
 };
 
 static void init_atoms(ErlNifEnv *env)
@@ -48,14 +49,15 @@ static void init_atoms(ErlNifEnv *env)
  * has a core with its own counters. One may count up what another counts down, so only the sum is meaningful. */
 
 typedef struct copy {
-    uint64_t layout; /* of this struct, libraries, storages and tensors: a copy with another layout cannot take over */
+    uint64_t
+        layout; /* of this struct, libraries, storages, tensors and handles: a copy with another layout cannot take over */
     tenon_counts (*stats)(void);
     tenon_nif_opened *(*opened)(void);
     tenon_status (*open_library)(const char *path, const tenon_module **out, tenon_error *err); /* of the first copy */
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 3 };
+enum { COPY_LAYOUT = 4 };
 
 static tenon_counts own_stats(void)
 {

@@ -98,7 +98,8 @@ void tenon_nif_report(ErlNifEnv *env, uint64_t micros);
     X(bytes)                                                                                                           \
     X(deferred)                                                                                                        \
     X(no_memory)                                                                                                       \
-    X(charge)
+    X(charge)                                                                                                          \
+    X(waiting)
 
 /* tenon_nif_atoms.ok and so on; valid in every environment. */
 typedef struct tenon_nif_atom_table {
@@ -321,6 +322,11 @@ ERL_NIF_TERM tenon_nif_make_tensor(ErlNifEnv *env, tenon_tensor *tensor, tenon_n
  * Ownership: takes `tensor`, even on failure. */
 ERL_NIF_TERM tenon_nif_make_owned(ErlNifEnv *env, tenon_tensor *tensor, const char *function);
 
+/* Hold a binary that a view describes beyond the call, as from_binary does: a tensor on a frozen storage, one reference
+ * each. It is copied if the runtime would move it; storage->copied says so. False: *error is {:error, …}. */
+bool tenon_nif_share_binary(ErlNifEnv *env, ERL_NIF_TERM binary, const tenon_view *view, tenon_tensor **tensor,
+                            tenon_nif_storage **storage, ERL_NIF_TERM *error);
+
 /* ------------------------------------------------------------------------------------------------------- registration
  *
  * The table of NIFs is in nif.c. */
@@ -354,12 +360,13 @@ TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
 /* Answers another NIF's request (include/tenon/nif.h) for the tensor `object`. */
 void tenon_nif_answer(ErlNifEnv *env, void *object, void *request);
 
-/* library.c, call.c */
+/* library.c, call.c, handle.c */
 TENON_NIF(library_open);     /* module, path */
 TENON_NIF(library_describe); /* path */
-TENON_NIF(call);             /* module, index, arguments */
+TENON_NIF(call);             /* module, index, arguments; :waiting if an object is in another call */
+TENON_NIF(close);            /* module, index, object, class -> :ok, or :waiting while a call runs */
 
-/* Called at load and at each upgrade, before any of these three NIFs: opens their resource types, and takes over the
+/* Called at load and at each upgrade, before any of these NIFs: opens their resource types, and takes over the
  * libraries that the earlier copy has opened. */
 typedef struct tenon_nif_opened tenon_nif_opened;
 bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier);

@@ -1,6 +1,7 @@
 /* The client's side of a function that runs: what the host does for it, and its `load`. */
 #include "library.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
@@ -24,12 +25,23 @@ int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
 {
     tenon_nif_frame *f = tenon_nif_frame_of(base);
-    f->handles[index] =
-        tenon_nif_handle_new(f->function->library, base->signature->results[index].handle, object, destroy);
+    f->handles[index] = tenon_nif_handle_new(f->function->library, &base->signature->results[index], object, destroy);
     if (f->handles[index])
         return 0;
     tenon_fail(&base->call, TENON_ENOMEM, "no memory for a handle");
     return -1;
+}
+
+bool tenon_nif_is_checked(void)
+{
+    static _Atomic int known; /* 0: not yet; 1: off; 2: on */
+    int state = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!state) {
+        const char *text = getenv("TENON_CHECK");
+        state = text && *text && strcmp(text, "0") != 0 ? 2 : 1;
+        atomic_store_explicit(&known, state, memory_order_relaxed);
+    }
+    return state == 2;
 }
 
 const tenon_host tenon_nif_host = {TENON__HOST_SERVICES, .name = "elixir"};

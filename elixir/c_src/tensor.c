@@ -131,6 +131,20 @@ static bool hold_binary(ErlNifEnv *env, ERL_NIF_TERM binary, bool unaligned_bits
     return copy_binary(env, r, tensor, storage, error);
 }
 
+bool tenon_nif_share_binary(ErlNifEnv *env, ERL_NIF_TERM binary, const tenon_view *view, tenon_tensor **tensor,
+                            tenon_nif_storage **storage, ERL_NIF_TERM *error)
+{
+    binary_request r = {.dtype = view->dtype, .ndim = view->ndim, .copy = COPY_ALLOW};
+    if (view->ndim)
+        memcpy(r.shape, view->shape, (size_t)view->ndim * sizeof *r.shape);
+    enif_inspect_binary(env, binary, &r.bytes);
+    if (!hold_binary(env, binary, false, &r, tensor, storage, error))
+        return false;
+    (void)tenon_nif_freeze(*storage);
+    *tensor = tenon_tensor_retain(*tensor);
+    return true;
+}
+
 static bool get_copy(ERL_NIF_TERM term, copy_mode *out)
 {
     if (enif_is_identical(term, tenon_nif_atoms.never))

@@ -266,10 +266,12 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
     case TENON_KIND_INTS:
     case TENON_KIND_FLOATS:
         return to_list(r, index, term, value);
-    default:
-        value->as.handle.object = tenon_nif_handle_object(r->env, r->function, index, term, &r->error);
+    default: {
+        const tenon_nif_handle *handle = tenon_nif_handle_find(r->env, r->function, index, term, &r->error);
+        value->as.handle.object = handle ? tenon_nif_handle_object(handle) : NULL;
         value->as.handle.type = param->handle;
-        return value->as.handle.object != NULL;
+        return handle != NULL;
+    }
     }
 }
 

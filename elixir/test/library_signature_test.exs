@@ -185,6 +185,55 @@ defmodule Tenon.LibrarySignatureTest do
     end
   end
 
+  # Version 1.1. The class of each signature is A.
+  @entries [
+             "class A",
+             " class  B ",
+             "A(x: f32[n, d] c keep, leaf: int = 16)",
+             "A.one(self)",
+             "A . two ( self , ) -> int"
+           ] ++
+             ["A.three(self, x: f32[n]? keep c, *, k: int = 1) -> rows: i64[n], distance: f32[n, k] own"] ++
+             ["A.four(self) -> f32[?, ?] of(self) rw", "A.__len__(self) -> int", "A.__repr__(self) -> str"] ++
+             ["A.__getitem__(self, i: int) -> f32[?] c of(self)", "B.ending(self, b: handle('B')?)"] ++
+             ["load(path: str) -> f32[?, ?] own", "of(x: f32[n], own: int, keep: int, self: int) -> f32[?] of(x)"] ++
+             ["take(a: handle('A'), b: handle('Other')) -> handle('A'), handle('Other')?", "B()"]
+
+  test "classes, and memory that outlives a call" do
+    rows =
+      Enum.map_join(@entries, ", ", fn text ->
+        if text =~ ~r/^ *class/, do: "{#{inspect(text)}, NULL}", else: "TENON_FUNCTION(#{inspect(text)}, f, NULL)"
+      end)
+
+    path =
+      Build.build_text!("parity_classes", 1, """
+      static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
+      TENON_MODULE(parity_classes, NULL, #{rows})
+      """)
+
+    functions = described(path)
+    assert Enum.map(functions, &elem(&1, 0)) == @entries
+    {:ok, nil, parsed} = Signature.parse_file(Enum.join(@entries, "\n"))
+    assert parsed === Enum.map(functions, &elem(&1, 1))
+
+    assert %{role: :method, class: "A", name: "A.two", params: [%{name: "self", kind: :handle, handle: "A"}]} =
+             Enum.at(parsed, 4)
+
+    assert %{role: :constructor, class: "B", results: [%{name: nil, handle: "B"}]} = List.last(parsed)
+    assert parse!("A(x: int)").role == :function
+  end
+
+  test "what is not a method or a constructor" do
+    for text <-
+          ["A.f()", "A.f(x: int)", "A.(self)", "A.f", "1.f(self)", "class", "class 1", "class A B", "f(self)"] ++
+            ["A.f(self x: int)", "f(x: handle)", "f(x: handle(A))"] do
+      assert {:error, "the signature " <> _} = Signature.parse(text)
+    end
+
+    assert {:error, "the signature A() -> int: a constructor is written without ->" <> _} =
+             Signature.parse("A() -> int", ["A"])
+  end
+
   test "a library whose signature is not UTF-8 is refused" do
     path =
       Build.build_text!("not_text", """

@@ -8,7 +8,7 @@ defmodule Tenon.SupportTest do
   test "one library may be built by several tests at the same time" do
     paths = Task.await_many(for(_ <- 1..8, do: Task.async(fn -> Build.build_text!("race", code()) end)), 60_000)
     assert Enum.uniq(paths) == [Build.path("race")]
-    assert {:ok, {_, [{"one() -> int", _, {"one", [], [_]}}]}} = Tenon.Nif.library_describe(hd(paths))
+    assert {:ok, {_, [{"one() -> int", _, {"one", :function, nil, [], [_]}}]}} = Tenon.Nif.library_describe(hd(paths))
     assert Path.wildcard(Build.path("race") <> ".*.new") == []
   end
 

@@ -28,8 +28,8 @@ ROWS = [1, 64, 1024, 8192]
 def build_package(folder):
     """The package as it is in this tree, for an interpreter that has none installed."""
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [ROOT / "python/tenon/_native.c"]
-    for part in ("core", "python", "frameworks/torch"):
+    sources = [*(ROOT / "python/tenon").glob("*.c")]
+    for part in ("core", "python", "frameworks/torch", "frameworks/jax"):
         sources += (ROOT / part / "src").rglob("*.c")
     folders = ["core/include", "core/src/functions", "python/include", "frameworks/torch/include"]
     includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]

@@ -30,6 +30,9 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) bound_type; /* types.MethodType */
     _Atomic(PyObject *) words;          /* names and values for calls of __dlpack__ */
     struct tenon__py_holder *spare;     /* the last holder that was freed, for the next import */
+    _Atomic int checked;                /* whether calls are checked; 0: TENON_CHECK has not been read */
+    tenon__py_mutex functions_lock;     /* guards the list of functions */
+    struct tenon__py_function *functions;
 } tenon__py_interp;
 
 /* The type that PyType_FromSpec has made. In 3.11 it may fail for lack of memory without an exception. */
@@ -66,7 +69,8 @@ TENON__PY_INLINE void tenon__py_drain_soon(void)
 typedef struct tenon__py_holder {
     tenon_deferred_node node;
     tenon__py_interp *interp;
-    bool is_alias; /* by TENON_PY_PIN: it holds an alias, not the object that was imported */
+    bool is_alias;   /* by TENON_PY_PIN: it holds an alias, not the object that was imported */
+    tenon_kept kept; /* of an argument that a function keeps: its share is the holder */
     tenon_py_borrowed borrowed;
 } tenon__py_holder;
 
@@ -80,6 +84,10 @@ void tenon__py_holder_free(tenon__py_holder *holder);
 /* Unborrow and free a holder: at once if this thread is attached to its interpreter, otherwise by a deferred job. This
  * is the release function of imported tensors. */
 void tenon__py_holder_release(void *holder);
+
+/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. What
+ * can be read only once, such as a capsule, is shared with the borrow. A new holder, or NULL with an exception. */
+tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *borrowed);
 
 /* ---------------------------------------------------------------------------------------------------------- types */
 
@@ -242,6 +250,9 @@ PyObject *tenon__py_call_import(const char *module, const char *function, PyObje
  * a framework. NULL stands for NumPy if it has been imported, otherwise for tenon.Tensor. */
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out);
+/* An array on the tensor's memory, as the result of a function. `like` is as above; a framework that cannot wrap memory gets
+ * a tenon.Tensor. */
+PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor);
 
 /* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
 

@@ -5,23 +5,25 @@
 """
 
 from tenon._load import load
-from tenon._native import Tensor, from_dlpack, to, torch_info
+from tenon._native import Tensor, check, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
+    from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "from_dlpack", "load", "to", "torch_info", "torch_ops", "__version__"]
+__all__ = ["Tensor", "check", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    if name != "torch_ops":
+    if name not in ("jax_ops", "torch_ops"):
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
-    from tenon._torch_ops import torch_ops
+    from importlib import import_module
 
-    globals()[name] = torch_ops
-    return torch_ops
+    found: object = getattr(import_module(f"tenon._{name}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

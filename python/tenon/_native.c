@@ -1,4 +1,6 @@
 /* The extension module of the package, which its Python files call. */
+#include "_native.h"
+
 #include "../../frameworks/torch/src/kernels.h"
 
 #include <string.h>
@@ -58,6 +60,16 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
     return array;
 }
 
+static PyObject *check(PyObject *self, PyObject *object)
+{
+    (void)self;
+    if (!PyBool_Check(object))
+        return PyErr_Format(PyExc_TypeError, "tenon.check(): argument 'on': expected True or False, got %R",
+                            (PyObject *)Py_TYPE(object));
+    int before = tenon__py_check(object == Py_True);
+    return before < 0 ? NULL : PyBool_FromLong(before);
+}
+
 static PyObject *torch_info(PyObject *self, PyObject *unused)
 {
     static const char *const tiers[] = {"none", "private", "stable"};
@@ -88,8 +100,7 @@ static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keyw
 
 /* ------------------------------------------------------------------------------------------------ torch's operators */
 
-/* Whether it is the description of a function; false with a TypeError if not. */
-static bool check_function(PyObject *object)
+bool tenon__native_is_function(PyObject *object)
 {
     const tenon__py_interp *interp = tenon__py_interp_state();
     bool is_one = interp && Py_TYPE(object) == atomic_load(&interp->function_type);
@@ -103,7 +114,7 @@ static PyObject *torch_schema(PyObject *self, PyObject *function)
     (void)self;
     tenon_error err;
     size_t length = 0;
-    if (!check_function(function))
+    if (!tenon__native_is_function(function))
         return NULL;
     const tenon_signature *signature = ((const tenon__py_function *)function)->signature;
     if (tenon__torch_schema(signature, NULL, 0, &length, &err))
@@ -127,7 +138,7 @@ static PyObject *torch_kernel_add(PyObject *self, PyObject *arguments)
     PyObject *function;
     int wanted[TENON__TORCH_KEYS];
     if (!PyArg_ParseTuple(arguments, "Ospp", &function, &name_space, &wanted[0], &wanted[1]) ||
-        !check_function(function))
+        !tenon__native_is_function(function))
         return NULL;
     for (int i = 0; i < TENON__TORCH_KEYS; i++)
         keys[i] = wanted[i] ? all[i] : NULL;
@@ -164,6 +175,9 @@ static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
+    {"check", check, METH_O,
+     "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
+     "checked before."},
     {"torch_info", torch_info, METH_NOARGS,
      "torch_info()\n--\n\nReturn a dict that says how torch tensors can be exchanged."},
     {"_torch_probe", (PyCFunction)(void (*)(void))torch_probe, METH_VARARGS | METH_KEYWORDS,
@@ -206,7 +220,9 @@ static int add_contents(PyObject *module)
         return -1;
     }
     tenon__torch_read_switch();
-    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0)
+    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__jax_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__argument_methods) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", tenon_version());
 }

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
 from tenon._native import torch_info
+from tenon._shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
-from tenon._torch_shapes import Bindings, Tensor, has_gradients, torch_dtype, torch_module
+from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter
@@ -80,8 +81,10 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
-    for function in found:
+    for function in [*found, *(value for value in vars(kernels).values() if _is_class(value))]:
         try:
+            if isinstance(function, type):
+                raise _Refused("it makes an object, which operators do not return")
             operators[function.__name__] = _Operator(function, namespace)
         except _Refused as reason:
             if strict or function.__name__ in (backward or {}):
@@ -179,6 +182,11 @@ class _Refused(Exception):
 
 def _is_function(value: object) -> bool:
     return isinstance(value, BuiltinFunctionType) and hasattr(value.__self__, "signature")
+
+
+def _is_class(value: object) -> bool:
+    """Whether it is a class of the library. Named results are types too, but cannot be closed."""
+    return isinstance(value, type) and hasattr(value, "closed") and not issubclass(value, tuple)
 
 
 # ------------------------------------------------------------------------------------------------------ one operator
@@ -297,7 +305,7 @@ class _Operator:
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
         given = self.by_name(args, kwargs)
-        bindings = Bindings(self.name)
+        bindings = TorchBindings(self.name)
         present = {name: given[name] for name in self.tensors if given[name] is not None}
         for p in self.parameters:
             name = _name(p)
@@ -322,7 +330,7 @@ class _Operator:
         made = []
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
             if output:
-                made.append(bindings.empty(f"result '{r['name']}'" if r["name"] else f"result {i}", output, device))
+                made.append(bindings.empty(result_title(i, r["name"]), output, device))
             else:
                 made.append(torch.empty((), dtype=getattr(torch, _NUMBERS[r["kind"]])))
         return None if not made else made[0] if len(made) == 1 else tuple(made)

@@ -1,17 +1,11 @@
-"""What a signature says of tensors, for torch: dtypes, and the shapes of results without any data.
-
-A size may be one of torch's symbols. The messages are the core's (core/src/functions/spec_match.c)."""
+"""Tensors of a signature for torch: its dtypes, and results without any data, whose sizes may be torch's symbols."""
 
 from __future__ import annotations
 
 import importlib
-import math
-import operator
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Callable
 
-if TYPE_CHECKING:
-    from tenon._native import TensorType
+from tenon._shapes import Bindings, Tensor, long_name
 
 
 def torch_module() -> Any:
@@ -21,226 +15,34 @@ def torch_module() -> Any:
         raise ImportError("tenon.torch_ops() needs torch, which is not installed") from error
 
 
-# ----------------------------------------------------------------------------------------------------------- dtypes
-
-_SPELLINGS = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
-
-
-def _respelled(name: str, old: str, new: str) -> str:
-    """i8 of int8; "" if the name does not begin with `old` and a digit."""
-    size = name[len(old) :]
-    return new + size if name.startswith(old) and size[:1].isdigit() else ""
-
-
-def _short(dtype: Any) -> str:
-    """f32 of torch.float32."""
-    name = str(dtype).replace("torch.", "")
-    name = next(filter(None, (_respelled(name, long, short) for long, short in _SPELLINGS)), name)
-    kind, mark, lanes = name.rpartition("_x")
-    return f"{kind}x{lanes}" if mark and lanes.isdigit() else name
-
-
 def torch_dtype(short: str) -> Any:
     """torch's dtype of such a name, or None."""
-    names = (_respelled(short, prefix, long) for long, prefix in _SPELLINGS)
-    long = next(filter(None, names), short if short == "bool" else "")
+    long = long_name(short)
     return getattr(torch_module(), long, None) if long else None
 
 
-def _is_among(dtype: str, choices: Sequence[str]) -> bool:
-    kind, _, lanes = dtype.rpartition("x")
-    plain = not (kind and lanes.isdigit())
-    whole = plain and dtype[:1] in ("i", "u") and dtype[1:].isdigit()
-    real = whole or plain and any(_respelled(dtype, prefix, prefix) for prefix in ("f", "bf"))
-    kinds = {"any", *(["integer"] if whole else []), *(["real"] if real else [])}
-    return dtype in choices or not kinds.isdisjoint(choices)
+class TorchBindings(Bindings):
+    """The bindings of one call with torch's tensors."""
 
+    def check_equal(self, one: Any, other: Any, message: Callable[[], str]) -> None:
+        torch_module()._check_value(one == other, message)  # torch keeps a condition on its symbols as a guard
 
-def has_gradients(choices: Sequence[str]) -> bool:
-    return any(choice in ("any", "real") or choice[0] in "fbc" and choice != "bool" for choice in choices)
+    def check_natural(self, size: Any, message: Callable[[], str]) -> None:
+        torch_module()._check_value(size >= 0, message)
 
+    def type_name(self, value: Any) -> str:
+        return "torch.Tensor"
 
-# ---------------------------------------------------------------------------------------------------------- tensors
+    def cast_advice(self, argument: str, dtype: str, value: Any) -> str:
+        found = torch_dtype(dtype)
+        return f"; try {argument}.to({found})" if found else ""
 
-
-_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
-
-
-class _Dim:
-    """One dimension: `kind` is name, number, expression, any, star or unknown."""
-
-    def __init__(self, kind: str, text: str, name: Optional[str], code: tuple[Union[int, str], ...]) -> None:
-        self.kind, self.text, self.code = kind, text, code
-        self.name = name or ""
-        self.names = [step for step in dict.fromkeys(code) if isinstance(step, str) and step not in _OPERATORS]
-
-    def value(self, dims: Mapping[str, Any]) -> Any:
-        """ZeroDivisionError or OverflowError if there is no value in 64 bits."""
-        stack: list[Any] = []
-        for step in self.code:
-            if isinstance(step, int):
-                stack.append(step)
-            elif step in _OPERATORS:
-                right = stack.pop()
-                value = _OPERATORS[step](stack.pop(), right)
-                if isinstance(value, int) and not -(2**63) <= value < 2**63:  # and not one of torch's symbols
-                    raise OverflowError
-                stack.append(value)
-            else:
-                stack.append(dims[step])
-        return stack.pop()
-
-
-class Tensor:
-    """The type of a tensor, such as "f32[n, k]? c cuda", as the core describes it."""
-
-    def __init__(self, described: TensorType) -> None:
-        self.text = described["text"]
-        self.variable = described["variable"]
-        self.choices = described["dtypes"]
-        self.dims = [_Dim(*dim) for dim in described["dims"]]
-        self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
-        self.attributes = described["attributes"]
-        self.devices = described["devices"] or ["anywhere" if "anywhere" in self.attributes else "cpu"]
-
-    def fits(self, ndim: int) -> bool:
-        return ndim == len(self.dims) if self.star is None else ndim >= len(self.dims) - 1
-
-    def sizes(self, shape: Any) -> Iterator[tuple[int, _Dim, Any]]:
-        """Each dimension with its index in the shape and its size; for a star, the list of sizes."""
-        more = len(shape) - len(self.dims)
-        for i, dim in enumerate(self.dims):
-            if dim.kind == "star":
-                yield i, dim, list(shape[i : i + more + 1])
-            else:
-                at = i if self.star is None or i < self.star else i + more
-                yield at, dim, shape[at]
-
-
-# ---------------------------------------------------------------------------------------------------------- binding
-
-
-class Bindings:
-    """What one call's tensors and ints make of the names. The messages are the core's."""
-
-    def __init__(self, function: str) -> None:
-        self.function = function
-        self.dims: dict[str, Any] = {}
-        self.stars: dict[str, list[Any]] = {}
-        self.types: dict[str, str] = {}
-        self.origin: dict[str, str] = {}  # which argument said so
-        self.check = torch_module()._check_value  # a size may be a symbol: torch keeps the condition as a guard
-
-    def bind(self, argument: str, tensor: Tensor, value: Any) -> None:
-        if tensor.variable:
-            self.note(self.types, tensor.variable, _short(value.dtype), argument)
-        for _, dim, size in tensor.sizes(value.shape) if tensor.fits(value.dim()) else ():
-            if dim.kind == "name":
-                self.note(self.dims, dim.name, size, argument)
-            elif dim.kind == "star":
-                self.note(self.stars, dim.name, size, argument, "*")
-
-    def note(self, table: dict[str, Any], name: str, value: Any, argument: str, kind: str = "") -> None:
-        if name not in table:
-            table[name] = value
-            self.origin[kind + name] = argument
-
-    def fit(self, argument: str, tensor: Tensor, value: Any) -> None:
-        """Raise where the argument is not what its type says."""
-        begin = f"{self.function}(): argument '{argument}': "
-        dtype = _short(value.dtype)
-        got = f"{begin}expected {tensor.text}, got {dtype}{_list(value.shape)} (torch.Tensor)\n  "
-        if not _is_among(dtype, tensor.choices) or (tensor.variable and self.types[tensor.variable] != dtype):
-            raise TypeError(f"{got}dtype is {dtype}, {self.other_dtype(argument, tensor, dtype)}")
-        if not tensor.fits(value.dim()):
-            wanted = len(tensor.dims) if tensor.star is None else f"at least {len(tensor.dims) - 1}"
-            raise ValueError(f"{got}{value.dim()} dimension{'' if value.dim() == 1 else 's'}, not {wanted}")
-        for at, dim, size in tensor.sizes(value.shape):
-            if dim.kind == "star":
-                self.fit_star(begin, dim, size)
-            elif dim.kind == "number":
-                number = dim.code[0]
-                self.check(size == number, lambda: f"{got}dimension {at} is {size}, not {number}")
-            elif dim.kind == "name":
-                known = self.dims[dim.name]
-                self.check(
-                    size == known,
-                    lambda: f"{begin}dimension {at} is {size}, but {dim.name} = {known}{self.source(dim.name)}",
-                )
-            elif dim.kind == "expression":
-                self.fit_expression(begin, dim, at, size)
-
-    def other_dtype(self, argument: str, tensor: Tensor, dtype: str) -> str:
-        choices = "|".join(tensor.choices)
-        if not tensor.variable:
-            advice = f"; try {argument}.to({torch_dtype(choices)})" if torch_dtype(choices) else ""
-            return f"not {choices}{advice}"
-        if not _is_among(dtype, tensor.choices):
-            return f"but {tensor.variable} is one of {choices}"
-        return f"but {tensor.variable} = {self.types[tensor.variable]}{self.source(tensor.variable)}"
-
-    def fit_star(self, begin: str, dim: _Dim, sizes: list[Any]) -> None:
-        known = self.stars[dim.name]
-        for one, other in zip(sizes, known) if len(sizes) == len(known) else [(0, 1)]:
-            self.check(
-                one == other,
-                lambda: f"{begin}*{dim.name} is {_list(sizes)}, but *{dim.name} = {_list(known)}"
-                + self.source(dim.name, "*"),
-            )
-
-    def fit_expression(self, begin: str, dim: _Dim, at: int, size: Any) -> None:
-        said = f"{begin}dimension {at} is {size}, but "
-        missing = [name for name in dim.names if name not in self.dims]
-        if missing:
-            raise ValueError(f"{said}{missing[0]} in {dim.text} has no value: no argument determines it")
-        try:
-            wanted = dim.value(self.dims)
-        except (ZeroDivisionError, OverflowError):
-            raise OverflowError(f"{said}{dim.text} overflows 64 bits or divides by 0{self.values(dim)}") from None
-        self.check(size == wanted, lambda: f"{said}{dim.text} = {wanted}{self.values(dim)}")
-
-    def fit_int(self, argument: str, value: Any) -> None:
-        begin, known = f"{self.function}(): argument '{argument}' is {value}", self.dims[argument]
-        self.check(value == known, lambda: f"{begin}, but {argument} = {known}{self.source(argument)}")
-
-    def source(self, name: str, kind: str = "") -> str:
-        return f" from argument '{self.origin[kind + name]}'"
-
-    def values(self, dim: _Dim) -> str:
-        known = ", ".join(f"{name} = {self.dims[name]}{self.source(name)}" for name in dim.names)
-        return f" ({known})" if known else ""
+    def unknown_size(self) -> Any:
+        return torch_module().library.get_ctx().new_dynamic_size()
 
     def empty(self, result: str, tensor: Tensor, device: Any) -> Any:
         """The result, without its values."""
-        torch, begin = torch_module(), f"{self.function}(): {result}: "
-        shape: list[Any] = []
-        if tensor.variable and tensor.variable not in self.types:
-            raise ValueError(f"{begin}no argument of this call determines {tensor.variable}")
-        dtype = torch_dtype(self.types[tensor.variable] if tensor.variable else tensor.choices[0])
-        for dim in tensor.dims:
-            if dim.kind == "unknown":
-                shape.append(torch.library.get_ctx().new_dynamic_size())
-            elif dim.kind == "star":
-                if dim.name not in self.stars:
-                    raise ValueError(f"{begin}no argument of this call determines *{dim.name}")
-                shape += self.stars[dim.name]
-            else:
-                shape.append(self.result_size(f"{begin}dimension {len(shape)}, {dim.text}, ", dim))
-        if all(isinstance(size, int) for size in shape) and math.prod(shape) * dtype.itemsize >= 2**63:
-            raise OverflowError(f"{begin}{_short(dtype)}{_list(shape)} has more bytes than 64 bits can count")
-        return torch.empty(shape, dtype=dtype, device=device)
-
-    def result_size(self, said: str, dim: _Dim) -> Any:
-        missing = [name for name in dim.names if name not in self.dims]
-        if missing:
-            raise ValueError(f"{said}has no value: no argument of this call determines {missing[0]}")
-        try:
-            size = dim.value(self.dims)
-        except (ZeroDivisionError, OverflowError):
-            raise OverflowError(f"{said}overflows 64 bits or divides by 0{self.values(dim)}") from None
-        self.check(size >= 0, lambda: f"{said}is {size}{self.values(dim)}")
-        return size
-
-
-def _list(sizes: Any) -> str:
-    return f"[{', '.join(map(str, sizes))}]"
+        short, shape = self.result(result, tensor)
+        dtype = torch_dtype(short)
+        self.check_bytes(result, short, shape, dtype.itemsize)
+        return torch_module().empty(shape, dtype=dtype, device=device)

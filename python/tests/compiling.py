@@ -11,11 +11,13 @@ from programs import runs
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BRIDGE = ["core", "python"]
 TORCH = [*BRIDGE, "frameworks/torch"]
+PACKAGE = [*TORCH, "frameworks/jax"]
 
 
 def build_extension(file, source, parts=BRIDGE):
     """Build and import the module of a source file, together with the sources of these parts of the tree."""
-    sources = [ROOT / source, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
+    own = sorted((ROOT / source).parent.glob("_native*.c")) or [ROOT / source]
+    sources = [*own, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
     includes = [*(ROOT / part / "include" for part in TORCH), ROOT / "core/src/functions", sysconfig.get_path("include")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
                     *(f"-I{include}" for include in includes), *map(str, sources), "-lpthread", "-ldl", "-o", str(file)],
@@ -32,11 +34,11 @@ def build_torch_probe(folder):
 
 def build_package(folder):
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", TORCH)
+    build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", PACKAGE)
 
 
-def build_cuda(file, source):
+def build_cuda(file, source, *options):
     """Build a library of functions with nvcc."""
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
-                    str(source), "-o", str(file)], check=True)
+                    *options, str(source), "-o", str(file)], check=True)

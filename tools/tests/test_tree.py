@@ -28,9 +28,14 @@ def test_dependencies_go_one_way():
 
 def test_bridges_see_one_private_header_of_the_core():
     private = {path.name for path in (ROOT / "core/src").rglob("*.h")} - {"internal.h"}
-    for path in sources("python/src", "python/include", "frameworks/torch/src", "elixir/c_src"):
+    for path in sources("python/src", "python/include", "frameworks/torch/src", "frameworks/jax/src", "elixir/c_src"):
         used = [name for name in includes(path) if "core/" in name or pathlib.Path(name).name in private]
         assert set(used) <= {"host_private.h"}, path
+
+
+def test_the_host_of_xla_knows_no_python():
+    for path in sources("frameworks/jax/src"):
+        assert not [name for name in includes(path) if re.search(r"Python\.h|python|torch|internal\.h", name)], path
 
 
 def test_public_headers_show_nothing_private():

@@ -27,6 +27,16 @@ static tenon_status dot(tenon_call *call)
     return TENON_OK;
 }
 
+static tenon_status add(tenon_call *call)
+{
+    const float *x = tenon_data(call, 0, float), *y = tenon_data(call, 1, float);
+    float *z = tenon_result_data(call, 0, float);
+
+    for (int64_t i = 0, n = tenon_dim(call, 0); i < n; i++)
+        z[i] = x[i] + y[i];
+    return TENON_OK;
+}
+
 static tenon_status scale(tenon_call *call)
 {
     float a = (float)tenon_arg_double(call, 0);
@@ -73,6 +83,7 @@ TENON_MODULE(more, "Functions for measuring.",
                                   "Takes tensors that require gradients.", TENON_NO_GRAD_CHECK),
              TENON_FUNCTION_FLAGS("dot_no_grad(x: f32[n] c, y: f32[n] c) -> float", dot,
                                   "Takes tensors that require gradients.", TENON_NO_GRAD_CHECK),
+             TENON_FUNCTION("add(x: f32[n] c, y: f32[n] c) -> f32[n]", add, "Returns x + y."),
              TENON_FUNCTION("scale(a: float, x: f32[n] c rw)", scale, "Multiplies x in place."),
              TENON_FUNCTION("take0()", nothing, "No argument."),
              TENON_FUNCTION("take2(a: f32[n] c, b: f32[n] c)", nothing, "Two arguments."),

@@ -15,10 +15,11 @@ INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "core/src/f
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c")) for name in ("core", "python", "frameworks/torch")}
+    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c"))
+               for name in ("core", "python", "frameworks/torch", "frameworks/jax")}
     unit = folder / "python.c"
     unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
-    return [unit, *sources["core"], *sources["frameworks/torch"]]
+    return [unit, *sources["core"], *sources["frameworks/torch"], *sources["frameworks/jax"]]
 
 
 def build(python, folder):
@@ -26,8 +27,9 @@ def build(python, folder):
     building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
     bundled = [bundle / "tenon.c", bundle / "tenon_python.c", f"-I{bundle}"]
     package = [*bridges(folder), *INCLUDES, "-ldl"]
-    parts = ((building.ROOT / "python/tenon/_native.c", "tenon/_native.so", package),
-             (HERE / "same_object.c", "same_object.so", package), (HERE / "crossing.c", "crossing.so", bundled))
+    native = sorted((building.ROOT / "python/tenon").glob("*.c"))
+    parts = ((native, "tenon/_native.so", package), ([HERE / "same_object.c"], "same_object.so", package),
+             ([HERE / "crossing.c"], "crossing.so", bundled))
     flags = ["-O2", "-g", "-DTENON_HIDDEN", "-pthread"]
     for kind, more in (("own", []), ("abi3", [ABI3])):
         if more and (sys.version_info < (3, 12) or hasattr(sys, "abiflags") and "t" in sys.abiflags):
@@ -37,8 +39,8 @@ def build(python, folder):
         (target / "tenon").mkdir(parents=True)
         for file in (building.ROOT / "python/tenon").glob("*.py"):
             shutil.copy(file, target / "tenon")
-        for source, name, library in parts:
-            building.extension(python, ["cc", "-std=c11"], target / name, [source, *library], *flags, *more)
+        for own, name, library in parts:
+            building.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
         building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
     for name in ("kernels", "more"):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",

@@ -110,11 +110,11 @@ static bool check_layout(tenon_call *call, int32_t index, const tenon_view *view
                       (flags & TENON_SPEC_DENSE ? TENON_VIEW_DENSE : 0);
     tenon_error err;
     if ((view->flags & wanted) != wanted)
-        tenon_fail(call, TENON_ELAYOUT, "%s: expected %s, but the strides that the function gave are not in that order",
+        tenon_fail(call, TENON_EFAILED, "%s: expected %s, but the strides that the function gave are not in that order",
                    tenon__result_label(f, index).text, result->type);
     else if (view->numel && tenon_device_has_addresses(view->device) &&
              ((uintptr_t)view->data & tenon__address_mask(result->spec, view->dtype)))
-        tenon_fail(call, TENON_ELAYOUT, "%s: expected %s, but the memory is aligned to %zu bytes only",
+        tenon_fail(call, TENON_EFAILED, "%s: expected %s, but the memory is aligned to %zu bytes only",
                    tenon__result_label(f, index).text, result->type, tenon_view_alignment(view));
     else if (!tenon__result_on_device(f, index, view->device, &err))
         tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
@@ -133,14 +133,15 @@ static bool check_overlap(tenon_call *call, int32_t index, const tenon_view *vie
         if (i == index || !other->spec || (f->results[i].flags & TENON_VALUE_UNSET) ||
             (shown && (other->flags & TENON_PARAMETER_OF)) || !tenon_view_overlaps(view, f->results[i].as.view))
             continue;
-        tenon_fail(call, TENON_EOVERLAP, "%s and %s share memory", tenon__result_label(f, i).text,
+        tenon_fail(call, TENON_EFAILED, "%s and %s share memory", tenon__result_label(f, i).text,
                    tenon__result_label(f, index).text);
         return false;
     }
     return true;
 }
 
-/* Whether the function may return this memory as this result. Fills in the view. */
+/* Whether the function may return this memory as this result. Fills in the view. A mistake is the function's, so its status
+ * says nothing about the caller's arguments: TENON_EBOUNDS would end an iteration. */
 static bool check_given(tenon_call *call, int32_t index, const tenon_dl_tensor *source, tenon__given *given)
 {
     const tenon__frame *f = tenon__frame_of(call);
@@ -158,11 +159,12 @@ static bool check_given(tenon_call *call, int32_t index, const tenon_dl_tensor *
     placed.device = owner->device;
     if (tenon_view_init(&given->view, &placed, owner->flags & (TENON_READ_ONLY | TENON_SUBBYTE_PADDED),
                         (int64_t *)(void *)(given + 1), &err)) {
-        tenon_fail(call, err.status, "%s: %s", label.text, tenon_error_reason(&err));
+        tenon_fail(call, err.status == TENON_EOVERFLOW ? TENON_EOVERFLOW : TENON_EFAILED, "%s: %s", label.text,
+                   tenon_error_reason(&err));
         return false;
     }
     if (owner != &of_self && !is_within(&given->view, owner)) {
-        tenon_fail(call, TENON_EBOUNDS, "%s is not inside the memory of argument '%s'", label.text,
+        tenon_fail(call, TENON_EFAILED, "%s is not inside the memory of argument '%s'", label.text,
                    f->signature->params[result->owner].name);
         return false;
     }
@@ -228,4 +230,23 @@ tenon_status tenon_frame_take_memory(tenon__frame *f, int32_t index, void *owner
     if (!status)
         given->release = NULL;
     return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------- objects */
+
+int32_t tenon_frame_sort_objects(void **objects, int32_t count)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        void *object = objects[i];
+        int32_t at = kept;
+        while (at > 0 && (uintptr_t)objects[at - 1] > (uintptr_t)object)
+            at--;
+        if (at > 0 && objects[at - 1] == object)
+            continue;
+        memmove(objects + at + 1, objects + at, (size_t)(kept - at) * sizeof *objects);
+        objects[at] = object;
+        kept++;
+    }
+    return kept;
 }

@@ -240,8 +240,7 @@ typedef struct tenon__client {
     int (*warn)(tenon__frame *frame, int32_t index, const char *message);
 } tenon__client;
 
-/* A result that is "own" or "of(...)", after the function has given its memory: results[index].as.view points to the first
- * member. The shape and the strides come after the struct. */
+/* A result that is "own" or "of(...)" and was given; results[index].as.view is its first member. The dims come after it. */
 typedef struct tenon__given {
     tenon_view view;
     void *owner;
@@ -501,10 +500,8 @@ TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
 
 /* As tenon__frame_run, in the checked mode. The function writes each tensor result into a block between guards, which is then
  * copied into the real one; memory that the function must not write to is compared after the call. A call on a device runs
- * as usual. 0, or -1: refused, or a warning became an error.
- *
- * `of_caller` has a bit for each result in memory that the caller gave (`out`), which is not checked. It is the host that
- * knows whether the mode is on. */
+ * as usual. `of_caller` has a bit for each result in memory of the caller (`out`), which is not checked. 0, or -1: refused,
+ * or a warning became an error. */
 TENON_API int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller);
 
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
@@ -530,22 +527,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_frame_take_memory(tenon__frame *f, 
 /* For hosts that lock the objects of a call (the arguments that are TENON_PARAMETER_SERIAL; signature->nserial counts
  * them): sort pointers by address and leave out duplicates, so that all calls lock in the same order, and each object once.
  * Returns how many are left. */
-TENON__INLINE int32_t tenon__sort_objects(void **objects, int32_t count)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < count; i++) {
-        void *object = objects[i];
-        int32_t at = kept;
-        while (at > 0 && (uintptr_t)objects[at - 1] > (uintptr_t)object)
-            at--;
-        if (at > 0 && objects[at - 1] == object)
-            continue;
-        memmove(objects + at + 1, objects + at, (size_t)(kept - at) * sizeof *objects);
-        objects[at] = object;
-        kept++;
-    }
-    return kept;
-}
+TENON_API int32_t tenon_frame_sort_objects(void **objects, int32_t count);
 
 /* Call a module's `load`, in a frame of the host's that is used for nothing else. 0, or -1: refused. */
 TENON_API int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_host *host,
@@ -574,6 +556,31 @@ TENON_API tenon_status tenon_frame_host_result_give(tenon_call *call, int32_t in
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep, .result_give = tenon_frame_host_result_give
 /* clang-format on */
 
+/* ---------------------------------------------------------------------------------------------------------- libraries */
+
+#if !defined(TENON_NO_SYSTEM) && !defined(_WIN32)
+
+/* A turn is the lock of one library, for hosts whose threads have no lock of a runtime: functions without
+ * TENON_RELEASE_LOCK run inside of it, one at a time. It is recursive, and free again in a forked child. `library` is any
+ * address that stands for the library; hosts that use the same address share the turn.
+ *
+ * tenon_turn_retain returns NULL if memory is exhausted. The other functions ignore NULL. */
+typedef struct tenon_turn tenon_turn;
+TENON_API tenon_turn *tenon_turn_retain(const void *library);
+TENON_API void tenon_turn_release(tenon_turn *turn);
+TENON_API void tenon_turn_enter(tenon_turn *turn);
+TENON_API void tenon_turn_leave(tenon_turn *turn);
+
+/* Write 32 hexadecimal digits and a final 0 that identify the code of a module: the hash of its file when it was opened
+ * with tenon_library_open; of the file that it is mapped from now; or of its signatures, if it has no file.
+ *
+ * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened. The message names no function. */
+enum { TENON_HASH_SIZE = 33 };
+TENON_API TENON_NODISCARD tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_SIZE],
+                                                         tenon_error *err);
+
+#endif
+
 /* ------------------------------------------------------------------------------------------------------------ text */
 
 /* The length of the UTF-8 character at `text`, of which `left` bytes are there, or 0 if it is not one: no overlong forms,
@@ -582,6 +589,8 @@ TENON_API size_t tenon_utf8_length(const char *text, size_t left);
 TENON_API bool tenon_utf8_is_valid(const char *text, size_t length);
 /* The length of the text, or less: cut to at most `most` bytes, but not inside a character. */
 TENON_API size_t tenon_utf8_cut(const char *text, size_t length, size_t most);
+/* Replace the bytes of a string that are not UTF-8 with "?". */
+TENON_API void tenon_utf8_replace_invalid(char *text);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 #include "../internal.h"
 #include "host_private.h"
 
+#include <string.h>
+
 size_t tenon_utf8_length(const char *text, size_t left)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -32,4 +34,16 @@ bool tenon_utf8_is_valid(const char *text, size_t length)
 size_t tenon_utf8_cut(const char *text, size_t length, size_t most)
 {
     return length <= most ? length : tenon__whole_characters(text, most);
+}
+
+void tenon_utf8_replace_invalid(char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t step = tenon_utf8_length(text, left);
+        if (!step)
+            *text = '?';
+        text += step ? step : 1;
+        left -= step ? step : 1;
+    }
 }

@@ -51,7 +51,8 @@ typedef struct open_library {
     tenon__hash hash;
     bool hashed;
     bool copied;
-    bool rewritten; /* its file has been overwritten since it was opened in place */
+    bool rewritten;             /* its file has been overwritten since it was opened in place */
+    const tenon_module *module; /* NULL until it is known, or if it has none */
     char path[];
 } open_library;
 
@@ -343,6 +344,15 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
     return TENON_OK;
 }
 
+static void note_module(const void *handle, const tenon_module *module)
+{
+    acquire_lock();
+    for (open_library *o = open_libraries; o; o = o->next)
+        if (o->handle == handle)
+            o->module = module;
+    release_lock();
+}
+
 tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
 {
     enum { ATTEMPTS = 10 };
@@ -373,7 +383,38 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
     memcpy(&get, &symbol, sizeof get);
     if (!status)
         status = tenon__library_module(get, out, err);
+    if (!status)
+        note_module(handle, *out);
     return tenon__error_rename(err, status, "tenon_library_open");
+}
+
+/* ------------------------------------------------------------------------------------------------------- the content */
+
+/* A large file is hashed only now. It must be the one that was opened. */
+static bool hash_later(open_library *o)
+{
+    candidate c;
+    bool same = !o->rewritten && inspect_file(o->path, &c, NULL) == TENON_OK && same_state(o->state, c.state) &&
+                same_change(o->state, c.state);
+    o->hashed = same && tenon__file_hash(c.file, &o->hash) && file_is_unchanged(&c);
+    if (!o->rewritten && c.file >= 0)
+        close(c.file);
+    return o->hashed;
+}
+
+int tenon__library_hash(const tenon_module *module, tenon__hash *out)
+{
+    int known = 0;
+    pthread_once(&lock_once, start_lock);
+    acquire_lock();
+    for (open_library *o = open_libraries; o && known == 0; o = o->next) {
+        if (o->module == module) {
+            known = o->hashed || hash_later(o) ? 1 : -1;
+            *out = o->hash;
+        }
+    }
+    release_lock();
+    return known;
 }
 
 #endif

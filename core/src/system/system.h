@@ -29,6 +29,10 @@ bool tenon__file_hash(int file, tenon__hash *out);
  * Returns a file descriptor. On failure, returns -1, sets errno and leaves no file. */
 int tenon__file_copy(int file, const char *name);
 
+/* The hash of the library that tenon_library_open opened and that has this module: 1, 0 if it opened none, or -1 if the
+ * hash is unknown because the file has changed since. */
+int tenon__library_hash(const tenon_module *module, tenon__hash *out);
+
 #endif /* TENON__POSIX */
 
 #endif /* TENON_NO_SYSTEM */

@@ -45,6 +45,7 @@ defmodule Tenon.Nif do
   def library_open(_module, _path), do: missing()
   def library_describe(_path), do: missing()
   def call(_module, _index, _arguments), do: missing()
+  def close(_module, _index, _object, _class), do: missing()
 
   # Read from a place of unknown type: otherwise the compiler and Dialyzer would infer that every function returns this.
   defp missing, do: :persistent_term.get(__MODULE__, failure("the NIF of Tenon is not loaded"))

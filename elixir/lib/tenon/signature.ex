@@ -14,11 +14,11 @@ defmodule Tenon.Signature do
   alias Tenon.Options
 
   @enforce_keys [:text, :name, :params, :results]
-  defstruct [:text, :name, :params, :results, :doc]
+  defstruct [:text, :name, :params, :results, :doc, :class, role: :function]
 
   @typedoc """
   A parameter or a result. `default` is `nil` if the argument is required. A `?` after the type allows nil, and makes nil
-  the default.
+  the default. `handle` is the name of a handle or of a class.
   """
   @type item :: %{
           name: String.t() | nil,
@@ -26,12 +26,19 @@ defmodule Tenon.Signature do
           optional: boolean(),
           keyword_only: boolean(),
           default: nil | {:ok, term()},
-          choices: [String.t()]
+          choices: [String.t()],
+          handle: String.t() | nil
         }
 
+  @typedoc """
+  A signature, or an entry `class Name`. The name of the method `query` of the class `KDTree` is `"KDTree.query"`. The
+  first parameter of a method is the object, and so is the result of a constructor.
+  """
   @type t :: %__MODULE__{
           text: String.t(),
           name: String.t(),
+          role: :function | :class | :constructor | :method,
+          class: String.t() | nil,
           params: [item()],
           results: [item()],
           doc: String.t() | nil
@@ -44,24 +51,30 @@ defmodule Tenon.Signature do
   @token ~r/\s*('[^']*'|"[^"]*"|->|[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\S)/u
 
   @doc """
-  Reads one signature.
+  Reads one signature of a library with these classes. A function with the name of a class is its constructor.
 
       iex> Tenon.Signature.parse("f(x: )")
       {:error, "the signature f(x: ): a type is missing"}
+      iex> {:ok, signature} = Tenon.Signature.parse("Tree(points: f32[n, d] c keep)", ["Tree"])
+      iex> signature.role
+      :constructor
   """
-  @spec parse(String.t()) :: {:ok, t()} | {:error, String.t()}
-  def parse(text) when is_binary(text) and byte_size(text) > @most do
+  @spec parse(String.t(), [String.t()]) :: {:ok, t()} | {:error, String.t()}
+  def parse(text, classes \\ [])
+
+  def parse(text, _classes) when is_binary(text) and byte_size(text) > @most do
     {:error, "a signature has at most #{@most} bytes, but this one has #{byte_size(text)}"}
   end
 
-  def parse(text) when is_binary(text) do
-    if String.valid?(text), do: parse_line(one_line(text)), else: {:error, "the signature is not UTF-8"}
+  def parse(text, classes) when is_binary(text) do
+    if String.valid?(text), do: parse_line(one_line(text), classes), else: {:error, "the signature is not UTF-8"}
   end
 
-  # As c_src/describe.c describes it: {name, params, results}.
+  # As c_src/describe.c describes it.
   @doc false
-  def described(text, {name, params, results}) do
-    %__MODULE__{text: one_line(text), name: name, params: Enum.map(params, &with_choice/1), results: results}
+  def described(text, {name, role, class, params, results}) do
+    params = Enum.map(params, &with_choice/1)
+    %__MODULE__{text: one_line(text), name: name, role: role, class: class, params: params, results: results}
   end
 
   defp with_choice(%{kind: :enum, default: {:ok, text}} = item) when text != nil,
@@ -69,9 +82,9 @@ defmodule Tenon.Signature do
 
   defp with_choice(item), do: item
 
-  defp parse_line(text) do
+  defp parse_line(text, classes) do
     tokens = for [_, token] <- Regex.scan(@token, text), do: token
-    {:ok, signature(tokens, text)}
+    {:ok, tokens |> signature(text) |> construct(classes)}
   catch
     what when is_binary(what) -> {:error, "the signature #{Options.cut(text, 1000)}: #{Options.cut(what, 1000)}"}
   end
@@ -103,9 +116,10 @@ defmodule Tenon.Signature do
       end)
 
     doc = doc || module_doc(signatures, comments)
+    classes = for {line, _doc} <- signatures, [_, name] <- [Regex.run(~r/^class\s+([A-Za-z_]\w*)$/, line)], do: name
 
     Enum.reduce_while(signatures, {:ok, presence(doc), []}, fn {line, doc}, {:ok, module_doc, done} ->
-      case parse(line) do
+      case parse(line, classes) do
         {:ok, signature} -> {:cont, {:ok, module_doc, [%{signature | doc: presence(doc)} | done]}}
         error -> {:halt, error}
       end
@@ -129,8 +143,39 @@ defmodule Tenon.Signature do
     |> String.trim()
   end
 
-  # signature = name "(" [params] ")" ["->" results] ["where" …]
-  defp signature([name, "(" | rest], text) do
+  # entry = "class" Name | signature
+  defp signature(["class", name], text) do
+    %__MODULE__{text: text, name: name!(name), role: :class, class: name, params: [], results: []}
+  end
+
+  # signature = [Name "."] name "(" ["self" [","]] [params] ")" ["->" results] ["where" …]
+  defp signature([class, ".", method, "(", "self" | rest], text) do
+    self = %{object(class) | name: "self"}
+    signature = function("#{name!(class)}.#{name!(method)}", after_self(rest), text)
+    %{signature | role: :method, class: class, params: [self | signature.params]}
+  end
+
+  defp signature([_class, ".", _method | _rest], _text), do: throw("expected self, the first parameter of every method")
+  defp signature([name, "(" | rest], text), do: function(name!(name), rest, text)
+  defp signature(_tokens, _text), do: throw("expected name(…)")
+
+  defp after_self([")" | _] = rest), do: rest
+  defp after_self(["," | rest]), do: rest
+  defp after_self(_tokens), do: throw("expected , or ) after self")
+
+  defp construct(%{role: :function, name: name} = signature, classes) do
+    cond do
+      name not in classes -> signature
+      signature.results != [] -> throw("a constructor is written without ->: its result is the object")
+      true -> %{signature | role: :constructor, class: name, results: [object(name)]}
+    end
+  end
+
+  defp construct(signature, _classes), do: signature
+
+  defp object(class), do: %{item(:handle, false) | handle: class}
+
+  defp function(name, rest, text) do
     {params, rest} = params(rest, false, [])
 
     results =
@@ -138,13 +183,11 @@ defmodule Tenon.Signature do
         ["->" | rest] -> results(rest, [])
         ["where" | _] -> []
         [] -> []
-        _ -> throw("expected -> or where after the )")
+        _ -> throw("expected -> or 'where' after the )")
       end
 
-    %__MODULE__{text: text, name: name!(name), params: params, results: results}
+    %__MODULE__{text: text, name: name, params: params, results: results}
   end
-
-  defp signature(_tokens, _text), do: throw("expected name(…)")
 
   defp params([")" | rest], _keyword_only, done), do: {Enum.reverse(done), rest}
   defp params(["*", "," | rest], false, done), do: params(rest, true, done)
@@ -209,9 +252,12 @@ defmodule Tenon.Signature do
       {_, rest} = shape(rest, 0)
       item(:tensor, match?(["?" | _], rest))
     else
-      item(kind, List.last(tokens) == "?")
+      %{item(kind, List.last(tokens) == "?") | handle: if(kind == :handle, do: handle(rest))}
     end
   end
+
+  defp handle(["(", name, ")" | _]), do: if(string?(name), do: unquoted(name), else: throw("#{name} is not a string"))
+  defp handle(_tokens), do: throw("expected handle('Name')")
 
   defp shape(["[" | rest], depth), do: shape(rest, depth + 1)
   defp shape(["]" | rest], 1), do: {:ok, rest}
@@ -225,7 +271,7 @@ defmodule Tenon.Signature do
   end
 
   defp item(kind, optional) do
-    %{name: nil, kind: kind, optional: optional, keyword_only: false, default: nil, choices: []}
+    %{name: nil, kind: kind, optional: optional, keyword_only: false, default: nil, choices: [], handle: nil}
   end
 
   defp default(nil, %{optional: true}), do: {:ok, nil}

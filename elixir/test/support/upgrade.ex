@@ -8,9 +8,13 @@ defmodule Tenon.Upgrade do
     held = Tenon.from_binary!(:binary.copy("01234567", 1000), :u8)
     foreign = Tenon.from_resource!(Tenon.OtherNif.source(3), Tenon.OtherNif.type())
     shown = Tenon.to_binary!(own)
-    kernels = kernels()
+    kernels = library("kernels")
     counter = kernels.counter_new!(7)
     {1, 1} = kernels.counts!()
+    classes = library("classes")
+    object = apply(Module.concat(classes, Counter), :new!, [3])
+    given = classes.load!(4)
+    store = apply(Module.concat(classes, Store), :new!, [given])
     before = Tenon.stats()
     old = load(Path.join(folder, "second"))
     # Without the old code nothing but the memory map holds the old copy of the library.
@@ -27,22 +31,29 @@ defmodule Tenon.Upgrade do
       stats: Tenon.stats().bytes == before.bytes,
       calls: Tenon.to_list!(kernels.count_up!(2)) == [0.0, 1.0],
       handle: kernels.counter_next!(counter) == 7,
+      object: apply(object.__struct__, :next!, [object]) == 3,
+      kept: apply(store.__struct__, :sum!, [store]) == 6.0,
+      closed: Enum.map([object, store], &apply(&1.__struct__, :close, [&1])) == [:ok, :ok],
+      given: Tenon.to_list!(given) == [0.0, 1.0, 2.0, 3.0],
       state: kernels.counts!() == {1, 2},
       purged: not :erlang.check_old_code(Tenon.Nif),
       replaced: old != version()
     ]
 
-    Enum.each([own, held, foreign], &Tenon.release/1)
+    Enum.each([own, held, foreign, given], &Tenon.release/1)
     # Back to the first copy, and on again: no copy is counted twice.
     load(Application.app_dir(:tenon, "priv/tenon_nif"))
     :code.purge(Tenon.Nif)
     load(Path.join(folder, "second"))
-    checks ++ [made_after: Tenon.to_list!(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100)]
+    # Objects made, destroyed; memory given, released.
+    ended = fn -> classes.counts!() == {2, 2, 1, 1} end
+    checks ++ [made_after: Tenon.to_list!(Tenon.zeros!({2})) == [0.0, 0.0], released: released?(100), ended: ended.()]
   end
 
-  defp kernels do
-    path = Tenon.Test.Kernels.build!("kernels", Tenon.Test.Kernels.source("kernels.c"))
-    [{module, _}] = Code.compile_string("defmodule Tenon.Upgrade.K do use Tenon.Library, path: #{inspect(path)} end")
+  defp library(name) do
+    path = Tenon.Test.Kernels.build!(name, Tenon.Test.Kernels.source(name <> ".c"))
+    module = Module.concat(__MODULE__, Macro.camelize(name))
+    Code.compile_string("defmodule #{inspect(module)} do use Tenon.Library, path: #{inspect(path)} end")
     module
   end
 

@@ -53,22 +53,9 @@ tenon__torch_failure *tenon__torch_last_failure(void)
     return &last_failure;
 }
 
-/* Exceptions of Python are UTF-8. */
-static void replace_invalid(char *text)
-{
-    size_t left = strlen(text);
-    while (left > 0) {
-        size_t step = tenon_utf8_length(text, left);
-        if (!step)
-            *text = '?';
-        text += step ? step : 1;
-        left -= step ? step : 1;
-    }
-}
-
 static void note_failure(const kernel_frame *f)
 {
-    replace_invalid(f->err->message);
+    tenon_utf8_replace_invalid(f->err->message); /* exceptions of Python are UTF-8 */
     last_failure.status = f->err->status;
     last_failure.ran = f->ran;
     memcpy(last_failure.message, f->err->message, sizeof last_failure.message);
@@ -456,12 +443,9 @@ static int make_outputs(kernel_frame *f)
 
 static int run_in_turn(kernel_frame *f)
 {
-    tenon__torch_turn *turn = f->kernel->turn;
-    if (turn)
-        pthread_mutex_lock(&turn->mutex);
+    tenon_turn_enter(f->kernel->turn);
     int status = tenon__frame_run(&f->base, &kernel_client);
-    if (turn)
-        pthread_mutex_unlock(&turn->mutex);
+    tenon_turn_leave(f->kernel->turn);
     return status;
 }
 

@@ -5,6 +5,7 @@
  * C kernels are used only if the unwinder knows these frames. */
 #include "kernels.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { MOST_KERNELS = 256 };
@@ -17,7 +18,6 @@ typedef struct kernel_place {
 } kernel_place;
 
 static kernel_place places[MOST_KERNELS];
-static tenon__torch_turn *turns;
 static int next_place; /* where to look first, so that a place is used again as late as possible */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -65,22 +65,11 @@ static bool can_throw(const tenon__torch_api *api)
            api->kernels.find_unwind_table((char *)(uintptr_t)trampolines[0] + 1, bases);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- turns */
+/* ---------------------------------------------------------------------------------------------------------- forks */
 
-static void turn_init(tenon__torch_turn *turn)
-{
-    pthread_mutexattr_t kind;
-    pthread_mutexattr_init(&kind);
-    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE); /* a function may call operators of its own library */
-    pthread_mutex_init(&turn->mutex, &kind);
-    pthread_mutexattr_destroy(&kind);
-}
-
-/* The threads that held a lock or ran a kernel do not exist in a child process. */
+/* The threads that ran a kernel or held the lock of the table do not exist in a child process. */
 static void reset_child(void)
 {
-    for (tenon__torch_turn *turn = turns; turn; turn = turn->next)
-        turn_init(turn);
     for (int i = 0; i < MOST_KERNELS; i++)
         atomic_store(&places[i].running, 0);
     pthread_mutex_init(&table_lock, NULL);
@@ -91,44 +80,13 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, reset_child);
 }
 
-/* The lock of a library, made for its first kernel. NULL if memory is exhausted. */
-static tenon__torch_turn *turn_take(const tenon__py_library *library)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    tenon__torch_turn *turn = turns;
-    while (turn && turn->library != library)
-        turn = turn->next;
-    if (!turn && (turn = calloc(1, sizeof *turn))) {
-        pthread_once(&once, watch_forks);
-        turn->library = library;
-        turn_init(turn);
-        turn->next = turns;
-        turns = turn;
-    }
-    if (turn)
-        turn->users++;
-    return turn;
-}
-
-static void turn_drop(tenon__torch_turn *turn)
-{
-    if (!turn || --turn->users > 0)
-        return;
-    tenon__torch_turn **link = &turns;
-    while (*link != turn)
-        link = &(*link)->next;
-    *link = turn->next;
-    pthread_mutex_destroy(&turn->mutex);
-    free(turn);
-}
-
 /* ------------------------------------------------------------------------------------------------------ the table */
 
 /* Free it, and return its function, which the caller releases after the lock of the table. */
 static const tenon__py_function *kernel_free(tenon__torch_kernel *kernel)
 {
     const tenon__py_function *function = kernel->function;
-    turn_drop(kernel->turn);
+    tenon_turn_release(kernel->turn);
     free(kernel);
     return function;
 }
@@ -179,7 +137,9 @@ static void sweep_all(void)
 /* Put the kernel in a free place. -1 if all are taken, or memory is exhausted. */
 static int place_take(tenon__torch_kernel *kernel)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int found = -1;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&table_lock);
     for (int i = 0; i < MOST_KERNELS && found < 0; i++) {
         kernel_place *place = &places[(next_place + i) % MOST_KERNELS];
@@ -187,7 +147,7 @@ static int place_take(tenon__torch_kernel *kernel)
             found = (next_place + i) % MOST_KERNELS;
     }
     bool alone = !(kernel->function->function.flags & TENON_RELEASE_LOCK);
-    if (found >= 0 && alone && !(kernel->turn = turn_take(kernel->function->library)))
+    if (found >= 0 && alone && !(kernel->turn = tenon_turn_retain(kernel->function->library)))
         found = -1;
     if (found >= 0) {
         atomic_store(&places[found].kernel, kernel);

@@ -6,23 +6,13 @@
 #include "../../../python/src/functions/function.h"
 #include "torch_bridge.h"
 
-#include <pthread.h>
-
-/* The lock of a library: its functions without TENON_RELEASE_LOCK run one at a time. */
-typedef struct tenon__torch_turn {
-    struct tenon__torch_turn *next;
-    const tenon__py_library *library;
-    int64_t users;
-    pthread_mutex_t mutex;
-} tenon__torch_turn;
-
 enum { TENON__TORCH_KEYS = 2 }; /* "CPU" and "CUDA" */
 
 /* The kernel of one operator. It does not change while torch may call it. */
 typedef struct tenon__torch_kernel {
     const tenon__torch_api *api;
     const tenon__py_function *function; /* owned: it holds the signature and the library */
-    tenon__torch_turn *turn;            /* NULL if calls may overlap */
+    tenon_turn *turn;                   /* NULL if calls may overlap */
     tenon_call call;                    /* what is the same in each of its calls */
     void *registered[TENON__TORCH_KEYS];
 } tenon__torch_kernel;

@@ -119,6 +119,17 @@ TENON__PY_INLINE PyObject *tenon__py_set_default(PyObject *dict, PyObject *key, 
 #endif
 }
 
+/* Whether an instance of a subclass of tuple can be allocated first, and then filled with PyTuple_SetItem. Since 3.14 a tuple
+ * has a field for its hash, which only tuple's own function initialises. */
+TENON__PY_INLINE bool tenon__py_can_fill_tuple(void)
+{
+#ifdef Py_LIMITED_API
+    return Py_Version < 0x030e0000;
+#else
+    return PY_VERSION_HEX < 0x030e0000;
+#endif
+}
+
 /* A mutex for steps that the interpreter lock makes atomic. It is real only in free-threaded CPython. */
 #ifdef Py_GIL_DISABLED
 typedef PyMutex tenon__py_mutex;

@@ -200,6 +200,16 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 /* ------------------------------------------------------------------------------------------- results of functions */
 
+/* Who makes results if no argument says it: NumPy if it has been imported, otherwise NULL for tenon.Tensor. 0, or -1 with an
+ * exception. */
+static int find_default(const tenon__py_producer **out)
+{
+    PyObject *numpy = tenon__py_loaded("numpy");
+    *out = numpy ? &tenon__py_producer_numpy : NULL;
+    Py_XDECREF(numpy);
+    return !numpy && PyErr_Occurred() ? -1 : 0;
+}
+
 static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype,
                                                      int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
@@ -226,25 +236,54 @@ static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_devic
         owner = tenon__py_producer_named(like, true, "expected an array, or");
         if (!owner)
             return NULL;
-    } else {
-        PyObject *numpy = tenon__py_loaded("numpy");
-        if (numpy)
-            owner = &tenon__py_producer_numpy;
-        else if (PyErr_Occurred())
-            return NULL;
-        Py_XDECREF(numpy);
+    } else if (find_default(&owner) < 0) {
+        return NULL;
     }
     return empty_in(owner, NULL, device, dtype, ndim, shape, out);
+}
+
+/* Whether results are NumPy's if no argument says otherwise, and can be made without asking further. NumPy's table belongs to
+ * the main interpreter. */
+static bool is_numpy_default(tenon_device device)
+{
+    if (!tenon__py_global.numpy.ndarray || !tenon_device_on_host(device))
+        return false;
+    const tenon__py_interp *main = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
+    return main && main->state == PyInterpreterState_Get();
 }
 
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like && tenon__py_is_ndarray(like)) {
+    if (like ? tenon__py_is_ndarray(like) : is_numpy_default(device)) {
         PyObject *array = tenon__py_empty_ndarray(dtype, ndim, shape, out);
         if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
             check_shape("", dtype, ndim, shape); /* in our words */
         return array;
     }
     return empty_like_other(like, device, dtype, ndim, shape, out);
+}
+
+/* The producer of results like `like`, NULL for tenon.Tensor. 0, or -1 with an exception. */
+static int find_producer_like(PyObject *like, const tenon__py_producer **out)
+{
+    tenon_device device;
+    *out = NULL;
+    if (like && (PyUnicode_Check(like) || PyModule_Check(like)))
+        return (*out = tenon__py_producer_named(like, true, "expected an array, or")) ? 0 : -1;
+    if (like && tenon__py_owner(like, out) < 0)
+        return -1;
+    if (*out)
+        return 0;
+    return tenon__py_device_of(like, &device) < 0 ? -1 : find_default(out);
+}
+
+PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor)
+{
+    const tenon__py_producer *producer = &tenon__py_producer_numpy;
+    if (!(like && tenon__py_is_ndarray(like)) && find_producer_like(like, &producer) < 0)
+        return NULL;
+    if (producer && producer->adopt)
+        return producer->adopt(tensor);
+    return producer && producer->wrap ? producer->wrap(tensor) : tenon__py_tensor_new(tensor);
 }

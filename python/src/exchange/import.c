@@ -1,15 +1,27 @@
 /* Imported tensors: a borrow that lives on the heap. */
 #include "../internal.h"
 
-static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
+#include "source.h"
+
+#include <string.h>
+
+static tenon__py_holder *hold_object(PyObject *object, uint32_t flags, bool is_alias)
 {
     tenon__py_holder *holder = tenon__py_holder_new();
     if (!holder)
         return NULL;
-    if (tenon_py_borrow(object, flags | TENON__PY_STAYS, &holder->borrowed) < 0) {
-        tenon__py_holder_free(holder);
+    holder->is_alias = is_alias;
+    if (tenon_py_borrow(object, flags | TENON__PY_STAYS, &holder->borrowed) == 0)
+        return holder;
+    tenon__py_holder_free(holder);
+    return NULL;
+}
+
+static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
+{
+    tenon__py_holder *holder = hold_object(object, flags, is_alias);
+    if (!holder)
         return NULL;
-    }
     tenon_tensor *tensor = NULL;
     if (holder->borrowed.private_.holds == TENON__PY_HOLDS_TENSOR) {
         tensor = tenon_tensor_retain(holder->borrowed.private_.held.tensor);
@@ -17,7 +29,6 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
         tenon__py_holder_free(holder);
         return tensor;
     }
-    holder->is_alias = is_alias;
     tenon_error err;
     if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
         tenon_py_unborrow(&holder->borrowed);
@@ -46,4 +57,79 @@ tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)
     tenon_tensor *tensor = alias ? import_object(alias, flags, true) : NULL;
     Py_XDECREF(alias);
     return tensor;
+}
+
+/* ------------------------------------------------------------------------------------------- beyond another borrow */
+
+/* Copy a borrow to another place. What it holds is not counted again. */
+static bool copy_borrow(const tenon_py_borrowed *from, tenon_py_borrowed *to)
+{
+    size_t dims = (size_t)from->view.ndim * sizeof(int64_t);
+    *to = *from;
+    if (!tenon__py_alloc_dims(to, from->view.ndim))
+        return PyErr_NoMemory(), false;
+    int64_t *shape = to->private_.dims, *strides = shape + from->view.ndim;
+    if (dims) {
+        memcpy(shape, from->view.shape, dims);
+        memcpy(strides, from->view.strides, dims);
+    }
+    to->view.shape = shape;
+    to->view.strides = strides;
+    return true;
+}
+
+/* Move what a borrow holds into a tensor, which the borrow holds instead. 0, or -1 with an exception. */
+static int share_managed(tenon_py_borrowed *borrowed)
+{
+    tenon__py_holder *holder = tenon__py_holder_new();
+    tenon_tensor *tensor = NULL;
+    tenon_error err;
+    if (!holder || !copy_borrow(borrowed, &holder->borrowed)) {
+        if (holder)
+            tenon__py_holder_free(holder);
+        return -1;
+    }
+    holder->is_alias = false;
+    if (tenon_tensor_from_view(&holder->borrowed.view, holder, tenon__py_holder_release, &tensor, &err)) {
+        tenon__py_free_dims(&holder->borrowed);
+        tenon__py_holder_free(holder);
+        return tenon_py_raise(&err), -1;
+    }
+    Py_INCREF(borrowed->private_.object); /* the holder has the borrow's */
+    borrowed->private_.holds = TENON__PY_HOLDS_TENSOR;
+    borrowed->private_.held.tensor = tensor;
+    return 0;
+}
+
+static tenon__py_holder *hold_tensor(const tenon_py_borrowed *borrowed)
+{
+    tenon__py_holder *holder = tenon__py_holder_new();
+    if (!holder)
+        return NULL;
+    holder->is_alias = false;
+    if (!copy_borrow(borrowed, &holder->borrowed)) {
+        tenon__py_holder_free(holder);
+        return NULL;
+    }
+    Py_INCREF(borrowed->private_.object);
+    tenon_tensor_retain(borrowed->private_.held.tensor);
+    return holder;
+}
+
+tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *borrowed)
+{
+    int32_t holds = borrowed->private_.object ? borrowed->private_.holds : TENON__PY_HOLDS_NOTHING;
+    if (holds == TENON__PY_HOLDS_TENSOR)
+        return hold_tensor(borrowed);
+    if (holds == TENON__PY_HOLDS_MANAGED || holds == TENON__PY_HOLDS_LEGACY)
+        return share_managed(borrowed) < 0 ? NULL : hold_tensor(borrowed);
+    const tenon__py_producer *owner = NULL;
+    if (!tenon__py_is_ndarray(object) && tenon__py_owner(object, &owner) < 0)
+        return NULL;
+    if (!owner || !owner->pin)
+        return hold_object(object, TENON_PY_ANY_DEVICE, false);
+    PyObject *alias = owner->pin(object);
+    tenon__py_holder *holder = alias ? hold_object(alias, TENON_PY_ANY_DEVICE, true) : NULL;
+    Py_XDECREF(alias);
+    return holder;
 }

@@ -98,7 +98,8 @@ typedef struct tenon__py_process {
     } torch;
 
     struct {
-        _Atomic bool is_far; /* the last array was on a GPU */
+        _Atomic(PyTypeObject *) array; /* set by the first one */
+        _Atomic bool is_far;           /* the last array was on a GPU */
     } jax;
 } tenon__py_process;
 

@@ -7,9 +7,9 @@
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool is_written, tenon_py_borrowed *borrowed)
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
 {
-    uint32_t flags = TENON_PY_ANY_DEVICE | (is_written ? TENON__PY_STAYS : 0);
+    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STAYS : 0);
     f->disturbed |= !tenon__py_is_plain(object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
@@ -28,6 +28,15 @@ static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *b
     tenon__frame_take_view(&f->base, i, &borrowed->view);
 }
 
+/* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
+static bool must_stay(const tenon_signature *s, int32_t i)
+{
+    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP);
+    for (int32_t j = 0; j < s->nresults; j++)
+        stays |= (s->results[j].flags & TENON_PARAMETER_OF) && s->results[j].owner == i;
+    return stays;
+}
+
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
 static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
@@ -41,7 +50,7 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, param->spec->flags & TENON_SPEC_WRITE, borrowed) < 0)
+        if (borrow_on_stream(f, object, must_stay(f->function->signature, i), borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -172,6 +181,25 @@ static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
     return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &call_client);
 }
 
+static int make_results_checked(tenon__py_frame *f)
+{
+    return f->function->takes_like && make_results(f) < 0 ? -1 : 1;
+}
+
+static bool is_checked(const tenon__py_function *function)
+{
+    return atomic_load_explicit(&function->before_run, memory_order_relaxed) == make_results_checked;
+}
+
+void tenon__py_function_check(tenon__py_function *function, bool checked)
+{
+    atomic_store_explicit(&function->before_run,
+                          checked                ? make_results_checked
+                          : function->takes_like ? make_results
+                                                 : NULL,
+                          memory_order_relaxed);
+}
+
 /* A result as an object: a new reference. */
 static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
@@ -198,9 +226,22 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:
         return PyUnicode_FromString(param->choices[value->as.integer]);
+    case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
+        return tenon__py_give_result(f, index);
     default: /* a string: the driver lets no other kind pass */
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
     }
+}
+
+/* A namedtuple of a tuple's items. Takes `tuple`. */
+static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tuple)
+{
+    newfunc make = (newfunc)(uintptr_t)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+    PyObject *arguments = PyTuple_Pack(1, tuple);
+    PyObject *named = arguments ? make(type, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_DECREF(tuple);
+    return named;
 }
 
 static PyObject *several_results(tenon__py_frame *f)
@@ -210,7 +251,9 @@ static PyObject *several_results(tenon__py_frame *f)
         Py_INCREF(Py_None);
         return Py_None;
     }
-    PyObject *tuple = PyTuple_New(s->nresults);
+    PyTypeObject *named = (PyTypeObject *)f->function->result_type;
+    PyObject *tuple =
+        named && tenon__py_can_fill_tuple() ? PyType_GenericAlloc(named, s->nresults) : PyTuple_New(s->nresults);
     for (int32_t i = 0; tuple && i < s->nresults; i++) {
         PyObject *object = result_object(f, i);
         if (!object) {
@@ -219,11 +262,7 @@ static PyObject *several_results(tenon__py_frame *f)
         }
         PyTuple_SetItem(tuple, i, object);
     }
-    if (!tuple || !f->function->result_type)
-        return tuple;
-    PyObject *named = PyObject_CallObject(f->function->result_type, tuple);
-    Py_DECREF(tuple);
-    return named;
+    return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
 }
 
 static TENON__PY_ALWAYS_INLINE PyObject *all_results(tenon__py_frame *f)
@@ -292,7 +331,8 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon__frame *base)
 #define CALL_SERVICES                                                                                                  \
     .refuse = tenon__py_refuse, .describe = tenon__py_describe_argument, .make_result = tenon__py_make_result,         \
     .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
-    .device_scratch = tenon__py_device_scratch
+    .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
+    .warn = tenon__py_warn
 
 static const tenon__client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */
@@ -325,22 +365,23 @@ static void after_writes(const tenon__py_frame *f)
     tenon__py_raise_again(error);
 }
 
-/* The arguments are taken and match. */
-static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_objects)
+/* The results are made. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_objects, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    if (f->function->takes_like && make_results(f) < 0)
-        return NULL;
+    uint32_t of_caller = f->out ? 1 : 0;
     int done;
     if (!has_objects) {
         if (f->disturbed && tenon__py_check_unchanged(f) < 0)
             return NULL;
-        done = tenon__frame_run(&f->base, &call_client);
+        done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon__frame_run(&f->base, &call_client);
     } else {
         if (tenon__py_enter_objects(f) < 0)
             return NULL;
         bool changed = f->disturbed && tenon__py_check_unchanged(f) < 0;
-        done = changed ? -1 : tenon__frame_run(&f->base, &objects_client);
+        done = changed      ? -1
+               : is_checked ? tenon_frame_run_checked(&f->base, of_caller)
+                            : tenon__frame_run(&f->base, &objects_client);
         tenon__py_leave_objects(f); /* again, if the function did not run */
         if (changed)
             return NULL;
@@ -352,6 +393,21 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_obj
         done = PyErr_Occurred() ? -1 : done;
     }
     return done < 0 ? NULL : all_results(f);
+}
+
+static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f, bool has_objects)
+{
+    return has_objects ? run_as(f, true, true) : run_as(f, false, true);
+}
+
+/* The arguments are taken and match. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_objects)
+{
+    int (*before_run)(tenon__py_frame *) = atomic_load_explicit(&f->function->before_run, memory_order_relaxed);
+    int before = before_run ? before_run(f) : 0;
+    if (before)
+        return before < 0 ? NULL : run_checked(f, has_objects);
+    return run_as(f, has_objects, false);
 }
 
 /* What most calls have none of: handles of a framework's, a share of self, scratch memory on a device, and after a failure
@@ -428,6 +484,8 @@ static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
 }
 
+static PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
 /* The arguments in any form. */
 static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
                                                    PyObject *kwnames, bool has_objects)
@@ -446,6 +504,12 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
         f->out = out == Py_None ? NULL : out;
         f->wanted_like = like == Py_None ? NULL : like;
     }
+    PyTypeObject *array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
+    PyObject *result;
+    if (array && !has_objects && !is_checked(f->function) && tenon__py_call_eagerly(f, array, &result)) {
+        free_heap(f);
+        return result;
+    }
     tenon__frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
     begin_call(f);
     f->nborrowed = 0;
@@ -453,10 +517,13 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     f->like = NULL;
     if (f->function->needs_clearing)
         begin_clearing(f);
-    PyObject *result = take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0 ? NULL : run_in(f, has_objects);
+    bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
+    bool again = ready && !has_objects && !array && !is_checked(f->function) &&
+                 atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
-    return result;
+    return again ? call_in_general(f, args, nargs, kwnames) : result; /* it has the first array of JAX that was met */
 }
 
 static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,

@@ -17,6 +17,9 @@ typedef struct tenon__py_library {
 tenon__py_library *tenon__py_library_retain(tenon__py_library *library);
 void tenon__py_library_release(tenon__py_library *library);
 
+typedef struct tenon__py_eager tenon__py_eager; /* of eager.c */
+struct tenon__py_frame;
+
 /* A function in Python: the `__self__` of the builtin that is called. */
 typedef struct tenon__py_function {
     PyObject_VAR_HEAD tenon__py_library *library;
@@ -26,20 +29,30 @@ typedef struct tenon__py_function {
     PyMethodDef method;
     char *doc; /* of the method: its text signature, the words, the signature */
     PyObject *module_name;
-    PyObject *result_type;       /* of named results, or NULL */
-    PyTypeObject **classes;      /* the class of each parameter, then of each result, or NULL; NULL: there are none */
-    int32_t nobjects;            /* parameters that have a class */
-    bool takes_handle;           /* a handle without a class among the parameters */
-    bool has_foreign;            /* and it is a framework's */
-    bool enters_self;            /* a method without other objects */
-    bool shows_self;             /* a result is of(self) */
-    bool needs_clearing;         /* has_foreign or shows_self: calls hold something until their end */
-    bool takes_out;              /* one result, a tensor */
-    bool takes_like;             /* a tensor among the results */
-    bool is_large;               /* its calls take more room than a frame has */
+    PyObject *result_type;  /* of named results, or NULL */
+    PyTypeObject **classes; /* the class of each parameter, then of each result, or NULL; NULL: there are none */
+    int32_t nobjects;       /* parameters that have a class */
+    bool takes_handle;      /* a handle without a class among the parameters */
+    bool has_foreign;       /* and it is a framework's */
+    bool enters_self;       /* a method without other objects */
+    bool shows_self;        /* a result is of(self) */
+    bool needs_clearing;    /* has_foreign or shows_self: calls hold something until their end */
+    bool takes_out;         /* one result, a tensor */
+    bool takes_like;        /* a tensor among the results */
+    bool is_large;          /* its calls take more room than a frame has */
+    _Atomic(tenon__py_eager *) eager; /* for calls on JAX arrays; NULL: none has come yet */
+    /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no
+     * results to make. */
+    int (*_Atomic before_run)(struct tenon__py_frame *f);
+    tenon__py_interp *interp; /* in whose list of functions it is */
+    struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
+
+/* Check the calls of all functions of this interpreter, or stop. 1 or 0: whether they were checked before; -1 with an
+ * exception. */
+int tenon__py_check(bool on);
 
 /* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
  * x.astype('float32')", or "" if there is none. */

@@ -212,6 +212,7 @@ static void function_dealloc(PyObject *object)
     tenon__py_function *self = (tenon__py_function *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
+    tenon__py_function_leave(self);
     for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
         Py_XDECREF((PyObject *)self->classes[i]);
     PyMem_Free((void *)self->classes);
@@ -223,6 +224,7 @@ static void function_dealloc(PyObject *object)
     for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
         Py_XDECREF(self->descrs[i]);
     PyMem_Free((void *)self->descrs);
+    tenon__py_eager_free(self->eager);
     tenon_signature_release(self->signature);
     tenon__py_library_release(self->library);
     PyObject_GC_Del(object);
@@ -336,6 +338,7 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
     }
     self->takes_like = tensors > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
+    tenon__py_function_join(self);
     for (int32_t i = 0; i < s->nparams + 2; i++) {
         const char *name = i < s->nparams ? s->params[i].name : i == s->nparams ? "out" : "like";
         if (!(self->names[i] = PyUnicode_InternFromString(name)))
@@ -363,6 +366,9 @@ PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_functio
     self->signature = signature;
     self->doc = NULL;
     self->descrs = NULL;
+    atomic_init(&self->eager, NULL);
+    self->interp = interp;
+    self->next = self->previous = NULL;
     self->classes = NULL;
     self->nobjects = 0;
     self->takes_handle = self->has_foreign = self->shows_self = false;

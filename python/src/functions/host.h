@@ -34,6 +34,13 @@ PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* Have the calls of a function checked, or not. */
+void tenon__py_function_check(tenon__py_function *function, bool checked);
+
+/* Put a function into the list of its interpreter's, checked as they are; and take it out, if it is in. */
+void tenon__py_function_join(tenon__py_function *function);
+void tenon__py_function_leave(tenon__py_function *function);
+
 /* Call a module's `load`. 0, or -1 with an exception. */
 int tenon__py_call_load(const tenon_module *module, void **state);
 
@@ -196,6 +203,27 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
+
+/* ------------------------------------------------------------------------------------------------------- JAX arrays */
+
+/* Run the call by a program of JAX, if its first tensor is an array of this type and nothing is unusual. The arguments are
+ * sorted, and nothing else has begun. False: nothing has happened. True: *result is a new reference, or NULL with an
+ * exception. */
+bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **result);
+void tenon__py_eager_free(tenon__py_eager *eager);
+
+/* The client's `warn`. */
+int tenon__py_warn(tenon__frame *base, int32_t index, const char *message);
+
+/* The pending exception says why a framework could not make result `index`: names it. Returns -1. */
+int tenon__py_result_not_made(tenon__py_frame *f, int32_t index);
+
+/* Hold the memory of tensor argument `index` beyond the call: a new holder, or NULL with an exception. */
+tenon__py_holder *tenon__py_hold_argument(tenon__py_frame *f, int32_t index);
+/* The client's `keep_argument`. */
+tenon_kept *tenon__py_keep_argument(tenon__frame *base, int32_t index);
+/* Result `index`, which is "own" or "of(...)" and is set, as an array: a new reference, or NULL with an exception. */
+PyObject *tenon__py_give_result(tenon__py_frame *f, int32_t index);
 
 /* --------------------------------------------------------------------------------------- handles, objects of classes */
 

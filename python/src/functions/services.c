@@ -62,7 +62,7 @@ static int check_result_device(const tenon__py_frame *f, tenon_device made)
 }
 
 /* What a framework could not make. */
-static TENON__PY_NOINLINE int result_not_made(tenon__py_frame *f, int32_t index)
+TENON__PY_NOINLINE int tenon__py_result_not_made(tenon__py_frame *f, int32_t index)
 {
     char part[32];
     PyOS_snprintf(part, sizeof part, "result %d", (int)index);
@@ -85,7 +85,7 @@ static TENON__PY_NOINLINE PyObject *make_array(tenon__py_frame *f, int32_t index
     if (!plain)
         tenon__py_leave_recursion();
     if (!object) {
-        result_not_made(f, index);
+        tenon__py_result_not_made(f, index);
         return NULL;
     }
     if (check_result_device(f, borrowed->view.device) < 0 || tenon__py_begin_result(f, borrowed) < 0) {
@@ -105,7 +105,7 @@ int tenon__py_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, 
     if (f->like && tenon__py_is_ndarray(f->like) && !f->stream_from) {
         object = tenon__py_empty_ndarray(dtype, ndim, shape, borrowed);
         if (!object && !PyErr_ExceptionMatches(PyExc_ValueError))
-            return result_not_made(f, index);
+            return tenon__py_result_not_made(f, index);
         if (!object)
             PyErr_Clear(); /* NumPy's words for a size that does not fit: ours follow */
     }
@@ -150,6 +150,32 @@ int tenon__py_take_handle(tenon__frame *base, int32_t index, void *object, void 
         keep_exception(f);
     detach(f);
     return f->made[index] ? 0 : -1;
+}
+
+static void kept_release(tenon_kept *kept)
+{
+    tenon__py_holder_release((char *)kept - offsetof(tenon__py_holder, kept));
+}
+
+tenon_kept *tenon__py_keep_argument(tenon__frame *base, int32_t index)
+{
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    attach(f);
+    tenon__py_holder *holder = tenon__py_hold_argument(f, index);
+    /* An alias is made by Python code, and the function has the arguments' pointers already. */
+    if (holder && !tenon__py_is_ndarray(f->given[index]) && tenon__py_check_unchanged(f) < 0) {
+        PyObject *error = tenon__py_take_exception();
+        tenon__py_holder_release(holder);
+        tenon__py_raise_again(error);
+        holder = NULL;
+    }
+    if (!holder)
+        keep_exception(f);
+    detach(f);
+    if (!holder)
+        return NULL;
+    holder->kept = (tenon_kept){.size = sizeof holder->kept, .view = &holder->borrowed.view, .release = kept_release};
+    return &holder->kept;
 }
 
 /* On a device: an array of the caller's framework, which knows when the memory can be used again. */

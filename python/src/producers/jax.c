@@ -5,6 +5,14 @@
 
 /* ------------------------------------------------------------------------------------------------------------ types */
 
+/* The type of its arrays, which the function host compares. It is never deallocated. */
+static void jax_note_type(PyTypeObject *type)
+{
+    PyTypeObject *none = NULL;
+    if (atomic_compare_exchange_strong(&tenon__py_global.jax.array, &none, type))
+        Py_INCREF((PyObject *)type);
+}
+
 static int jax_recognise(PyObject *object, tenon__py_kind *kind)
 {
     char package[32];
@@ -20,10 +28,13 @@ static int jax_recognise(PyObject *object, tenon__py_kind *kind)
     PyTypeObject *tracer = is_array ? NULL : tenon__py_loaded_class("jax.core", "Tracer");
     if (tracer && PyType_IsSubtype(Py_TYPE(object), tracer)) {
         kind->is_abstract = true;
-        kind->reason = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and "
-                       "jax.vmap, or through jax.pure_callback";
+        kind->reason =
+            "it is a JAX tracer, which has no memory: make operators of the library with tenon.jax_ops(), or "
+            "call the function outside of jax.jit, jax.grad and jax.vmap";
     }
     Py_XDECREF((PyObject *)tracer);
+    if (kind->keeps_buffer)
+        jax_note_type(Py_TYPE(object));
     return PyErr_Occurred() ? -1 : kind->keeps_buffer;
 }
 
@@ -88,6 +99,42 @@ static PyObject *jax_wrap(tenon_tensor *tensor)
                                                         "array (like=\"numpy\")");
 }
 
+static void jax_release_shared(void *tensor)
+{
+    tenon_tensor_release(tensor);
+}
+
+/* The same memory as writable: JAX asks for it in a way that cannot say read-only, and never writes to it. */
+static tenon_tensor *jax_share(tenon_tensor *tensor, tenon_error *err)
+{
+    tenon_tensor *shared = NULL;
+    tenon_view view = *tenon_tensor_view(tensor);
+    view.flags &= ~(uint64_t)TENON_READ_ONLY;
+    if (tenon_tensor_from_view(&view, tensor, jax_release_shared, &shared, err))
+        return NULL;
+    tenon_tensor_retain(tensor);
+    return shared;
+}
+
+/* JAX takes memory that is aligned to 64 bytes and has no gaps. Anything else on the CPU is copied. */
+static PyObject *jax_adopt(tenon_tensor *tensor)
+{
+    enum { ALIGNMENT = 64 };
+    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_error err;
+    tenon_tensor *taken = NULL;
+    bool fits = view->numel == 0 || ((view->flags & TENON_VIEW_DENSE) && (uintptr_t)view->data % ALIGNMENT == 0);
+    if (tenon_device_on_host(view->device) && !fits) {
+        if (tenon_tensor_copy(tensor, &taken, &err))
+            return tenon_py_raise(&err);
+    } else if (!(taken = view->flags & TENON_READ_ONLY ? jax_share(tensor, &err) : tenon_tensor_retain(tensor))) {
+        return tenon_py_raise(&err);
+    }
+    PyObject *array = jax_wrap(taken);
+    tenon__py_release(taken);
+    return array;
+}
+
 static PyObject *jax_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                            tenon_py_borrowed *out)
 {
@@ -108,4 +155,5 @@ const tenon__py_producer tenon__py_producer_jax = {
     .is_deleted = jax_is_deleted,
     .empty = jax_empty,
     .wrap = jax_wrap,
+    .adopt = jax_adopt,
 };

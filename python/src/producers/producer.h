@@ -105,6 +105,8 @@ struct tenon__py_producer {
                        tenon_py_borrowed *out);
     /* A new array on the tensor's memory. */
     PyObject *(*wrap)(tenon_tensor *tensor);
+    /* The same of memory that a function gave as a result, if more is accepted then. */
+    PyObject *(*adopt)(tenon_tensor *tensor);
 };
 
 enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };

@@ -1,6 +1,7 @@
 """What comes back: arrays of the caller's framework, several results, open ones, optional ones, other kinds."""
 
 import array
+import contextlib
 import gc
 import importlib
 import sys
@@ -324,6 +325,43 @@ def test_named():
     assert type(got).__name__ == "moments_result" and type(got).__module__ == "kernels"
     assert type(kernels.moments(numpy.array(FLOATS, "float32"))) is type(got)
     assert got == (2.0, got.centred, 3)
+
+
+NAMED = """
+    #include <tenon/function.h>
+
+    static tenon_status pair(tenon_call *call)
+    {
+        bool wrong = tenon_arg_bool(call, 0);
+        tenon_return_int(call, 0, 1000);
+        tenon_return_str(call, 1, wrong ? "\\xff" : "two", wrong ? 1 : 3);
+        return TENON_OK;
+    }
+
+    TENON_MODULE(named, "", TENON_FUNCTION("pair(wrong: bool) -> number: int, text: str", pair, ""))
+    """
+
+
+def test_named_ones_are_ordinary_tuples():
+    """They are made without calling the type, and are what calling it makes."""
+    named = tenon.load(build(NAMED))
+    got, plain = named.pair(False), (1000, "two")
+    called = type(got)(*plain)
+    assert got == called == plain and type(got) is type(called) is named.pair_result
+    assert hash(got) == hash(called) == hash(plain)
+    assert sys.getsizeof(got) == sys.getsizeof(called)
+    assert gc.is_tracked([got]) and len({got, called, plain}) == 1
+    assert got._asdict() == {"number": 1000, "text": "two"} and got._replace(number=1) == (1, "two")
+    assert repr(got) == "pair_result(number=1000, text='two')" == repr(called)
+    with pytest.raises(RuntimeError, match="not UTF-8"):  # the tuple is half filled
+        named.pair(True)
+    counts = []
+    for _ in range(100):
+        with contextlib.suppress(RuntimeError):
+            named.pair(True)
+        named.pair(False)
+        counts.append(sys.getrefcount(type(got)))
+    assert counts[-1] == counts[50]
 
 
 def test_one_that_is_named():

@@ -9,7 +9,7 @@ numpy = pytest.importorskip("numpy")
 def test_tracers(kernels):
     jax = pytest.importorskip("jax")
     x = jax.numpy.ones(3, "float32")
-    advice = "it is a JAX tracer, which has no memory: call the function outside of jax.jit, jax.grad and jax.vmap, or "
+    advice = "it is a JAX tracer, which has no memory: make operators of the library with tenon.jax_ops(), or call the function "
     transformations = [
         (jax.jit, lambda x: kernels.saxpy(2.0, x, x), "saxpy(): argument 'x': ", x),
         (jax.grad, lambda x: kernels.saxpy(2.0, x, x).sum(), "saxpy(): argument 'x': ", x),
@@ -25,7 +25,7 @@ def test_tracers(kernels):
             transform(function)(value)
         assert type(caught.value) is TypeError
         assert str(caught.value).startswith(start) and advice in str(caught.value), caught.value
-    # As it says: outside, and by a callback.
+    # As it says, outside; and by a callback.
     assert kernels.saxpy(2.0, x, x).tolist() == [3, 3, 3]
     shape = jax.ShapeDtypeStruct((3,), "float32")
     inside = jax.jit(lambda x: jax.pure_callback(lambda y: kernels.saxpy(2.0, y, y), shape, x))

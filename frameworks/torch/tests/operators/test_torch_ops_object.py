@@ -45,7 +45,7 @@ def test_repr_without_operators(tmp_path):
     assert repr(ops) == "<tenon.TorchOps tenon_none: unloaded>"
 
 
-def test_memory_that_outlives_a_call_is_left_out(tmp_path):
+def test_memory_and_objects_that_outlive_a_call_are_left_out(tmp_path):
     source = tmp_path / "lifetimes.c"
     source.write_text("""#define TENON_TARGET 1
     #include <tenon/function.h>
@@ -53,7 +53,12 @@ def test_memory_that_outlives_a_call_is_left_out(tmp_path):
     TENON_MODULE(lifetimes, NULL,
         TENON_FUNCTION("kept(x: f32[n] keep) -> f32[n]", none, NULL),
         TENON_FUNCTION("owned(n: int) -> f32[n] own", none, NULL),
-        TENON_FUNCTION("shown(x: f32[n]) -> f32[?] of(x)", none, NULL))""")
+        TENON_FUNCTION("shown(x: f32[n]) -> f32[?] of(x)", none, NULL),
+        TENON_CLASS("Tree", NULL),
+        TENON_FUNCTION("Tree(x: f32[n] keep)", none, NULL),
+        TENON_FUNCTION("Tree.size(self) -> a: int, b: int", none, NULL),
+        TENON_FUNCTION("taken(tree: handle('Tree')) -> f32[3]", none, NULL),
+        TENON_FUNCTION("made(n: int) -> handle('Tree')", none, NULL))""")
     loaded = tenon.load(compiled_library(tmp_path, source))
     with pytest.warns(UserWarning) as caught:
         ops = tenon.torch_ops(loaded, "tenon_lifetimes")
@@ -62,8 +67,13 @@ def test_memory_that_outlives_a_call_is_left_out(tmp_path):
         "kept": "argument 'x' is 'keep', and torch reuses the memory of arguments after an operator",
         "owned": "a result is of type f32[n] own, and operators return only memory of torch",
         "shown": "a result is of type f32[?] of(x), and operators return only memory of torch",
+        "Tree": "it makes an object, which operators do not return",
+        "taken": "argument 'tree' is a handle, which operators do not accept",
+        "made": "a result is of type handle('Tree'), and operators return only tensors",
     }
     ops.unload()
+    with pytest.raises(ValueError, match=r"kept\(\) cannot be an operator"):
+        tenon.torch_ops(loaded, "tenon_lifetimes", strict=True)
 
 
 TOO_LARGE = {

@@ -1,0 +1,108 @@
+/* Turns: the functions of a library that do not release the runtime's lock run one at a time, even in hosts whose threads
+ * have no such lock. */
+#define _POSIX_C_SOURCE 200809L /* PTHREAD_MUTEX_RECURSIVE */
+
+#include "../functions/host_private.h"
+#include "system.h"
+
+#ifdef TENON__POSIX
+#include <pthread.h>
+#include <stdlib.h>
+#endif
+
+#ifdef TENON__POSIX
+
+struct tenon_turn {
+    tenon_turn *next;
+    const void *library;
+    int64_t users;
+    pthread_mutex_t mutex;
+};
+
+static tenon_turn *all_turns;
+static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t turns_once = PTHREAD_ONCE_INIT;
+
+static void init_turn(tenon_turn *turn)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE); /* a function may call others of its library */
+    pthread_mutex_init(&turn->mutex, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
+static void lock_turns(void)
+{
+    pthread_mutex_lock(&turns_lock);
+}
+
+static void unlock_turns(void)
+{
+    pthread_mutex_unlock(&turns_lock);
+}
+
+/* The threads that were in their turn do not exist in a child process. */
+static void reset_turns(void)
+{
+    for (tenon_turn *turn = all_turns; turn; turn = turn->next)
+        init_turn(turn);
+    pthread_mutex_init(&turns_lock, NULL);
+}
+
+static void watch_turns(void)
+{
+    pthread_atfork(lock_turns, unlock_turns, reset_turns);
+}
+
+tenon_turn *tenon_turn_retain(const void *library)
+{
+    pthread_once(&turns_once, watch_turns);
+    lock_turns();
+    tenon_turn *turn = all_turns;
+    while (turn && turn->library != library)
+        turn = turn->next;
+    if (!turn && (turn = malloc(sizeof *turn))) {
+        turn->library = library;
+        turn->users = 0;
+        turn->next = all_turns;
+        init_turn(turn);
+        all_turns = turn;
+    }
+    if (turn)
+        turn->users++;
+    unlock_turns();
+    return turn;
+}
+
+void tenon_turn_release(tenon_turn *turn)
+{
+    if (!turn)
+        return;
+    lock_turns();
+    bool last = --turn->users == 0;
+    if (last) {
+        tenon_turn **link = &all_turns;
+        while (*link != turn)
+            link = &(*link)->next;
+        *link = turn->next;
+        pthread_mutex_destroy(&turn->mutex);
+    }
+    unlock_turns();
+    if (last)
+        free(turn);
+}
+
+void tenon_turn_enter(tenon_turn *turn)
+{
+    if (turn)
+        pthread_mutex_lock(&turn->mutex);
+}
+
+void tenon_turn_leave(tenon_turn *turn)
+{
+    if (turn)
+        pthread_mutex_unlock(&turn->mutex);
+}
+
+#endif

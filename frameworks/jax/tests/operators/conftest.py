@@ -1,0 +1,1 @@
+from bridge_suite import nothing_left, pytest_sessionfinish, released  # noqa: F401
