@@ -532,13 +532,13 @@ static void test_objects_in_order(void **state)
     (void)state;
     char all[5];
     void *objects[] = {all + 3, all + 1, all + 3, all, all + 1, all + 4};
-    assert_int_equal(tenon__sort_objects(objects, 6), 4);
+    assert_int_equal(tenon_frame_sort_objects(objects, 6), 4);
     assert_ptr_equal(objects[0], all);
     assert_ptr_equal(objects[1], all + 1);
     assert_ptr_equal(objects[2], all + 3);
     assert_ptr_equal(objects[3], all + 4);
-    assert_int_equal(tenon__sort_objects(objects, 0), 0);
-    assert_int_equal(tenon__sort_objects(objects, 1), 1);
+    assert_int_equal(tenon_frame_sort_objects(objects, 0), 0);
+    assert_int_equal(tenon_frame_sort_objects(objects, 1), 1);
 }
 
 /* A method is planned as a function is: self does not matter. */

@@ -354,7 +354,7 @@ static ERL_NIF_TERM all_results(tenon_nif_frame *f)
  * f->reader.error is :waiting, or says which object is closed. */
 static bool enter_objects(tenon_nif_frame *f)
 {
-    f->nobjects = tenon__sort_objects(f->objects, f->nobjects);
+    f->nobjects = tenon_frame_sort_objects(f->objects, f->nobjects);
     for (; f->nentered < f->nobjects; f->nentered++) {
         tenon_nif_handle *handle = f->objects[f->nentered];
         tenon_nif_entry entry = tenon_nif_handle_enter(handle);

@@ -231,3 +231,22 @@ tenon_status tenon_frame_take_memory(tenon__frame *f, int32_t index, void *owner
         given->release = NULL;
     return status;
 }
+
+/* --------------------------------------------------------------------------------------------------------- objects */
+
+int32_t tenon_frame_sort_objects(void **objects, int32_t count)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        void *object = objects[i];
+        int32_t at = kept;
+        while (at > 0 && (uintptr_t)objects[at - 1] > (uintptr_t)object)
+            at--;
+        if (at > 0 && objects[at - 1] == object)
+            continue;
+        memmove(objects + at + 1, objects + at, (size_t)(kept - at) * sizeof *objects);
+        objects[at] = object;
+        kept++;
+    }
+    return kept;
+}

@@ -240,8 +240,7 @@ typedef struct tenon__client {
     int (*warn)(tenon__frame *frame, int32_t index, const char *message);
 } tenon__client;
 
-/* A result that is "own" or "of(...)", after the function has given its memory: results[index].as.view points to the first
- * member. The shape and the strides come after the struct. */
+/* A result that is "own" or "of(...)" and was given; results[index].as.view is its first member. The dims come after it. */
 typedef struct tenon__given {
     tenon_view view;
     void *owner;
@@ -501,10 +500,8 @@ TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
 
 /* As tenon__frame_run, in the checked mode. The function writes each tensor result into a block between guards, which is then
  * copied into the real one; memory that the function must not write to is compared after the call. A call on a device runs
- * as usual. 0, or -1: refused, or a warning became an error.
- *
- * `of_caller` has a bit for each result in memory that the caller gave (`out`), which is not checked. It is the host that
- * knows whether the mode is on. */
+ * as usual. `of_caller` has a bit for each result in memory of the caller (`out`), which is not checked. 0, or -1: refused,
+ * or a warning became an error. */
 TENON_API int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller);
 
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
@@ -530,22 +527,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_frame_take_memory(tenon__frame *f, 
 /* For hosts that lock the objects of a call (the arguments that are TENON_PARAMETER_SERIAL; signature->nserial counts
  * them): sort pointers by address and leave out duplicates, so that all calls lock in the same order, and each object once.
  * Returns how many are left. */
-TENON__INLINE int32_t tenon__sort_objects(void **objects, int32_t count)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < count; i++) {
-        void *object = objects[i];
-        int32_t at = kept;
-        while (at > 0 && (uintptr_t)objects[at - 1] > (uintptr_t)object)
-            at--;
-        if (at > 0 && objects[at - 1] == object)
-            continue;
-        memmove(objects + at + 1, objects + at, (size_t)(kept - at) * sizeof *objects);
-        objects[at] = object;
-        kept++;
-    }
-    return kept;
-}
+TENON_API int32_t tenon_frame_sort_objects(void **objects, int32_t count);
 
 /* Call a module's `load`, in a frame of the host's that is used for nothing else. 0, or -1: refused. */
 TENON_API int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_host *host,

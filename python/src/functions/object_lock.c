@@ -378,7 +378,7 @@ static TENON__PY_NOINLINE int32_t sort_objects(tenon__py_frame *f)
     for (int32_t i = 0; i < function->signature->nparams; i++)
         if (function->classes[i] && f->base.args[i].kind == TENON_KIND_HANDLE)
             all[count++] = f->given[i];
-    count = tenon__sort_objects(all, count);
+    count = tenon_frame_sort_objects(all, count);
     for (int32_t i = 0; i < count; i++)
         f->entered[i] = all[i];
     return count;
