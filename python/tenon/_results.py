@@ -15,7 +15,7 @@ _types: dict[tuple[str, str, tuple[str, ...]], type] = {}  # the types that were
 def make_picklable(module: ModuleType) -> ModuleType:
     """Make the named results of a loaded module picklable. Return the module."""
     for value in vars(module).values():
-        if isinstance(value, type) and hasattr(value, "_fields"):
+        if isinstance(value, type) and issubclass(value, tuple):
             _prepare(value)
     return module
 

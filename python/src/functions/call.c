@@ -265,7 +265,7 @@ static PyObject *several_results(tenon__py_frame *f)
     return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
 }
 
-static inline PyObject *all_results(tenon__py_frame *f)
+static TENON__PY_ALWAYS_INLINE PyObject *all_results(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     if (s->nresults != 1 || s->named_results)
@@ -279,7 +279,7 @@ static inline PyObject *all_results(tenon__py_frame *f)
 
 /* Whether other threads should go on meanwhile. Letting the lock go costs little, but getting it back from a busy
  * thread takes 5 ms: it pays from about a millisecond of work on, which takes about this much memory. */
-static bool releases_lock(const tenon__py_frame *f)
+static TENON__PY_ALWAYS_INLINE bool releases_lock(const tenon__py_frame *f)
 {
     enum { MANY_BYTES = 32 << 20 };
     uint64_t flags = f->function->function.flags;
@@ -318,12 +318,12 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon__frame *base, bool ha
 }
 
 /* The clients' `run`. */
-static inline tenon_status run_code(tenon__frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_code(tenon__frame *base)
 {
     return run_with(base, false);
 }
 
-static inline tenon_status run_on_objects(tenon__frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon__frame *base)
 {
     return run_with(base, true);
 }
@@ -446,14 +446,14 @@ static TENON__PY_NOINLINE int take_heap(tenon__py_frame *f)
     return 0;
 }
 
-static inline void free_heap(const tenon__py_frame *f)
+static TENON__PY_ALWAYS_INLINE void free_heap(const tenon__py_frame *f)
 {
     if (f->function->is_large)
         PyMem_Free(f->borrowed);
 }
 
 /* Begin a call that runs, with its arguments still to be taken or taken by plan. */
-static inline void begin_call(tenon__py_frame *f)
+static TENON__PY_ALWAYS_INLINE void begin_call(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     f->stream_from = NULL;
@@ -467,7 +467,7 @@ static inline void begin_call(tenon__py_frame *f)
     }
 }
 
-static inline PyObject *end_call(tenon__py_frame *f, PyObject *result)
+static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, PyObject *result)
 {
     if (f->held)
         tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);

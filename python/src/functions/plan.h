@@ -50,7 +50,7 @@ TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon__fast_s
 
 /* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual.
  * `has_self`: the first one is the object of a method. */
-TENON__PY_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
+static TENON__PY_ALWAYS_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
 {
     const tenon__py_function *function = f->function;
     const tenon_signature *s = function->signature;

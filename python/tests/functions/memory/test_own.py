@@ -154,7 +154,7 @@ def test_strides_elsewhere(memory):
 
 def test_a_promised_order(memory):
     assert memory.make_ordered(False).flags.c_contiguous
-    with pytest.raises(ValueError, match=r"result 0: expected f32\[\?, \?\] c own, but the strides"):
+    with pytest.raises(RuntimeError, match=r"result 0: expected f32\[\?, \?\] c own, but the strides"):
         memory.make_ordered(True)
 
 
@@ -207,7 +207,7 @@ WRONG = {
     0: (RuntimeError, "its code calls tenon_result_give() for index 0 without a release function"),
     1: (OverflowError, "the shape of result 0 is too large for any memory"),
     2: (RuntimeError, "result 0: expected f32[?], but the function gave shape [-1]"),
-    3: (ValueError, "result 0: data is NULL, but f32[4] has elements"),
+    3: (RuntimeError, "result 0: data is NULL, but f32[4] has elements"),
     4: (RuntimeError, "result 0 is not a tensor, or was already allocated"),
     5: (RuntimeError, "its code calls tenon_result_give() for index 7, but there is only 1 result"),
     6: (
@@ -215,7 +215,7 @@ WRONG = {
         "result 0 is 'own': its code must call tenon_result_give() instead of tenon_result_alloc()",
     ),
     7: (RuntimeError, "result 0 is 'own': tenon_result_give() needs a release function"),
-    8: (ValueError, "result 0: expected f32[?] own, but the memory is aligned to 1 bytes only"),
+    8: (RuntimeError, "result 0: expected f32[?] own, but the memory is aligned to 1 bytes only"),
     9: (RuntimeError, "the function returned without setting result 0"),
 }
 
@@ -229,7 +229,7 @@ def test_given_wrongly(memory, what):
 
 
 def test_results_overlap(memory):
-    with pytest.raises(ValueError, match=r"give_overlapping\(\): result 0 and result 1 share memory"):
+    with pytest.raises(RuntimeError, match=r"give_overlapping\(\): result 0 and result 1 share memory"):
         memory.give_overlapping(2)
     assert [x.tolist() for x in memory.give_overlapping(4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 

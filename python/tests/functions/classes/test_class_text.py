@@ -1,0 +1,103 @@
+"""The stub and the description of a library with classes."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from building import build, tenon
+
+_text = pytest.importorskip("tenon._text")
+
+NAMES = """
+#define TENON_TARGET 1
+#include <tenon/function.h>
+static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+TENON_MODULE(names, NULL,
+    TENON_CLASS("Any", "Has the name of a type."),
+    TENON_FUNCTION("Any(x: int)", none, "Makes one.\\n\\n"),
+    TENON_FUNCTION("Any.int(self, x: int) -> int", none, NULL),
+    TENON_FUNCTION("Any.Other(self) -> handle('Other')", none, NULL),
+    TENON_FUNCTION("Any._fields(self) -> a: int, b: f32[2]", none, NULL),
+    TENON_FUNCTION("Any.shown(self) -> f32[3] of(self)", none, NULL),
+    TENON_CLASS("Other", NULL),
+    TENON_FUNCTION("Other.bool(self, any: handle('Any')?) -> bool, str", none, NULL))
+"""
+
+# A line with "# error" is one that a checker must complain about; no other line is.
+USE = """\
+import boxes
+from array import array
+
+x = array("f", [1, 2])
+box = boxes.Box(x, scale=2)
+boxes.Box(x, "2")  # error
+boxes.Box()  # error
+number: float = box.dot(x)
+box.dot(x=x)
+box.dot()  # error
+rows = box.nearest(x, k=3).rows
+box.nearest(x, "k")  # error
+box.scaled(x, out=x, like="numpy")
+size: int = len(box)
+first: float = box[0]
+box["text"]  # error
+closed: bool = box.closed
+box.closed = True  # error
+with box as same:
+    same.close()
+other: boxes.Box = boxes.join(box, box, box, same)
+boxes.sum_of(None)
+boxes.sum_of(boxes.bare())  # error
+boxes.Bare()  # error
+boxes.use(boxes.index())
+boxes.use(box)  # error
+box.nonsense()  # error
+"""
+
+
+def stub(library, folder):
+    module = tenon.load(library)
+    file = folder / f"{module.__name__}.pyi"
+    file.write_text(_text.stub(module, library.name))
+    return file.read_text()
+
+
+def test_stub(tmp_path):
+    text = stub(build("classes/boxes.c"), tmp_path)
+    assert '@final\nclass Box:\n    """A box of numbers."""\n    def __new__(cls, x: _Array, scale' in text
+    assert "    def __new__(cls, _: NoReturn, /) -> Bare: ...\n" in text
+    assert "def sum_of(box: Optional[Box] = ...) -> float:" in text
+    compile(text, "boxes.pyi", "exec")
+
+
+def test_stub_of_names_that_are_taken(tmp_path):
+    text = stub(build(NAMES), tmp_path)
+    assert "import builtins as _tenon_builtins\n" in text
+    assert "def int(self, x: Union[SupportsIndex, _Bits]) -> _tenon_builtins.int:" in text
+    assert "def Other(self) -> _tenon_typing.Any:" in text
+    assert "def shown(self, *, like: _tenon_typing.Any = ...)" in text
+    compile(text, "names.pyi", "exec")
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mypy"), reason="mypy is not installed")
+def test_mypy(tmp_path):
+    stub(build("classes/boxes.c"), tmp_path)
+    stub(build(NAMES), tmp_path)
+    (tmp_path / "use.py").write_text(USE)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--config-file", ""]
+    done = subprocess.run([*command, "boxes.pyi", "names.pyi"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout
+    done = subprocess.run([*command, "use.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    named = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("use.py:")})
+    assert named == [i for i, line in enumerate(USE.splitlines(), 1) if line.endswith("# error")], done.stdout
+
+
+def test_describe():
+    assert _text.describe(tenon.load(build(NAMES))) == (
+        "# names\n\n# Has the name of a type.\nclass Any\n\n# Makes one.\n#\nAny(x: int)\n\n"
+        "Any.int(self, x: int) -> int\n\nAny.Other(self) -> handle('Other')\n\nAny._fields(self) -> a: int, b: f32[2]\n\n"
+        "Any.shown(self) -> f32[3] of(self)\n\nclass Other\n\n"
+        "Other.bool(self, any: handle('Any')?) -> bool, str\n"
+    )
