@@ -316,6 +316,28 @@ defmodule Tenon.ClassTest do
     end
   end
 
+  test "the VM ends with objects alive, kept memory and a running call" do
+    script = Build.path("ending") <> ".exs"
+
+    File.write!(script, """
+    defmodule Ending do
+      use Tenon.Library, path: #{inspect(Build.path("classes"))}
+    end
+
+    counter = Ending.Counter.new!()
+    store = Ending.Store.new!(Ending.load!(1000))
+    :persistent_term.put(:alive, [counter, store, Ending.Store.own!(store)])
+    spawn(fn -> Ending.Counter.rest!(counter, 300) end)
+    Enum.find(Stream.repeatedly(fn -> Ending.resting!() end), &(&1 == 1))
+    for _ <- 1..4, do: spawn(fn -> Ending.Counter.close(counter) end)
+    Process.sleep(20)
+    IO.puts("ends")
+    """)
+
+    arguments = ["-pa", Application.app_dir(:tenon, "ebin"), script]
+    assert System.cmd("elixir", arguments, stderr_to_stdout: true) == {"ends\n", 0}
+  end
+
   test "100,000 objects made and dropped", %{before: before} do
     Tenon.Case.in_process(fn -> for _ <- 1..100_000, do: Counter.new!() && :ok end)
     assert eventually(fn -> destroyed(before) == 100_000 end)
