@@ -99,6 +99,17 @@ defmodule Tenon.ClassTest do
       assert {error.reason, error.argument} == {:stale, :self}
       assert error.message =~ "Counter.next(): argument 'self' is not a live object"
       assert reason(Counter.close(%Counter{ref: make_ref()})) == :stale
+
+      encoded = :erlang.term_to_binary(Counter.new!())
+      own = Atom.to_string(node())
+      tags = [<<100, byte_size(own)::16, own::binary>>, <<119, byte_size(own), own::binary>>]
+      elsewhere = :erlang.binary_to_term(:binary.replace(encoded, tags, <<119, 3, "a@b">>))
+
+      for {result, function} <- [{Counter.next(elsewhere), "next"}, {Counter.close(elsewhere), "close"}] do
+        assert reason(result) == {:not_local, :a@b}
+        message = "Counter.#{function}(): argument 'self' belongs to the node a@b; only that node can call it"
+        assert elem(result, 1).message == message
+      end
     end
 
     test "documentation and specs come from the signatures" do
