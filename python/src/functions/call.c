@@ -186,6 +186,11 @@ static int make_results_checked(tenon__py_frame *f)
     return f->function->takes_like && make_results(f) < 0 ? -1 : 1;
 }
 
+static bool is_checked(const tenon__py_function *function)
+{
+    return atomic_load_explicit(&function->before_run, memory_order_relaxed) == make_results_checked;
+}
+
 void tenon__py_function_check(tenon__py_function *function, bool checked)
 {
     atomic_store_explicit(&function->before_run,
@@ -502,7 +507,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     }
     PyTypeObject *array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
     PyObject *result;
-    if (array && !has_objects && tenon__py_call_eagerly(f, array, &result)) {
+    if (array && !has_objects && !is_checked(f->function) && tenon__py_call_eagerly(f, array, &result)) {
         free_heap(f);
         return result;
     }
@@ -514,8 +519,8 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     if (f->function->needs_clearing)
         begin_clearing(f);
     bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
-    bool again =
-        ready && !has_objects && !array && atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    bool again = ready && !has_objects && !array && !is_checked(f->function) &&
+                 atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
     result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
