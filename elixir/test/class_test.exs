@@ -102,11 +102,14 @@ defmodule Tenon.ClassTest do
     end
 
     test "documentation and specs come from the signatures" do
+      before = for option <- [:docs, :debug_info], do: {option, Code.get_compiler_option(option)}
+      Code.compiler_options(docs: true, debug_info: true)
+      on_exit(fn -> Code.compiler_options(before) end)
       path = Build.path("classes")
       code = "defmodule Tenon.ClassTest.Documented do use Tenon.Library, path: #{inspect(path)} end"
       modules = Code.compile_string(code, @code)
       {_, binary} = List.keyfind(modules, Tenon.ClassTest.Documented.Counter, 0)
-      {:ok, {_, [{'Docs', docs}]}} = :beam_lib.chunks(binary, ['Docs'])
+      {:ok, {_, [{_, docs}]}} = :beam_lib.chunks(binary, [~c"Docs"])
       {:docs_v1, _, :elixir, _, %{"en" => "Counts."}, _, functions} = :erlang.binary_to_term(docs)
       docs = for {{:function, name, arity}, _, _, %{"en" => doc}, _} <- functions, do: {{name, arity}, doc}
       assert {{:new, 1}, "Makes a counter.\n\n    Counter(start: int = 0)\n"} in docs

@@ -1,8 +1,8 @@
 """Calls of `kernels.f` on JAX arrays, outside of jit: each runs a program that JAX has compiled, so that the result is
 JAX's own memory, on a GPU too.
 
-python/src/functions/eager.c calls this module. What is unusual here is left to the other way, by DLPack, which works for
-all arrays and has its own errors."""
+python/src/functions/eager.c calls this module. Unusual calls are left to the other way, by DLPack, which works for all arrays
+and has its own errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_alone() -> bool:
     jax = jax_module()
     try:
         on_cpu = jax.devices("cpu")
-    except RuntimeError:  # JAX was told to use no CPU
+    except RuntimeError:  # JAX is configured without the CPU
         return False
     return len(on_cpu) == 1 and jax.devices() == on_cpu
 

@@ -235,7 +235,7 @@ class Operator:
         try:
             return {"fn": full_name, "hash": _native._jax_register(self.signature.function, full_name)}
         except ValueError as reason:
-            raise Refused(str(reason)) from None
+            raise Refused(str(reason).removeprefix(f"{self.name}(): XLA cannot call it: ")) from None
 
     def targets(self) -> set[tuple[str, str]]:
         """The targets of XLA that its programs call, each with a platform."""

@@ -22,7 +22,6 @@ OLDEST = (0, 4, 38)
 _NUMBERS = {"int": ("i64", "i32"), "float": ("f64", "f32"), "bool": ("bool", "bool")}  # with x64, without
 _LISTS = ("ints", "floats")
 _KINDS = ("tensor", *_NUMBERS, *_LISTS, "str", "enum")
-_ATTRIBUTES = {"rw", "c", "f", "dense", "anywhere", "alias", "unaligned"}
 _PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "cuda_managed": "cuda"}
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "left out"})()
 
@@ -182,10 +181,6 @@ class Signature:
                     raise Refused(f"{title} is of dtype {dtype}, which JAX stores in another way on each platform")
                 if jax_dtype(dtype) is None:
                     raise Refused(f"{title} is of dtype {dtype}, which JAX does not have")
-        for tensor in (*self.inputs, *self.outputs):
-            unknown = set(tensor.attributes) - _ATTRIBUTES if tensor else set()
-            if tensor and unknown:
-                raise Refused(f"a tensor has the attribute {min(unknown)}, which XLA does not support")
         if not self.results and not self.written:
             raise Refused("it neither returns nor writes anything")
         clash = {r["name"] for r in self.results} & {self.names[i] for i in self.written}

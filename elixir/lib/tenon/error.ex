@@ -9,8 +9,8 @@ defmodule Tenon.Error do
     * `:not_contiguous`, `:would_copy`: the operation would need a copy
     * `:readonly`: the memory must not be written to
     * `:busy`: the memory is being read or written by another call
-    * `:released`: the tensor was released
-    * `:stale`, `{:not_local, node}`: the tensor belongs to an earlier run of this node, or to another node
+    * `:released`: the tensor was released, or the object is closed
+    * `:stale`, `{:not_local, node}`: the tensor or object belongs to an earlier run of this node, or to another node
     * `:overlap`, `{:failed, status}`, `{:library, why}`: from functions written in C
     * `{:failed, :no_memory}`, `{:library, :nif}` (the NIF of Tenon could not be loaded): from all functions
     * `{:library, :nx}` (Nx is not installed): from `Tenon.Nx` and from calls with an Nx tensor

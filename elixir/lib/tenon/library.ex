@@ -10,8 +10,8 @@ defmodule Tenon.Library do
       z = Kernels.saxpy!(2.0, x, y)
 
   The library is a shared object that needs only `tenon/function.h`: Python loads the same compiled file. When the module
-  is compiled, its signatures (docs/signatures.md) become function heads, specs and documentation. Every call is checked
-  against them.
+  is compiled, its signatures (docs/signatures.md) become function heads, specs and documentation, and its classes become
+  modules. Every call is checked against them.
 
   ## Options
     * `:path` — the library (required). It is relative to the application's folder with `:otp_app`, and otherwise to the
@@ -20,7 +20,8 @@ defmodule Tenon.Library do
     * `:signatures` — a text file with the signatures, for a library that cannot be opened at compile time (a cross
       build). `python -m tenon describe kernels.so` prints it. The file is searched where `:path` is, and beside the
       source file.
-    * `:rename` — `[module_info: :info]`: other names for functions whose names are not possible in Elixir.
+    * `:rename` — `[module_info: :info]`: other names for functions whose names are not possible in Elixir. The name of a
+      method is `"KDTree.query"`, and that of a constructor is the name of its class.
     * `:schedulers` — `[matmul: :dirty, dot: :normal]`: the schedulers that functions run on. By default, unless the
       library says otherwise, a function runs on the caller's scheduler if its arguments and results have less than
       32 KiB, and on a dirty scheduler otherwise.
@@ -34,6 +35,7 @@ defmodule Tenon.Library do
   | `'mean'\\|'sum'` | `:mean` or `"mean"` | `:mean` |
   | `ints`, `floats` | a list | |
   | `handle('Index')` | a reference that another function of the library returned | a reference |
+  | `handle('KDTree')` if `KDTree` is a class | a `%Spatial.KDTree{}` | a `%Spatial.KDTree{}` |
 
   A `?` after a type allows nil. Defaults become defaults; parameters after a `*` are passed last, as a keyword list. A
   function returns `:ok`, `{:ok, result}` or `{:ok, {result, …}}`. It returns `{:error, %Tenon.Error{}}` if the arguments
@@ -41,6 +43,43 @@ defmodule Tenon.Library do
   (`{:failed, :einval}`), or if the library could not be opened (`{:library, why}`). Its variant with a `!` returns the
   result, or raises. An unknown or missing option raises `ArgumentError` in both. Messages name the expected types as
   the signature does and the given types as Nx does: `i64` in a signature is `s64` in Nx.
+
+  ## Classes
+  A class of the library becomes a module inside the module of the library. A lower-case name gets a capital letter:
+
+      # class KDTree
+      # KDTree(points: f32[n, d] c keep, leaf: int = 16)
+      # KDTree.query(self, x: f32[m, d] c, k: int = 1) -> rows: i64[m, k], distance: f32[m, k]
+      # KDTree.points(self) -> f32[?, ?] of(self)
+      # KDTree.__len__(self) -> int
+      tree = Spatial.KDTree.new!(points)
+      {:ok, {rows, distance}} = Spatial.KDTree.query(tree, x, 3)
+      Spatial.KDTree.size!(tree)
+      :ok = Spatial.KDTree.close(tree)
+
+  `new` is the constructor, `size/1` is `__len__`, `at/2` is `__getitem__`, and `inspect/1` shows the text of `__repr__`,
+  or that the object is closed or in a call. Objects are ordinary terms: any process may use them. An object is destroyed
+  once, on a thread of Tenon, after the last reference is gone or after `close/1`.
+
+  Calls on one object run one after the other, unless the library says that they may run at the same time. A process that
+  calls an object that is in another call waits, and no scheduler waits with it. `close/1` waits for the calls that run.
+  Calls on a closed object return the reason `:released`.
+
+  ## Memory that outlives a call
+    * An argument that is `keep` stays in use as long as the library keeps it: it can be read, and writing to it is the
+      error `:busy`. A binary is kept without a copy if it has more than 64 bytes and its address is aligned for its type;
+      otherwise the library gets a copy.
+    * A result that is `own` is memory of the library, which is released once, when the last tensor and the last binary
+      are gone. `Tenon.to_binary/2` does not copy it.
+    * A result `of(self)` shows the memory of the object and keeps the object alive, even after `close/1`. It cannot be
+      written to unless it is `rw`. Later calls on the object may change it, so `Tenon.to_binary/2` copies it.
+    * A result `of(x)` is a view of the argument, and can be written to if the argument can be. Of a binary that the
+      runtime would move (see `keep`) it is a copy.
+
+  ## Checks
+  If the environment variable `TENON_CHECK` is 1 when the VM starts, every call on the CPU is checked. A function that
+  writes outside its results, or to an argument that is not `rw`, returns `{:failed, :efailed}`. A result that the
+  function did not write to is a warning.
 
   ## Names
   Functions, options and errors have the names of the signature, even if these are reserved words of Elixir:
@@ -70,7 +109,7 @@ defmodule Tenon.Library do
   `File.cp/2` do: that damages the code in use, and calling a function may crash the VM.
   """
 
-  alias Tenon.{Memory, Nif, Options, Signature}
+  alias Tenon.{Memory, Nif, Options}
   import Bitwise
 
   @typedoc "A tensor argument of a function."
@@ -84,7 +123,7 @@ defmodule Tenon.Library do
   defmacro __using__(opts) do
     quote bind_quoted: [opts: opts] do
       require Tenon.Error
-      library = Tenon.Library.__compile__(opts, __ENV__)
+      library = Tenon.Library.Compiler.compile(opts, __ENV__)
 
       for resource <- library.resources, do: @external_resource(resource)
       if library.doc && Module.get_attribute(__MODULE__, :moduledoc) == nil, do: @moduledoc(library.doc)
@@ -166,8 +205,8 @@ defmodule Tenon.Library do
       :unbound -> with :ok <- bind(module), do: __call__(module, key, arguments)
       {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
-      :waiting -> wait(tries) && __call__(module, key, arguments, tries + 1)
-      {:warn, messages, result} -> warn(messages) && Memory.charge(result)
+      :waiting -> wait(tries, fn -> __call__(module, key, arguments, tries + 1) end)
+      {:warn, messages, result} -> warn(messages, result)
       result -> result
     end
   end
@@ -175,11 +214,16 @@ defmodule Tenon.Library do
   # An object is in a call of another process. Only this process waits. Short calls end within a few turns of the
   # scheduler; during a long one, asking again all the time would keep a scheduler busy.
   @turns 20
-  defp wait(tries) when tries < @turns, do: :erlang.yield()
-  defp wait(_tries), do: Process.sleep(1)
+  defp wait(tries, again) do
+    if tries < @turns, do: :erlang.yield(), else: Process.sleep(1)
+    again.()
+  end
 
   # From the checked mode.
-  defp warn(messages), do: messages |> Enum.reverse() |> Enum.each(&IO.warn(&1, []))
+  defp warn(messages, result) do
+    messages |> Enum.reverse() |> Enum.each(&IO.warn(&1, []))
+    Memory.charge(result)
+  end
 
   # Opening failed. If the reason was Tenon's own NIF, it may be loaded now: when a release boots, a module that is loaded
   # later may be ready earlier. The modules of classes may be called before that of their library is loaded.
@@ -194,7 +238,7 @@ defmodule Tenon.Library do
   def __close__(module, key, object, class, tries \\ 0) do
     case Nif.close(module, key, object, class) do
       :unbound -> with :ok <- bind(module), do: __close__(module, key, object, class)
-      :waiting -> wait(tries) && __close__(module, key, object, class, tries + 1)
+      :waiting -> wait(tries, fn -> __close__(module, key, object, class, tries + 1) end)
       result -> result
     end
   end
@@ -315,342 +359,4 @@ defmodule Tenon.Library do
 
   defp run_path(%{otp_app: nil, path: path}), do: path
   defp run_path(%{otp_app: app, path: path}), do: Application.app_dir(app, path)
-
-  # ------------------------------------------------------------------------------------------------------ compiling
-
-  @options [:path, :otp_app, :signatures, :rename, :schedulers]
-
-  @doc false
-  def __compile__(opts, env) do
-    if Module.get_attribute(env.module, :on_load, []) != [] do
-      fail(
-        env,
-        "use Tenon.Library needs the @on_load of the module: use one library per module, and no @on_load of your own"
-      )
-    end
-
-    check!(opts, Keyword.keyword?(opts), "a keyword list of options")
-    unknown = Keyword.keys(opts) -- @options
-    if unknown != [], do: raise(ArgumentError, "use Tenon.Library: unknown option #{Options.show(hd(unknown))}")
-    path = opts[:path] || raise ArgumentError, "use Tenon.Library: the option :path is missing"
-    check!(path, is_binary(path), "a string as :path")
-    check!(opts[:otp_app], is_atom(opts[:otp_app]), "an atom as :otp_app")
-    check!(opts[:signatures], opts[:signatures] == nil or is_binary(opts[:signatures]), "a string as :signatures")
-    rename = Keyword.get(opts, :rename, [])
-    check!(rename, Keyword.keyword?(rename) and Enum.all?(rename, &is_atom(elem(&1, 1))), "[name: :other] as :rename")
-    schedulers = Keyword.get(opts, :schedulers, [])
-    check!(schedulers, Keyword.keyword?(schedulers), "[name: :dirty] as :schedulers")
-    {source, doc, entries} = signatures(opts, path, env)
-    modules = class_modules(entries, env)
-    signatures = for s <- entries, s.role != :class, do: with_modules(s, modules)
-    names = Enum.map(signatures, &String.to_atom(&1.name))
-
-    for {name, _} <- rename ++ schedulers, name not in names do
-      fail(env, "there is no function #{name} in #{source}")
-    end
-
-    functions = for s <- signatures, do: with_structs({s.text, scheduler(schedulers, s.name, env)}, s.results)
-    id = :erlang.phash2(functions, 1 <<< 32)
-    params = for s <- signatures, do: for(p <- s.params, do: String.to_atom(p.name))
-
-    definitions =
-      for {signature, index} <- Enum.with_index(signatures) do
-        definition(signature, elixir_name(signature, names, rename, env), (id <<< 20) + index)
-      end
-
-    {functions_only, members} = Enum.split_with(definitions, &(&1.class == nil))
-    check_names(functions_only, "", env)
-
-    %{
-      resources: [source],
-      doc: doc,
-      functions: functions_only,
-      classes: for(c <- entries, c.role == :class, do: class(c, modules, members, id <<< 20, env)),
-      info: %{
-        id: id,
-        otp_app: opts[:otp_app],
-        path: info_path(opts, path, env),
-        functions: functions,
-        names: Enum.zip(names, params)
-      }
-    }
-  end
-
-  # The modules of the classes, by their names. A module's name begins with a capital letter.
-  defp class_modules(entries, env) do
-    modules = for s <- entries, s.role == :class, do: {s.name, Module.concat(env.module, Macro.camelize(s.name))}
-
-    for {module, [_, _ | _]} <- Enum.group_by(modules, &elem(&1, 1)) do
-      fail(env, "two classes would have the module #{inspect(module)}")
-    end
-
-    Map.new(modules)
-  end
-
-  defp with_modules(signature, modules) do
-    add = fn item -> Map.put(item, :module, modules[item.handle]) end
-    %{signature | params: Enum.map(signature.params, add), results: Enum.map(signature.results, add)}
-  end
-
-  # For the NIF: the module of each result that is an object, if there are any.
-  defp with_structs(function, results) do
-    modules = Enum.map(results, & &1.module)
-    if Enum.any?(modules), do: Tuple.append(function, modules), else: function
-  end
-
-  # `close` and `__repr__` have no signature of their own in Elixir.
-  defp class(class, modules, members, key, env) do
-    {repr, functions} = members |> Enum.filter(&(&1.class == class.name)) |> Enum.split_with(&(&1.name == :__repr__))
-    module = modules[class.name]
-    check_names([%{name: :close} | functions], " of #{inspect(module)}", env)
-
-    %{
-      module: module,
-      library: env.module,
-      name: class.name,
-      key: key,
-      doc: class.doc || "Objects of the class `#{class.name}`.",
-      repr: with([%{key: key}] <- repr, do: key, else: (_ -> nil)),
-      functions: functions
-    }
-  end
-
-  defp check_names(definitions, of, env) do
-    for {name, [_, _ | _]} <- Enum.group_by(definitions, & &1.name),
-        do: fail(env, "two functions#{of} are called #{name}")
-  end
-
-  defp check!(_value, true, _expected), do: :ok
-
-  defp check!(value, false, expected),
-    do: raise(ArgumentError, "use Tenon.Library: expected #{expected}, got #{Options.show(value)}")
-
-  defp info_path(opts, path, env), do: if(opts[:otp_app], do: path, else: beside(path, env))
-
-  defp beside(path, env), do: Path.expand(path, Path.dirname(env.file))
-
-  # While the application is being compiled, its folder in _build may be incomplete.
-  defp candidates(nil, path, env), do: [beside(path, env)]
-
-  defp candidates(app, path, env) do
-    built = with {:error, _} <- lib_dir(app), do: []
-    Enum.uniq(Enum.map(built, &Path.join(&1, path)) ++ [Path.expand(path), beside(path, env)])
-  end
-
-  defp lib_dir(app) do
-    case :code.lib_dir(app) do
-      {:error, _} = error -> error
-      folder -> [List.to_string(folder)]
-    end
-  end
-
-  defp find(opts, path, env) do
-    paths = candidates(opts[:otp_app], path, env)
-    {Enum.find(paths, hd(paths), &File.regular?/1), paths}
-  end
-
-  # {the file with the signatures, the library's documentation, the signatures}
-  defp signatures(opts, path, env) do
-    {source, paths} = find(opts, opts[:signatures] || path, env)
-    read = if opts[:signatures], do: read_signatures(source), else: describe(source)
-
-    case read do
-      {:ok, doc, signatures} ->
-        {source, doc, signatures}
-
-      {:error, message} ->
-        searched = if length(paths) > 1 and not File.regular?(source), do: " (searched #{several(paths)})", else: ""
-        fail(env, message <> searched)
-    end
-  end
-
-  defp read_signatures(source) do
-    with {:ok, text} <- File.read(source),
-         {:ok, _, _} = read <- Signature.parse_file(text) do
-      read
-    else
-      {:error, message} when is_binary(message) -> {:error, "#{source}: #{message}"}
-      {:error, reason} -> {:error, "#{source}: #{:file.format_error(reason)}"}
-    end
-  end
-
-  defp describe(source) do
-    with {:ok, {doc, functions}} <- Nif.library_describe(source) do
-      if Enum.all?(functions, fn {text, _, _} -> String.valid?(text) end) do
-        {:ok, doc && valid(doc), for({text, doc, read} <- functions, do: signature(text, doc, read))}
-      else
-        {:error, "#{source}: the signature is not UTF-8"}
-      end
-    else
-      {:error, %{reason: {:library, :unreadable}, message: message}} ->
-        {:error,
-         "#{message}; build it before this module is compiled (compilers: [:tenon | …] does that), or name a file " <>
-           "with its signatures (signatures:)"}
-
-      {:error, error} ->
-        {:error, error.message}
-    end
-  end
-
-  defp signature(text, doc, read), do: %{Signature.described(text, read) | doc: doc && valid(doc)}
-
-  defp several(paths), do: Enum.join(paths, ", ")
-
-  defp valid(text), do: if(String.valid?(text), do: text, else: for(<<c <- text>>, c < 128, into: "", do: <<c>>))
-
-  defp scheduler(schedulers, name, env) do
-    case Keyword.get(schedulers, String.to_atom(name), :auto) do
-      scheduler when scheduler in [:auto, :normal, :dirty] -> scheduler
-      other -> fail(env, "schedulers: #{name}: expected :normal, :dirty or :auto, got #{Options.show(other)}")
-    end
-  end
-
-  # Elixir reads a head and a spec of `when` as guards, and its formatter cannot write a spec of `fn`.
-  @impossible ~w(module_info unquote unquote_splicing fn when _)
-
-  defp elixir_name(%{role: :method, name: name, class: class}, names, rename, env) do
-    case String.replace_prefix(name, class <> ".", "") do
-      "__repr__" -> :__repr__
-      "__len__" -> elixir_name(name, "size", names, rename, env)
-      "__getitem__" -> elixir_name(name, "at", names, rename, env)
-      method -> elixir_name(name, method, names, rename, env)
-    end
-  end
-
-  defp elixir_name(%{role: :constructor, name: name}, names, rename, env),
-    do: elixir_name(name, "new", names, rename, env)
-
-  defp elixir_name(%{name: name}, names, rename, env), do: elixir_name(name, name, names, rename, env)
-
-  defp elixir_name(name, default, names, rename, env) do
-    renamed = to_string(Keyword.get(rename, String.to_atom(name), default))
-
-    if renamed in @impossible or String.starts_with?(renamed, "__") or not (renamed =~ ~r/^[a-z_]\w*$/) do
-      fail(
-        env,
-        "#{renamed} cannot be the name of a function in Elixir; choose one with " <>
-          "rename: [#{key(name)} :#{suggestion(default, names)}]"
-      )
-    end
-
-    String.to_atom(renamed)
-  end
-
-  defp key(name), do: if(name =~ ~r/^[A-Z]|\./, do: "\"#{name}\":", else: "#{name}:")
-
-  defp suggestion(name, names) do
-    plain = Macro.underscore(name)
-    if name in @impossible or String.to_atom(plain) in names, do: "c_#{plain}", else: plain
-  end
-
-  defp fail(env, message), do: raise(CompileError, file: env.file, line: env.line, description: message)
-
-  # ------------------------------------------------------------------------------------------------- heads and specs
-
-  defp definition(signature, name, key) do
-    {keywords, positional} = Enum.split_with(signature.params, & &1.keyword_only)
-    variables = positional |> Enum.map(& &1.name) |> variables()
-    vars = Enum.map(variables, &var/1)
-    head = Enum.zip_with(vars, positional, fn var, param -> with_default(var, param.default) end)
-    types = Enum.map(positional, &argument_type/1)
-    required = Enum.count(positional, &(&1.default == nil))
-
-    {vars, head, types, required} =
-      if keywords == [] do
-        {vars, head, types, required}
-      else
-        options = var(variable("options", variables))
-        needed? = Enum.any?(keywords, &(&1.default == nil))
-        # A required parameter cannot follow an optional one.
-        omitted? = not needed? or required < length(positional)
-        default = if omitted?, do: {:ok, []}
-
-        {vars ++ [options], head ++ [with_default(options, default)], types ++ [keyword_type(keywords)],
-         if(omitted?, do: required, else: required + 1)}
-      end
-
-    value = value_type(signature.results)
-    error = quote(do: {:error, Tenon.Error.t()})
-
-    result =
-      if value == :ok, do: quote(do: :ok | unquote(error)), else: quote(do: {:ok, unquote(value)} | unquote(error))
-
-    arguments = for arity <- required..length(types), do: Enum.take(types, arity)
-
-    %{
-      class: signature.class,
-      name: name,
-      bang: :"#{Atom.to_string(name)}!",
-      key: key,
-      vars: vars,
-      head: head,
-      specs: for(types <- arguments, do: {types, result}),
-      bang_specs: for(types <- arguments, do: {types, value}),
-      doc: Enum.join([signature.doc || "", "", "    #{signature.text}", options_doc(keywords)], "\n"),
-      bang_doc:
-        "Like `#{Atom.to_string(name)}/#{length(types)}`, but returns the result itself, or raises `Tenon.Error`."
-    }
-  end
-
-  defp options_doc([]), do: ""
-  defp options_doc(keywords), do: "\nOptions: " <> Enum.map_join(keywords, ", ", &"`:#{&1.name}`") <> "."
-
-  defp with_default(var, nil), do: var
-  defp with_default(var, {:ok, value}), do: {:\\, [], [var, Macro.escape(value)]}
-
-  @reserved ~w(true false nil when and or not in fn do end catch rescue after else)
-
-  # The variables for parameters with these names. A name that can be a variable is not changed.
-  defp variables(names) do
-    {variables, _taken} =
-      Enum.map_reduce(names, names, fn name, taken ->
-        variable = variable(name, taken -- [name])
-        {variable, [variable | taken]}
-      end)
-
-    variables
-  end
-
-  # A variable is not a reserved word, and begins with a lower-case letter.
-  defp variable(name, taken) do
-    plain = name |> String.trim_leading("_") |> Macro.underscore()
-    unused(if(plain =~ ~r/^[a-z]/, do: plain, else: "arg" <> plain), taken)
-  end
-
-  defp unused(name, taken), do: if(name in @reserved or name in taken, do: unused(name <> "_", taken), else: name)
-
-  defp var(name), do: Macro.var(String.to_atom(name), nil)
-
-  defp keyword_type(keywords) do
-    options = for param <- keywords, do: {String.to_atom(param.name), argument_type(param)}
-    quote(do: [unquote(Enum.reduce(Enum.reverse(options), &quote(do: unquote(&1) | unquote(&2))))])
-  end
-
-  defp argument_type(%{optional: true} = item), do: quote(do: unquote(argument_type(%{item | optional: false})) | nil)
-  defp argument_type(%{kind: :tensor}), do: quote(do: Tenon.Library.tensor())
-  defp argument_type(%{kind: :enum} = item), do: quote(do: unquote(result_type(item)) | String.t())
-  defp argument_type(%{kind: :ints}), do: quote(do: [integer()])
-  defp argument_type(%{kind: :floats}), do: quote(do: [Tenon.Library.float_or_atom()])
-  defp argument_type(item), do: result_type(item)
-
-  defp value_type([]), do: :ok
-  defp value_type([item]), do: result_type(item)
-  defp value_type(items), do: {:{}, [], Enum.map(items, &result_type/1)}
-
-  defp result_type(%{optional: true} = item), do: quote(do: unquote(result_type(%{item | optional: false})) | nil)
-  defp result_type(%{kind: :tensor}), do: quote(do: Tenon.Tensor.t() | struct())
-  defp result_type(%{kind: :int}), do: quote(do: integer())
-  defp result_type(%{kind: :float}), do: quote(do: Tenon.Library.float_or_atom())
-  defp result_type(%{kind: :bool}), do: quote(do: boolean())
-  defp result_type(%{kind: :str}), do: quote(do: String.t())
-  defp result_type(%{kind: :handle, module: nil}), do: quote(do: Tenon.Library.handle())
-  defp result_type(%{kind: :handle, module: module}), do: quote(do: unquote(module).t())
-
-  defp result_type(%{kind: :enum, choices: choices}) do
-    choices
-    |> Enum.map(&if(is_atom(Signature.choice(&1)), do: Signature.choice(&1), else: quote(do: String.t())))
-    |> Enum.uniq()
-    |> Enum.reverse()
-    |> Enum.reduce(&quote(do: unquote(&1) | unquote(&2)))
-  end
 end

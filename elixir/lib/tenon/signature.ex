@@ -183,7 +183,7 @@ defmodule Tenon.Signature do
         ["->" | rest] -> results(rest, [])
         ["where" | _] -> []
         [] -> []
-        _ -> throw("expected -> or where after the )")
+        _ -> throw("expected -> or 'where' after the )")
       end
 
     %__MODULE__{text: text, name: name, params: params, results: results}

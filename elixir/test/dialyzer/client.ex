@@ -50,4 +50,16 @@ defmodule Tenon.Test.Client do
       {:error, %Tenon.Error{reason: {:mismatch, _}}} -> Kernels.saxpy!(1, x, x)
     end
   end
+
+  @spec count() :: {:ok | :closed, integer}
+  def count do
+    {:ok, %Kernels.Counter{} = counter} = Kernels.Counter.new(3)
+    sum = Kernels.add!(counter, Kernels.Counter.new!())
+    :ok = Kernels.Counter.close(counter)
+
+    case Kernels.Counter.next(sum, 2) do
+      {:ok, value} -> {:ok, value + Kernels.Counter.size!(sum)}
+      {:error, %Tenon.Error{reason: :released}} -> {:closed, 0}
+    end
+  end
 end

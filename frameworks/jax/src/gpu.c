@@ -48,6 +48,12 @@ void *tenon__jax_device_scratch(tenon__frame *base, size_t bytes, tenon_device d
         tenon_fail(&base->call, TENON_EFAILED, "there is scratch memory on the device of the call only");
         return NULL;
     }
+    if (base->call.function->flags & TENON_CAPTURABLE) { /* XLA would have freed the memory when the graph runs */
+        tenon_fail(&base->call, TENON_EFAILED,
+                   "a function with TENON_CAPTURABLE cannot use scratch memory on a GPU; pass "
+                   "the memory as an argument, or remove the flag");
+        return NULL;
+    }
     xla_error *failed = api->allocate(&wanted);
     if (failed || !wanted.data) {
         jax_drop_error(api, failed);

@@ -100,7 +100,7 @@ static TENON__PY_NOINLINE tenon__py_eager *eager_make(const tenon__py_function *
     return made;
 }
 
-/* The program for a device: borrowed, or NULL without an exception if there is none or with one. */
+/* The program for a device, which *made holds. NULL without an exception if the function has none, or with one. */
 static TENON__PY_NOINLINE PyObject *eager_find(tenon__py_eager *eager, PyObject *device, PyObject **made)
 {
     *made = PyObject_CallFunctionObjArgs(eager->find, device, NULL);

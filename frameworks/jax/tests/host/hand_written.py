@@ -1,5 +1,7 @@
 """Calls of the target tenon1 that are written by hand, as frameworks/jax/src/jax_host.h describes them."""
 
+import importlib
+
 import jax
 import numpy as np
 import pytest
@@ -7,12 +9,14 @@ from building import build, tenon
 
 from tenon import _native
 
+# Before JAX 0.5 it was there.
+ffi = importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
 JaxRuntimeError = jax.errors.JaxRuntimeError
 host = tenon.load(build(__file__.replace("hand_written.py", "host_kernels.c")))
 
 
 def register_target():
-    jax.ffi.register_ffi_target("tenon1", _native._jax_handler("cpu"), platform="cpu", api_version=1)
+    ffi.register_ffi_target("tenon1", _native._jax_handler("cpu"), platform="cpu", api_version=1)
 
 
 register_target()
@@ -29,7 +33,7 @@ def call(function, letters, results, *operands, fn=None, hash=None, values=None,
     if fn is None:
         _native._jax_register(getattr(host, function).__self__, name)
     attributes = {f"v{index:02}": value for index, value in (values or {}).items()}
-    return jax.ffi.ffi_call("tenon1", results, **options)(
+    return ffi.ffi_call("tenon1", results, **options)(
         *operands, args=letters, fn=name, hash=hash or HASH, **attributes)
 
 

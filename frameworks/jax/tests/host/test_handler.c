@@ -56,6 +56,7 @@ static int set_up(void **state)
     add("numbers(i: int, f: float, b: bool) -> int, float, bool", numbers, 0);
     add("text(s: str, e: 'a'|'b', i: ints[2], f: floats) -> u8[1]", look, 0);
     add("on_gpu(x: f32[n] cuda) -> f32[n]", on_gpu, 0);
+    add("capturable(x: f32[n] cuda) -> f32[n]", on_gpu, TENON_CAPTURABLE);
     return 0;
 }
 
@@ -541,6 +542,18 @@ static void test_a_gpu(void **state)
     check_error_of(tenon__jax_handle_cuda, begin_saxpy(&c), xla_invalid_argument, "saxpy(): argument 'x': ");
 }
 
+static void test_a_capturable_function_has_no_scratch_memory(void **state)
+{
+    (void)state;
+    xla_call c;
+    int before = xla.allocated;
+    begin(&c, "t", "test.capturable");
+    add_operand(&c, xla_f32, x, 1, three);
+    add_result(&c, xla_f32, y, 1, three);
+    check_error_of(tenon__jax_handle_capturable, &c, xla_internal, "capturable(): a function with TENON_CAPTURABLE");
+    assert_int_equal(xla.allocated, before);
+}
+
 static void test_what_cannot_be_registered(void **state)
 {
     (void)state;
@@ -577,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_every_dtype),
         cmocka_unit_test(test_strings_and_lists),
         cmocka_unit_test(test_a_gpu),
+        cmocka_unit_test(test_a_capturable_function_has_no_scratch_memory),
         cmocka_unit_test(test_what_cannot_be_registered),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

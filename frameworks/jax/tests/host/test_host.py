@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from building import build, run_python, tenon
-from hand_written import HASH, call, host, refused, register_target, struct
+from hand_written import HASH, call, ffi, host, refused, register_target, struct
 
 from tenon import _native
 
@@ -232,12 +232,12 @@ def test_symbolic_sizes_are_checked_at_run_time():
 def test_a_process_without_the_function():
     """A program that is loaded where nothing is registered fails with a sentence."""
     code = f"""
-        import jax, numpy as np
+        import jax, numpy as np, {ffi.__name__} as ffi
         from tenon import _native
-        jax.ffi.register_ffi_target("tenon1", _native._jax_handler(), platform="cpu", api_version=1)
+        ffi.register_ffi_target("tenon1", _native._jax_handler(), platform="cpu", api_version=1)
         x = np.zeros(3, np.float32)
         try:
-            jax.ffi.ffi_call("tenon1", jax.ShapeDtypeStruct((3,), np.float32))(x, args="t", fn="a.b", hash="{HASH}")
+            ffi.ffi_call("tenon1", jax.ShapeDtypeStruct((3,), np.float32))(x, args="t", fn="a.b", hash="{HASH}")
         except Exception as error:
             print(error)
         """

@@ -5,9 +5,10 @@ import subprocess
 
 import jax
 from building import COMPILER
+from hand_written import ffi
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = pathlib.Path(jax.ffi.include_dir()) / "xla/ffi/api/c_api.h"
+HEADER = pathlib.Path(ffi.include_dir()) / "xla/ffi/api/c_api.h"
 
 
 def compile_layout(*options):
@@ -19,7 +20,7 @@ def compile_layout(*options):
     is_c = jax.__version_info__ >= (0, 5)
     language = ["-x", "c", "-std=c11"] if is_c else ["-x", "c++", "-std=c++17", "-Wno-invalid-offsetof"]
     return subprocess.run([*COMPILER, *language, "-fsyntax-only", f"-I{HERE.parents[1] / 'src'}",
-                           f"-I{jax.ffi.include_dir()}", *macros, *options, str(HERE / "layout.c")],
+                           f"-I{ffi.include_dir()}", *macros, *options, str(HERE / "layout.c")],
                           stderr=subprocess.PIPE, encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 from building import build, tenon
-from hand_written import JaxRuntimeError, struct
+from hand_written import JaxRuntimeError, ffi, struct
 
 from tenon import _native
 
@@ -50,7 +50,7 @@ def run(letters, x, y, numbers, results=None):
         else:
             operands.append(number)
     shapes = results or (struct(y.shape[0]), struct(), struct(dtype=np.int32), struct(dtype=np.bool_))
-    call = jax.ffi.ffi_call("tenon1", shapes)
+    call = ffi.ffi_call("tenon1", shapes)
     try:
         made = jax.block_until_ready(call(*operands, y, args=letters, fn="plans.mix", hash=HASH, **attributes))
     except (JaxRuntimeError, ValueError) as error:

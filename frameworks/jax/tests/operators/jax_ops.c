@@ -122,6 +122,14 @@ static tenon_status dot(tenon_call *call)
     tenon_return_double(call, 0, sum);
     return TENON_OK;
 }
+static tenon_status sum(tenon_call *call)
+{
+    double total = 0;
+    for (int64_t i = 0; i < tenon_arg(call, 0)->numel; i++)
+        total += (double)tenon_data(call, 0, float)[i];
+    tenon_return_double(call, 0, total);
+    return TENON_OK;
+}
 static tenon_status dot_grad(tenon_call *call)
 {
     bool wide = tenon_arg(call, 0)->dtype.bits == 64;
@@ -240,6 +248,7 @@ TENON_MODULE(
     TENON_FUNCTION("perhaps_scale(x: f32[n]? rw c)", none, NULL),
     TENON_FUNCTION("twice(x: f32[n] rw c) -> old: f32[n]", twice, NULL),
     TENON_FUNCTION("dot(x: f32[n] c, y: f32[n] c) -> float", dot, NULL),
+    TENON_FUNCTION("sum(x: f32[*b] c) -> float", sum, NULL),
     TENON_FUNCTION("dot_grad(g: T[], x: f32[n] c, y: f32[n] c) -> f32[n], f32[n] where T = f32|f64", dot_grad, NULL),
     TENON_FUNCTION("stats(x: f32[n] c) -> relu: f32[n], mask: bool[n], count: int, all: bool", stats, NULL),
     TENON_FUNCTION("total(x: f32[n] c, y: f32[n] c) -> total: float", dot, NULL),

@@ -147,6 +147,18 @@ def test_tensors_of_whole_numbers():
     assert gradients[0].dtype == jax.dtypes.float0 and np.array_equal(gradients[1], np.full((2, 3), 3))
 
 
+def test_whole_numbers_for_any_dtype():
+    loaded = tenon.load(build("""
+        #include <tenon/function.h>
+        static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+        TENON_MODULE(any_dtype, NULL, TENON_FUNCTION("f(x: T[n], y: f32[n]) -> f32[n] where T = any", none, NULL))
+    """))
+    own = tenon.jax_ops(loaded, backward={"f": lambda residuals, g: (g, g)})
+    gradient = jax.grad(lambda x, y: own.f(x, y).sum(), argnums=(0, 1), allow_int=True)
+    assert gradient(jnp.arange(6), X)[0].dtype == jax.dtypes.float0
+    assert np.array_equal(gradient(X, X)[0], np.ones(6))
+
+
 @pytest.mark.parametrize(
     "gradient, exception, message",
     [

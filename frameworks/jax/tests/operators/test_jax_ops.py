@@ -61,6 +61,23 @@ def test_a_function_that_cannot_be_registered(monkeypatch):
         quiet_ops(kernels, backward={"affine": "affine_grad"})
 
 
+def test_functions_of_1_1_are_left_out():
+    loaded = tenon.load(build("""
+        #define TENON_TARGET 1
+        #include <tenon/function.h>
+        static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+        TENON_MODULE(newer, NULL, TENON_CLASS("Thing", NULL), TENON_FUNCTION("Thing(n: int)", none, NULL),
+            TENON_FUNCTION("Thing.add(self, x: f32[n]) -> f32[n]", none, NULL),
+            TENON_FUNCTION("plain(x: f32[n]) -> f32[n]", none, NULL),
+            TENON_FUNCTION("kept(x: f32[n] keep) -> f32[n]", none, NULL),
+            TENON_FUNCTION("owned(x: f32[n]) -> f32[n] own", none, NULL))
+    """))
+    with pytest.warns(UserWarning) as caught:
+        assert set(dir(tenon.jax_ops(loaded))) == {"plain", "custom_calls"}
+    assert {str(one.message).partition(": it ")[0].partition(": the ")[0] for one in caught} == {
+        "tenon.jax_ops(): kept() is left out", "tenon.jax_ops(): owned() is left out"}
+
+
 def test_strict_makes_it_an_error():
     with pytest.raises(ValueError) as caught:
         tenon.jax_ops(kernels, strict=True)

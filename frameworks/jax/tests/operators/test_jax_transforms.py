@@ -46,6 +46,7 @@ def random_call(source, name):
         "matmul": lambda: ([array(*b, m, k), array(*b, k, n)], {}),
         "product": lambda: ([array(m, k), array(k, n)], {}),
         "dot": lambda: ([array(n), array(n)], {}),
+        "sum": lambda: ([array(*b)], {}),
         "dot_grad": lambda: ([array(), array(n), array(n)], {}),
         "stats": lambda: ([array(n)], {}),
         "total": lambda: ([array(n), array(n)], {}),
@@ -86,7 +87,8 @@ def test_random_shapes_against_the_eager_call(name):
             left = iter(arrays)
             return getattr(ops, name)(*(next(left) if isinstance(x, jax.Array) else x for x in args), **kwargs)
 
-        expected = getattr(kernels, name)(*args, **kwargs, **({} if arrays or name == "power" else {"like": "numpy"}))
+        plain = [np.asarray(x) if isinstance(x, jax.Array) else x for x in args]  # JAX arrays would run the same program
+        expected = getattr(kernels, name)(*plain, **kwargs, **({} if arrays or name == "power" else {"like": "numpy"}))
         expected = expected if isinstance(expected, tuple) else (expected,)
         for made in (getattr(ops, name)(*args, **kwargs), jax.jit(inside)(arrays)):
             made = made if isinstance(made, tuple) else (made,)
@@ -146,7 +148,9 @@ def test_without_a_common_star_it_is_one_call_after_the_other():
     assert np.allclose(run(a, b), np.matmul(a[None], b[:, None])) and count_of(lambda: run(a, b)) == 16
     made = jax.vmap(ops.stats)(f32(3, 4))
     assert made._fields[0] == "relu" and made.relu.shape == (3, 4) and made.count.tolist() == [3, 4, 4]
-    assert np.allclose(jax.vmap(ops.dot)(f32(3, 4), f32(3, 4)), (f32(3, 4) ** 2).sum(1))  # a number has no `*b`
+    # A number has no room for a batch.
+    assert np.allclose(jax.vmap(ops.dot)(f32(3, 4), f32(3, 4)), (f32(3, 4) ** 2).sum(1))
+    assert np.allclose(jax.vmap(ops.sum)(f32(3, 4)), f32(3, 4).sum(1)) and float(ops.sum(f32(3, 4))) == 66
 
 
 def test_vmap_of_written_arguments():

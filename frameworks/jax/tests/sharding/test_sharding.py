@@ -1,4 +1,4 @@
-"""jax_ops on arrays that are split over several devices: runs each file of cases/ with four virtual devices."""
+"""jax_ops on arrays that are split over several devices: runs cases/ in a process with four virtual devices."""
 
 import os
 import pathlib
@@ -12,14 +12,14 @@ CASES = pathlib.Path(__file__).resolve().parent / "cases"
 
 
 @pytest.mark.parametrize("partitioner", ["shardy", "gspmd"])
-@pytest.mark.parametrize("file", sorted(path.name for path in CASES.glob("test_*.py")))
-def test_with_four_devices(file, partitioner):
+def test_with_four_devices(partitioner):
     if partitioner == "shardy" and jax.__version_info__ < (0, 6):
         pytest.skip("Shardy was experimental")
+    if partitioner == "gspmd" and jax.__version_info__ >= (0, 7) and "TENON_CHANCE" not in os.environ:
+        pytest.skip("GSPMD is deprecated; only `make test-all` runs it")
     flags = "--xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags, "TENON_PARTITIONER": partitioner}
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", str(CASES / file)]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", str(CASES)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     print(done.stdout, done.stderr)
-    assert done.returncode == 0
-    assert " passed" in done.stdout or "every test is skipped" in done.stdout
+    assert done.returncode == 0 and " passed" in done.stdout

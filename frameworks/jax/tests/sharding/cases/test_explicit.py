@@ -6,7 +6,7 @@ import pytest
 from four_devices import SHARDY, P, collectives, f32, ops, put, replicating, sentence, shard_map
 
 if not hasattr(jax.sharding, "auto_axes") or not SHARDY:
-    pytest.skip("every test is skipped: explicit axes need JAX 0.7 and Shardy", allow_module_level=True)
+    pytest.skip("explicit axes need JAX 0.7 and Shardy", allow_module_level=True)
 
 A, B = f32(8, 4, 3), f32(8, 3, 2)
 EXACT = np.testing.assert_array_equal
