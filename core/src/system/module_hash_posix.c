@@ -1,5 +1,5 @@
 /* The hash that identifies the code of a module. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE 1 /* dladdr */
 
 #include "system.h"
 
