@@ -104,17 +104,16 @@ static tenon_status first(tenon_call *call)
 
 #define SAXPY(name) name "(a: float, x: f32[n] c cuda, y: f32[n] c cuda) -> f32[n]"
 
-TENON_MODULE(
-    jax_gpu, "Operators of JAX on a GPU.", TENON_FUNCTION(SAXPY("saxpy"), saxpy, "a*x + y"),
-    TENON_FUNCTION_FLAGS(SAXPY("saxpy_captured"), saxpy, "a*x + y, in CUDA graphs", TENON_CAPTURABLE),
-    TENON_FUNCTION("add(x: f32[*b, n] c cuda, y: f32[*b, n] c cuda) -> f32[*b, n]", add, "x + y"),
-    TENON_FUNCTION("scale(x: f32[n] c rw cuda, a: float)", scale, "x *= a"),
-    TENON_FUNCTION("rms_norm(x: bf16[n, k] c cuda, weight: bf16[k]? c cuda, eps: float = 1e-6) -> bf16[n, k]", rms_norm,
-                   "Divides each row of x by the root of its mean square."),
-    TENON_FUNCTION("rms_norm_grad(dy: bf16[n, k] c cuda, x: bf16[n, k] c cuda, weight: bf16[k]? c cuda,"
-                   " eps: float = 1e-6) -> dx: bf16[n, k], dweight: bf16[k]",
-                   rms_norm_grad, "Returns the gradients of x and weight of rms_norm."),
-    TENON_FUNCTION("slow_copy(x: f32[n] c cuda, cycles: int = 0) -> f32[n]", slow_copy, "A copy, later."),
-    TENON_FUNCTION("where(x: f32[n] c cuda) -> u32[4]", where, "Where it runs."),
-    TENON_FUNCTION("fails(x: f32[n] c cuda) -> f32[n]", fails, "Always fails."),
-    TENON_FUNCTION("first(x: f32[n] c) -> f32[]", first, "On the CPU."))
+TENON_MODULE(jax_gpu, "Operators of JAX on a GPU.", TENON_FUNCTION(SAXPY("saxpy"), saxpy, "a*x + y"),
+             TENON_FUNCTION_FLAGS(SAXPY("saxpy_captured"), saxpy, "a*x + y, in CUDA graphs", TENON_CAPTURABLE),
+             TENON_FUNCTION("add(x: f32[*b, n] c cuda, y: f32[*b, n] c cuda) -> f32[*b, n]", add, "x + y"),
+             TENON_FUNCTION("scale(x: f32[n] c rw cuda, a: float)", scale, "x *= a"),
+             TENON_FUNCTION("rms_norm(x: bf16[n, k] c cuda, weight: bf16[k]? c cuda, eps: float = 1e-6) -> bf16[n, k]",
+                            rms_norm, "Divides each row of x by the root of its mean square."),
+             TENON_FUNCTION("rms_norm_grad(dy: bf16[n, k] c cuda, x: bf16[n, k] c cuda, weight: bf16[k]? c cuda,"
+                            " eps: float = 1e-6) -> dx: bf16[n, k], dweight: bf16[k]",
+                            rms_norm_grad, "Returns the gradients of x and weight of rms_norm."),
+             TENON_FUNCTION("slow_copy(x: f32[n] c cuda, cycles: int = 0) -> f32[n]", slow_copy, "A copy, later."),
+             TENON_FUNCTION("where(x: f32[n] c cuda) -> u32[4]", where, "Where it runs."),
+             TENON_FUNCTION("fails(x: f32[n] c cuda) -> f32[n]", fails, "Always fails."),
+             TENON_FUNCTION("first(x: f32[n] c) -> f32[]", first, "On the CPU."))
