@@ -26,12 +26,11 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
     _Atomic(PyTypeObject *) method_type;
-    _Atomic(PyTypeObject *) meta_type;  /* of classes, if Python has no other way to keep attributes from being set */
-    _Atomic(PyTypeObject *) bound_type; /* types.MethodType */
-    _Atomic(PyObject *) words;          /* names and values for calls of __dlpack__ */
-    struct tenon__py_holder *spare;     /* the last holder that was freed, for the next import */
-    _Atomic int checked;                /* whether calls are checked; 0: TENON_CHECK has not been read */
-    tenon__py_mutex functions_lock;     /* guards the list of functions */
+    _Atomic(PyTypeObject *) meta_type; /* of classes, if Python has no other way to keep attributes from being set */
+    _Atomic(PyObject *) words;         /* names and values for calls of __dlpack__ */
+    struct tenon__py_holder *spare;    /* the last holder that was freed, for the next import */
+    _Atomic int checked;               /* whether calls are checked; 0: TENON_CHECK has not been read */
+    tenon__py_mutex functions_lock;    /* guards the list of functions */
     struct tenon__py_function *functions;
 } tenon__py_interp;
 
@@ -85,8 +84,8 @@ void tenon__py_holder_free(tenon__py_holder *holder);
  * is the release function of imported tensors. */
 void tenon__py_holder_release(void *holder);
 
-/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. What
- * can be read only once, such as a capsule, is shared with the borrow. A new holder, or NULL with an exception. */
+/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. An
+ * object that can be read only once, such as a capsule, is shared with the borrow. A new holder, or NULL with an exception. */
 tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *borrowed);
 
 /* ---------------------------------------------------------------------------------------------------------- types */
