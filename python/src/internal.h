@@ -26,12 +26,11 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
     _Atomic(PyTypeObject *) method_type;
-    _Atomic(PyTypeObject *) meta_type;  /* of classes, if Python has no other way to keep attributes from being set */
-    _Atomic(PyTypeObject *) bound_type; /* types.MethodType */
-    _Atomic(PyObject *) words;          /* names and values for calls of __dlpack__ */
-    struct tenon__py_holder *spare;     /* the last holder that was freed, for the next import */
-    _Atomic int checked;                /* whether calls are checked; 0: TENON_CHECK has not been read */
-    tenon__py_mutex functions_lock;     /* guards the list of functions */
+    _Atomic(PyTypeObject *) meta_type; /* of classes, if Python has no other way to keep attributes from being set */
+    _Atomic(PyObject *) words;         /* names and values for calls of __dlpack__ */
+    struct tenon__py_holder *spare;    /* the last holder that was freed, for the next import */
+    _Atomic int checked;               /* whether calls are checked; 0: TENON_CHECK has not been read */
+    tenon__py_mutex functions_lock;    /* guards the list of functions */
     struct tenon__py_function *functions;
 } tenon__py_interp;
 

@@ -5,6 +5,8 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Most sources use only some of these functions. */
 #define TENON__PY_INLINE static inline __attribute__((unused))
@@ -187,6 +189,78 @@ TENON__PY_INLINE PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *obje
 #else
     const PyGetSetDef *answer = ((PyGetSetDescrObject *)descriptor)->d_getset;
     return answer->get(object, answer->closure);
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------------- classes, methods */
+
+/* A type whose attributes are set one by one, and which is then sealed. The stable ABI cannot make a type immutable after it
+ * was made. There its metaclass `meta` refuses to set attributes; it is not used otherwise. */
+#ifdef Py_LIMITED_API
+enum { TENON__PY_HAS_META = 1 };
+
+TENON__PY_INLINE PyObject *tenon__py_open_type(PyTypeObject *meta, PyType_Spec *spec)
+{
+    return PyType_FromMetaclass(meta, NULL, spec, NULL);
+}
+
+TENON__PY_INLINE int tenon__py_set_in_type(PyObject *type, PyObject *name, PyObject *value)
+{
+    setattrofunc set = (setattrofunc)(uintptr_t)PyType_GetSlot(&PyType_Type, Py_tp_setattro);
+    return set(type, name, value);
+}
+#else
+enum { TENON__PY_HAS_META = 0 };
+
+TENON__PY_INLINE PyObject *tenon__py_open_type(PyTypeObject *meta, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    (void)meta;
+#if PY_VERSION_HEX < 0x030b0000
+    PyTypeObject *made = (PyTypeObject *)type;
+    /* The name is the spec's, which need not live as long. The doc may be without its text signature. */
+    if (made)
+        made->tp_name = PyUnicode_AsUTF8(((PyHeapTypeObject *)type)->ht_name);
+    for (const PyType_Slot *slot = spec->slots; made && made->tp_doc && slot->slot; slot++) {
+        size_t size = slot->slot == Py_tp_doc ? strlen(slot->pfunc) + 1 : 0;
+        char *doc = size ? PyObject_Malloc(size) : NULL;
+        if (!doc)
+            continue;
+        memcpy(doc, slot->pfunc, size);
+        PyObject_Free((void *)(uintptr_t)made->tp_doc);
+        made->tp_doc = doc;
+    }
+#endif
+    return type;
+}
+
+TENON__PY_INLINE int tenon__py_set_in_type(PyObject *type, PyObject *name, PyObject *value)
+{
+    return PyObject_SetAttr(type, name, value);
+}
+#endif
+
+/* Python 3.9 does not have immutable types of this kind. */
+TENON__PY_INLINE void tenon__py_seal_type(PyObject *type)
+{
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030a0000
+    ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
+#endif
+    PyType_Modified((PyTypeObject *)type);
+}
+
+/* A bound method: a new reference. */
+TENON__PY_INLINE PyObject *tenon__py_bind(PyObject *function, PyObject *object)
+{
+#ifdef Py_LIMITED_API
+    PyObject *types = PyImport_ImportModule("types");
+    PyObject *type = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
+    PyObject *bound = type ? PyObject_CallFunctionObjArgs(type, function, object, NULL) : NULL;
+    Py_XDECREF(types);
+    Py_XDECREF(type);
+    return bound;
+#else
+    return PyMethod_New(function, object);
 #endif
 }
 

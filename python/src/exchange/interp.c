@@ -149,7 +149,6 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->method_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->meta_type));
-        Py_XDECREF((PyObject *)atomic_load(&interp->bound_type));
         Py_XDECREF(atomic_load(&interp->words));
     }
 }

@@ -151,9 +151,6 @@ static PyObject *instance_refuse_alloc(PyTypeObject *type, Py_ssize_t count)
 
 /* ------------------------------------------------------------------------------------------------------------ types */
 
-#ifdef Py_LIMITED_API
-
-/* In the stable ABI, attributes can only be added to a type that is not immutable. So its metaclass refuses to set more. */
 static int meta_setattr(PyObject *type, PyObject *name, PyObject *value)
 {
     (void)value;
@@ -175,55 +172,15 @@ static PyType_Spec meta_spec = {
 
 static PyObject *make_class(PyType_Spec *spec)
 {
-    tenon__py_interp *interp = tenon__py_interp_state();
+    tenon__py_interp *interp = TENON__PY_HAS_META ? tenon__py_interp_state() : NULL;
     PyTypeObject *meta = interp ? tenon__py_make_type(&interp->meta_type, &meta_spec) : NULL;
-    return meta ? tenon__py_type_of(PyType_FromMetaclass(meta, NULL, spec, NULL)) : NULL;
+    return meta || !TENON__PY_HAS_META ? tenon__py_type_of(tenon__py_open_type(meta, spec)) : NULL;
 }
-
-static int set_attribute(PyObject *type, PyObject *name, PyObject *value)
-{
-    setattrofunc set = (setattrofunc)(uintptr_t)PyType_GetSlot(&PyType_Type, Py_tp_setattro);
-    return set(type, name, value);
-}
-
-void tenon__py_class_seal(PyObject *type)
-{
-    (void)type;
-}
-
-#else
-
-static PyObject *make_class(PyType_Spec *spec)
-{
-    PyObject *type = tenon__py_type_of(PyType_FromSpec(spec));
-#if PY_VERSION_HEX < 0x030b0000
-    /* It points to the spec's name, which does not live as long. */
-    if (type)
-        ((PyTypeObject *)type)->tp_name = PyUnicode_AsUTF8(((PyHeapTypeObject *)type)->ht_name);
-#endif
-    return type;
-}
-
-static int set_attribute(PyObject *type, PyObject *name, PyObject *value)
-{
-    return PyObject_SetAttr(type, name, value);
-}
-
-/* Python 3.9 does not have immutable types of this kind. */
-void tenon__py_class_seal(PyObject *type)
-{
-#if PY_VERSION_HEX >= 0x030a0000
-    ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
-#endif
-    PyType_Modified((PyTypeObject *)type);
-}
-
-#endif
 
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value)
 {
     PyObject *text = PyUnicode_InternFromString(name);
-    int status = text ? set_attribute(type, text, value) : -1;
+    int status = text ? tenon__py_set_in_type(type, text, value) : -1;
     Py_XDECREF(text);
     return status;
 }

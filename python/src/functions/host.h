@@ -8,7 +8,7 @@
  * the module's classes by name. */
 PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_function *entry, tenon_signature *signature,
                                  PyObject *module_name, PyObject *classes);
-/* What is called: a builtin function, which for a constructor is the `__new__` of its class, or a method descriptor. */
+/* The callable: a builtin function, which for a constructor is the `__new__` of its class, or a method descriptor. */
 PyObject *tenon__py_callable_new(PyObject *function);
 PyObject *tenon__py_method_new(PyObject *function);
 
@@ -17,12 +17,11 @@ PyObject *tenon__py_method_new(PyObject *function);
 PyObject *tenon__py_text_signature(const tenon_signature *signature, const char *first, bool takes_out,
                                    bool takes_like);
 
-/* The type of a class. `constructor` and both docs may be NULL. Attributes are added, then it is sealed. NULL or -1: with an
+/* The type of a class. `constructor` and both docs may be NULL. Attributes are added, then it is sealed with tenon__py_seal_type. NULL or -1: with an
  * exception. */
 PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const char *doc,
                               const tenon_signature *constructor, const char *constructor_doc);
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
-void tenon__py_class_seal(PyObject *type);
 /* "<closed spatial.KDTree>" */
 PyObject *tenon__py_closed_repr(PyObject *object);
 

@@ -188,7 +188,7 @@ static int add_entries(PyObject *module, tenon__py_library *library, PyObject *n
         status = add_entry(&l, i);
     PyObject *key, *type;
     for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.classes, &at, &key, &type);)
-        tenon__py_class_seal(type);
+        tenon__py_seal_type(type);
     for (int64_t i = 0; l.signatures && i < library->module->nfunctions; i++)
         tenon_signature_release(l.signatures[i]);
     PyMem_Free((void *)l.signatures);

@@ -41,26 +41,7 @@ static PyObject *method_bind(PyObject *self, PyObject *object, PyObject *type)
         Py_INCREF(self);
         return self;
     }
-#ifdef Py_LIMITED_API
-    tenon__py_interp *interp = tenon__py_interp_state();
-    if (!interp)
-        return NULL;
-    PyTypeObject *bound = atomic_load_explicit(&interp->bound_type, memory_order_acquire);
-    if (!bound) {
-        PyObject *types = PyImport_ImportModule("types");
-        PyObject *found = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
-        Py_XDECREF(types);
-        if (!found)
-            return NULL;
-        if (atomic_compare_exchange_strong(&interp->bound_type, &bound, (PyTypeObject *)found))
-            bound = (PyTypeObject *)found;
-        else
-            Py_DECREF(found);
-    }
-    return PyObject_CallFunctionObjArgs((PyObject *)bound, self, object, NULL);
-#else
-    return PyMethod_New(self, object);
-#endif
+    return tenon__py_bind(self, object);
 }
 
 /* ------------------------------------------------------------------------------------------------------ attributes */

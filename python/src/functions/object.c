@@ -1,4 +1,4 @@
-/* The native objects behind handles and objects of classes: who destroys them, and when. */
+/* The native objects of handles and of objects of classes: who destroys them, and when. */
 #include "object.h"
 
 void tenon__py_native_destroy(const tenon__py_native *native)

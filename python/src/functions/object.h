@@ -1,4 +1,4 @@
-/* The native objects behind handles and objects of classes. */
+/* The native objects of handles and of objects of classes. */
 #ifndef TENON_PY_OBJECT_H
 #define TENON_PY_OBJECT_H
 

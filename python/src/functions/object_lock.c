@@ -1,6 +1,6 @@
 /* Calls on an object run one after the other, and none runs while it is closed.
  *
- * Each object knows which threads are in calls on it. That is guarded by a word of its own, so that it costs two atomic
+ * Each object knows which threads are in calls on it. That is guarded by a spin lock of its own, so that it costs two atomic
  * exchanges for a call, and needs no interpreter lock. A thread that must wait puts itself on the object's list, releases the
  * interpreter lock, and is woken when a call ends. */
 #include "host.h"
