@@ -308,12 +308,10 @@ class Operator:
             types = signature.result_types(signature.match_operands(letters, statics, operands))
             made = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types]
             made += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
-            orders = [range(len(x.shape))[::-1] if f else None for x, f in zip(operands, column_major)]
             layouts: dict[str, Any] = {}
             if any(column_major):
-                layouts["input_layouts"] = [None if order is None else tuple(order) for order in orders]
-                order_of = {len(signature.results) + n: layouts["input_layouts"][k] for n, k in enumerate(written)}
-                layouts["output_layouts"] = [order_of.get(i) for i in range(len(made))]
+                orders = [tuple(range(len(x.shape)))[::-1] if f else None for x, f in zip(operands, column_major)]
+                layouts = {"input_layouts": orders, "output_layouts": [None] * len(types) + [orders[k] for k in written]}
             call_handler = ffi.ffi_call(self.target, made, input_output_aliases=aliases, **layouts)
             return tuple(check.bind(*call_handler(*operands, **attributes), refuse=refuse))
 
@@ -337,10 +335,9 @@ class Operator:
 
         def refuse(platform: str) -> None:
             if platform not in allowed:
-                only = "CUDA" if "cuda" in allowed else "the CPU"
-                where = "a GPU" if "cuda" in allowed else "the CPU"
+                only = " and ".join("CUDA" if one == "cuda" else "the CPU" for one in sorted(allowed))
                 raise ValueError(
-                    f"{name}() runs on {only} only, but it is called on {platform}; move its arguments to {where} with "
+                    f"{name}() runs on {only} only, but it is called on {platform}; move its arguments there with "
                     "jax.device_put()"
                 )
             if platform != "cpu" and traced:

@@ -267,6 +267,31 @@ TENON_API TENON_NODISCARD void *tenon_call_scratch(tenon_call *call, tenon_block
 TENON_API TENON_NODISCARD tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err);
 #endif
 
+#if !defined(TENON_NO_SYSTEM) && !defined(_WIN32)
+/* Write 32 hexadecimal digits and a final 0 that identify the code of a module: the hash of its file when it was opened
+ * with tenon_library_open; of the file that it is mapped from now; or of its signatures, if it has no file. The hash is not
+ * cryptographic. These functions do not exist on Windows.
+ *
+ * Threads:   any.
+ * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened. The message names no function. */
+enum { TENON_HASH_SIZE = 33 };
+TENON_API TENON_NODISCARD tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_SIZE],
+                                                         tenon_error *err);
+
+/* A turn is the lock of one library, for hosts whose threads have no lock of a runtime: functions without
+ * TENON_RELEASE_LOCK run inside of it, one at a time. It is recursive, and free again in a forked child. `library` is any
+ * address that stands for the library; hosts that use the same address share the turn.
+ *
+ * Release:   tenon_turn_release, as often as tenon_turn_retain, which returns NULL if memory is exhausted. The other
+ *            functions ignore NULL.
+ * Threads:   any. */
+typedef struct tenon_turn tenon_turn;
+TENON_API tenon_turn *tenon_turn_retain(const void *library);
+TENON_API void tenon_turn_release(tenon_turn *turn);
+TENON_API void tenon_turn_enter(tenon_turn *turn);
+TENON_API void tenon_turn_leave(tenon_turn *turn);
+#endif
+
 /* Check whether the content of a file is a complete shared library for this machine, as tenon_library_open does: loading
  * a truncated one would crash the process. Only ELF files are checked; on other systems this always succeeds.
  *

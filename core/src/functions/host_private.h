@@ -556,31 +556,6 @@ TENON_API tenon_status tenon_frame_host_result_give(tenon_call *call, int32_t in
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep, .result_give = tenon_frame_host_result_give
 /* clang-format on */
 
-/* ---------------------------------------------------------------------------------------------------------- libraries */
-
-#if !defined(TENON_NO_SYSTEM) && !defined(_WIN32)
-
-/* A turn is the lock of one library, for hosts whose threads have no lock of a runtime: functions without
- * TENON_RELEASE_LOCK run inside of it, one at a time. It is recursive, and free again in a forked child. `library` is any
- * address that stands for the library; hosts that use the same address share the turn.
- *
- * tenon_turn_retain returns NULL if memory is exhausted. The other functions ignore NULL. */
-typedef struct tenon_turn tenon_turn;
-TENON_API tenon_turn *tenon_turn_retain(const void *library);
-TENON_API void tenon_turn_release(tenon_turn *turn);
-TENON_API void tenon_turn_enter(tenon_turn *turn);
-TENON_API void tenon_turn_leave(tenon_turn *turn);
-
-/* Write 32 hexadecimal digits and a final 0 that identify the code of a module: the hash of its file when it was opened
- * with tenon_library_open; of the file that it is mapped from now; or of its signatures, if it has no file.
- *
- * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened. The message names no function. */
-enum { TENON_HASH_SIZE = 33 };
-TENON_API TENON_NODISCARD tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_SIZE],
-                                                         tenon_error *err);
-
-#endif
-
 /* ------------------------------------------------------------------------------------------------------------ text */
 
 /* The length of the UTF-8 character at `text`, of which `left` bytes are there, or 0 if it is not one: no overlong forms,

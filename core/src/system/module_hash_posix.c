@@ -1,7 +1,6 @@
 /* The hash that identifies the code of a module. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE 1 /* dladdr */
 
-#include "../functions/host_private.h"
 #include "system.h"
 
 #ifdef TENON__POSIX

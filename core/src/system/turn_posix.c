@@ -2,7 +2,6 @@
  * have no such lock. */
 #define _POSIX_C_SOURCE 200809L /* PTHREAD_MUTEX_RECURSIVE */
 
-#include "../functions/host_private.h"
 #include "system.h"
 
 #ifdef TENON__POSIX

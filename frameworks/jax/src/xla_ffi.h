@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XLA_END(type, field)          (offsetof(type, field) + sizeof(((type *)0)->field))
+#define XLA_END(type, field)          (offsetof(type, field) + sizeof(__typeof__(((type *)0)->field)))
 #define XLA_HAS(pointer, type, field) ((pointer)->size >= XLA_END(type, field))
 
 typedef struct xla_extension {

@@ -345,7 +345,7 @@ def test_a_program_is_one_call():
 def test_functions_of_the_gpu_are_there():
     with pytest.raises(ValueError) as caught:
         ops.on_gpu(X)
-    assert str(caught.value) == ("on_gpu() runs on CUDA only, but it is called on cpu; move its arguments to a GPU with "
+    assert str(caught.value) == ("on_gpu() runs on CUDA only, but it is called on cpu; move its arguments there with "
                                  "jax.device_put()")
     assert jax.eval_shape(ops.on_gpu, X).shape == (6,)
     lowered = jax.jit(ops.on_gpu).trace(X).lower(lowering_platforms=("cuda",))
@@ -373,7 +373,10 @@ def test_functions_of_the_cpu_are_not_lowered_for_others():
     traced = jax.jit(ops.affine).trace(X)
     with pytest.raises(ValueError, match=r"^affine\(\) runs on the CPU only, but it is called on cuda; move its arguments"):
         traced.lower(lowering_platforms=("cuda",))
-    assert jax.jit(ops.on_both).trace(X).lower(lowering_platforms=("cpu", "cuda"))
+    traced = jax.jit(ops.on_both).trace(X)
+    assert traced.lower(lowering_platforms=("cpu", "cuda"))
+    with pytest.raises(ValueError, match=r"^on_both\(\) runs on the CPU and CUDA only, but it is called on tpu; move"):
+        traced.lower(lowering_platforms=("tpu",))
 
 
 def test_a_traced_number_is_an_error_on_a_gpu():

@@ -33,8 +33,8 @@ def test_the_cache_of_programs_is_used_by_the_next_process(tmp_path):
         print(hits.count("cache_hits"), hits.count("cache_misses"))
     """
     said = [run_python(code) for _ in range(2)]
-    (hits, misses), after = (one.split() for one in said)
-    assert hits == "0" != misses and after == [misses, "0"]
+    (_, missed), (hit, missed_again) = (map(int, one.split()) for one in said)
+    assert missed >= 1 and hit >= missed and missed_again == 0
 
 
 def exported(f, *args):
