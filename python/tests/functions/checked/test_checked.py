@@ -285,3 +285,21 @@ def test_from_threads_while_it_is_switched(library):
         thread.join()
     tenon.check(before)
     assert not mistakes
+
+
+def test_each_interpreter_has_its_own(library):
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    before = tenon.check(True)
+    other = interpreters.create()
+    folder = os.path.dirname(tenon.__path__[0])
+    code = f"""
+import sys, array
+sys.path.insert(0, {folder!r})
+import tenon
+checked = tenon.load({library.__file__!r})
+tenon.check(False)
+checked.scribble(array.array("f", [1, 2]), 0)
+"""
+    interpreters.run_string(other, code)
+    interpreters.destroy(other)
+    assert tenon.check(before) is True

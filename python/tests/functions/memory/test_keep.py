@@ -3,16 +3,13 @@
 import array
 import gc
 import os
-import sys
 import threading
 import weakref
 
 import pytest
-from building import build, run_python, same_counts, tenon
+from building import run_python, same_counts, tenon
 
 numpy = pytest.importorskip("numpy")
-
-BEFORE_3_12 = sys.version_info < (3, 12)
 
 
 def numbers(count=6):
@@ -207,17 +204,15 @@ def test_bytearrays_refuse_to_be_resized(memory):
     x.extend(b"more")
 
 
-@pytest.mark.parametrize("how", ["set_", "data", "resize_"])
+@pytest.mark.parametrize("how", ["set_", "data"])
 def test_torch_gets_other_memory(memory, how):
     torch = pytest.importorskip("torch")
     x = torch.arange(6, dtype=torch.float32)
     slot = memory.keep(x)
     if how == "set_":
         x.set_()
-    elif how == "data":
-        x.data = torch.zeros(6)
     else:
-        x = x.detach().clone().resize_(2)
+        x.data = torch.zeros(6)
     other = [torch.ones(6) for _ in range(50)]
     assert memory.kept_sum(slot) == 15
     memory.drop(slot)
@@ -247,13 +242,13 @@ def test_a_jax_array_is_deleted(memory):
     memory.drop(slot)
 
 
-class Sneaky(numpy.ndarray):
-    """Cannot be peeked at, so Python code may run while it is read."""
+class Labelled(numpy.ndarray):
+    """Can have attributes."""
 
 
 def test_a_cycle_through_an_attribute_is_not_seen(memory):
     """The collector cannot see native shares. Releasing the share ends the cycle."""
-    x = numbers().view(Sneaky)
+    x = numbers().view(Labelled)
     x.slot = memory.keep(x)
     slot, gone = x.slot, weakref.ref(x)
     del x
@@ -297,7 +292,6 @@ print("done")
 
 def test_no_memory_is_lost(library):
     code = LOAD + """
-import resource
 def rss():
     return int(open("/proc/self/statm").read().split()[1])
 big = numpy.zeros(1 << 18, "float32")
