@@ -167,6 +167,8 @@ static void describe_handle(const tenon_nif_handle *handle, const tenon_nif_libr
              handle->code == library->opened ? "" : ", which is another library");
 }
 
+static const char only_there[] = "only that node can call it";
+
 /* {:error, …} for an argument that is not an object of this class. `handle` is what it is instead, or NULL. */
 static ERL_NIF_TERM not_an_object(ErlNifEnv *env, ERL_NIF_TERM term, const tenon_nif_handle *handle,
                                   const tenon_nif_library *library, const char *type, const char *function,
@@ -176,7 +178,7 @@ static ERL_NIF_TERM not_an_object(ErlNifEnv *env, ERL_NIF_TERM term, const tenon
     char what[300];
     bool is_object = !handle && enif_get_map_value(env, term, tenon_nif_atoms.ref, &reference) &&
                      enif_is_ref(env, reference) && !tenon_nif_is_tensor(env, term);
-    ERL_NIF_TERM not_local = is_object ? tenon_nif_not_local(env, reference, function, argument) : 0;
+    ERL_NIF_TERM not_local = is_object ? tenon_nif_not_local(env, reference, function, argument, only_there) : 0;
     if (not_local)
         return not_local;
     if (is_object)
@@ -197,7 +199,7 @@ static ERL_NIF_TERM not_a_handle(ErlNifEnv *env, ERL_NIF_TERM term, const tenon_
     const tenon_signature *s = function->signature;
     const tenon_parameter *param = &s->params[index];
     char what[300];
-    ERL_NIF_TERM not_local = handle ? 0 : tenon_nif_not_local(env, term, s->name, param->name);
+    ERL_NIF_TERM not_local = handle ? 0 : tenon_nif_not_local(env, term, s->name, param->name, only_there);
     if (!handle)
         return not_local ? not_local : tenon_nif_wrong_kind(env, function, index, term);
     describe_handle(handle, function->library, what);

@@ -305,8 +305,9 @@ void tenon_nif_tensor_unpin(tenon_nif_tensor *tensor);
 /* The tensor of a reference, not pinned; NULL if the reference is not a tensor. */
 tenon_nif_tensor *tenon_nif_tensor_of_reference(ErlNifEnv *env, ERL_NIF_TERM reference);
 
-/* {:error, {:not_local, node}} if the term is a reference of another node; otherwise 0. */
-ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
+/* {:error, {:not_local, node}} if the term is a reference of another node; otherwise 0. The message ends with `hint`. */
+ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                 const char *hint);
 
 /* Whether the term is a %Tenon.Tensor{} with a reference in `ref`, of a tensor or not. */
 bool tenon_nif_is_tensor(ErlNifEnv *env, ERL_NIF_TERM term);

@@ -258,7 +258,8 @@ static void node_of(ErlNifEnv *env, ERL_NIF_TERM reference, ErlNifBinary *bytes,
     *length = size;
 }
 
-ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument)
+ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                 const char *hint)
 {
     ErlNifBinary theirs = {0}, ours = {0};
     const char *their_name, *our_name = NULL;
@@ -273,8 +274,8 @@ ERL_NIF_TERM tenon_nif_not_local(ErlNifEnv *env, ERL_NIF_TERM term, const char *
         theirs.data[3] = VERSION_MAGIC;
         enif_binary_to_term(env, theirs.data + 3, theirs.size - 3, &node, 0);
         error = tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.not_local, node), function, argument,
-                                "%s(): argument '%s' belongs to the node %.*s; send the binary of to_binary instead",
-                                function, argument, (int)their_length, their_name);
+                                "%s(): argument '%s' belongs to the node %.*s; %s", function, argument,
+                                (int)their_length, their_name, hint);
     }
     if (theirs.data)
         enif_release_binary(&theirs);
@@ -288,7 +289,8 @@ static ERL_NIF_TERM not_a_tensor(ErlNifEnv *env, ERL_NIF_TERM reference, const c
 {
     if (!enif_is_ref(env, reference))
         return tenon_nif_badarg(env, function, argument, "a tensor");
-    ERL_NIF_TERM error = tenon_nif_not_local(env, reference, function, argument);
+    ERL_NIF_TERM error =
+        tenon_nif_not_local(env, reference, function, argument, "send the binary of to_binary instead");
     return error ? error
                  : tenon_nif_error(
                        env, tenon_nif_atoms.stale, function, argument,

@@ -99,6 +99,17 @@ defmodule Tenon.ClassTest do
       assert {error.reason, error.argument} == {:stale, :self}
       assert error.message =~ "Counter.next(): argument 'self' is not a live object"
       assert reason(Counter.close(%Counter{ref: make_ref()})) == :stale
+
+      encoded = :erlang.term_to_binary(Counter.new!())
+      own = Atom.to_string(node())
+      tags = [<<100, byte_size(own)::16, own::binary>>, <<119, byte_size(own), own::binary>>]
+      elsewhere = :erlang.binary_to_term(:binary.replace(encoded, tags, <<119, 3, "a@b">>))
+
+      for {result, function} <- [{Counter.next(elsewhere), "next"}, {Counter.close(elsewhere), "close"}] do
+        assert reason(result) == {:not_local, :a@b}
+        message = "Counter.#{function}(): argument 'self' belongs to the node a@b; only that node can call it"
+        assert elem(result, 1).message == message
+      end
     end
 
     test "documentation and specs come from the signatures" do
@@ -314,6 +325,28 @@ defmodule Tenon.ClassTest do
       assert eventually(fn -> destroyed(before) == 1 end)
       assert Counter.close(counter) == :ok
     end
+  end
+
+  test "the VM ends with objects alive, kept memory and a running call" do
+    script = Build.path("ending") <> ".exs"
+
+    File.write!(script, """
+    defmodule Ending do
+      use Tenon.Library, path: #{inspect(Build.path("classes"))}
+    end
+
+    counter = Ending.Counter.new!()
+    store = Ending.Store.new!(Ending.load!(1000))
+    :persistent_term.put(:alive, [counter, store, Ending.Store.own!(store)])
+    spawn(fn -> Ending.Counter.rest!(counter, 300) end)
+    Enum.find(Stream.repeatedly(fn -> Ending.resting!() end), &(&1 == 1))
+    for _ <- 1..4, do: spawn(fn -> Ending.Counter.close(counter) end)
+    Process.sleep(20)
+    IO.puts("ends")
+    """)
+
+    arguments = ["-pa", Application.app_dir(:tenon, "ebin"), script]
+    assert System.cmd("elixir", arguments, stderr_to_stdout: true) == {"ends\n", 0}
   end
 
   test "100,000 objects made and dropped", %{before: before} do
