@@ -85,8 +85,8 @@ void tenon__py_holder_free(tenon__py_holder *holder);
  * is the release function of imported tensors. */
 void tenon__py_holder_release(void *holder);
 
-/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. What
- * can be read only once, such as a capsule, is shared with the borrow. A new holder, or NULL with an exception. */
+/* Hold the memory of `object`, which `borrowed` is a borrow of, beyond that borrow, as an import with TENON_PY_PIN does. A
+ * DLPack struct is not asked for again, but shared with the borrow. A new holder, or NULL with an exception. */
 tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *borrowed);
 
 /* ---------------------------------------------------------------------------------------------------------- types */

@@ -376,7 +376,6 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_obj
             return NULL;
         done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon__frame_run(&f->base, &call_client);
     } else {
-        f->nentered = 0;
         if (tenon__py_enter_objects(f) < 0)
             return NULL;
         bool changed = f->disturbed && tenon__py_check_unchanged(f) < 0;

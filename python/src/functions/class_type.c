@@ -177,7 +177,7 @@ static PyObject *make_class(PyType_Spec *spec)
 {
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *meta = interp ? tenon__py_make_type(&interp->meta_type, &meta_spec) : NULL;
-    return meta ? PyType_FromMetaclass(meta, NULL, spec, NULL) : NULL;
+    return meta ? tenon__py_type_of(PyType_FromMetaclass(meta, NULL, spec, NULL)) : NULL;
 }
 
 static int set_attribute(PyObject *type, PyObject *name, PyObject *value)

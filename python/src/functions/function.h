@@ -34,6 +34,7 @@ typedef struct tenon__py_function {
     int32_t nobjects;       /* parameters that have a class */
     bool takes_handle;      /* a handle without a class among the parameters */
     bool has_foreign;       /* and it is a framework's */
+    bool enters_self;       /* a method without other objects */
     bool shows_self;        /* a result is of(self) */
     bool needs_clearing;    /* has_foreign or shows_self: calls hold something until their end */
     bool takes_out;         /* one result, a tensor */

@@ -328,6 +328,7 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
         self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
     }
     self->needs_clearing = self->has_foreign || self->shows_self;
+    self->enters_self = s->method && self->nobjects == 1 && !self->shows_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     if (s->planned && !self->is_large && s->npositional == s->nparams) {

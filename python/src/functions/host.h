@@ -230,10 +230,35 @@ PyObject *tenon__py_give_result(tenon__py_frame *f, int32_t index);
 /* Check that an argument is an open object of its parameter's class. 0, or -1 with an exception. */
 int tenon__py_check_object(const tenon__py_function *function, const tenon_parameter *param, PyObject *object);
 /* Enter the objects of a call, whose arguments are taken and whose results are made: wait until no other call uses them, and
- * give the function its native objects. 0, or -1 with an exception. tenon__py_leave_objects may be called without the
- * interpreter lock, and again. */
-int tenon__py_enter_objects(tenon__py_frame *f);
-void tenon__py_leave_objects(tenon__py_frame *f);
+ * give the function its native objects. 0, or -1 with an exception. Leaving them needs no interpreter lock, and may be
+ * repeated. */
+int tenon__py_enter_all(tenon__py_frame *f);
+void tenon__py_leave_all(tenon__py_frame *f);
+
+static inline int tenon__py_enter_objects(tenon__py_frame *f)
+{
+    f->ident = PyThread_get_thread_ident();
+    f->entered = f->inline_entered;
+    f->nentered = 0;
+    if (!f->function->enters_self)
+        return tenon__py_enter_all(f);
+    tenon__py_instance *self = (tenon__py_instance *)f->given[0];
+    const tenon__py_object *native = tenon__py_enter_fast(self, f->ident);
+    if (!native)
+        return tenon__py_enter_all(f);
+    f->inline_entered[0] = self;
+    f->nentered = 1;
+    f->base.args[0].as.handle.object = native->native.object;
+    return 0;
+}
+
+static inline void tenon__py_leave_objects(tenon__py_frame *f)
+{
+    if (f->nentered == 1 && tenon__py_leave_fast(f->entered[0]))
+        f->nentered = 0;
+    else if (f->nentered)
+        tenon__py_leave_all(f);
+}
 
 /* An object of a library, destroyed once. Takes `object` on success. */
 PyObject *tenon__py_handle_new(tenon__py_library *library, const char *type, void *object, void (*destroy)(void *));

@@ -328,7 +328,7 @@ int tenon__py_check_object(const tenon__py_function *function, const tenon_param
 static int refuse_entered(tenon__py_frame *f, const tenon__py_instance *self, tenon__py_entry entry)
 {
     int32_t i = 0;
-    tenon__py_leave_objects(f);
+    tenon__py_leave_all(f);
     while (f->given[i] != (const PyObject *)self)
         i++;
     return refuse_object(f->function, &f->function->signature->params[i], entry);
@@ -348,14 +348,14 @@ static TENON__PY_NOINLINE int enter_later(tenon__py_frame *f, int32_t count)
         } else if (entry != ENTRY_BUSY) {
             status = refuse_entered(f, f->entered[f->nentered], entry);
         } else if (waiter.overslept || f->nentered == 0) {
-            tenon__py_leave_objects(f);
+            tenon__py_leave_all(f);
             status = look_around(&waiter);
         }
     }
     if (waiter.wake)
         PyThread_free_lock(waiter.wake);
     if (status < 0)
-        tenon__py_leave_objects(f);
+        tenon__py_leave_all(f);
     return status;
 }
 
@@ -401,15 +401,9 @@ static inline void take_objects(tenon__py_frame *f)
     }
 }
 
-int tenon__py_enter_objects(tenon__py_frame *f)
+int tenon__py_enter_all(tenon__py_frame *f)
 {
-    int32_t count = 1;
-    f->ident = PyThread_get_thread_ident();
-    f->entered = f->inline_entered;
-    if (f->function->signature->method && f->function->nobjects == 1)
-        f->inline_entered[0] = (tenon__py_instance *)f->given[0];
-    else
-        count = sort_objects(f);
+    int32_t count = sort_objects(f);
     while (f->nentered < count) {
         tenon__py_entry entry = try_enter(f->entered[f->nentered], f->ident, NULL);
         if (entry == ENTRY_BUSY) {
@@ -427,7 +421,7 @@ int tenon__py_enter_objects(tenon__py_frame *f)
     return 0;
 }
 
-void tenon__py_leave_objects(tenon__py_frame *f)
+void tenon__py_leave_all(tenon__py_frame *f)
 {
     while (f->nentered > 0)
         leave(f->entered[--f->nentered], f->ident);
