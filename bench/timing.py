@@ -18,12 +18,19 @@ class Plan:
         self.rounds_slow = 3 if quick else 9  # if one call takes longer than a sample
 
 
+def call(function, arguments):
+    """Call with positional arguments (a list) or keyword arguments (a dict)."""
+    return function(**arguments) if isinstance(arguments, dict) else function(*arguments)
+
+
 def timer(function, arguments):
-    """A timeit.Timer whose function and arguments are local to its loop."""
+    """A timeit.Timer whose function and arguments, a list or a dict, are local to its loop."""
+    keywords = isinstance(arguments, dict)
     names = [f"a{i}" for i in range(len(arguments))]
+    written = [f"{keyword}={name}" for keyword, name in zip(arguments, names)] if keywords else names
     setup = "; ".join([f"{name} = _{name}" for name in names] + ["f = _f"])
-    given = {f"_{name}": value for name, value in zip(names, arguments)}
-    return timeit.Timer(f"f({', '.join(names)})", setup, globals={**given, "_f": function})
+    given = {f"_{name}": value for name, value in zip(names, arguments.values() if keywords else arguments)}
+    return timeit.Timer(f"f({', '.join(written)})", setup, globals={**given, "_f": function})
 
 
 def loops_for(clock, seconds):
@@ -45,7 +52,7 @@ def summary(samples):
 
 
 def compare(contenders, plan):
-    """{name: (function, arguments)} -> {name: summary}."""
+    """{name: (function, arguments)} -> {name: summary}. The arguments are a list, or a dict of keyword arguments."""
     timers = {name: timer(*contender) for name, contender in contenders.items()}
     loops = {name: loops_for(clock, plan.sample) for name, clock in timers.items()}
     rounds = plan.rounds_slow if min(loops.values(), default=1) == 1 else plan.rounds

@@ -75,7 +75,7 @@ class Session:
         able = {}
         for name, (function, arguments) in candidates.items():
             try:
-                answer = function(*arguments)
+                answer = timing.call(function, arguments)
                 if check and not check(answer):
                     self.row(operation, producer, name, refused=f"wrong answer: {answer!r}"[:120])
                     continue

@@ -3,6 +3,7 @@ from groups.compiled import compiled_group
 from groups.crossings import crossing_group
 from groups.functions import functions_group, loops_group
 from groups.jax_operators import jax_operators_group
+from groups.objects import objects_group
 from groups.other import start_group
 from groups.same_object import same_object_group
 from groups.sizes import memory_group, sizes_group
@@ -19,6 +20,7 @@ GROUPS = {
     "gpu jax": crossing_group("jax on cuda"),
     "same object": same_object_group,
     "functions": functions_group,
+    "objects": objects_group,
     "compiled": compiled_group,
     "jax operators": jax_operators_group,
     "loops": loops_group,

@@ -13,7 +13,7 @@ def build(python, folder):
                        for name in ("include", "source"))
     # As its CMake function does for a Python without a lock.
     free = building.ask(python, "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)") == "1"
-    for name in ("crossing", "kernels", "released"):
+    for name in ("crossing", "kernels", "released", "objects"):
         building.extension(
             python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp", source / "nb_combined.cpp"],
             "-O3", "-fno-strict-aliasing", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",

@@ -42,7 +42,7 @@ def build(python, folder):
         for own, name, library in parts:
             building.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
         building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
-    for name in ("kernels", "more"):
+    for name in ("kernels", "more", "objects"):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
     building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
