@@ -82,6 +82,11 @@ static tenon_status ones(tenon_call *call)
     return TENON_OK;
 }
 
+static tenon_status look(tenon_call *call)
+{
+    return tenon_arg(call, 0) ? TENON_OK : TENON_EFAILED;
+}
+
 static tenon_status keep(tenon_call *call)
 {
     tenon_kept_release(tenon_arg_keep(call, 0));
@@ -99,4 +104,5 @@ TENON_MODULE(objects, "A class, and functions that do the same.", TENON_CLASS("T
              TENON_FUNCTION("named_bounds(x: f32[n] c) -> first: float, last: float", bounds, "The same, with names."),
              TENON_FUNCTION("ones(n: int) -> f32[n]", ones, "A new vector."),
              TENON_FUNCTION("ones_like(x: f32[n] c) -> f32[n]", ones, "A new vector."),
+             TENON_FUNCTION("look(x: f32[*b])", look, "Does not keep it."),
              TENON_FUNCTION("keep(x: f32[*b] keep)", keep, "Keeps the memory, and releases it."))
