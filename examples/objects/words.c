@@ -7,7 +7,7 @@
 #include <tenon/function.h>
 
 typedef struct words {
-    int64_t count, *starts; /* starts[count] is the end of the text */
+    int64_t count, *starts; /* starts[count] is the end of the string */
     char *text;
 } words;
 
@@ -55,7 +55,7 @@ static tenon_status words_item(tenon_call *call)
     const words *w = tenon_arg_handle(call, 0);
     int64_t index = tenon_arg_int(call, 1), i = index < 0 ? index + w->count : index;
     if (i < 0 || i >= w->count)
-        return tenon_fail(call, TENON_EBOUNDS, "there is no word %lld", (long long)index);
+        return tenon_fail(call, TENON_EBOUNDS, "index %lld is out of range", (long long)index);
     int64_t end = w->starts[i + 1];
     while (w->text[end - 1] == ' ')
         end--;
@@ -72,8 +72,8 @@ static tenon_status words_repr(tenon_call *call)
     return TENON_OK;
 }
 
-TENON_MODULE(words, "Words of a text.", TENON_CLASS("Words", "The words of a text, which are separated by spaces."),
-             TENON_FUNCTION("Words(text: str)", words_new, "Copies the text."),
+TENON_MODULE(words, "Words of a string.", TENON_CLASS("Words", "The words of a string, which are separated by spaces."),
+             TENON_FUNCTION("Words(text: str)", words_new, "Copies the string."),
              TENON_FUNCTION("Words.__len__(self) -> int", words_len, "The number of words."),
              TENON_FUNCTION("Words.__getitem__(self, i: int) -> str", words_item, "Word i."),
              TENON_FUNCTION("Words.__repr__(self) -> str", words_repr, NULL))
