@@ -100,13 +100,12 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
     return 0;
 }
 
-/* Anything but a tensor. Python code may run unless it is a plain number or an object of the right class, and call this
- * function again. */
+/* Anything but a tensor. Python code may run unless it is a plain number or an object of a class, and call this function
+ * again. */
 static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
-    if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) ||
-        (f->function->classes && Py_TYPE(object) == f->function->classes[i]))
+    if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || (param->flags & TENON_PARAMETER_CLASS))
         return tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
