@@ -73,3 +73,13 @@ def test_every_citation_exists(tests):
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("elixir/*.md"), *ROOT.glob("*/include/tenon/*.h")]
     names = [os.path.relpath(document, ROOT) for document in documents]
     assert [failure for name in names for failure in check_docs.check_citations(name, tests)] == []
+
+
+def test_writes_named_blocks_and_leaves_elixir_to_its_own_tests(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\n# one.py\nprint(1)\n```\n```sh\npython3 one.py\n```\n```text\n1\n```\n"
+        "```elixir\nIO.puts(2)\n```\n```text\n2\n```\n```sh\npython3 one.py\n```\n```text\n3\n```\n"
+    )
+    count, failures = check_docs.check(str(page), tmp_path)
+    assert count == 5 and len(failures) == 1 and "expected\n3" in failures[0]
