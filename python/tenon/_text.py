@@ -202,7 +202,8 @@ class _Stub:
             return "None"
         if function.results[0]["name"] is None:
             return types[0] if len(types) == 1 else f"{self.word('tuple')}[{', '.join(types)}]"
-        name = self.new_name(re.sub(r"[_.]", "", function.name.title()) + "Result")
+        parts = re.split(r"[_.]", function.name)
+        name = self.new_name("".join(part[:1].upper() + part[1:] for part in parts) + "Result")
         # Not a class: a field may be named `count`, like a method of tuple, or `int`.
         fields = ", ".join(f'("{result["name"]}", {kind})' for result, kind in zip(function.results, types))
         self.classes.append(f'{name} = {self.word("NamedTuple")}("{name}", [{fields}])\n')

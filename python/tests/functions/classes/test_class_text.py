@@ -101,3 +101,8 @@ def test_describe():
         "Any.shown(self) -> f32[3] of(self)\n\nclass Other\n\n"
         "Other.bool(self, any: handle('Any')?) -> bool, str\n"
     )
+
+
+def test_the_type_of_named_results_keeps_the_capitals_of_its_class(tmp_path):
+    source = NAMES.replace("Any._fields", "Any.find_KD").replace('"Any', '"KDTree').replace("'Any'", "'KDTree'")
+    assert 'KDTreeFindKDResult = NamedTuple("KDTreeFindKDResult", ' in stub(build(source), tmp_path)
