@@ -14,6 +14,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
+from tenon._library import WHY_NO_CLASS, classes_of, functions_of, is_function
 from tenon._jax_trace import Refused, Signature, jax_module
 from tenon._shapes import has_gradients, short_name, size_list
 
@@ -55,8 +56,10 @@ def jax_ops(
     backward = backward or {}
     operators: dict[str, Operator] = {}
     left_out: dict[str, str] = {}
-    for function in found:
+    for function in [*found, *classes_of(kernels)]:
         try:
+            if isinstance(function, type):
+                raise Refused(WHY_NO_CLASS)
             operators[function.__name__] = Operator(function, kernels, name, sharding)
         except Refused as reason:
             if strict or function.__name__ in backward:
@@ -97,14 +100,10 @@ def _check_arguments(
         raise ValueError(f"{begin} 'sharding': expected 'raise' or 'replicate', got {sharding!r}")
     if name is not None and not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"{begin} 'name': expected a name such as 'package.kernels', got {name!r}")
-    found = [value for value in vars(kernels).values() if _is_function(value)]
+    found = functions_of(kernels)
     if not found:
         raise ValueError(f"{begin} 'kernels': {kernels!r} has no functions that Tenon loaded")
     return found
-
-
-def _is_function(value: object) -> bool:
-    return isinstance(value, BuiltinFunctionType) and hasattr(value.__self__, "signature")
 
 
 class JaxOps:
@@ -395,7 +394,24 @@ class Operator:
             return self.gradients(letters, statics, saved, grads)
 
         call.defvjp(forward, backward)
-        return cast(Callable[..., Sequence[Any]], call)
+        guards = [self.number_guard(i) if letter == "s" else None for i, letter in enumerate(letters) if letter in "ts"]
+        if not any(guards):
+            return cast(Callable[..., Sequence[Any]], call)
+        return lambda *operands: call(*(guard(x) if guard else x for guard, x in zip(guards, operands)))
+
+    def number_guard(self, index: int) -> Any:
+        """The identity, for a number. Its gradient is an error: a function has none for numbers, and 0 would be wrong."""
+        jax, name = jax_module(), self.signature.names[index]
+        guard = jax.custom_vjp(lambda number: number)
+
+        def refuse(saved: Any, gradient: Any) -> NoReturn:
+            raise RuntimeError(
+                f"{self.name}(): argument '{name}' is a number, which has no gradient; pass jax.lax.stop_gradient({name}), or "
+                "make it a tensor f32[] in the signature"
+            )
+
+        guard.defvjp(lambda number: (number, None), refuse)
+        return guard
 
     def gradients(self, letters: str, statics: Sequence[Any], saved: Sequence[Any], grads: Sequence[Any]) -> Any:
         signature = self.signature
@@ -448,6 +464,8 @@ class Operator:
             raise ValueError(f"{begin} writes to its arguments; such a function cannot have a backward")
         if isinstance(backward, str):
             self.backward = self.library_backward(backward, others)
+        elif is_function(backward):
+            raise ValueError(f"{begin}: {backward.__name__}() is not a function of this library; wrap it in a Python function")
         elif callable(backward) and not isinstance(backward, type):
             function = backward
             self.backward = lambda residuals, grads: function(residuals, *grads)

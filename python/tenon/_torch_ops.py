@@ -10,6 +10,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
+from tenon._library import WHY_NO_CLASS, classes_of, functions_of
 from tenon._native import torch_info
 from tenon._shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
@@ -66,7 +67,7 @@ def torch_ops(
     if not isinstance(kernels, ModuleType):
         got = type(kernels).__name__
         raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected a module from tenon.load(), got {got}")
-    found = [value for value in vars(kernels).values() if _is_function(value)]
+    found = functions_of(kernels)
     if not found:
         raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
     if not isinstance(namespace, str):
@@ -81,10 +82,10 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
-    for function in [*found, *(value for value in vars(kernels).values() if _is_class(value))]:
+    for function in [*found, *classes_of(kernels)]:
         try:
             if isinstance(function, type):
-                raise _Refused("it makes an object, which operators do not return")
+                raise _Refused(WHY_NO_CLASS)
             operators[function.__name__] = _Operator(function, namespace)
         except _Refused as reason:
             if strict or function.__name__ in (backward or {}):
@@ -178,15 +179,6 @@ def own_error(error: RuntimeError) -> Exception:
 
 class _Refused(Exception):
     """Why a function cannot be an operator."""
-
-
-def _is_function(value: object) -> bool:
-    return isinstance(value, BuiltinFunctionType) and hasattr(value.__self__, "signature")
-
-
-def _is_class(value: object) -> bool:
-    """Whether it is a class of the library. Named results are types too, but cannot be closed."""
-    return isinstance(value, type) and hasattr(value, "closed") and not issubclass(value, tuple)
 
 
 # ------------------------------------------------------------------------------------------------------ one operator

@@ -75,7 +75,7 @@ def test_functions_of_1_1_are_left_out():
     with pytest.warns(UserWarning) as caught:
         assert set(dir(tenon.jax_ops(loaded))) == {"plain", "custom_calls"}
     assert {str(one.message).partition(": it ")[0].partition(": the ")[0] for one in caught} == {
-        "tenon.jax_ops(): kept() is left out", "tenon.jax_ops(): owned() is left out"}
+        f"tenon.jax_ops(): {name}() is left out" for name in ("kept", "owned", "Thing")}
 
 
 def test_strict_makes_it_an_error():
@@ -89,6 +89,12 @@ def test_a_backward_of_what_is_left_out_is_an_error():
         tenon.jax_ops(kernels, backward={"label": lambda residuals, g: g})
     with pytest.raises(ValueError, match=r"argument 'backward': same\(\): label\(\) cannot be an operator"):
         tenon.jax_ops(kernels, backward={"same": "label"})
+
+
+def test_a_backward_of_another_library_is_an_error():
+    other = tenon.load(kernels.__file__)
+    with pytest.raises(ValueError, match=r"affine\(\): affine_grad\(\) is not a function of this library"):
+        quiet_ops(kernels, backward={"affine": other.affine_grad})
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments
