@@ -380,7 +380,7 @@ struct tenon_host {
 typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 
 /* Bits of tenon_function.flags. Without the first two, the host decides by the size of the arguments whether to release
- * the runtime's lock; it keeps the lock if the function takes a handle. */
+ * the runtime's lock; it keeps the lock if the function takes a handle that is not an object of a class. */
 #define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
 #define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
 #define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
