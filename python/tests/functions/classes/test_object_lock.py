@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 from building import build, refused, run_python
@@ -108,6 +110,22 @@ def test_other_threads_go_on_while_one_waits(boxes):
     thread.join()
     waiting.join()
     assert turns > 10
+
+
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="needs an interpreter lock")
+def test_a_waiter_enters_without_the_interpreter_lock(boxes):
+    """A waiter that needed that lock first would come after every call of the thread that has it."""
+    sleep = partial(ctypes.PyDLL(None).usleep, 60_000)
+    for _ in range(20):  # every 50 ms it needs the lock, to look at signals
+        box = boxes.Box(floats(1))
+        threads = [working(box, 50_000), working(box, 1)]
+        # No other thread gets the interpreter lock between the two. The call that was running ends in the first one.
+        _, calls = map(partial.__call__, [sleep, partial(box.calls)])
+        for thread in threads:
+            thread.join()
+        if calls == 3:
+            return
+    raise AssertionError("the thread that waited was last each time")
 
 
 def test_an_argument_changed_while_waiting(boxes):
