@@ -21,9 +21,9 @@ enum { SPINS = 100 };
 
 typedef enum tenon__py_entry {
     ENTRY_DONE,
-    ENTRY_BUSY,      /* another thread is in a call on it */
-    ENTRY_INSIDE,    /* this thread is */
-    ENTRY_CLOSED,    /* or being closed */
+    ENTRY_BUSY,   /* another thread is in a call on it, or waits to close it */
+    ENTRY_INSIDE, /* this thread is */
+    ENTRY_CLOSED,
     ENTRY_ABANDONED, /* a thread that does not exist in this process was in a call on it */
     ENTRY_NO_MEMORY
 } tenon__py_entry;
@@ -34,7 +34,7 @@ typedef struct tenon__py_waiter {
     tenon__py_object *native; /* what `close` has to release, once it has the interpreter lock */
     int32_t turns;
     bool is_listed;
-    bool is_closer; /* counted in `closers` */
+    bool is_closer; /* listed by `close`, and counted in `closers` */
     bool overslept; /* it was never woken while it waited */
 } tenon__py_waiter;
 
@@ -107,13 +107,14 @@ static inline void unguard(tenon__py_lock *lock)
 
 /* ------------------------------------------------------------------------------------------- steps under the guard */
 
+/* `close` comes before the calls, which cannot begin while it waits. */
 static void list_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
 {
     tenon__py_waiter **place = &lock->waiters;
-    while (*place)
+    while (*place && !waiter->is_closer)
         place = &(*place)->next;
+    waiter->next = *place;
     *place = waiter;
-    waiter->next = NULL;
     waiter->is_listed = true;
 }
 
@@ -128,6 +129,12 @@ static bool unlist_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
     *place = waiter->next;
     waiter->is_listed = false;
     return true;
+}
+
+static void uncount_closer(tenon__py_lock *lock, tenon__py_waiter *waiter)
+{
+    lock->closers -= waiter->is_closer;
+    waiter->is_closer = false;
 }
 
 /* Remove the first waiter, or all: a list for wake_waiters. */
@@ -191,11 +198,11 @@ static inline tenon__py_entry try_enter(tenon__py_instance *self, unsigned long 
         entry = ENTRY_INSIDE;
     } else if (lock->is_abandoned) {
         entry = ENTRY_ABANDONED;
-    } else if (lock->closers || tenon__py_is_closed(self)) {
+    } else if (tenon__py_is_closed(self)) {
         entry = ENTRY_CLOSED;
     } else if (at >= 0) {
         lock->inside[at].calls++;
-    } else if (lock->ninside && !lock->is_concurrent) {
+    } else if (lock->closers || (lock->ninside && !lock->is_concurrent)) {
         entry = ENTRY_BUSY;
         if (waiter)
             list_waiter(lock, waiter);
@@ -215,7 +222,7 @@ static inline void leave(tenon__py_instance *self, unsigned long thread)
     int32_t at = find_inside(lock, thread);
     if (at >= 0 && --lock->inside[at].calls == 0)
         lock->inside[at] = lock->inside[--lock->ninside];
-    tenon__py_waiter *woken = lock->waiters && !lock->ninside ? take_waiters(lock, false) : NULL;
+    tenon__py_waiter *woken = lock->waiters && !lock->ninside ? take_waiters(lock, lock->is_concurrent) : NULL;
     unguard(lock);
     wake_waiters(woken);
 }
@@ -234,8 +241,6 @@ static tenon__py_entry try_close(tenon__py_instance *self, unsigned long thread,
         if (waiter->wake) {
             lock->closers += !waiter->is_closer;
             waiter->is_closer = true;
-            if (lock->waiters) /* calls that wait are refused at once */
-                woken = take_waiters(lock, true);
             list_waiter(lock, waiter);
         }
     } else {
@@ -259,7 +264,8 @@ static int64_t microseconds(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Sleep until woken, or until the time: then the waiter is not on the list. */
+/* Sleep until woken, or until the time: then the waiter is neither on the list nor counted, because Python code that runs next
+ * may call the object. */
 static bool sleep_until(tenon__py_instance *self, tenon__py_waiter *waiter, int64_t end)
 {
     int64_t left = end - microseconds();
@@ -267,6 +273,8 @@ static bool sleep_until(tenon__py_instance *self, tenon__py_waiter *waiter, int6
         return true;
     guard(&self->lock);
     bool overslept = unlist_waiter(&self->lock, waiter);
+    if (overslept)
+        uncount_closer(&self->lock, waiter);
     unguard(&self->lock);
     if (!overslept)
         PyThread_acquire_lock(waiter->wake, WAIT_LOCK); /* which takes a moment */
@@ -491,8 +499,10 @@ int tenon__py_instance_close(tenon__py_instance *self)
         while (status == 0 && (entry = try_or_sleep(self, thread, try_close, &waiter)) == ENTRY_BUSY)
             status = look_around(&waiter);
         guard(&self->lock);
-        self->lock.closers -= waiter.is_closer;
+        uncount_closer(&self->lock, &waiter);
+        tenon__py_waiter *woken = status < 0 && self->lock.waiters ? take_waiters(&self->lock, true) : NULL;
         unguard(&self->lock);
+        wake_waiters(woken); /* calls that this one kept from beginning */
         PyThread_free_lock(waiter.wake);
     }
     release_closed(self, waiter.native);

@@ -171,6 +171,35 @@ def test_closed_while_others_wait(boxes):
         assert result == 1 or (type(result) is ValueError and str(result) == "Box.work(): this Box is closed")
 
 
+@pytest.mark.parametrize("kind", ["Box", "Free"])
+def test_a_call_while_close_waits(boxes, kind):
+    """It is refused once the object is closed, not before."""
+    box = getattr(boxes, kind)(floats(1))
+    threads = [working(box), threading.Thread(target=box.close)]
+    threads[1].start()
+    time.sleep(0.02)
+    assert not box.closed and threads[0].is_alive()
+    with pytest.raises(ValueError, match=rf"^{kind}.work\(\): this {kind} is closed$"):
+        box.work(1)
+    assert box.closed and repr(box) == f"<closed boxes.{kind}>"
+    for thread in threads:
+        thread.join()
+
+
+def test_inside_a_concurrent_kernel_while_close_waits(boxes):
+    box = boxes.Free(floats(1))
+    closing = threading.Thread(target=box.close)
+
+    def use():
+        closing.start()
+        time.sleep(0.1)
+        return box.sum()
+
+    assert in_kernel(box.call, use) == 1
+    closing.join(60)
+    assert box.closed
+
+
 def test_closed_from_16_threads(boxes):
     before = boxes.counts().destroyed
     for _ in range(100):
@@ -262,6 +291,67 @@ def test_an_interrupt_ends_the_wait():
         box.close()
         """,
         build("classes/boxes.c"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["Box", "Free"])
+def test_an_interrupted_close_refuses_no_call(kind):
+    run_python(
+        """
+        import os, signal, sys, threading, time
+        import numpy, tenon
+        box = getattr(tenon.load(sys.argv[1]), sys.argv[2])(numpy.ones(1, "float32"))
+        results = []
+        def call():
+            try:
+                results.append(box.work(1) > 0)
+            except ValueError as error:
+                results.append(error)
+        def start(function, *arguments):
+            threads.append(threading.Thread(target=function, args=arguments))
+            threads[-1].start()
+            time.sleep(0.05)
+        threads = []
+        start(box.work, 1_000_000)
+        start(call)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.1, start, (call,)).start()
+        try:
+            box.close()
+        except KeyboardInterrupt:
+            assert threads[0].is_alive() and not box.closed
+        else:
+            raise SystemExit("no interrupt")
+        for thread in threads:
+            thread.join()
+        assert results == [True, True], results
+        assert box.work(1) and not box.closed
+        box.close()
+        """,
+        build("classes/boxes.c"),
+        kind,
+    )
+
+
+def test_a_signal_handler_while_close_waits():
+    """Its call on the object waits for the running call, but not for the `close` that it interrupts."""
+    run_python(
+        """
+        import os, signal, sys, threading, time
+        import numpy, tenon
+        box = tenon.load(sys.argv[1]).Box(numpy.ones(1, "float32"))
+        results = []
+        signal.signal(signal.SIGINT, lambda *_: results.append(box.work(1)))
+        thread = threading.Thread(target=box.work, args=(500_000,))
+        thread.start()
+        time.sleep(0.05)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        box.close()
+        assert results == [1] and box.closed
+        thread.join()
+        """,
+        build("classes/boxes.c"),
+        timeout=60,
     )
 
 
