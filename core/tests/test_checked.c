@@ -63,6 +63,18 @@ static tenon_status write_before_the_start(tenon_call *running)
     return TENON_OK;
 }
 
+static tenon_status write_far_past_the_end(tenon_call *running)
+{
+    result_of(running)[5 + 1023] = 1;
+    return TENON_OK;
+}
+
+static tenon_status write_far_before_the_start(tenon_call *running)
+{
+    result_of(running)[-1024] = 1;
+    return TENON_OK;
+}
+
 static tenon_status write_nothing(tenon_call *running)
 {
     (void)running;
@@ -143,6 +155,10 @@ static void test_guards(void **state)
     fails_saying("f(x: f32[n]) -> f32[?]", alloc_and_overrun, 0, past);
     fails_saying("f(x: f32[n]) -> z: f32[n]", write_before_the_start, 0,
                  "result 'z': the function wrote before the start of its memory: byte -8, but it has 20 bytes");
+    fails_saying("f(x: f32[n]) -> f32[n]", write_far_past_the_end, 0,
+                 "result 0: the function wrote past the end of its memory: byte 4112, but it has 20 bytes");
+    fails_saying("f(x: f32[n]) -> f32[n]", write_far_before_the_start, 0,
+                 "result 0: the function wrote before the start of its memory: byte -4096, but it has 20 bytes");
 }
 
 static void test_arguments(void **state)

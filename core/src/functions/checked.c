@@ -5,13 +5,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { GUARD = 256 }; /* bytes before and after a result; a multiple of 64, the alignment of results */
+/* Bytes before and after a result: as many as it has, between these. Multiples of 64, the alignment of results. */
+enum { GUARD_MIN = 4096, GUARD_MAX = 65536 };
 
 /* A result in a block of the driver, or an argument and its copy. */
 typedef struct checked_result {
     const tenon_view *real; /* NULL: not checked */
     tenon_view view;
     unsigned char *data;
+    size_t guard; /* bytes before and after `data` */
 } checked_result;
 
 struct tenon__checked {
@@ -72,6 +74,11 @@ static size_t bytes_of_view(const tenon_view *view)
     return (size_t)tenon_view_nbytes(view);
 }
 
+static size_t guard_size(size_t size)
+{
+    return size <= GUARD_MIN ? GUARD_MIN : size >= GUARD_MAX ? GUARD_MAX : (size + 63) / 64 * 64;
+}
+
 bool tenon__check_result(tenon__frame *f, int32_t index)
 {
     struct tenon__checked *checked = f->checked;
@@ -79,17 +86,18 @@ bool tenon__check_result(tenon__frame *f, int32_t index)
     const tenon_view *real = f->results[index].as.view;
     if ((checked->of_caller >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
         return true;
-    size_t size = bytes_of_view(real);
-    unsigned char *block = size < PTRDIFF_MAX - 2 * GUARD ? tenon_block_alloc(&f->blocks, size + 2 * GUARD, 64) : NULL;
+    size_t size = bytes_of_view(real), guard = guard_size(size);
+    unsigned char *block = size < PTRDIFF_MAX - 2 * guard ? tenon_block_alloc(&f->blocks, size + 2 * guard, 64) : NULL;
     if (!block)
         return false;
-    for (size_t i = 0; i < GUARD; i++) {
+    for (size_t i = 0; i < guard; i++) {
         block[i] = guard_byte(i);
-        block[GUARD + size + i] = guard_byte(i);
+        block[guard + size + i] = guard_byte(i);
     }
+    result->guard = guard;
     result->real = real;
     result->view = *real;
-    result->view.data = result->data = block + GUARD;
+    result->view.data = result->data = block + guard;
     fill_result(result->data, size, real->dtype);
     f->results[index].as.view = &result->view;
     return true;
@@ -145,10 +153,10 @@ static bool begin_check(tenon__frame *f)
 /* ----------------------------------------------------------------------------------------------------------- after */
 
 /* The first byte of a guard that changed, or -1. */
-static int64_t changed_guard(const unsigned char *guard)
+static int64_t changed_guard(const unsigned char *bytes, size_t guard)
 {
-    for (size_t i = 0; i < GUARD; i++)
-        if (guard[i] != guard_byte(i))
+    for (size_t i = 0; i < guard; i++)
+        if (bytes[i] != guard_byte(i))
             return (int64_t)i;
     return -1;
 }
@@ -157,13 +165,14 @@ static bool check_guards(const tenon__frame *f, int32_t index, tenon_error *erro
 {
     const checked_result *result = &f->checked->results[index];
     int64_t size = tenon_view_nbytes(result->real);
-    int64_t before = changed_guard(result->data - GUARD), after = changed_guard(result->data + size);
+    int64_t before = changed_guard(result->data - result->guard, result->guard);
+    int64_t after = changed_guard(result->data + size, result->guard);
     if (before < 0 && after < 0)
         return true;
     tenon_error_set(error, TENON_EFAILED,
                     "%s: the function wrote %s of its memory: byte %" PRId64 ", but it has %" PRId64 " bytes",
                     tenon__result_label(f, index).text, before >= 0 ? "before the start" : "past the end",
-                    before >= 0 ? before - GUARD : size + after, size);
+                    before >= 0 ? before - (int64_t)result->guard : size + after, size);
     return false;
 }
 

@@ -157,6 +157,15 @@ def test_outside_of_a_result(checked, name, at, make):
     del caught
 
 
+@pytest.mark.parametrize("count", [3000, 20000])
+@pytest.mark.parametrize("past", [True, False])
+def test_far_outside_of_a_large_result(checked, count, past):
+    """The guards are as large as the result, up to 64 KiB."""
+    guard = min(4 * count, 65536) // 4
+    with pytest.raises(RuntimeError, match="past the end" if past else "before the start"):
+        checked.fill(numbers(count), count + guard - 1 if past else -guard)
+
+
 def test_a_result_s_name(checked):
     with pytest.raises(RuntimeError, match=r"^fill_named\(\): result 'filled': the function wrote past the end"):
         checked.fill_named(numbers(), 6)
