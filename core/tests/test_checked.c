@@ -4,6 +4,9 @@
 #include <math.h>
 
 static float second[8];
+static const char unchanged[] =
+    "0: result 0: no byte of it changed: the function did not write to it, or wrote exactly the "
+    "pattern that the checked mode fills results with";
 
 /* Run `body` with f32[5] at `memory` + 8 for the first argument, and at `second` for the others. */
 static int run_checked(host_frame *f, const char *text, uint32_t of_caller, tenon_status (*body)(tenon_call *))
@@ -225,7 +228,7 @@ static void test_results_that_were_not_written(void **state)
     (void)state;
     host_frame f;
     assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, write_nothing), 0);
-    assert_string_equal(warned, "0: result 0: the function did not write to it");
+    assert_string_equal(warned, unchanged);
     assert_true(isnan(memory[0]));
     end(&f);
     assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, write_nan), 0);
@@ -260,7 +263,7 @@ static void test_the_pattern_of_each_dtype(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         host_frame f;
         assert_int_equal(run_checked(&f, texts[i], 0, write_nothing), 0);
-        assert_string_equal(warned, "0: result 0: the function did not write to it");
+        assert_string_equal(warned, unchanged);
         double number;
         memcpy(&number, memory, sizeof number);
         uint16_t half;
@@ -273,6 +276,25 @@ static void test_the_pattern_of_each_dtype(void **state)
             assert_true(isnan(memory[0]) && isnan(memory[1]));
         else if (i == 3 || i == 5)
             assert_true(isnan(number));
+        end(&f);
+    }
+}
+
+static tenon_status write_a_bool(tenon_call *running)
+{
+    tenon_result_data(running, 0, bool)[1] = true;
+    return TENON_OK;
+}
+
+static void test_bools_are_bools(void **state)
+{
+    (void)state;
+    static const unsigned char expected[2][5] = {{0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}};
+    for (int i = 0; i < 2; i++) {
+        host_frame f;
+        assert_int_equal(run_checked(&f, "f(x: f32[n]) -> bool[n]", 0, i ? write_a_bool : write_nothing), 0);
+        assert_string_equal(warned, i ? "" : unchanged);
+        assert_memory_equal(memory, expected[i], 5);
         end(&f);
     }
 }
@@ -310,6 +332,7 @@ int main(void)
                                        cmocka_unit_test(test_shared_memory),
                                        cmocka_unit_test(test_results_that_were_not_written),
                                        cmocka_unit_test(test_the_pattern_of_each_dtype),
+                                       cmocka_unit_test(test_bools_are_bools),
                                        cmocka_unit_test(test_calls_that_are_not_checked),
                                        cmocka_unit_test(test_nothing_is_alive)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,16 @@ static bool is_filled(const unsigned char *data, size_t size, tenon_dtype dtype)
     return true;
 }
 
+/* Make the elements of a bool result that were not written false: the pattern is not a bool. */
+static void clear_bools(unsigned char *data, size_t size, tenon_dtype dtype)
+{
+    unsigned char pattern[8];
+    pattern_of(dtype, pattern);
+    for (size_t i = 0; dtype.code == TENON_CODE_BOOL && i < size; i++)
+        if (data[i] == pattern[0])
+            data[i] = 0;
+}
+
 /* No two neighbouring bytes of a guard are equal, so that a shifted copy is seen too. */
 static unsigned char guard_byte(size_t at)
 {
@@ -206,13 +216,18 @@ static int refuse_checked(tenon__frame *f, int32_t index, const tenon_error *err
 static int end_result(tenon__frame *f, int32_t index)
 {
     const checked_result *result = &f->checked->results[index];
+    size_t size = bytes_of_view(result->real);
+    bool unchanged = result->real->numel && is_filled(result->data, size, result->real->dtype);
     tenon_error error;
+    clear_bools(result->data, size, result->real->dtype);
     if (tenon_copy(result->real, &result->view, &error))
         return refuse_checked(f, index, &error);
-    if (result->real->numel && is_filled(result->data, bytes_of_view(result->real), result->real->dtype) &&
-        f->client->warn) {
-        tenon_error_set(&error, TENON_EFAILED, "%s: the function did not write to it",
-                        tenon__result_label(f, index).text);
+    if (unchanged && f->client->warn) {
+        tenon_error_set(
+            &error, TENON_EFAILED,
+            "%s: no byte of it changed: the function did not write to it, or wrote exactly the pattern that "
+            "the checked mode fills results with",
+            tenon__result_label(f, index).text);
         return f->client->warn(f, index, error.message);
     }
     return 0;
