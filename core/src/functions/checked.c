@@ -233,17 +233,36 @@ static int end_result(tenon__frame *f, int32_t index)
     return 0;
 }
 
+/* Whether the function wrote only where it may. If not, `*index` is the result, or -1. */
+static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
+{
+    const tenon_signature *s = f->signature;
+    tenon_error_set(error, TENON_ENOMEM, "no memory to check the call");
+    for (*index = 0; *index < s->nresults; ++*index)
+        if (f->checked->results[*index].real && !check_guards(f, *index, error))
+            return false;
+    *index = -1;
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (f->checked->copies[i] && !check_argument(f, i, error))
+            return false;
+    return true;
+}
+
+void tenon__check_failure(tenon__frame *f, tenon_error *failure)
+{
+    tenon_error error;
+    int32_t index;
+    if (!check_writes(f, &index, &error))
+        tenon_error_set(failure, failure->status, "%s; also, %s", failure->message, error.message);
+}
+
 static int end_check(tenon__frame *f)
 {
     const tenon_signature *s = f->signature;
     tenon_error error;
-    tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
-    for (int32_t i = 0; i < s->nresults; i++)
-        if (f->checked->results[i].real && !check_guards(f, i, &error))
-            return refuse_checked(f, i, &error);
-    for (int32_t i = 0; i < s->nparams; i++)
-        if (f->checked->copies[i] && !check_argument(f, i, &error))
-            return refuse_checked(f, -1, &error);
+    int32_t index;
+    if (!check_writes(f, &index, &error))
+        return refuse_checked(f, index, &error);
     for (int32_t i = 0; i < s->nresults; i++)
         if (f->checked->results[i].real && end_result(f, i))
             return -1;

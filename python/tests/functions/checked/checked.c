@@ -76,7 +76,7 @@ static tenon_status sum(tenon_call *call)
 
 static tenon_status fail(tenon_call *call)
 {
-    tenon_result_data(call, 0, float)[0] = 1;
+    tenon_result_data(call, 0, float)[tenon_arg_int(call, 1)] = 1;
     return tenon_fail(call, TENON_EINVAL, "its own message");
 }
 
@@ -103,5 +103,6 @@ TENON_MODULE(checked, "Functions that write where they must not.",
              TENON_FUNCTION("scale(x: f32[n] c rw)", scale, ""),
              TENON_FUNCTION("forget(x: f32[n], count: int) -> f32[n], i32[n]", forget, ""),
              TENON_FUNCTION("sum(x: f32[n] c) -> float", sum, ""),
-             TENON_FUNCTION("fail(x: f32[n]) -> f32[n]", fail, ""), TENON_FUNCTION("make() -> f32[?] own", make, ""),
+             TENON_FUNCTION("fail(x: f32[n], at: int = 0) -> f32[n]", fail, ""),
+             TENON_FUNCTION("make() -> f32[?] own", make, ""),
              TENON_FUNCTION("view(x: f32[n]) -> f32[n] of(x)", view, ""))

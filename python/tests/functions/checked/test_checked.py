@@ -140,6 +140,12 @@ def test_its_own_failure(checked):
         checked.fail(numbers())
 
 
+def test_its_own_failure_and_a_mistake(checked):
+    message = r"^fail\(\): its own message; also, result 0: the function wrote past the end of its memory: byte "
+    with pytest.raises(ValueError, match=message):
+        checked.fail(numbers(), 6)
+
+
 # ----------------------------------------------------------------------------------------------------------- mistakes
 
 
