@@ -309,7 +309,7 @@ class Operator:
             made += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
             layouts: dict[str, Any] = {}
             if any(column_major):
-                orders = [tuple(range(len(x.shape)))[::-1] if f else None for x, f in zip(operands, column_major)]
+                orders = [_column_major_order(x.shape) if f else None for x, f in zip(operands, column_major)]
                 layouts = {"input_layouts": orders, "output_layouts": [None] * len(types) + [orders[k] for k in written]}
             call_handler = ffi.ffi_call(self.target, made, input_output_aliases=aliases, **layouts)
             return tuple(check.bind(*call_handler(*operands, **attributes), refuse=refuse))
@@ -517,6 +517,12 @@ def _named_tuple(name: str, fields: tuple[str, ...], module: str) -> Any:
 
 def _is_column_major(tensor: Any) -> bool:
     return "f" in tensor.attributes and "c" not in tensor.attributes
+
+
+def _column_major_order(shape: Sequence[Any]) -> Optional[tuple[int, ...]]:
+    """The layout as JAX takes it. An empty array has no order, and XLA's compiler may divide by its size."""
+    empty = any(isinstance(size, int) and size == 0 for size in shape)
+    return None if empty else tuple(range(len(shape)))[::-1]
 
 
 def _broadcast(operand: Any, size: int, batched: bool, kind: str) -> Any:

@@ -266,6 +266,7 @@ TENON_MODULE(
     TENON_FUNCTION("copy(x: T[*b] c) -> T[*b] where T = any", copy, NULL),
     TENON_FUNCTION("columns(x: f32[m, n] f) -> f32[m * n]", memory_of, NULL),
     TENON_FUNCTION("scale_columns(x: f32[m, n] rw f, a: float)", scale, NULL),
+    TENON_FUNCTION("twice_columns(x: f32[m, n] rw f) -> f32[2]", none, NULL),
     TENON_FUNCTION("aligned(x: f32[n] aligned(4096)) -> f32[n]", copy, NULL),
     TENON_FUNCTION("fail(x: f32[n] c) -> f32[n]", fail, NULL), TENON_FUNCTION("power(n: int) -> int", power, NULL),
     TENON_FUNCTION("wide(x: f32[n]) -> i64[n]", none, NULL),

@@ -332,6 +332,19 @@ def test_fortran_order():
     assert np.array_equal(jax.vmap(ops.columns)(f32(2, 3, 4))[1], np.asarray(f32(2, 3, 4)[1]).ravel("F"))
 
 
+def test_an_empty_array_in_fortran_order():
+    """In a process of its own: XLA's compiler divides by the size of an array that has a layout."""
+    own_process("""
+        ops = tenon.jax_ops(kernels)
+        for shape in (0, 2), (2, 0), (0, 0):
+            x = jnp.zeros(shape, jnp.float32)
+            for call in ops.twice_columns, jax.jit(ops.twice_columns), jax.jit(ops.twice_columns, donate_argnums=0):
+                small, made = call(x + 1)
+                assert small.shape == (2,) and made.shape == shape
+            assert ops.columns(x).shape == (0,) and ops.scale_columns(x, 2).shape == shape
+    """)
+
+
 # --------------------------------------------------------------------------------------------------------- the programs
 
 
