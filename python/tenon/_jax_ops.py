@@ -428,12 +428,16 @@ class Operator:
         types = signature.result_types(signature.match_operands(letters, statics, saved))
         known = [_instantiate(grads[i], types[i].dtype) for i in self.float_results]
         made = self.backward(given, known)
-        if not isinstance(made, (tuple, list)):
-            made = (made,)
+        followed = ", ".join(signature.names[i] for i in signature.floats) or "no arguments"
+        if not isinstance(made, tuple):
+            raise TypeError(
+                f"{self.name}(): its backward returned {_kind_of(made)}, but it must return a tuple with one gradient or None "
+                f"per float tensor, for {followed}"
+            )
         if len(made) != len(signature.floats):
             raise ValueError(
-                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but there must be one "
-                f"for each of {', '.join(signature.names[i] for i in signature.floats) or 'no arguments'}"
+                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but it must return a "
+                f"tuple with one gradient or None per float tensor, for {followed}"
             )
         found = dict(zip(signature.floats, made))
         return tuple(
@@ -492,7 +496,8 @@ class Operator:
             pairs = list(zip(other.signature.parameters, values))
             args = [value for p, value in pairs if not p["keyword_only"]]
             kwargs = {str(p["name"]): value for p, value in pairs if p["keyword_only"]}
-            return other.callable(*args, **kwargs)
+            made = other.callable(*args, **kwargs)
+            return made if isinstance(made, tuple) else (made,)
 
         return backward
 
@@ -545,6 +550,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     return float(value) if isinstance(value, float) else value
+
+
+def _kind_of(value: Any) -> str:
+    """What messages call a value that is not a tuple."""
+    if value is None:
+        return "None"
+    return "an array" if isinstance(value, jax_module().Array) else f"a {type(value).__name__}"
 
 
 def _instantiate(gradient: Any, dtype: Any) -> Any:
