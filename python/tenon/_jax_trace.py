@@ -76,6 +76,13 @@ def is_packed(short: str) -> bool:
     return 0 < bits_of(short) < 8
 
 
+def _obstacle(choice: str) -> str:
+    """Why no array of JAX can have a dtype of a signature; "" if one can."""
+    if is_packed(choice):
+        return "which JAX stores in another way on each platform"
+    return "" if choice in ("any", "integer", "real") or jax_dtype(choice) is not None else "which JAX does not have"
+
+
 def x64_enabled() -> bool:
     return bool(jax_module().config.jax_enable_x64)
 
@@ -169,6 +176,10 @@ class Signature:
         for p in self.parameters:
             if p["kind"] not in _KINDS:
                 raise Refused(f"parameter '{p['name']}' is of type {p['type']}, which XLA cannot pass")
+        for p, tensor in zip(self.parameters, self.inputs):
+            reasons = [_obstacle(dtype) for dtype in tensor.choices] if tensor else [""]
+            if all(reasons):
+                raise Refused(f"parameter '{p['name']}' is of dtype {'|'.join(cast(Tensor, tensor).choices)}, {reasons[0]}")
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
             title = result_title(i, r["name"])
             if r["optional"] or (not output and r["kind"] not in _NUMBERS):
@@ -177,10 +188,8 @@ class Signature:
                 raise Refused(f"the size of {title} is not known before the call")
             if output and not output.variable:
                 dtype = output.choices[0]
-                if is_packed(dtype):
-                    raise Refused(f"{title} is of dtype {dtype}, which JAX stores in another way on each platform")
-                if jax_dtype(dtype) is None:
-                    raise Refused(f"{title} is of dtype {dtype}, which JAX does not have")
+                if _obstacle(dtype):
+                    raise Refused(f"{title} is of dtype {dtype}, {_obstacle(dtype)}")
         if not self.results and not self.written:
             raise Refused("it neither returns nor writes anything")
         clash = {r["name"] for r in self.results} & {self.names[i] for i in self.written}
