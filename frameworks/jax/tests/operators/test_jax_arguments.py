@@ -47,6 +47,8 @@ def same_errors(name, *args, **kwargs):
         "twice": lambda f: f("affine", X, x=X),
         "unknown": lambda f: f("affine", X, b=1),
         "dtype": lambda f: f("same", X.astype(jnp.int32)),
+        "dtypes": lambda f: f("either", X.astype(bool)),
+        "dtypes of 4 bits": lambda f: f("either", X, X),
         "variable": lambda f: f("affine", X.astype(jnp.int32)),
         "rank": lambda f: f("dot", X, f32(2, 3)),
         "size": lambda f: f("dot", X, f32(5)),
