@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import sys
 from collections.abc import Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, cast
@@ -291,12 +292,19 @@ class Signature:
         if isinstance(value, jax.core.Tracer) and (kind not in _NUMBERS or index in self.sizes):
             why = ", because it is a size" if index in self.sizes else ""
             self.refuse_traced(index, f"{why}; pass a Python value, or use static_argnums")
-        if isinstance(value, (list, tuple)) and kind in _LISTS and any(isinstance(v, jax.core.Tracer) for v in value):
-            self.refuse_traced(index, "; pass Python numbers, or use static_argnums")
+        if kind in _LISTS and _has_tracers(value):
+            self.refuse_traced(index, "; pass Python numbers or a NumPy array, or use static_argnums")
         if isinstance(value, jax.Array) and kind in _NUMBERS and index not in self.sizes:
             self.check_scalar(index, value, kind)
             return "s", value
-        return "v", self.static_value(index, value)
+        try:
+            return "v", self.static_value(index, value)
+        except Exception:
+            symbol = _first_symbol(value)
+            if symbol is None:
+                raise
+        why = ", because it is a size" if index in self.sizes else ""
+        self.refuse_traced(index, f"{why}, and {symbol} is a symbolic dimension; export the program with a known size")
 
     def static_value(self, index: int, value: Any) -> Any:
         """A value as part of a program: the function's own, or the error that the function raises."""
@@ -391,6 +399,20 @@ class Signature:
             else:
                 made.append(Result(jax_dtype(_NUMBERS[r["kind"]][0 if wide else 1]), ()))
         return made
+
+
+def _has_tracers(value: Any) -> bool:
+    """Whether an item of a list is a tracer. Those of any JAX array are, while JAX traces."""
+    jax = jax_module()
+    items = value if isinstance(value, (list, tuple)) or isinstance(value, jax.Array) and value.ndim else ()
+    return any(isinstance(item, jax.core.Tracer) for item in items)
+
+
+def _first_symbol(value: Any) -> Any:
+    """The value, or its first item, that is a symbolic dimension of jax.export; or None."""
+    export = sys.modules.get("jax.export")  # there are no symbols without it
+    items = value if isinstance(value, (list, tuple)) else (value,)
+    return next(filter(export.is_symbolic_dim, items), None) if export else None
 
 
 def _default(p: Parameter) -> Any:

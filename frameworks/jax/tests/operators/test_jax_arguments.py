@@ -274,6 +274,28 @@ def test_what_must_be_static(call, name):
     assert re.fullmatch(rf"\w+\(\): argument '{name}' must be static[,;].* pass .*, or use static_argnums", str(caught.value))
 
 
+def test_an_array_of_the_closure_must_be_static():
+    size = jnp.array([1, 2])
+    assert ops.pool(f32(2, 2), "mean", size)[0, 0, 0] == 3
+    with pytest.raises(TypeError, match=r"^pool\(\): argument 'size' must be static; pass Python numbers or a NumPy array"):
+        jax.jit(lambda x: ops.pool(x, "mean", size))(f32(2, 2))
+    assert jax.jit(lambda x: ops.pool(x, "mean", np.asarray(size)))(f32(2, 2))[0, 0, 0] == 3
+    same_message(TypeError, lambda: kernels.pool(f32(2, 2), "mean", size[0]), lambda: ops.pool(f32(2, 2), "mean", size[0]))
+
+
+def test_a_symbolic_dimension_must_be_static():
+    export = pytest.importorskip("jax.export")
+    vector = jax.ShapeDtypeStruct(export.symbolic_shape("m"), jnp.float32)
+    for call, name in (
+        (lambda x: ops.ramp(x.shape[0]), "n"),
+        (lambda x: ops.ramp(2 * x.shape[0]), "n"),
+        (lambda x: ops.pool(f32(2, 2), "mean", [1, x.shape[0]]), "size"),
+        (lambda x: ops.kinds(X[:1], x.shape[0], 0.0, True, "", "a", [], []), "i"),
+    ):
+        with pytest.raises(TypeError, match=rf"argument '{name}' must be static, .*is a symbolic dimension; export"):
+            jax.eval_shape(call, vector)
+
+
 def test_static_arguments_of_jit():
     ramp = jax.jit(ops.ramp, static_argnums=0)
     assert ramp(3).tolist() == [0, 1, 2] and ramp(2).tolist() == [0, 1]
