@@ -309,7 +309,7 @@ class Operator:
             made += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
             layouts: dict[str, Any] = {}
             if any(column_major):
-                orders = [tuple(range(len(x.shape)))[::-1] if f else None for x, f in zip(operands, column_major)]
+                orders = [_column_major_order(x.shape) if f else None for x, f in zip(operands, column_major)]
                 layouts = {"input_layouts": orders, "output_layouts": [None] * len(types) + [orders[k] for k in written]}
             call_handler = ffi.ffi_call(self.target, made, input_output_aliases=aliases, **layouts)
             return tuple(check.bind(*call_handler(*operands, **attributes), refuse=refuse))
@@ -428,12 +428,16 @@ class Operator:
         types = signature.result_types(signature.match_operands(letters, statics, saved))
         known = [_instantiate(grads[i], types[i].dtype) for i in self.float_results]
         made = self.backward(given, known)
-        if not isinstance(made, (tuple, list)):
-            made = (made,)
+        followed = ", ".join(signature.names[i] for i in signature.floats) or "no arguments"
+        if not isinstance(made, tuple):
+            raise TypeError(
+                f"{self.name}(): its backward returned {_kind_of(made)}, but it must return a tuple with one gradient or None "
+                f"per float tensor, for {followed}"
+            )
         if len(made) != len(signature.floats):
             raise ValueError(
-                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but there must be one "
-                f"for each of {', '.join(signature.names[i] for i in signature.floats) or 'no arguments'}"
+                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but it must return a "
+                f"tuple with one gradient or None per float tensor, for {followed}"
             )
         found = dict(zip(signature.floats, made))
         return tuple(
@@ -492,7 +496,8 @@ class Operator:
             pairs = list(zip(other.signature.parameters, values))
             args = [value for p, value in pairs if not p["keyword_only"]]
             kwargs = {str(p["name"]): value for p, value in pairs if p["keyword_only"]}
-            return other.callable(*args, **kwargs)
+            made = other.callable(*args, **kwargs)
+            return made if isinstance(made, tuple) else (made,)
 
         return backward
 
@@ -519,6 +524,12 @@ def _is_column_major(tensor: Any) -> bool:
     return "f" in tensor.attributes and "c" not in tensor.attributes
 
 
+def _column_major_order(shape: Sequence[Any]) -> Optional[tuple[int, ...]]:
+    """The layout as JAX takes it. An empty array has no order, and XLA's compiler may divide by its size."""
+    empty = any(isinstance(size, int) and size == 0 for size in shape)
+    return None if empty else tuple(range(len(shape)))[::-1]
+
+
 def _broadcast(operand: Any, size: int, batched: bool, kind: str) -> Any:
     """A tensor with the dimension of the batch in front."""
     if batched or kind == "s":
@@ -539,6 +550,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     return float(value) if isinstance(value, float) else value
+
+
+def _kind_of(value: Any) -> str:
+    """What messages call a value that is not a tuple."""
+    if value is None:
+        return "None"
+    return "an array" if isinstance(value, jax_module().Array) else f"a {type(value).__name__}"
 
 
 def _instantiate(gradient: Any, dtype: Any) -> Any:

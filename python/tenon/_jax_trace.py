@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import sys
 from collections.abc import Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, cast
@@ -74,6 +75,13 @@ def is_wide(short: str) -> bool:
 
 def is_packed(short: str) -> bool:
     return 0 < bits_of(short) < 8
+
+
+def _obstacle(choice: str) -> str:
+    """Why no array of JAX can have a dtype of a signature; "" if one can."""
+    if is_packed(choice):
+        return "which JAX stores in another way on each platform"
+    return "" if choice in ("any", "integer", "real") or jax_dtype(choice) is not None else "which JAX does not have"
 
 
 def x64_enabled() -> bool:
@@ -169,6 +177,10 @@ class Signature:
         for p in self.parameters:
             if p["kind"] not in _KINDS:
                 raise Refused(f"parameter '{p['name']}' is of type {p['type']}, which XLA cannot pass")
+        for p, tensor in zip(self.parameters, self.inputs):
+            reasons = [_obstacle(dtype) for dtype in tensor.choices] if tensor else [""]
+            if all(reasons):
+                raise Refused(f"parameter '{p['name']}' is of dtype {'|'.join(cast(Tensor, tensor).choices)}, {reasons[0]}")
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
             title = result_title(i, r["name"])
             if r["optional"] or (not output and r["kind"] not in _NUMBERS):
@@ -177,10 +189,8 @@ class Signature:
                 raise Refused(f"the size of {title} is not known before the call")
             if output and not output.variable:
                 dtype = output.choices[0]
-                if is_packed(dtype):
-                    raise Refused(f"{title} is of dtype {dtype}, which JAX stores in another way on each platform")
-                if jax_dtype(dtype) is None:
-                    raise Refused(f"{title} is of dtype {dtype}, which JAX does not have")
+                if _obstacle(dtype):
+                    raise Refused(f"{title} is of dtype {dtype}, {_obstacle(dtype)}")
         if not self.results and not self.written:
             raise Refused("it neither returns nor writes anything")
         clash = {r["name"] for r in self.results} & {self.names[i] for i in self.written}
@@ -282,12 +292,19 @@ class Signature:
         if isinstance(value, jax.core.Tracer) and (kind not in _NUMBERS or index in self.sizes):
             why = ", because it is a size" if index in self.sizes else ""
             self.refuse_traced(index, f"{why}; pass a Python value, or use static_argnums")
-        if isinstance(value, (list, tuple)) and kind in _LISTS and any(isinstance(v, jax.core.Tracer) for v in value):
-            self.refuse_traced(index, "; pass Python numbers, or use static_argnums")
+        if kind in _LISTS and _has_tracers(value):
+            self.refuse_traced(index, "; pass Python numbers or a NumPy array, or use static_argnums")
         if isinstance(value, jax.Array) and kind in _NUMBERS and index not in self.sizes:
             self.check_scalar(index, value, kind)
             return "s", value
-        return "v", self.static_value(index, value)
+        try:
+            return "v", self.static_value(index, value)
+        except Exception:
+            symbol = _first_symbol(value)
+            if symbol is None:
+                raise
+        why = ", because it is a size" if index in self.sizes else ""
+        self.refuse_traced(index, f"{why}, and {symbol} is a symbolic dimension; export the program with a known size")
 
     def static_value(self, index: int, value: Any) -> Any:
         """A value as part of a program: the function's own, or the error that the function raises."""
@@ -382,6 +399,20 @@ class Signature:
             else:
                 made.append(Result(jax_dtype(_NUMBERS[r["kind"]][0 if wide else 1]), ()))
         return made
+
+
+def _has_tracers(value: Any) -> bool:
+    """Whether an item of a list is a tracer. Those of any JAX array are, while JAX traces."""
+    jax = jax_module()
+    items = value if isinstance(value, (list, tuple)) or isinstance(value, jax.Array) and value.ndim else ()
+    return any(isinstance(item, jax.core.Tracer) for item in items)
+
+
+def _first_symbol(value: Any) -> Any:
+    """The value, or its first item, that is a symbolic dimension of jax.export; or None."""
+    export = sys.modules.get("jax.export")  # there are no symbols without it
+    items = value if isinstance(value, (list, tuple)) else (value,)
+    return next(filter(export.is_symbolic_dim, items), None) if export else None
 
 
 def _default(p: Parameter) -> Any:

@@ -191,7 +191,8 @@ class Bindings:
     def other_dtype(self, argument: str, tensor: Tensor, dtype: str, value: Any) -> str:
         choices = "|".join(tensor.choices)
         if not tensor.variable:
-            return f"not {choices}{self.cast_advice(argument, choices, value)}"
+            advice = self.cast_advice(argument, choices, value) if len(tensor.choices) == 1 else ""
+            return f"not {choices}{advice}"
         if not is_among(dtype, tensor.choices):
             return f"but {tensor.variable} is one of {choices}"
         return f"but {tensor.variable} = {self.types[tensor.variable]}{self.source(tensor.variable)}"

@@ -47,6 +47,8 @@ def same_errors(name, *args, **kwargs):
         "twice": lambda f: f("affine", X, x=X),
         "unknown": lambda f: f("affine", X, b=1),
         "dtype": lambda f: f("same", X.astype(jnp.int32)),
+        "dtypes": lambda f: f("either", X.astype(bool)),
+        "dtypes of 4 bits": lambda f: f("either", X, X),
         "variable": lambda f: f("affine", X.astype(jnp.int32)),
         "rank": lambda f: f("dot", X, f32(2, 3)),
         "size": lambda f: f("dot", X, f32(5)),
@@ -270,6 +272,28 @@ def test_what_must_be_static(call, name):
     with pytest.raises(TypeError) as caught:
         jax.jit(call)(2)
     assert re.fullmatch(rf"\w+\(\): argument '{name}' must be static[,;].* pass .*, or use static_argnums", str(caught.value))
+
+
+def test_an_array_of_the_closure_must_be_static():
+    size = jnp.array([1, 2])
+    assert ops.pool(f32(2, 2), "mean", size)[0, 0, 0] == 3
+    with pytest.raises(TypeError, match=r"^pool\(\): argument 'size' must be static; pass Python numbers or a NumPy array"):
+        jax.jit(lambda x: ops.pool(x, "mean", size))(f32(2, 2))
+    assert jax.jit(lambda x: ops.pool(x, "mean", np.asarray(size)))(f32(2, 2))[0, 0, 0] == 3
+    same_message(TypeError, lambda: kernels.pool(f32(2, 2), "mean", size[0]), lambda: ops.pool(f32(2, 2), "mean", size[0]))
+
+
+def test_a_symbolic_dimension_must_be_static():
+    export = pytest.importorskip("jax.export")
+    vector = jax.ShapeDtypeStruct(export.symbolic_shape("m"), jnp.float32)
+    for call, name in (
+        (lambda x: ops.ramp(x.shape[0]), "n"),
+        (lambda x: ops.ramp(2 * x.shape[0]), "n"),
+        (lambda x: ops.pool(f32(2, 2), "mean", [1, x.shape[0]]), "size"),
+        (lambda x: ops.kinds(X[:1], x.shape[0], 0.0, True, "", "a", [], []), "i"),
+    ):
+        with pytest.raises(TypeError, match=rf"argument '{name}' must be static, .*is a symbolic dimension; export"):
+            jax.eval_shape(call, vector)
 
 
 def test_static_arguments_of_jit():

@@ -114,7 +114,7 @@ def test_residuals_are_all_arguments():
 
     def backward(residuals, g):
         seen.update(residuals)
-        return g * residuals["a"]
+        return (g * residuals["a"],)
 
     own = quiet_ops(kernels, backward={"affine": backward})
     assert np.array_equal(jax.grad(lambda x: own.affine(x).sum())(X), np.full(6, 2))
@@ -163,7 +163,7 @@ def test_tensors_of_whole_numbers():
     own = quiet_ops(kernels, backward={"copy": lambda residuals, g: (g,)})
     assert np.array_equal(jax.grad(lambda x: own.copy(x).sum())(X), np.ones(6))
     assert jax.vjp(own.copy, jnp.arange(3))[1](np.zeros(3, jax.dtypes.float0))[0].dtype == jax.dtypes.float0
-    own = quiet_ops(kernels, backward={"batch": lambda residuals, g: jnp.full(residuals["y"].shape, 3.0)})
+    own = quiet_ops(kernels, backward={"batch": lambda residuals, g: (jnp.full(residuals["y"].shape, 3.0),)})
     gradients = jax.grad(lambda x, y: own.batch(x, y).sum(), argnums=(0, 1), allow_int=True)(jnp.ones((2, 3), int), f32(2, 3))
     assert gradients[0].dtype == jax.dtypes.float0 and np.array_equal(gradients[1], np.full((2, 3), 3))
 
@@ -180,13 +180,20 @@ def test_whole_numbers_for_any_dtype():
     assert np.array_equal(gradient(X, X)[0], np.ones(6))
 
 
+MUST = "it must return a tuple with one gradient or None per float tensor, for x"
+
+
 @pytest.mark.parametrize(
     "gradient, exception, message",
     [
-        (lambda g: g[:2], ValueError, "a gradient of argument 'x' that is f32[2], not f32[6]"),
-        (lambda g: g.astype(jnp.float16), TypeError, "a gradient of argument 'x' that is f16[6], not f32[6]"),
-        (lambda g: (g, g), ValueError, "its backward returned 2 gradients, but there must be one for each of x"),
-        (lambda g: (), ValueError, "its backward returned 0 gradients, but there must be one for each of x"),
+        (lambda g: (g[:2],), ValueError, "a gradient of argument 'x' that is f32[2], not f32[6]"),
+        (lambda g: (g.astype(jnp.float16),), TypeError, "a gradient of argument 'x' that is f16[6], not f32[6]"),
+        (lambda g: (g, g), ValueError, f"its backward returned 2 gradients, but {MUST}"),
+        (lambda g: (), ValueError, f"its backward returned 0 gradients, but {MUST}"),
+        (lambda g: None, TypeError, f"its backward returned None, but {MUST}"),  # without a return statement
+        (lambda g: g, TypeError, f"its backward returned an array, but {MUST}"),
+        (lambda g: [g], TypeError, f"its backward returned a list, but {MUST}"),
+        (lambda g: {"x": g}, TypeError, f"its backward returned a dict, but {MUST}"),
     ],
 )
 def test_wrong_gradients(gradient, exception, message):

@@ -24,6 +24,9 @@ LEFT_OUT = {
     "quiet": "it neither returns nor writes anything",
     "huge": "result 0 is of dtype f128, which JAX does not have",
     "packed": "result 0 is of dtype i4, which JAX stores in another way on each platform",
+    "packed_argument": "parameter 'x' is of dtype i4, which JAX stores in another way on each platform",
+    "packed_arguments": "parameter 'x' is of dtype u4|i4, which JAX stores in another way on each platform",
+    "huge_argument": "parameter 'x' is of dtype f128, which JAX does not have",
     "clash": "'x' is both a result and an argument that is written",
     "gpu_number": "a function on a GPU cannot return a number; return a tensor without dimensions",
     "nowhere": "its tensors are on devices that no platform of JAX has together",
@@ -330,6 +333,19 @@ def test_fortran_order():
     assert np.array_equal(jax.jit(lambda x: ops.columns(x.T))(x), np.asarray(x).ravel())
     assert np.array_equal(ops.scale_columns(x, 2), 2 * x)
     assert np.array_equal(jax.vmap(ops.columns)(f32(2, 3, 4))[1], np.asarray(f32(2, 3, 4)[1]).ravel("F"))
+
+
+def test_an_empty_array_in_fortran_order():
+    """In a process of its own: XLA's compiler divides by the size of an array that has a layout."""
+    own_process("""
+        ops = tenon.jax_ops(kernels)
+        for shape in (0, 2), (2, 0), (0, 0):
+            x = jnp.zeros(shape, jnp.float32)
+            for call in ops.twice_columns, jax.jit(ops.twice_columns), jax.jit(ops.twice_columns, donate_argnums=0):
+                small, made = call(x + 1)
+                assert small.shape == (2,) and made.shape == shape
+            assert ops.columns(x).shape == (0,) and ops.scale_columns(x, 2).shape == shape
+    """)
 
 
 # --------------------------------------------------------------------------------------------------------- the programs
