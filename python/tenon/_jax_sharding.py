@@ -118,6 +118,7 @@ class _Rules(NamedTuple):
     names: Sequence[Optional[str]]
     batch: int
     mode: str
+    in_program: bool = False  # XLA may have chosen how an operand is split
 
     def choose(self, shapes: Sequence[Any], tiles: Sequence[_Tiles]) -> _Tiles:
         """Return how the batch of all operands and results is split.
@@ -143,11 +144,16 @@ class _Rules(NamedTuple):
         return chosen or _Tiles((), ())
 
     def refuse(self, name: Optional[str], devices: int, how: str) -> None:
-        if self.mode == "raise":
-            raise ValueError(
-                f"{self.function}(): argument '{name}' is sharded over {devices} devices{how}, and a call would gather it "
-                f"on each; {_ADVICE}"
+        if self.mode != "raise":
+            return
+        said = f"{self.function}(): argument '{name}' is sharded over {devices} devices{how}, and a call would gather it"
+        said += f" on each; {_ADVICE}"
+        if self.in_program:
+            said += (
+                f". If XLA chose this sharding, not you, pass jax.lax.with_sharding_constraint({name}, "
+                "NamedSharding(mesh, PartitionSpec())), which copies it to each device"
             )
+        raise ValueError(said)
 
 
 def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batch: int, mode: str) -> Call:
@@ -161,7 +167,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
     """
     batch = batch if _HAS_RULES else 0
-    rules = _Rules(function, names, batch, mode)
+    rules = _Rules(function, names, batch, mode, in_program=True)
 
     def choose(rules: _Rules, operands: Sequence[Any]) -> _Split:
         shapes = [operand.shape for operand in operands]

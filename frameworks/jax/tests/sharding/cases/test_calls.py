@@ -107,6 +107,29 @@ def test_what_is_split_inside_the_program_is_refused():
     assert "product(): argument 'a' is sharded over 4 devices, and a call" in str(caught.value)
 
 
+def test_what_xla_chose_to_split():
+    """It shards w because of w * x. The message says how to keep it whole, and that sends nothing."""
+    x, w = put(X, "a"), put(X)
+    whole = NamedSharding(LINE, P())
+
+    def program(keep):
+        return lambda w, x: (ops.counted(keep(w)), w * x)
+
+    says = sentence("counted", "x") + (
+        ". If XLA chose this sharding, not you, pass jax.lax.with_sharding_constraint(x, NamedSharding(mesh, "
+        "PartitionSpec())), which copies it to each device"
+    )
+    for keep in (lambda w: w + 1, lambda w: jax.device_put(w + 1, whole)):
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            jax.jit(program(keep))(jnp.asarray(X), x)
+        assert says in str(caught.value)
+    constrained = program(lambda w: jax.lax.with_sharding_constraint(w + 1, whole))
+    made = jax.jit(constrained)(w, x)
+    EXACT(made[0], ops.counted(X + 1))
+    EXACT(made[1], X * X)
+    assert collectives(constrained, w, x) == []
+
+
 def test_the_next_call_is_fine():
     with pytest.raises(jax.errors.JaxRuntimeError):
         jax.jit(ops.product)(put(A, "a"), put(B))
