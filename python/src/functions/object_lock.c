@@ -417,7 +417,7 @@ static TENON__PY_NOINLINE int32_t sort_objects(tenon__py_frame *f)
     void *few[TENON__PY_INLINE_PARAMS], **all = few;
     int32_t count = 0;
     if (function->nobjects > TENON__PY_INLINE_OBJECTS) {
-        f->entered = tenon_block_alloc(&f->base.blocks, (size_t)function->nobjects * sizeof *f->entered, 0);
+        f->entered = tenon_block_alloc(&f->base.blocks, (size_t)function->nobjects * sizeof(tenon__py_instance *), 0);
         if (!f->entered)
             return PyErr_NoMemory(), -1;
     }
