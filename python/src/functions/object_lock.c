@@ -124,9 +124,10 @@ static bool unlist_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
     tenon__py_waiter **place = &lock->waiters;
     if (!waiter->is_listed)
         return false;
-    while (*place != waiter)
+    while (*place && *place != waiter)
         place = &(*place)->next;
-    *place = waiter->next;
+    if (*place)
+        *place = waiter->next;
     waiter->is_listed = false;
     return true;
 }
@@ -174,13 +175,14 @@ static int32_t find_inside(const tenon__py_lock *lock, unsigned long thread)
 static TENON__PY_NOINLINE bool make_room(tenon__py_lock *lock)
 {
     bool is_first = lock->inside == &lock->first;
-    tenon__py_inside *more = realloc(is_first ? NULL : lock->inside, 2 * (size_t)lock->room * sizeof *lock->inside);
+    int32_t room = lock->room > 0 ? 2 * lock->room : 2;
+    tenon__py_inside *more = realloc(is_first ? NULL : lock->inside, (size_t)room * sizeof *lock->inside);
     if (!more)
         return false;
     if (is_first)
         more[0] = lock->first;
     lock->inside = more;
-    lock->room *= 2;
+    lock->room = room;
     return true;
 }
 
