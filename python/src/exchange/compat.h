@@ -88,6 +88,26 @@ TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 
 /* ------------------------------------------------------------------------------------------------------ interpreters */
 
+/* Before 3.12 the current thread state is one for the whole process, which may belong to another thread, and
+ * PyGILState_GetThisThreadState knows only a thread's first state, in most threads that of the main interpreter. So code that
+ * knows that it is attached sets this thread's own state while it releases something in a sub-interpreter. */
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030c0000
+extern _Thread_local const PyThreadState *tenon__py_own_state;
+
+/* Returns the one before, to be set again afterwards. */
+TENON__PY_INLINE const PyThreadState *tenon__py_set_own_state(const PyThreadState *state)
+{
+    const PyThreadState *before = tenon__py_own_state;
+    tenon__py_own_state = state;
+    return before;
+}
+#else
+TENON__PY_INLINE const PyThreadState *tenon__py_set_own_state(const PyThreadState *state)
+{
+    return state;
+}
+#endif
+
 /* The interpreter that this thread is attached to, or NULL. */
 TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)
 {
@@ -100,8 +120,7 @@ TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)
     const PyThreadState *thread = _PyThreadState_UncheckedGet();
 #endif
 #if PY_VERSION_HEX < 0x030c0000
-    /* There the current state is one for the whole process. It may belong to another thread. */
-    if (thread != PyGILState_GetThisThreadState())
+    if (thread != PyGILState_GetThisThreadState() && thread != tenon__py_own_state)
         return NULL;
 #endif
     return thread ? thread->interp : NULL;

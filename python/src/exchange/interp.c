@@ -7,6 +7,9 @@
 #define CAPSULE_NAME "tenon.interpreter"
 
 tenon__py_process tenon__py_global = {.lock = ATOMIC_FLAG_INIT};
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030c0000
+_Thread_local const PyThreadState *tenon__py_own_state;
+#endif
 
 int64_t tenon_py_leaked(void)
 {
@@ -103,12 +106,14 @@ void tenon__py_holder_release(void *pointer)
 
 void tenon__py_release(tenon_tensor *tensor)
 {
-    if (!PyErr_Occurred()) {
+    if (!PyErr_Occurred() && !atomic_load_explicit(&tenon__py_global.has_subinterpreters, memory_order_relaxed)) {
         tenon_tensor_release(tensor);
         return;
     }
     tenon__py_scope scope = tenon__py_enter_scope();
+    const PyThreadState *before = tenon__py_set_own_state(PyThreadState_Get());
     tenon_tensor_release(tensor);
+    tenon__py_set_own_state(before);
     tenon__py_leave_scope(scope);
 }
 
@@ -189,6 +194,8 @@ static PyObject *find_record(PyObject *dict, PyObject *key)
         return PyErr_NoMemory();
     interp->state = PyInterpreterState_Get();
     interp->is_main = PyInterpreterState_GetID(interp->state) == 0;
+    if (!interp->is_main)
+        atomic_store_explicit(&tenon__py_global.has_subinterpreters, true, memory_order_relaxed);
     PyObject *capsule = PyCapsule_New(interp, CAPSULE_NAME, capsule_free);
     if (!capsule) {
         free(interp);

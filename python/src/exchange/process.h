@@ -1,4 +1,5 @@
-/* The state of the bridge that lives as long as the process. All its other variables are constant. */
+/* The state of the bridge that lives as long as the process. All its other variables are constant, or of one thread
+ * and one call. */
 #ifndef TENON_PY_PROCESS_H
 #define TENON_PY_PROCESS_H
 
@@ -57,6 +58,8 @@ typedef struct tenon__py_process {
     _Atomic uint32_t process;       /* how often the process has forked: a child has another number than its parent */
     _Atomic unsigned long survivor; /* in a child: the thread that forked, the only one that goes on */
     _Atomic bool watches_forks;
+
+    _Atomic bool has_subinterpreters; /* one has used the bridge */
 
     _Atomic int64_t waiting;                                      /* releases that wait for an interpreter */
     _Atomic int64_t leaked;                                       /* releases that came after its shutdown */

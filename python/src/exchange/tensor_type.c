@@ -57,7 +57,7 @@ static int tensor_clear(PyObject *self)
 {
     tenon_tensor *tensor = tensor_inside(self);
     ((tensor_object *)self)->tensor = NULL;
-    tenon_tensor_release(tensor);
+    tenon__py_release(tensor);
     return 0;
 }
 

@@ -39,7 +39,7 @@ static void instance_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     tenon__py_object *native = atomic_load_explicit(&self->native, memory_order_acquire);
     if (native)
-        tenon__py_object_release(native);
+        tenon__py_object_drop(native);
     tenon__py_lock_clear(&self->lock);
     PyObject_Free(object);
     Py_DECREF((PyObject *)type);

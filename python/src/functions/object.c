@@ -40,10 +40,21 @@ static void run_deferred_destroy(void *pointer)
     destroy_object(pointer);
 }
 
+static bool is_last_share(tenon__py_object *object)
+{
+    return atomic_fetch_sub_explicit(&object->count, 1, memory_order_acq_rel) == 1;
+}
+
+void tenon__py_object_drop(tenon__py_object *object)
+{
+    if (is_last_share(object))
+        destroy_object(object);
+}
+
 void tenon__py_object_release(void *pointer)
 {
     tenon__py_object *object = pointer;
-    if (atomic_fetch_sub_explicit(&object->count, 1, memory_order_acq_rel) != 1)
+    if (!is_last_share(object))
         return;
     if (tenon__py_attached_to(object->interp))
         destroy_object(object);

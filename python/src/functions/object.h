@@ -33,6 +33,10 @@ tenon__py_object *tenon__py_object_new(tenon__py_library *library, void *object,
 tenon__py_object *tenon__py_object_retain(tenon__py_object *object);
 void tenon__py_object_release(void *object);
 
+/* Drop the share of the Python object, on a thread that is attached to its interpreter. The last share destroys the native
+ * object at once, even while the interpreter ends. */
+void tenon__py_object_drop(tenon__py_object *object);
+
 /* ------------------------------------------------------------------------------------------------ objects of classes */
 
 /* A thread that is in calls on an object. */

@@ -488,7 +488,7 @@ static void release_closed(const tenon__py_instance *self, tenon__py_object *nat
     if (native && self->lock.is_abandoned) /* the other thread may have left it in any state */
         atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
     else if (native)
-        tenon__py_object_release(native);
+        tenon__py_object_drop(native);
 }
 
 int tenon__py_instance_close(tenon__py_instance *self)

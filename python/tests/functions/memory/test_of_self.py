@@ -179,3 +179,45 @@ def test_no_memory_for_it(store):
     print("done")
     """
     assert run_python(code, store.__file__) == "done\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "kept = store.Store(4)",
+        "builtins.kept = store.Store(4)",
+        "kept = [store.Store(4)]; kept.append(kept)",
+        "kept = store.Store(4).show()",
+        "builtins.kept = store.Store(4).show()",
+        "kept = [store.Store(4).show()]; kept.append(kept)",
+        "kept = store.Store(4); shown = kept.show(); kept.close()",
+    ],
+)
+def test_a_subinterpreter_destroys_what_is_left_when_it_ends(code):
+    run_python(
+        """
+        import sys
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        import tenon
+        path, code = sys.argv[1:]
+        store = tenon.load(path)
+        one = interpreters.create()
+        failure = interpreters.run_string(one, f'''
+        import sys
+        sys.path[:0] = {sys.path!r}
+        import builtins, tenon
+        store = tenon.load({path!r})
+        {code}
+        assert store.stores() == 1
+        ''')
+        assert not failure, failure
+        assert store.stores() == 1
+        interpreters.destroy(one)
+        assert store.stores() == 0
+        """,
+        build("memory/store.c"),
+        code,
+    )
