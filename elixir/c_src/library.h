@@ -117,8 +117,9 @@ tenon_nif_entry tenon_nif_handle_enter(tenon_nif_handle *handle);
 void tenon_nif_handle_leave(tenon_nif_handle *handle);
 /* Whether the term is an object in a call, so that a call that needs it alone need not begin. */
 bool tenon_nif_is_occupied(ErlNifEnv *env, ERL_NIF_TERM term);
-/* {:error, :released} for a closed object. */
-ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const tenon_nif_handle *handle);
+/* {:error, :released} for a closed object, which is one of the arguments that were given. */
+ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const ERL_NIF_TERM *given,
+                              const tenon_nif_handle *handle);
 
 /* Another share of the object, during a call. Release: tenon_nif_held_release, on any thread. */
 tenon_nif_held *tenon_nif_handle_share(const tenon_nif_handle *handle);
