@@ -178,7 +178,7 @@ static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
 extern const tenon_host tenon_nif_host;
 int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
-/* Whether the environment has TENON_CHECK=1: calls run in the checked mode. */
+/* Whether the environment has TENON_CHECK (see tenon_frame_check_wanted): calls run in the checked mode. */
 bool tenon_nif_is_checked(void);
 tenon_kept *tenon_nif_keep_argument(tenon__frame *base, int32_t index);
 /* A result that is "own" or "of(...)", and set, as a term. False: f->reader.error is the result of the call. */

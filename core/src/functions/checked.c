@@ -3,6 +3,7 @@
 #include "call.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes before and after a result: as many as it has, between these. Multiples of 64, the alignment of results. */
@@ -267,6 +268,19 @@ static int end_check(tenon__frame *f)
         if (f->checked->results[i].real && end_result(f, i))
             return -1;
     return 0;
+}
+
+static bool is_word(const char *text, const char *word)
+{
+    while (*word && (*text | 0x20) == *word) /* lower case */
+        text++, word++;
+    return !*word && !*text;
+}
+
+bool tenon_frame_check_wanted(void)
+{
+    const char *value = getenv("TENON_CHECK");
+    return value && (is_word(value, "1") || is_word(value, "true") || is_word(value, "yes") || is_word(value, "on"));
 }
 
 int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller)

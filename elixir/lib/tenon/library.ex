@@ -78,9 +78,9 @@ defmodule Tenon.Library do
       runtime would move (see `keep`) it is a copy.
 
   ## Checks
-  If the environment variable `TENON_CHECK` is 1 when the VM starts, every call on the CPU is checked. A function that
-  writes outside its results, or to an argument that is not `rw`, returns `{:failed, :efailed}`. A result that the
-  function did not write to is a warning.
+  If the environment variable `TENON_CHECK` is `1`, `true`, `yes` or `on` when the VM starts, every call on the CPU is
+  checked. A function that writes outside its results, or to an argument that is not `rw`, returns
+  `{:failed, :efailed}`. A result of which no byte changed is a warning.
 
   ## Names
   Functions, options and errors have the names of the signature, even if these are reserved words of Elixir:
