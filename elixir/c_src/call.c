@@ -359,8 +359,9 @@ static bool enter_objects(tenon_nif_frame *f)
         tenon_nif_handle *handle = f->objects[f->nentered];
         tenon_nif_entry entry = tenon_nif_handle_enter(handle);
         if (entry != TENON_NIF_ENTERED) {
-            f->reader.error = entry == TENON_NIF_OCCUPIED ? tenon_nif_atoms.waiting
-                                                          : tenon_nif_closed(f->reader.env, f->function, handle);
+            f->reader.error = entry == TENON_NIF_OCCUPIED
+                                  ? tenon_nif_atoms.waiting
+                                  : tenon_nif_closed(f->reader.env, f->function, f->given, handle);
             return false;
         }
     }

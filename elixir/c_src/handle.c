@@ -222,9 +222,25 @@ tenon_nif_handle *tenon_nif_handle_find(ErlNifEnv *env, const tenon_nif_function
     return NULL;
 }
 
-ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const tenon_nif_handle *handle)
+/* The first parameter that was given this object. */
+static int32_t parameter_of(ErlNifEnv *env, const tenon_signature *s, const ERL_NIF_TERM *given,
+                            const tenon_nif_handle *handle)
+{
+    int32_t i = 0;
+    while (i < s->nparams - 1 &&
+           !((s->params[i].flags & TENON_PARAMETER_CLASS) && given[i] && handle_of(env, given[i]) == handle))
+        i++;
+    return i;
+}
+
+ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const ERL_NIF_TERM *given,
+                              const tenon_nif_handle *handle)
 {
     const tenon_signature *s = function->signature;
+    int32_t index = parameter_of(env, s, given, handle);
+    if (index > 0 || !s->method)
+        return tenon_nif_error(env, tenon_nif_atoms.released, s->name, s->params[index].name,
+                               "%s(): argument '%s': this %s is closed", s->name, s->params[index].name, handle->type);
     return tenon_nif_error(env, tenon_nif_atoms.released, s->name, NULL, "%s(): this %s is closed", s->name,
                            handle->type);
 }

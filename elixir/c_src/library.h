@@ -117,8 +117,9 @@ tenon_nif_entry tenon_nif_handle_enter(tenon_nif_handle *handle);
 void tenon_nif_handle_leave(tenon_nif_handle *handle);
 /* Whether the term is an object in a call, so that a call that needs it alone need not begin. */
 bool tenon_nif_is_occupied(ErlNifEnv *env, ERL_NIF_TERM term);
-/* {:error, :released} for a closed object. */
-ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const tenon_nif_handle *handle);
+/* {:error, :released} for a closed object, which is one of the arguments that were given. */
+ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function, const ERL_NIF_TERM *given,
+                              const tenon_nif_handle *handle);
 
 /* Another share of the object, during a call. Release: tenon_nif_held_release, on any thread. */
 tenon_nif_held *tenon_nif_handle_share(const tenon_nif_handle *handle);
@@ -177,7 +178,7 @@ static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
 extern const tenon_host tenon_nif_host;
 int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
 int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
-/* Whether the environment has TENON_CHECK=1: calls run in the checked mode. */
+/* Whether the environment has TENON_CHECK (see tenon_frame_check_wanted): calls run in the checked mode. */
 bool tenon_nif_is_checked(void);
 tenon_kept *tenon_nif_keep_argument(tenon__frame *base, int32_t index);
 /* A result that is "own" or "of(...)", and set, as a term. False: f->reader.error is the result of the call. */

@@ -1,7 +1,6 @@
 /* The client's side of a function that runs: what the host does for it, and its `load`. */
 #include "library.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
@@ -37,8 +36,7 @@ bool tenon_nif_is_checked(void)
     static _Atomic int known; /* 0: not yet; 1: off; 2: on */
     int state = atomic_load_explicit(&known, memory_order_relaxed);
     if (!state) {
-        const char *text = getenv("TENON_CHECK");
-        state = text && *text && strcmp(text, "0") != 0 ? 2 : 1;
+        state = tenon_frame_check_wanted() ? 2 : 1;
         atomic_store_explicit(&known, state, memory_order_relaxed);
     }
     return state == 2;

@@ -177,7 +177,10 @@ defmodule Tenon.ClassMemoryTest do
       assert address(own) == address(Store.own!(store))
       assert reason(Classes.scale(own)) == :readonly
       # The object may change its memory, so binaries are copies.
+      assert reason(Tenon.to_binary(own)) == :would_copy
       assert reason(Tenon.to_binary(own, copy: :never)) == :would_copy
+      assert <<first::float-32-native, _::binary>> = Tenon.to_binary!(own, copy: :allow)
+      assert first == 0.0
       :ok = Store.close(store)
       Process.sleep(20)
       assert destroyed(before) == 0

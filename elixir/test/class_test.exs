@@ -208,8 +208,12 @@ defmodule Tenon.ClassTest do
         assert message =~ ~r/^Counter\.\w+\(\): this Counter is closed$/
       end
 
-      assert {:error, error} = Classes.add(Counter.new!(), counter)
-      assert {error.reason, error.message} == {:released, "add(): this Counter is closed"}
+      for {name, arguments} <- [a: [counter, Counter.new!()], b: [Counter.new!(), counter], a: [counter, counter]] do
+        assert {:error, error} = apply(Classes, :add, arguments)
+        assert error.reason == :released and error.argument == name
+        assert error.message == "add(): argument '#{name}': this Counter is closed"
+      end
+
       assert_raise Tenon.Error, "Counter.next(): this Counter is closed", fn -> Counter.next!(counter) end
     end
 

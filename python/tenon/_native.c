@@ -61,9 +61,12 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
     return array;
 }
 
-static PyObject *check(PyObject *self, PyObject *object)
+static PyObject *check(PyObject *self, PyObject *arguments)
 {
     (void)self;
+    PyObject *object;
+    if (!PyArg_ParseTuple(arguments, "O:tenon.check", &object))
+        return NULL;
     if (!PyBool_Check(object))
         return PyErr_Format(PyExc_TypeError, "tenon.check(): argument 'on': expected True or False, got %R",
                             (PyObject *)Py_TYPE(object));
@@ -178,7 +181,7 @@ static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
-    {"check", check, METH_O,
+    {"check", check, METH_VARARGS,
      "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
      "checked before."},
     {"torch_info", torch_info, METH_NOARGS,

@@ -3,6 +3,7 @@
 #include "call.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes before and after a result: as many as it has, between these. Multiples of 64, the alignment of results. */
@@ -233,7 +234,7 @@ static int end_result(tenon__frame *f, int32_t index)
     return 0;
 }
 
-/* Whether the function wrote only where it may. If not, `*index` is the result, or -1. */
+/* Whether the function wrote only to its own results. If not, `*index` is the result, or -1. */
 static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
 {
     const tenon_signature *s = f->signature;
@@ -267,6 +268,20 @@ static int end_check(tenon__frame *f)
         if (f->checked->results[i].real && end_result(f, i))
             return -1;
     return 0;
+}
+
+static bool matches_word(const char *text, const char *word)
+{
+    while (*word && (*text | 0x20) == *word) /* lower case */
+        text++, word++;
+    return !*word && !*text;
+}
+
+bool tenon_frame_check_wanted(void)
+{
+    const char *value = getenv("TENON_CHECK");
+    return value && (matches_word(value, "1") || matches_word(value, "true") || matches_word(value, "yes") ||
+                     matches_word(value, "on"));
 }
 
 int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller)

@@ -504,6 +504,9 @@ TENON__INLINE int tenon__frame_run(tenon__frame *f, const tenon__client *client)
  * or a warning became an error. */
 TENON_API int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller);
 
+/* Whether the environment variable TENON_CHECK turns the checked mode on: 1, true, yes or on, in any case of letters. */
+TENON_API bool tenon_frame_check_wanted(void);
+
 /* Whether the function has set a result that is not a tensor, and set it to a value that its kind has. 1: it has; 0: it is
  * optional and was not set; -1: refused. */
 TENON__INLINE int tenon__frame_has_result(tenon__frame *f, int32_t index)

@@ -72,14 +72,15 @@ defmodule Tenon.Library do
     * A result that is `own` is memory of the library, which is released once, when the last tensor and the last binary
       are gone. `Tenon.to_binary/2` does not copy it.
     * A result `of(self)` shows the memory of the object and keeps the object alive, even after `close/1`. It cannot be
-      written to unless it is `rw`. Later calls on the object may change it, so `Tenon.to_binary/2` copies it.
+      written to unless it is `rw`. Later calls on the object may change it, so a binary of it is always a copy:
+      `Tenon.to_binary/2` needs `copy: :allow`, and otherwise returns the error `:would_copy`.
     * A result `of(x)` is a view of the argument, and can be written to if the argument can be. Of a binary that the
       runtime would move (see `keep`) it is a copy.
 
   ## Checks
-  If the environment variable `TENON_CHECK` is 1 when the VM starts, every call on the CPU is checked. A function that
-  writes outside its results, or to an argument that is not `rw`, returns `{:failed, :efailed}`. A result that the
-  function did not write to is a warning.
+  If the environment variable `TENON_CHECK` is `1`, `true`, `yes` or `on` when the VM starts, every call on the CPU is
+  checked. A function that writes outside its results, or to an argument that is not `rw`, returns
+  `{:failed, :efailed}`. A result of which no byte changed is a warning.
 
   ## Names
   Functions, options and errors have the names of the signature, even if these are reserved words of Elixir:

@@ -4,19 +4,15 @@
  * functions of the interpreter. */
 #include "host.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* In tenon__py_interp.checked. */
 enum { CHECKED_UNREAD, CHECKED_OFF, CHECKED_ON };
 
 bool tenon__py_is_checked(tenon__py_interp *interp)
 {
     if (atomic_load(&interp->checked) == CHECKED_UNREAD) {
-        const char *value = getenv("TENON_CHECK");
         int expected = CHECKED_UNREAD;
         atomic_compare_exchange_strong(&interp->checked, &expected,
-                                       value && *value && strcmp(value, "0") != 0 ? CHECKED_ON : CHECKED_OFF);
+                                       tenon_frame_check_wanted() ? CHECKED_ON : CHECKED_OFF);
     }
     return atomic_load(&interp->checked) == CHECKED_ON;
 }

@@ -62,7 +62,17 @@ def test_only_true_and_false(value):
         tenon.check(value)
 
 
-@pytest.mark.parametrize("value, on", [("1", True), ("yes", True), ("0", False), ("", False), (None, False)])
+def test_one_argument():
+    for arguments in [(), (True, True)]:
+        with pytest.raises(TypeError, match=rf"^tenon.check\(\) takes exactly 1 argument \({len(arguments)} given\)$"):
+            tenon.check(*arguments)
+
+
+@pytest.mark.parametrize(
+    "value, on",
+    [(text, True) for text in ["1", "true", "True", "yes", "ON"]]
+    + [(text, False) for text in ["0", "no", "off", "false", "", "10", "o", "yes!", None]],
+)
 def test_the_environment(library, value, on):
     code = """
     import sys, numpy, tenon
