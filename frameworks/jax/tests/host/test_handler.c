@@ -249,6 +249,16 @@ static void test_unknown_functions(void **state)
     begin_saxpy(&c);
     c.strings[2].length = 5;
     check_error(&c, xla_not_found, "hash 01234, but");
+    begin_saxpy(&c);
+    c.strings[1] = (xla_span){"pkg.kern.saxpy", 14};
+    check_error(&c, xla_not_found,
+                "is loaded under another name, as test.saxpy; call tenon.jax_ops(..., name='pkg.kern')");
+    begin_saxpy(&c);
+    c.strings[1] = (xla_span){"saxpy", 5};
+    check_error(&c, xla_not_found, "which is not loaded");
+    begin_saxpy(&c);
+    c.strings[1] = (xla_span){".saxpy", 6};
+    check_error(&c, xla_not_found, "which is not loaded");
 }
 
 static void test_wrong_numbers_of_buffers(void **state)
