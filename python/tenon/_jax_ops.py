@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import importlib
 import inspect
@@ -16,6 +15,7 @@ from typing import Any, Callable, NoReturn, Optional, Union, cast
 from tenon import _native
 from tenon._library import WHY_NO_CLASS, classes_of, functions_of, is_function
 from tenon._jax_trace import Refused, Signature, jax_module
+from tenon._results import named_type
 from tenon._shapes import has_gradients, short_name, size_list
 
 Backward = Union[str, Callable[..., Any]]
@@ -90,6 +90,9 @@ def _check_arguments(
         raise TypeError(f"{begin} 'kernels': expected a module from tenon.load(), got {type(kernels).__name__}")
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"{begin} 'backward': expected a dict, got {type(backward).__name__}")
+    for key in backward or ():
+        if not isinstance(key, str):
+            raise TypeError(f"{begin} 'backward': expected names of functions as keys, got {key!r}")
     if not isinstance(sharding, str):
         raise TypeError(f"{begin} 'sharding': expected str, got {type(sharding).__name__}")
     if not isinstance(strict, bool):
@@ -109,14 +112,24 @@ def _check_arguments(
 class JaxOps:
     """The operators of a library, by name. Compiled programs call them by name and content, so there is no unload."""
 
+    custom_calls: tuple[str, ...]  # the targets of XLA, for jax.export.DisabledSafetyCheck.custom_call()
+    __name: str
+    __names: list[str]
+
     def __init__(self, name: str, operators: Mapping[str, Operator]) -> None:
-        vars(self).update({key: operator.callable for key, operator in operators.items()})
-        self.__name, self.__names = name, list(operators)
-        # The targets of XLA, for jax.export.DisabledSafetyCheck.custom_call().
-        self.custom_calls: tuple[str, ...] = tuple(sorted({operator.target for operator in operators.values()}))
+        own = vars(self)
+        own.update({key: operator.callable for key, operator in operators.items()})
+        own.update(_JaxOps__name=name, _JaxOps__names=list(operators))
+        own["custom_calls"] = tuple(sorted({operator.target for operator in operators.values()}))
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self!r} has no operator '{name}'")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not deleted")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.jax_ops() there")
@@ -512,12 +525,7 @@ def _result_type(signature: Signature, kernels: ModuleType) -> Any:
     fields = (*(str(r["name"]) for r in signature.results), *(signature.names[i] for i in signature.written))
     name, module = f"{signature.name}_result", signature.function.module
     own = getattr(kernels, name, None)
-    return own if getattr(own, "_fields", None) == fields else _named_tuple(name, fields, module)
-
-
-@functools.lru_cache(maxsize=None)
-def _named_tuple(name: str, fields: tuple[str, ...], module: str) -> Any:
-    return cast(Any, collections.namedtuple)(name, fields, module=module)
+    return own if getattr(own, "_fields", None) == fields else named_type(module, name, fields)
 
 
 def _is_column_major(tensor: Any) -> bool:
