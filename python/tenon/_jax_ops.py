@@ -207,9 +207,8 @@ def _platform_check() -> Any:
     primitive.def_impl(lambda *values, refuse: list(values))
     primitive.def_abstract_eval(lambda *avals, refuse: list(avals))
 
-    def lower(context: Any, *values: Any, refuse: Callable[[str], None]) -> Any:
-        for platform in context.module_context.platforms:
-            refuse(platform)
+    def lower(context: Any, *values: Any, refuse: Callable[[Sequence[str]], None]) -> Any:
+        refuse(context.module_context.platforms)
         return values
 
     mlir.register_lowering(primitive, lower)
@@ -340,19 +339,25 @@ class Operator:
                 made[f"v{i:02}"] = numpy.array(value, kinds[p["kind"]]) if p["kind"] in kinds else value
         return made
 
-    def platform_refusal(self, letters: str) -> Callable[[str], None]:
-        """Return a function that raises if the call cannot be compiled for a platform."""
+    def platform_refusal(self, letters: str) -> Callable[[Sequence[str]], None]:
+        """Return a function that raises if the call cannot be compiled for one of several platforms."""
         name, allowed = self.name, self.signature.platforms
         traced = [name for name, letter in zip(self.signature.names, letters) if letter == "s"]
 
-        def refuse(platform: str) -> None:
-            if platform not in allowed:
+        def refuse(platforms: Sequence[str]) -> None:
+            wrong = [platform for platform in platforms if platform not in allowed]
+            if wrong:
                 only = " and ".join("CUDA" if one == "cuda" else "the CPU" for one in sorted(allowed))
+                if len(platforms) > 1:
+                    raise ValueError(
+                        f"{name}() runs on {only} only, but the program is compiled for {' and '.join(platforms)}; compile it "
+                        f"for {' and '.join(sorted(allowed))} only"
+                    )
                 raise ValueError(
-                    f"{name}() runs on {only} only, but it is called on {platform}; move its arguments there with "
-                    "jax.device_put()"
+                    f"{name}() runs on {only} only, but it is called on {wrong[0]}; move its arguments there with "
+                    f"jax.device_put(), or compile the program for {' or '.join(sorted(allowed))}"
                 )
-            if platform != "cpu" and traced:
+            if traced and any(platform != "cpu" for platform in platforms):
                 raise ValueError(
                     f"{name}(): argument '{traced[0]}' is a traced number, which the function cannot read on a GPU; pass a "
                     "Python number"

@@ -387,7 +387,7 @@ def test_functions_of_the_gpu_are_there():
     with pytest.raises(ValueError) as caught:
         ops.on_gpu(X)
     assert str(caught.value) == ("on_gpu() runs on CUDA only, but it is called on cpu; move its arguments there with "
-                                 "jax.device_put()")
+                                 "jax.device_put(), or compile the program for cuda")
     assert jax.eval_shape(ops.on_gpu, X).shape == (6,)
     lowered = jax.jit(ops.on_gpu).trace(X).lower(lowering_platforms=("cuda",))
     assert "@tenon1" in lowered.as_text()
@@ -414,6 +414,10 @@ def test_functions_of_the_cpu_are_not_lowered_for_others():
     traced = jax.jit(ops.affine).trace(X)
     with pytest.raises(ValueError, match=r"^affine\(\) runs on the CPU only, but it is called on cuda; move its arguments"):
         traced.lower(lowering_platforms=("cuda",))
+    with pytest.raises(ValueError) as caught:
+        traced.lower(lowering_platforms=("cpu", "cuda"))
+    assert str(caught.value) == ("affine() runs on the CPU only, but the program is compiled for cpu and cuda; compile it for "
+                                 "cpu only")
     traced = jax.jit(ops.on_both).trace(X)
     assert traced.lower(lowering_platforms=("cpu", "cuda"))
     with pytest.raises(ValueError, match=r"^on_both\(\) runs on the CPU and CUDA only, but it is called on tpu; move"):
