@@ -49,7 +49,7 @@ def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, 
 
 
 def named_type(module: str, name: str, fields: tuple[str, ...]) -> Any:
-    """Return the type of such results, which is made if there is none yet."""
+    """Return the type of such results. Make it if it does not exist yet."""
     if (module, name, fields) not in _types:
         import collections
 

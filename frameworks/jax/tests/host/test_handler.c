@@ -251,14 +251,7 @@ static void test_unknown_functions(void **state)
     check_error(&c, xla_not_found, "hash 01234, but");
     begin_saxpy(&c);
     c.strings[1] = (xla_span){"pkg.kern.saxpy", 14};
-    check_error(&c, xla_not_found,
-                "is loaded under another name, as test.saxpy; call tenon.jax_ops(..., name='pkg.kern')");
-    begin_saxpy(&c);
-    c.strings[1] = (xla_span){"saxpy", 5};
-    check_error(&c, xla_not_found, "which is not loaded");
-    begin_saxpy(&c);
-    c.strings[1] = (xla_span){".saxpy", 6};
-    check_error(&c, xla_not_found, "which is not loaded");
+    check_error(&c, xla_not_found, "as test.saxpy; call tenon.jax_ops(..., name='pkg.kern')");
 }
 
 static void test_wrong_numbers_of_buffers(void **state)
