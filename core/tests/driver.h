@@ -90,7 +90,7 @@ static tenon_kept *keep_argument(tenon__frame *base, int32_t index)
     return &share->kept;
 }
 
-static char warned[128]; /* "" without a warning */
+static char warned[256]; /* "" without a warning */
 static int warn_status;
 
 static int warn(tenon__frame *base, int32_t index, const char *message)

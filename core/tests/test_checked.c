@@ -4,6 +4,9 @@
 #include <math.h>
 
 static float second[8];
+static const char unchanged[] =
+    "0: result 0: no byte of it changed: the function did not write to it, or wrote exactly the "
+    "pattern that the checked mode fills results with";
 
 /* Run `body` with f32[5] at `memory` + 8 for the first argument, and at `second` for the others. */
 static int run_checked(host_frame *f, const char *text, uint32_t of_caller, tenon_status (*body)(tenon_call *))
@@ -63,6 +66,18 @@ static tenon_status write_before_the_start(tenon_call *running)
     return TENON_OK;
 }
 
+static tenon_status write_far_past_the_end(tenon_call *running)
+{
+    result_of(running)[5 + 1023] = 1;
+    return TENON_OK;
+}
+
+static tenon_status write_far_before_the_start(tenon_call *running)
+{
+    result_of(running)[-1024] = 1;
+    return TENON_OK;
+}
+
 static tenon_status write_nothing(tenon_call *running)
 {
     (void)running;
@@ -108,6 +123,17 @@ static tenon_status fail_after_writing(tenon_call *running)
     return tenon_fail(running, TENON_EINVAL, "no");
 }
 
+static tenon_status fail_after_writing_argument(tenon_call *running)
+{
+    write_argument(running);
+    return tenon_fail(running, TENON_EINVAL, "no");
+}
+
+static tenon_status fail_at_once(tenon_call *running)
+{
+    return tenon_fail(running, TENON_EINVAL, "no");
+}
+
 static tenon_status write_ints(tenon_call *running)
 {
     assert_int_equal(tenon_result_data(running, 0, int32_t)[0], (int32_t)0xa5a5a5a5);
@@ -143,6 +169,10 @@ static void test_guards(void **state)
     fails_saying("f(x: f32[n]) -> f32[?]", alloc_and_overrun, 0, past);
     fails_saying("f(x: f32[n]) -> z: f32[n]", write_before_the_start, 0,
                  "result 'z': the function wrote before the start of its memory: byte -8, but it has 20 bytes");
+    fails_saying("f(x: f32[n]) -> f32[n]", write_far_past_the_end, 0,
+                 "result 0: the function wrote past the end of its memory: byte 4112, but it has 20 bytes");
+    fails_saying("f(x: f32[n]) -> f32[n]", write_far_before_the_start, 0,
+                 "result 0: the function wrote before the start of its memory: byte -4096, but it has 20 bytes");
 }
 
 static void test_arguments(void **state)
@@ -209,7 +239,7 @@ static void test_results_that_were_not_written(void **state)
     (void)state;
     host_frame f;
     assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, write_nothing), 0);
-    assert_string_equal(warned, "0: result 0: the function did not write to it");
+    assert_string_equal(warned, unchanged);
     assert_true(isnan(memory[0]));
     end(&f);
     assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, write_nan), 0);
@@ -244,7 +274,7 @@ static void test_the_pattern_of_each_dtype(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         host_frame f;
         assert_int_equal(run_checked(&f, texts[i], 0, write_nothing), 0);
-        assert_string_equal(warned, "0: result 0: the function did not write to it");
+        assert_string_equal(warned, unchanged);
         double number;
         memcpy(&number, memory, sizeof number);
         uint16_t half;
@@ -261,17 +291,53 @@ static void test_the_pattern_of_each_dtype(void **state)
     }
 }
 
-/* Memory of the caller's is written directly, and a function that fails says why. */
+static tenon_status write_a_bool(tenon_call *running)
+{
+    tenon_result_data(running, 0, bool)[1] = true;
+    return TENON_OK;
+}
+
+static void test_bools_are_bools(void **state)
+{
+    (void)state;
+    static const unsigned char expected[2][5] = {{0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}};
+    for (int i = 0; i < 2; i++) {
+        host_frame f;
+        assert_int_equal(run_checked(&f, "f(x: f32[n]) -> bool[n]", 0, i ? write_a_bool : write_nothing), 0);
+        assert_string_equal(warned, i ? "" : unchanged);
+        assert_memory_equal(memory, expected[i], 5);
+        end(&f);
+    }
+}
+
+/* A function that fails says why, and the host says what else it did. */
+static void test_functions_that_fail(void **state)
+{
+    (void)state;
+    static const char *const messages[] = {
+        "no",
+        "no; also, result 0: the function wrote past the end of its memory: byte 20, but it has 20 bytes",
+        "no; also, argument 'x': byte 10 of 20 changed during the call, but the argument is not 'rw'; the function "
+        "wrote "
+        "to it, or another thread did",
+    };
+    tenon_status (*const functions[])(tenon_call *) = {fail_at_once, fail_after_writing, fail_after_writing_argument};
+    for (int i = 0; i < 3; i++) {
+        host_frame f;
+        assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, functions[i]), -1);
+        refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EINVAL, messages[i]);
+        assert_ptr_equal(f.results[0].as.view->data, memory);
+        end(&f);
+    }
+}
+
+/* Memory of the caller's is written directly. */
 static void test_calls_that_are_not_checked(void **state)
 {
     (void)state;
     host_frame f;
     assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 1, write_past_the_end), 0);
     assert_true(memory[5] == 0);
-    end(&f);
-    assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, fail_after_writing), -1);
-    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EINVAL, "no");
-    assert_ptr_equal(f.results[0].as.view->data, memory);
     end(&f);
     begin(&f, "f(x: f32[n] cuda) -> f32[n] cuda");
     take(&f, 0, 5, cuda(0));
@@ -294,6 +360,8 @@ int main(void)
                                        cmocka_unit_test(test_shared_memory),
                                        cmocka_unit_test(test_results_that_were_not_written),
                                        cmocka_unit_test(test_the_pattern_of_each_dtype),
+                                       cmocka_unit_test(test_bools_are_bools),
+                                       cmocka_unit_test(test_functions_that_fail),
                                        cmocka_unit_test(test_calls_that_are_not_checked),
                                        cmocka_unit_test(test_nothing_is_alive)};
     return cmocka_run_group_tests(tests, NULL, NULL);

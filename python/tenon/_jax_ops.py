@@ -255,11 +255,16 @@ class Operator:
     def make_callable(self, function: BuiltinFunctionType) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
         read, program, check = self.signature.read, self.program, self.check_sharding
+        failure, name_refusal = jax_module().errors.JaxRuntimeError, self.partitioning.name_refusal
 
         def call(*args: Any, **kwargs: Any) -> Any:
             letters, statics, operands = read(args, kwargs)
             check(letters, operands)
-            return program(letters, statics)(*operands)
+            try:
+                return program(letters, statics)(*operands)
+            except failure as error:
+                name_refusal(error, function=self.name)
+                raise
 
         own = inspect.signature(function)
         kept = [p for p in own.parameters.values() if p.name not in ("out", "like")]  # no parameter has these names

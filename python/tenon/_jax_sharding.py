@@ -9,7 +9,7 @@ _jax_ops composes the parts like this:
 
     jit(lambda *operands: call(*unify(operands, ...)))
 
-and calls check_eager() before an eager call. That order is the only one that works: JAX's custom_partitioning can be
+and calls check_eager() before an eager call, and name_refusal() if it failed. That order is the only one that works: JAX's custom_partitioning can be
 neither mapped nor differentiated. It leaves nothing in the program of one device, which also keeps its key in JAX's
 persistent cache of programs. A program of several devices gets a new key in each process, and cannot be exported; one
 with shard_map can.
@@ -25,6 +25,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional, cast
@@ -36,6 +37,7 @@ partitioning: Any = importlib.import_module("jax.experimental.custom_partitionin
 Call = Callable[..., "Sequence[Any]"]
 _HAS_RULES = hasattr(partitioning, "SdyShardingRule")  # JAX 0.5.3; without them Shardy gathers the results of a batch
 _SINGLE = jax.sharding.SingleDeviceSharding
+_ADVICE = "call it inside jax.shard_map, or pass sharding='replicate' to tenon.jax_ops()"
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # a deprecated name; newer versions do not have it, nor XLA's form of it
@@ -116,6 +118,7 @@ class _Rules(NamedTuple):
     names: Sequence[Optional[str]]
     batch: int
     mode: str
+    in_program: bool = False  # XLA may have chosen how an operand is split
 
     def choose(self, shapes: Sequence[Any], tiles: Sequence[_Tiles]) -> _Tiles:
         """Return how the batch of all operands and results is split.
@@ -141,11 +144,16 @@ class _Rules(NamedTuple):
         return chosen or _Tiles((), ())
 
     def refuse(self, name: Optional[str], devices: int, how: str) -> None:
-        if self.mode == "raise":
-            raise ValueError(
-                f"{self.function}(): argument '{name}' is sharded over {devices} devices{how}, and a call "
-                "would gather it on each; call it inside jax.shard_map, or pass sharding='replicate' to tenon.jax_ops()"
+        if self.mode != "raise":
+            return
+        said = f"{self.function}(): argument '{name}' is sharded over {devices} devices{how}, and a call would gather it"
+        said += f" on each; {_ADVICE}"
+        if self.in_program:
+            said += (
+                f". If XLA chose this sharding, not you, pass jax.lax.with_sharding_constraint({name}, "
+                "NamedSharding(mesh, PartitionSpec())), which copies it to each device"
             )
+        raise ValueError(said)
 
 
 def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batch: int, mode: str) -> Call:
@@ -159,7 +167,7 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
     """
     batch = batch if _HAS_RULES else 0
-    rules = _Rules(function, names, batch, mode)
+    rules = _Rules(function, names, batch, mode, in_program=True)
 
     def choose(rules: _Rules, operands: Sequence[Any]) -> _Split:
         shapes = [operand.shape for operand in operands]
@@ -242,6 +250,16 @@ def check_eager(
             rules.refuse(name, len(array.sharding.device_set), " by pmap")
     tiles = [_Tiles((), ()) if array is None else _Tiles.read(array.sharding, array.ndim) for array in found]
     rules.choose([() if array is None else array.shape for array in found], tiles)
+
+
+def name_refusal(error: BaseException, *, function: str) -> None:
+    """Raise the ValueError of check_eager() if an eager call failed because XLA asked what to do with its operands.
+
+    check_eager() does not see the arrays inside the tracers of jax.grad and jax.vmap. JAX compiles the call for them.
+    """
+    found = re.search(rf"\b{re.escape(function)}\(\): argument '\w+' is sharded over .*?{re.escape(_ADVICE)}", str(error))
+    if found:
+        raise ValueError(found[0]) from error
 
 
 def _is_split(array: Any) -> bool:

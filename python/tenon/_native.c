@@ -1,6 +1,7 @@
 /* The extension module of the package, which its Python files call. */
 #include "_native.h"
 
+#include "../../frameworks/jax/src/jax_host.h"
 #include "../../frameworks/torch/src/kernels.h"
 
 #include <string.h>
@@ -67,6 +68,8 @@ static PyObject *check(PyObject *self, PyObject *object)
         return PyErr_Format(PyExc_TypeError, "tenon.check(): argument 'on': expected True or False, got %R",
                             (PyObject *)Py_TYPE(object));
     int before = tenon__py_check(object == Py_True);
+    if (before >= 0)
+        atomic_store(&tenon__jax_checked, object == Py_True);
     return before < 0 ? NULL : PyBool_FromLong(before);
 }
 

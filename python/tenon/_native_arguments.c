@@ -25,7 +25,7 @@ static PyObject **flatten(PyObject *args, PyObject *keywords, Py_ssize_t more, P
 {
     Py_ssize_t nargs = PyTuple_Size(args), nkeywords = PyDict_Size(keywords), at = 0, k = 0;
     *names = PyTuple_New(nkeywords);
-    PyObject **flat = *names ? PyMem_Malloc((size_t)(nargs + nkeywords + more) * sizeof *flat) : NULL;
+    PyObject **flat = *names ? PyMem_Malloc((size_t)(nargs + nkeywords + more) * sizeof(PyObject *)) : NULL;
     PyObject *name, *value;
     if (*names && !flat)
         PyErr_NoMemory();

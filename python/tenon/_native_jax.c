@@ -89,6 +89,8 @@ static PyObject *jax_register(PyObject *self, PyObject *arguments)
         status = tenon__jax_register(fn, hash, &function->function, library->state, library, &added, &err);
     if (!added)
         tenon__py_library_release(library);
+    if (tenon__py_is_checked(function->interp)) /* TENON_CHECK may have been read only now */
+        atomic_store(&tenon__jax_checked, true);
     if (status == TENON_ENOMEM)
         return PyErr_NoMemory();
     return status ? PyErr_Format(PyExc_ValueError, "%s", err.message) : PyUnicode_FromString(hash);

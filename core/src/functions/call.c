@@ -115,6 +115,8 @@ int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status)
         tenon_error_set(err, TENON_ENOMEM, "no memory for the message of an error");
     else
         tenon_call_failure(&f->call, status, err);
+    if (f->call.flags & TENON__CALL_CHECKED)
+        tenon__check_failure(f, err);
     f->client->refuse(f, TENON__REFUSED_BY_CODE, -1, err);
     return -1;
 }

@@ -29,6 +29,8 @@ bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature,
 /* Of a checked call: let the function write result `index`, which is placed, into a block with guards. False if there is no
  * memory for it. */
 bool tenon__check_result(tenon__frame *f, int32_t index);
+/* Of a checked call whose function failed: add to its message what it wrote outside its results, or to an argument. */
+void tenon__check_failure(tenon__frame *f, tenon_error *failure);
 
 /* As tenon_block_alloc, aligned to 16 bytes; tenon_blocks_release calls finish(memory) before it frees the block. */
 void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory));

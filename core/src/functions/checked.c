@@ -5,13 +5,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { GUARD = 256 }; /* bytes before and after a result; a multiple of 64, the alignment of results */
+/* Bytes before and after a result: as many as it has, between these. Multiples of 64, the alignment of results. */
+enum { GUARD_MIN = 4096, GUARD_MAX = 65536 };
 
 /* A result in a block of the driver, or an argument and its copy. */
 typedef struct checked_result {
     const tenon_view *real; /* NULL: not checked */
     tenon_view view;
     unsigned char *data;
+    size_t guard; /* bytes before and after `data` */
 } checked_result;
 
 struct tenon__checked {
@@ -59,6 +61,16 @@ static bool is_filled(const unsigned char *data, size_t size, tenon_dtype dtype)
     return true;
 }
 
+/* Make the elements of a bool result that were not written false: the pattern is not a bool. */
+static void clear_bools(unsigned char *data, size_t size, tenon_dtype dtype)
+{
+    unsigned char pattern[8];
+    pattern_of(dtype, pattern);
+    for (size_t i = 0; dtype.code == TENON_CODE_BOOL && i < size; i++)
+        if (data[i] == pattern[0])
+            data[i] = 0;
+}
+
 /* No two neighbouring bytes of a guard are equal, so that a shifted copy is seen too. */
 static unsigned char guard_byte(size_t at)
 {
@@ -72,6 +84,11 @@ static size_t bytes_of_view(const tenon_view *view)
     return (size_t)tenon_view_nbytes(view);
 }
 
+static size_t guard_size(size_t size)
+{
+    return size <= GUARD_MIN ? GUARD_MIN : size >= GUARD_MAX ? GUARD_MAX : (size + 63) / 64 * 64;
+}
+
 bool tenon__check_result(tenon__frame *f, int32_t index)
 {
     struct tenon__checked *checked = f->checked;
@@ -79,17 +96,18 @@ bool tenon__check_result(tenon__frame *f, int32_t index)
     const tenon_view *real = f->results[index].as.view;
     if ((checked->of_caller >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
         return true;
-    size_t size = bytes_of_view(real);
-    unsigned char *block = size < PTRDIFF_MAX - 2 * GUARD ? tenon_block_alloc(&f->blocks, size + 2 * GUARD, 64) : NULL;
+    size_t size = bytes_of_view(real), guard = guard_size(size);
+    unsigned char *block = size < PTRDIFF_MAX - 2 * guard ? tenon_block_alloc(&f->blocks, size + 2 * guard, 64) : NULL;
     if (!block)
         return false;
-    for (size_t i = 0; i < GUARD; i++) {
+    for (size_t i = 0; i < guard; i++) {
         block[i] = guard_byte(i);
-        block[GUARD + size + i] = guard_byte(i);
+        block[guard + size + i] = guard_byte(i);
     }
+    result->guard = guard;
     result->real = real;
     result->view = *real;
-    result->view.data = result->data = block + GUARD;
+    result->view.data = result->data = block + guard;
     fill_result(result->data, size, real->dtype);
     f->results[index].as.view = &result->view;
     return true;
@@ -145,10 +163,10 @@ static bool begin_check(tenon__frame *f)
 /* ----------------------------------------------------------------------------------------------------------- after */
 
 /* The first byte of a guard that changed, or -1. */
-static int64_t changed_guard(const unsigned char *guard)
+static int64_t changed_guard(const unsigned char *bytes, size_t guard)
 {
-    for (size_t i = 0; i < GUARD; i++)
-        if (guard[i] != guard_byte(i))
+    for (size_t i = 0; i < guard; i++)
+        if (bytes[i] != guard_byte(i))
             return (int64_t)i;
     return -1;
 }
@@ -157,13 +175,14 @@ static bool check_guards(const tenon__frame *f, int32_t index, tenon_error *erro
 {
     const checked_result *result = &f->checked->results[index];
     int64_t size = tenon_view_nbytes(result->real);
-    int64_t before = changed_guard(result->data - GUARD), after = changed_guard(result->data + size);
+    int64_t before = changed_guard(result->data - result->guard, result->guard);
+    int64_t after = changed_guard(result->data + size, result->guard);
     if (before < 0 && after < 0)
         return true;
     tenon_error_set(error, TENON_EFAILED,
                     "%s: the function wrote %s of its memory: byte %" PRId64 ", but it has %" PRId64 " bytes",
                     tenon__result_label(f, index).text, before >= 0 ? "before the start" : "past the end",
-                    before >= 0 ? before - GUARD : size + after, size);
+                    before >= 0 ? before - (int64_t)result->guard : size + after, size);
     return false;
 }
 
@@ -197,29 +216,53 @@ static int refuse_checked(tenon__frame *f, int32_t index, const tenon_error *err
 static int end_result(tenon__frame *f, int32_t index)
 {
     const checked_result *result = &f->checked->results[index];
+    size_t size = bytes_of_view(result->real);
+    bool unchanged = result->real->numel && is_filled(result->data, size, result->real->dtype);
     tenon_error error;
+    clear_bools(result->data, size, result->real->dtype);
     if (tenon_copy(result->real, &result->view, &error))
         return refuse_checked(f, index, &error);
-    if (result->real->numel && is_filled(result->data, bytes_of_view(result->real), result->real->dtype) &&
-        f->client->warn) {
-        tenon_error_set(&error, TENON_EFAILED, "%s: the function did not write to it",
-                        tenon__result_label(f, index).text);
+    if (unchanged && f->client->warn) {
+        tenon_error_set(
+            &error, TENON_EFAILED,
+            "%s: no byte of it changed: the function did not write to it, or wrote exactly the pattern that "
+            "the checked mode fills results with",
+            tenon__result_label(f, index).text);
         return f->client->warn(f, index, error.message);
     }
     return 0;
+}
+
+/* Whether the function wrote only where it may. If not, `*index` is the result, or -1. */
+static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
+{
+    const tenon_signature *s = f->signature;
+    tenon_error_set(error, TENON_ENOMEM, "no memory to check the call");
+    for (*index = 0; *index < s->nresults; ++*index)
+        if (f->checked->results[*index].real && !check_guards(f, *index, error))
+            return false;
+    *index = -1;
+    for (int32_t i = 0; i < s->nparams; i++)
+        if (f->checked->copies[i] && !check_argument(f, i, error))
+            return false;
+    return true;
+}
+
+void tenon__check_failure(tenon__frame *f, tenon_error *failure)
+{
+    tenon_error error;
+    int32_t index;
+    if (!check_writes(f, &index, &error))
+        tenon_error_set(failure, failure->status, "%s; also, %s", failure->message, error.message);
 }
 
 static int end_check(tenon__frame *f)
 {
     const tenon_signature *s = f->signature;
     tenon_error error;
-    tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
-    for (int32_t i = 0; i < s->nresults; i++)
-        if (f->checked->results[i].real && !check_guards(f, i, &error))
-            return refuse_checked(f, i, &error);
-    for (int32_t i = 0; i < s->nparams; i++)
-        if (f->checked->copies[i] && !check_argument(f, i, &error))
-            return refuse_checked(f, -1, &error);
+    int32_t index;
+    if (!check_writes(f, &index, &error))
+        return refuse_checked(f, index, &error);
     for (int32_t i = 0; i < s->nresults; i++)
         if (f->checked->results[i].real && end_result(f, i))
             return -1;

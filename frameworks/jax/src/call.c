@@ -207,6 +207,18 @@ static int jax_take_handle(tenon__frame *base, int32_t index, void *object, void
     return -1;
 }
 
+/* ------------------------------------------------------------------------------------------------- the checked mode */
+
+_Atomic bool tenon__jax_checked;
+
+/* XLA's threads have no interpreter, so there is only stderr. */
+static int jax_warn(tenon__frame *base, int32_t index, const char *message)
+{
+    (void)index;
+    fprintf(stderr, "tenon: RuntimeWarning: %s(): %s\n", base->signature->name, message);
+    return 0;
+}
+
 /* ------------------------------------------------------------------------------------------------------- the client */
 
 static tenon_status jax_run(tenon__frame *base)
@@ -220,7 +232,8 @@ static const tenon__client jax_client = {.refuse = jax_refuse,
                                          .open_result = jax_open_result,
                                          .take_handle = jax_take_handle,
                                          .device_scratch = tenon__jax_device_scratch,
-                                         .run = jax_run};
+                                         .run = jax_run,
+                                         .warn = jax_warn};
 
 static const tenon_host jax_host = {TENON__HOST_SERVICES, .name = "jax"};
 
@@ -234,10 +247,10 @@ void tenon__jax_call_init(tenon__jax_function *function, void *state)
         function->returns_numbers |= function->signature->results[i].kind != TENON_KIND_TENSOR;
 }
 
-static int jax_run_in_turn(jax_frame *f, tenon_turn *turn)
+static int jax_run_in_turn(jax_frame *f, tenon_turn *turn, bool checked)
 {
     tenon_turn_enter(turn);
-    int status = tenon__frame_run(&f->base, &jax_client);
+    int status = checked ? tenon_frame_run_checked(&f->base, 0) : tenon__frame_run(&f->base, &jax_client);
     tenon_turn_leave(turn);
     return status;
 }
@@ -334,10 +347,11 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
     f.scratch = NULL;
     f.base.args = f.args;
     f.base.results = f.results;
-    bool planned = function->planned && !on_gpu && jax_take_planned(&f, function);
+    bool checked = atomic_load_explicit(&tenon__jax_checked, memory_order_relaxed);
+    bool planned = function->planned && !on_gpu && !checked && jax_take_planned(&f, function);
     int done = planned ? 0 : jax_take_in_general(&f, function);
     if (done == 0)
-        done = jax_run_in_turn(&f, function->turn);
+        done = jax_run_in_turn(&f, function->turn, checked);
     if (done == 0 && function->returns_numbers)
         done = tenon__jax_give_numbers(&f);
     if (f.scratch)

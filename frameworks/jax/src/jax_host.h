@@ -75,6 +75,9 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
 /* The type of JAX's arrays in messages: a constant string. */
 extern _Atomic(const char *) tenon__jax_array_name;
 
+/* Whether calls on the CPU are checked (tenon_frame_run_checked), in the whole process. Warnings go to stderr. */
+extern _Atomic bool tenon__jax_checked;
+
 /* What XLA calls: for the CPU, for CUDA, and for CUDA with functions that may become part of a CUDA graph. */
 typedef xla_error *(*tenon__jax_handler)(xla_frame *frame);
 xla_error *tenon__jax_handle_cpu(xla_frame *frame);

@@ -10,7 +10,7 @@
 /* In tenon__py_interp.checked. */
 enum { CHECKED_UNREAD, CHECKED_OFF, CHECKED_ON };
 
-static bool mode_is_on(tenon__py_interp *interp)
+bool tenon__py_is_checked(tenon__py_interp *interp)
 {
     if (atomic_load(&interp->checked) == CHECKED_UNREAD) {
         const char *value = getenv("TENON_CHECK");
@@ -29,7 +29,7 @@ void tenon__py_function_join(tenon__py_function *function)
     if (function->next)
         function->next->previous = function;
     interp->functions = function;
-    tenon__py_function_check(function, mode_is_on(interp));
+    tenon__py_function_check(function, tenon__py_is_checked(interp));
     tenon__py_mutex_unlock(&interp->functions_lock);
 }
 
@@ -52,7 +52,7 @@ int tenon__py_check(bool on)
     if (!interp)
         return -1;
     tenon__py_mutex_lock(&interp->functions_lock);
-    bool before = mode_is_on(interp);
+    bool before = tenon__py_is_checked(interp);
     atomic_store(&interp->checked, on ? CHECKED_ON : CHECKED_OFF);
     for (tenon__py_function *function = interp->functions; function; function = function->next)
         tenon__py_function_check(function, on);

@@ -53,6 +53,8 @@ typedef struct tenon__py_function {
 /* Check the calls of all functions of this interpreter, or stop. 1 or 0: whether they were checked before; -1 with an
  * exception. */
 int tenon__py_check(bool on);
+/* Whether the calls of this interpreter are checked. */
+bool tenon__py_is_checked(tenon__py_interp *interp);
 
 /* Write the advice that converts an argument to the expected dtype in its framework, such as "; try
  * x.astype('float32')", or "" if there is none. */

@@ -303,7 +303,7 @@ static int fill_classes(tenon__py_function *self, PyObject *classes)
         if (!(item->flags & TENON_PARAMETER_CLASS))
             continue;
         if (!self->classes)
-            self->classes = PyMem_Calloc((size_t)(s->nparams + s->nresults), sizeof *self->classes);
+            self->classes = PyMem_Calloc((size_t)s->nparams + (size_t)s->nresults, sizeof(PyTypeObject *));
         PyObject *type = self->classes ? PyDict_GetItemString(classes, item->handle) : NULL;
         if (!type)
             return PyErr_NoMemory(), -1; /* PyDict_GetItemString hides what went wrong */

@@ -73,7 +73,7 @@ static int add_result_type(const library_loader *l, PyObject *function)
 static int compile_signatures(library_loader *l)
 {
     const tenon_module *module = l->library->module;
-    l->signatures = PyMem_Calloc(module->nfunctions ? (size_t)module->nfunctions : 1, sizeof *l->signatures);
+    l->signatures = PyMem_Calloc(module->nfunctions ? (size_t)module->nfunctions : 1, sizeof(tenon_signature *));
     if (!l->signatures)
         return PyErr_NoMemory(), -1;
     for (int64_t i = 0; i < module->nfunctions; i++) {

@@ -1,33 +1,41 @@
 /* Calls on an object run one after the other, and none runs while it is closed.
  *
  * Each object knows which threads are in calls on it. That is guarded by a spin lock of its own, so that it costs two atomic
- * exchanges for a call, and needs no interpreter lock. A thread that must wait puts itself on the object's list, releases the
- * interpreter lock, and is woken when a call ends. */
+ * exchanges for a call, and needs no interpreter lock. A thread that must wait puts itself on the object's list and releases the
+ * interpreter lock. It is woken when a call ends, and tries again before it takes the interpreter lock back: if it queued for
+ * that lock first, the object would be in use again by the time it had it. */
 #include "host.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* How long a waiter sleeps before it looks at signals, and how often it does so after the interpreter's atexit hooks have
  * run: threads that have ended with the interpreter never leave. */
 enum { WAIT_MICROSECONDS = 50000, WAITS_AT_EXIT = 20 };
 
+/* How often to look at the guard before its holder gets the processor: it may have been interrupted. */
+enum { SPINS = 100 };
+
 typedef enum tenon__py_entry {
     ENTRY_DONE,
-    ENTRY_BUSY,      /* another thread is in a call on it */
-    ENTRY_INSIDE,    /* this thread is */
-    ENTRY_CLOSED,    /* or being closed */
+    ENTRY_BUSY,   /* another thread is in a call on it, or waits to close it */
+    ENTRY_INSIDE, /* this thread is */
+    ENTRY_CLOSED,
     ENTRY_ABANDONED, /* a thread that does not exist in this process was in a call on it */
     ENTRY_NO_MEMORY
 } tenon__py_entry;
 
 typedef struct tenon__py_waiter {
     struct tenon__py_waiter *next;
-    PyThread_type_lock wake; /* held; released to wake the thread */
+    PyThread_type_lock wake;  /* held; released to wake the thread */
+    tenon__py_object *native; /* what `close` has to release, once it has the interpreter lock */
     int32_t turns;
     bool is_listed;
-    bool is_closer; /* counted in `closers` */
-    bool overslept; /* it was not woken */
+    bool is_closer; /* listed by `close`, and counted in `closers` */
+    bool overslept; /* it was never woken while it waited */
 } tenon__py_waiter;
 
 /* ------------------------------------------------------------------------------------------------------- the guard */
@@ -56,7 +64,7 @@ void tenon__py_lock_init(tenon__py_lock *lock, bool is_concurrent)
 void tenon__py_lock_clear(tenon__py_lock *lock)
 {
     if (lock->inside != &lock->first)
-        PyMem_Free(lock->inside);
+        free(lock->inside);
 }
 
 /* In a child of a fork: forget the threads that do not exist here. */
@@ -80,10 +88,14 @@ static TENON__PY_NOINLINE void forget_parent(tenon__py_lock *lock, uint32_t proc
 static inline void guard(tenon__py_lock *lock)
 {
     uint32_t process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed), seen = 0;
+    uint32_t spins = 0;
     while (!atomic_compare_exchange_weak_explicit(&lock->guard, &seen, process + 1, memory_order_acquire,
                                                   memory_order_relaxed))
-        if (seen == process + 1)
+        if (seen == process + 1) {
             seen = 0;
+            if (++spins % SPINS == 0)
+                sched_yield();
+        }
     if (lock->process != process)
         forget_parent(lock, process);
 }
@@ -95,34 +107,60 @@ static inline void unguard(tenon__py_lock *lock)
 
 /* ------------------------------------------------------------------------------------------- steps under the guard */
 
+/* `close` comes before the calls, which cannot begin while it waits. */
 static void list_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
 {
     tenon__py_waiter **place = &lock->waiters;
-    while (*place)
+    while (*place && !waiter->is_closer)
         place = &(*place)->next;
+    waiter->next = *place;
     *place = waiter;
-    waiter->next = NULL;
     waiter->is_listed = true;
 }
 
-static void unlist_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
+/* False if the thread is being woken. */
+static bool unlist_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
 {
     tenon__py_waiter **place = &lock->waiters;
+    if (!waiter->is_listed)
+        return false;
     while (*place && *place != waiter)
         place = &(*place)->next;
     if (*place)
         *place = waiter->next;
     waiter->is_listed = false;
+    return true;
 }
 
-static TENON__PY_NOINLINE void wake_waiters(tenon__py_lock *lock, bool all)
+static void uncount_closer(tenon__py_lock *lock, tenon__py_waiter *waiter)
 {
-    do {
-        tenon__py_waiter *waiter = lock->waiters;
-        lock->waiters = waiter->next;
-        waiter->is_listed = false;
-        PyThread_release_lock(waiter->wake); /* freed only by a waiter that is not listed */
-    } while (all && lock->waiters);
+    lock->closers -= waiter->is_closer;
+    waiter->is_closer = false;
+}
+
+/* Remove the first waiter, or all: a list for wake_waiters. */
+static TENON__PY_NOINLINE tenon__py_waiter *take_waiters(tenon__py_lock *lock, bool all)
+{
+    tenon__py_waiter *first = lock->waiters, *last = first;
+    last->is_listed = false;
+    while (all && last->next) {
+        last = last->next;
+        last->is_listed = false;
+    }
+    lock->waiters = last->next;
+    last->next = NULL;
+    return first;
+}
+
+/* Without the guard, which a thread that is woken wants at once. A waiter that is neither listed nor woken waits for this, so
+ * it exists until then. */
+static inline void wake_waiters(tenon__py_waiter *waiter)
+{
+    while (waiter) {
+        tenon__py_waiter *next = waiter->next;
+        PyThread_release_lock(waiter->wake);
+        waiter = next;
+    }
 }
 
 static int32_t find_inside(const tenon__py_lock *lock, unsigned long thread)
@@ -133,22 +171,24 @@ static int32_t find_inside(const tenon__py_lock *lock, unsigned long thread)
     return i;
 }
 
-/* One more thread in calls of a concurrent class. */
+/* One more thread in calls of a concurrent class. Not by PyMem_Realloc, which needs the interpreter lock. */
 static TENON__PY_NOINLINE bool make_room(tenon__py_lock *lock)
 {
     bool is_first = lock->inside == &lock->first;
-    tenon__py_inside *more =
-        PyMem_Realloc(is_first ? NULL : lock->inside, 2 * (size_t)lock->room * sizeof *lock->inside);
+    int32_t room = lock->room > 0 ? 2 * lock->room : 2;
+    tenon__py_inside *more = realloc(is_first ? NULL : lock->inside, (size_t)room * sizeof *lock->inside);
     if (!more)
         return false;
     if (is_first)
         more[0] = lock->first;
     lock->inside = more;
-    lock->room *= 2;
+    lock->room = room;
     return true;
 }
 
 /* --------------------------------------------------------------------------------------------------------- attempts */
+
+/* Each may be called without the interpreter lock, and puts a waiter that can be woken on the list of a busy object. */
 
 static inline tenon__py_entry try_enter(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter)
 {
@@ -160,11 +200,11 @@ static inline tenon__py_entry try_enter(tenon__py_instance *self, unsigned long 
         entry = ENTRY_INSIDE;
     } else if (lock->is_abandoned) {
         entry = ENTRY_ABANDONED;
-    } else if (lock->closers || tenon__py_is_closed(self)) {
+    } else if (tenon__py_is_closed(self)) {
         entry = ENTRY_CLOSED;
     } else if (at >= 0) {
         lock->inside[at].calls++;
-    } else if (lock->ninside && !lock->is_concurrent) {
+    } else if (lock->closers || (lock->ninside && !lock->is_concurrent)) {
         entry = ENTRY_BUSY;
         if (waiter)
             list_waiter(lock, waiter);
@@ -184,41 +224,34 @@ static inline void leave(tenon__py_instance *self, unsigned long thread)
     int32_t at = find_inside(lock, thread);
     if (at >= 0 && --lock->inside[at].calls == 0)
         lock->inside[at] = lock->inside[--lock->ninside];
-    if (lock->waiters && !lock->ninside)
-        wake_waiters(lock, false);
+    tenon__py_waiter *woken = lock->waiters && !lock->ninside ? take_waiters(lock, lock->is_concurrent) : NULL;
     unguard(lock);
+    wake_waiters(woken);
 }
 
-/* Close the object, and drop its share of the native object. */
+/* Close the object. What it has to release afterwards is in the waiter. */
 static tenon__py_entry try_close(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter)
 {
     tenon__py_lock *lock = &self->lock;
     tenon__py_entry entry = ENTRY_DONE;
-    tenon__py_object *native = NULL;
-    bool leaks = false;
+    tenon__py_waiter *woken = NULL;
     guard(lock);
     if (lock->ninside && find_inside(lock, thread) >= 0) {
         entry = ENTRY_INSIDE;
     } else if (lock->ninside) {
         entry = ENTRY_BUSY;
-        if (waiter) {
+        if (waiter->wake) {
             lock->closers += !waiter->is_closer;
             waiter->is_closer = true;
-            if (lock->waiters) /* calls that wait are refused at once */
-                wake_waiters(lock, true);
             list_waiter(lock, waiter);
         }
     } else {
-        native = atomic_exchange(&self->native, NULL);
-        leaks = lock->is_abandoned; /* the other thread may have left the native object in any state */
+        waiter->native = atomic_exchange(&self->native, NULL);
         if (lock->waiters)
-            wake_waiters(lock, true);
+            woken = take_waiters(lock, true);
     }
     unguard(lock);
-    if (native && leaks)
-        atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
-    else if (native)
-        tenon__py_object_release(native);
+    wake_waiters(woken);
     return entry;
 }
 
@@ -226,15 +259,31 @@ static tenon__py_entry try_close(tenon__py_instance *self, unsigned long thread,
 
 typedef tenon__py_entry attempt(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter);
 
-static void stop_waiting(tenon__py_instance *self, tenon__py_waiter *waiter)
+static int64_t microseconds(void)
 {
-    guard(&self->lock);
-    if (waiter->is_listed)
-        unlist_waiter(&self->lock, waiter);
-    unguard(&self->lock);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Try, and if the object is busy, sleep until it may no longer be. The interpreter lock is released meanwhile; at the
+/* Sleep until woken, or until the time: then the waiter is neither on the list nor counted, because Python code that runs next
+ * may call the object. */
+static bool sleep_until(tenon__py_instance *self, tenon__py_waiter *waiter, int64_t end)
+{
+    int64_t left = end - microseconds();
+    if (PyThread_acquire_lock_timed(waiter->wake, left > 0 ? left : 0, 0) == PY_LOCK_ACQUIRED)
+        return true;
+    guard(&self->lock);
+    bool overslept = unlist_waiter(&self->lock, waiter);
+    if (overslept)
+        uncount_closer(&self->lock, waiter);
+    unguard(&self->lock);
+    if (!overslept)
+        PyThread_acquire_lock(waiter->wake, WAIT_LOCK); /* which takes a moment */
+    return !overslept;
+}
+
+/* Try, and if the object is busy, whenever it may no longer be, for a while. The interpreter lock is released meanwhile; at the
  * interpreter's end this thread may never get it back, so it must not be on the list by then. */
 static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thread, attempt *try,
                                     tenon__py_waiter *waiter)
@@ -243,10 +292,14 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
     if (entry != ENTRY_BUSY)
         return entry;
     PyThreadState *state = PyEval_SaveThread();
-    waiter->overslept = PyThread_acquire_lock_timed(waiter->wake, WAIT_MICROSECONDS, 0) != PY_LOCK_ACQUIRED;
-    stop_waiting(self, waiter);
+    int64_t end = microseconds() + WAIT_MICROSECONDS;
+    waiter->overslept = true;
+    while (entry == ENTRY_BUSY && sleep_until(self, waiter, end)) {
+        waiter->overslept = false;
+        entry = try(self, thread, waiter);
+    }
     PyEval_RestoreThread(state);
-    return ENTRY_BUSY;
+    return entry;
 }
 
 static int waiter_init(tenon__py_waiter *waiter)
@@ -347,8 +400,8 @@ static TENON__PY_NOINLINE int enter_later(tenon__py_frame *f, int32_t count)
             f->nentered++;
         } else if (entry != ENTRY_BUSY) {
             status = refuse_entered(f, f->entered[f->nentered], entry);
-        } else if (waiter.overslept || f->nentered == 0) {
-            tenon__py_leave_all(f);
+        } else {
+            tenon__py_leave_all(f); /* the thread that has the object may wait for one of these */
             status = look_around(&waiter);
         }
     }
@@ -366,7 +419,7 @@ static TENON__PY_NOINLINE int32_t sort_objects(tenon__py_frame *f)
     void *few[TENON__PY_INLINE_PARAMS], **all = few;
     int32_t count = 0;
     if (function->nobjects > TENON__PY_INLINE_OBJECTS) {
-        f->entered = tenon_block_alloc(&f->base.blocks, (size_t)function->nobjects * sizeof *f->entered, 0);
+        f->entered = tenon_block_alloc(&f->base.blocks, (size_t)function->nobjects * sizeof(tenon__py_instance *), 0);
         if (!f->entered)
             return PyErr_NoMemory(), -1;
     }
@@ -429,20 +482,32 @@ void tenon__py_leave_all(tenon__py_frame *f)
 
 /* ------------------------------------------------------------------------------------------------------------ close */
 
+/* Drop the share of a native object that was closed. */
+static void release_closed(const tenon__py_instance *self, tenon__py_object *native)
+{
+    if (native && self->lock.is_abandoned) /* the other thread may have left it in any state */
+        atomic_fetch_add_explicit(&tenon__py_global.leaked, 1, memory_order_relaxed);
+    else if (native)
+        tenon__py_object_release(native);
+}
+
 int tenon__py_instance_close(tenon__py_instance *self)
 {
     unsigned long thread = PyThread_get_thread_ident();
-    tenon__py_entry entry = try_close(self, thread, NULL);
-    tenon__py_waiter waiter;
+    tenon__py_waiter waiter = {0};
+    tenon__py_entry entry = try_close(self, thread, &waiter);
     int status = entry == ENTRY_BUSY ? waiter_init(&waiter) : 0;
     if (entry == ENTRY_BUSY && status == 0) {
         while (status == 0 && (entry = try_or_sleep(self, thread, try_close, &waiter)) == ENTRY_BUSY)
             status = look_around(&waiter);
         guard(&self->lock);
-        self->lock.closers -= waiter.is_closer;
+        uncount_closer(&self->lock, &waiter);
+        tenon__py_waiter *woken = status < 0 && self->lock.waiters ? take_waiters(&self->lock, true) : NULL;
         unguard(&self->lock);
+        wake_waiters(woken); /* calls that this one kept from beginning */
         PyThread_free_lock(waiter.wake);
     }
+    release_closed(self, waiter.native);
     if (entry == ENTRY_INSIDE) {
         PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE((PyObject *)self), "__name__");
         if (name)

@@ -109,6 +109,27 @@ static int torch_order(tenon_tensor *tensor, const tenon_dl_exchange *table)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static void torch_delete_nothing(tenon_dl_managed *managed)
+{
+    (void)managed;
+}
+
+/* Make a torch tensor of a struct, which torch takes on success. On failure torch may have called the deleter (no memory
+ * for the Python object) or not (a dtype that it does not know), so that the deleter does nothing until it returns. If it
+ * reports success, it has taken the struct, whatever it made of it. */
+static PyObject *torch_from_managed(const tenon_dl_exchange *table, tenon_dl_managed *managed)
+{
+    void (*deleter)(tenon_dl_managed *) = managed->deleter;
+    void *object = NULL;
+    managed->deleter = torch_delete_nothing;
+    int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
+    managed->deleter = deleter;
+    if (status == 0)
+        return object;
+    deleter(managed);
+    return NULL;
+}
+
 PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
 {
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -130,18 +151,13 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
         return tenon__py_call_import("torch", "from_dlpack", tenon__py_tensor_new(tensor), false);
     tenon_error err;
     tenon_dl_managed *managed = NULL;
-    void *object = NULL;
     if (torch_order(tensor, table) < 0)
         return NULL;
     if (tenon_tensor_export(tensor, &managed, &err))
         return tenon_py_raise(&err);
-    int status = table->managed_tensor_to_py_object_no_sync(managed, &object);
-    if (status == 0 && object)
+    PyObject *object = torch_from_managed(table, managed);
+    if (object)
         return object;
-    /* torch takes the struct only when it has made the tensor (tested with a dtype that it does not know); if it
-     * reports success, it has taken it, whatever it made of it. */
-    if (status != 0)
-        managed->deleter(managed);
     if (PyErr_Occurred())
         tenon__py_raise_not_exported("torch");
     else

@@ -38,6 +38,12 @@ static tenon_status scribble(tenon_call *call)
     return TENON_OK;
 }
 
+static tenon_status fill_and_scribble(tenon_call *call)
+{
+    tenon_result_data(call, 0, float)[0] = 1;
+    return scribble(call);
+}
+
 static tenon_status scale(tenon_call *call)
 {
     float *x = tenon_rw_data(call, 0, float);
@@ -70,7 +76,7 @@ static tenon_status sum(tenon_call *call)
 
 static tenon_status fail(tenon_call *call)
 {
-    tenon_result_data(call, 0, float)[0] = 1;
+    tenon_result_data(call, 0, float)[tenon_arg_int(call, 1)] = 1;
     return tenon_fail(call, TENON_EINVAL, "its own message");
 }
 
@@ -93,8 +99,10 @@ TENON_MODULE(checked, "Functions that write where they must not.",
              TENON_FUNCTION("fill_named(x: f32[n], at: int = 0) -> filled: f32[n]", fill, ""),
              TENON_FUNCTION("fill_open(n: int, more: int) -> f64[?]", fill_open, ""),
              TENON_FUNCTION("scribble(x: f32[n], at: int)", scribble, ""),
+             TENON_FUNCTION("fill_and_scribble(x: f32[n], at: int) -> f32[n]", fill_and_scribble, ""),
              TENON_FUNCTION("scale(x: f32[n] c rw)", scale, ""),
              TENON_FUNCTION("forget(x: f32[n], count: int) -> f32[n], i32[n]", forget, ""),
              TENON_FUNCTION("sum(x: f32[n] c) -> float", sum, ""),
-             TENON_FUNCTION("fail(x: f32[n]) -> f32[n]", fail, ""), TENON_FUNCTION("make() -> f32[?] own", make, ""),
+             TENON_FUNCTION("fail(x: f32[n], at: int = 0) -> f32[n]", fail, ""),
+             TENON_FUNCTION("make() -> f32[?] own", make, ""),
              TENON_FUNCTION("view(x: f32[n]) -> f32[n] of(x)", view, ""))

@@ -140,6 +140,12 @@ def test_its_own_failure(checked):
         checked.fail(numbers())
 
 
+def test_its_own_failure_and_a_mistake(checked):
+    message = r"^fail\(\): its own message; also, result 0: the function wrote past the end of its memory: byte "
+    with pytest.raises(ValueError, match=message):
+        checked.fail(numbers(), 6)
+
+
 # ----------------------------------------------------------------------------------------------------------- mistakes
 
 
@@ -155,6 +161,15 @@ def test_outside_of_a_result(checked, name, at, make):
     byte = int(re.fullmatch(expected, str(caught.value))[1])
     assert 4 * at <= byte < 4 * at + 4
     del caught
+
+
+@pytest.mark.parametrize("count", [3000, 20000])
+@pytest.mark.parametrize("past", [True, False])
+def test_far_outside_of_a_large_result(checked, count, past):
+    """The guards are as large as the result, up to 64 KiB."""
+    guard = min(4 * count, 65536) // 4
+    with pytest.raises(RuntimeError, match="past the end" if past else "before the start"):
+        checked.fill(numbers(count), count + guard - 1 if past else -guard)
 
 
 def test_a_result_s_name(checked):
@@ -211,8 +226,9 @@ def test_not_written(checked):
     with pytest.warns(RuntimeWarning) as caught:
         checked.forget(numbers(), 0)
     assert [str(warning.message) for warning in caught] == [
-        "forget(): result 0: the function did not write to it",
-        "forget(): result 1: the function did not write to it",
+        f"forget(): result {i}: no byte of it changed: the function did not write to it, or wrote exactly the pattern "
+        "that the checked mode fills results with"
+        for i in range(2)
     ]
     assert caught[0].filename == __file__
 
@@ -224,7 +240,7 @@ def test_a_nan_that_was_written(checked):
 
 def test_a_warning_that_is_an_error(checked):
     x = numbers()
-    with same_counts(x), pytest.raises(RuntimeWarning, match="did not write to it"):
+    with same_counts(x), pytest.raises(RuntimeWarning, match="no byte of it changed"):
         checked.forget(x, 0)
 
 

@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 from building import build, refused, run_python
@@ -110,6 +112,22 @@ def test_other_threads_go_on_while_one_waits(boxes):
     assert turns > 10
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="needs an interpreter lock")
+def test_a_waiter_enters_without_the_interpreter_lock(boxes):
+    """A waiter that needed that lock first would come after every call of the thread that has it."""
+    sleep = partial(ctypes.PyDLL(None).usleep, 60_000)
+    for _ in range(20):  # every 50 ms it needs the lock, to look at signals
+        box = boxes.Box(floats(1))
+        threads = [working(box, 50_000), working(box, 1)]
+        # No other thread gets the interpreter lock between the two. The call that was running ends in the first one.
+        _, calls = map(partial.__call__, [sleep, partial(box.calls)])
+        for thread in threads:
+            thread.join()
+        if calls == 3:
+            return
+    raise AssertionError("the thread that waited was last each time")
+
+
 def test_an_argument_changed_while_waiting(boxes):
     box = boxes.Box(floats(1))
     x = floats(1, 2, 3)
@@ -151,6 +169,35 @@ def test_closed_while_others_wait(boxes):
     assert results[0] is None and results[-1] is None and box.closed
     for result in results[1:-1]:
         assert result == 1 or (type(result) is ValueError and str(result) == "Box.work(): this Box is closed")
+
+
+@pytest.mark.parametrize("kind", ["Box", "Free"])
+def test_a_call_while_close_waits(boxes, kind):
+    """It is refused once the object is closed, not before."""
+    box = getattr(boxes, kind)(floats(1))
+    threads = [working(box), threading.Thread(target=box.close)]
+    threads[1].start()
+    time.sleep(0.02)
+    assert not box.closed and threads[0].is_alive()
+    with pytest.raises(ValueError, match=rf"^{kind}.work\(\): this {kind} is closed$"):
+        box.work(1)
+    assert box.closed and repr(box) == f"<closed boxes.{kind}>"
+    for thread in threads:
+        thread.join()
+
+
+def test_inside_a_concurrent_kernel_while_close_waits(boxes):
+    box = boxes.Free(floats(1))
+    closing = threading.Thread(target=box.close)
+
+    def use():
+        closing.start()
+        time.sleep(0.1)
+        return box.sum()
+
+    assert in_kernel(box.call, use) == 1
+    closing.join(60)
+    assert box.closed
 
 
 def test_closed_from_16_threads(boxes):
@@ -244,6 +291,67 @@ def test_an_interrupt_ends_the_wait():
         box.close()
         """,
         build("classes/boxes.c"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["Box", "Free"])
+def test_an_interrupted_close_refuses_no_call(kind):
+    run_python(
+        """
+        import os, signal, sys, threading, time
+        import numpy, tenon
+        box = getattr(tenon.load(sys.argv[1]), sys.argv[2])(numpy.ones(1, "float32"))
+        results = []
+        def call():
+            try:
+                results.append(box.work(1) > 0)
+            except ValueError as error:
+                results.append(error)
+        def start(function, *arguments):
+            threads.append(threading.Thread(target=function, args=arguments))
+            threads[-1].start()
+            time.sleep(0.05)
+        threads = []
+        start(box.work, 1_000_000)
+        start(call)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.1, start, (call,)).start()
+        try:
+            box.close()
+        except KeyboardInterrupt:
+            assert threads[0].is_alive() and not box.closed
+        else:
+            raise SystemExit("no interrupt")
+        for thread in threads:
+            thread.join()
+        assert results == [True, True], results
+        assert box.work(1) and not box.closed
+        box.close()
+        """,
+        build("classes/boxes.c"),
+        kind,
+    )
+
+
+def test_a_signal_handler_while_close_waits():
+    """Its call on the object waits for the running call, but not for the `close` that it interrupts."""
+    run_python(
+        """
+        import os, signal, sys, threading, time
+        import numpy, tenon
+        box = tenon.load(sys.argv[1]).Box(numpy.ones(1, "float32"))
+        results = []
+        signal.signal(signal.SIGINT, lambda *_: results.append(box.work(1)))
+        thread = threading.Thread(target=box.work, args=(500_000,))
+        thread.start()
+        time.sleep(0.05)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        box.close()
+        assert results == [1] and box.closed
+        thread.join()
+        """,
+        build("classes/boxes.c"),
+        timeout=60,
     )
 
 

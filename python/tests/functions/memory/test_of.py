@@ -4,7 +4,7 @@ import gc
 import weakref
 
 import pytest
-from building import same_counts, tenon
+from building import run_python, same_counts, tenon
 
 numpy = pytest.importorskip("numpy")
 
@@ -72,6 +72,33 @@ def test_torch(memory):
     other = [torch.ones(6) for _ in range(50)]
     assert view.tolist() == [10, 2, 3]
     del other
+
+
+def test_torch_without_memory(library):
+    """torch fails after it has taken the struct, and before: it is deleted once."""
+    pytest.importorskip("torch")
+    pytest.importorskip("_testcapi")
+    code = """
+    import sys, _testcapi, torch, tenon
+    memory = tenon.load(sys.argv[1])
+    x = torch.arange(6, dtype=torch.float32)
+    memory.part(x, 0, 3)
+    count, failed = sys.getrefcount(x), 0
+    for n in range(40):
+        view = None
+        _testcapi.set_nomemory(n, n + 1)
+        try:
+            view = memory.part(x, 0, 3)
+        except (MemoryError, RuntimeError, BufferError):  # torch gives a RuntimeError of its own
+            failed += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        assert view is None or view.tolist() == [0, 1, 2]
+    view = None
+    assert failed >= 3 and sys.getrefcount(x) == count
+    print("done")
+    """
+    assert run_python(code, library.__file__) == "done\n"
 
 
 def test_jax(memory):

@@ -66,21 +66,26 @@ def test_the_result_of_pmap():
         ops.product(x, f32(2, 2))
 
 
-def test_grad_is_refused():
-    says = sentence("product", "a")
-    for f in (jax.value_and_grad, lambda f: jax.jit(jax.value_and_grad(f))):
-        with pytest.raises((ValueError, jax.errors.JaxRuntimeError)) as caught:
-            f(lambda a: ops.product(a, B).sum())(put(A, "a"))
-        assert says in str(caught.value)
+def test_transformations_are_refused():
+    """Without jit they are eager calls: the error is the same ValueError."""
+    says, a = sentence("product", "a"), put(A, "a")
+    refuses(jax.value_and_grad(lambda a: ops.product(a, B).sum()), a, says=says)
+    refuses(lambda a: jax.vjp(ops.product, a, B)[0], a, says=says)
+    refuses(jax.vmap(lambda a, b: ops.product(a, b)), put(A[None], None, "a"), B[None], says=says)
+    refuses(jax.vmap(jax.value_and_grad(lambda a: ops.product(a, B).sum())), put(A[None], None, "a"), says=says)
+    refuses(jax.value_and_grad(lambda a: jax.vmap(ops.product)(a, B[None]).sum()), put(A[None], None, "a"), says=says)
+
+
+def test_a_failure_of_the_function_is_not_replaced():
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="the number -2 is negative"):
+        jax.block_until_ready(jax.vmap(ops.fail)(put(f32(2, 3))))
 
 
 def test_vmap_one_after_the_other_is_refused():
     """Each turn of the loop would gather."""
     x, y = f32(8, 4, 4), f32(8, 4, 4) + 1
     for args, name in (((put(x, "a"), put(y)), "a"), ((put(x), put(y, None, "a")), "b")):
-        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
-            jax.vmap(ops.product)(*args)
-        assert sentence("product", name) in str(caught.value)
+        refuses(jax.vmap(ops.product), *args, says=sentence("product", name))
     for args in ((put(x), put(y)), (x, y)):
         EXACT(jax.jit(jax.vmap(ops.product))(*args), x @ y)
     EXACT(jax.vmap(replicating.product)(put(x, "a"), put(y)), x @ y)
@@ -100,6 +105,29 @@ def test_what_is_split_inside_the_program_is_refused():
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
         jax.jit(lambda x: ops.product(x.reshape(2, 16), x.reshape(16, 2)))(put(A, "a"))
     assert "product(): argument 'a' is sharded over 4 devices, and a call" in str(caught.value)
+
+
+def test_what_xla_chose_to_split():
+    """It shards w because of w * x. The message says how to keep it whole, and that sends nothing."""
+    x, w = put(X, "a"), put(X)
+    whole = NamedSharding(LINE, P())
+
+    def program(keep):
+        return lambda w, x: (ops.counted(keep(w)), w * x)
+
+    says = sentence("counted", "x") + (
+        ". If XLA chose this sharding, not you, pass jax.lax.with_sharding_constraint(x, NamedSharding(mesh, "
+        "PartitionSpec())), which copies it to each device"
+    )
+    for keep in (lambda w: w + 1, lambda w: jax.device_put(w + 1, whole)):
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            jax.jit(program(keep))(jnp.asarray(X), x)
+        assert says in str(caught.value)
+    constrained = program(lambda w: jax.lax.with_sharding_constraint(w + 1, whole))
+    made = jax.jit(constrained)(w, x)
+    EXACT(made[0], ops.counted(X + 1))
+    EXACT(made[1], X * X)
+    assert collectives(constrained, w, x) == []
 
 
 def test_the_next_call_is_fine():
