@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import importlib
 import inspect
@@ -16,6 +15,7 @@ from typing import Any, Callable, NoReturn, Optional, Union, cast
 from tenon import _native
 from tenon._library import WHY_NO_CLASS, classes_of, functions_of, is_function
 from tenon._jax_trace import Refused, Signature, jax_module
+from tenon._results import named_type
 from tenon._shapes import has_gradients, short_name, size_list
 
 Backward = Union[str, Callable[..., Any]]
@@ -90,6 +90,9 @@ def _check_arguments(
         raise TypeError(f"{begin} 'kernels': expected a module from tenon.load(), got {type(kernels).__name__}")
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"{begin} 'backward': expected a dict, got {type(backward).__name__}")
+    for key in backward or ():
+        if not isinstance(key, str):
+            raise TypeError(f"{begin} 'backward': expected names of functions as keys, got {key!r}")
     if not isinstance(sharding, str):
         raise TypeError(f"{begin} 'sharding': expected str, got {type(sharding).__name__}")
     if not isinstance(strict, bool):
@@ -109,14 +112,24 @@ def _check_arguments(
 class JaxOps:
     """The operators of a library, by name. Compiled programs call them by name and content, so there is no unload."""
 
+    custom_calls: tuple[str, ...]  # the targets of XLA, for jax.export.DisabledSafetyCheck.custom_call()
+    __name: str
+    __names: list[str]
+
     def __init__(self, name: str, operators: Mapping[str, Operator]) -> None:
-        vars(self).update({key: operator.callable for key, operator in operators.items()})
-        self.__name, self.__names = name, list(operators)
-        # The targets of XLA, for jax.export.DisabledSafetyCheck.custom_call().
-        self.custom_calls: tuple[str, ...] = tuple(sorted({operator.target for operator in operators.values()}))
+        own = vars(self)
+        own.update({key: operator.callable for key, operator in operators.items()})
+        own.update(_JaxOps__name=name, _JaxOps__names=list(operators))
+        own["custom_calls"] = tuple(sorted({operator.target for operator in operators.values()}))
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self!r} has no operator '{name}'")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not deleted")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.jax_ops() there")
@@ -194,9 +207,8 @@ def _platform_check() -> Any:
     primitive.def_impl(lambda *values, refuse: list(values))
     primitive.def_abstract_eval(lambda *avals, refuse: list(avals))
 
-    def lower(context: Any, *values: Any, refuse: Callable[[str], None]) -> Any:
-        for platform in context.module_context.platforms:
-            refuse(platform)
+    def lower(context: Any, *values: Any, refuse: Callable[[Sequence[str]], None]) -> Any:
+        refuse(context.module_context.platforms)
         return values
 
     mlir.register_lowering(primitive, lower)
@@ -332,19 +344,25 @@ class Operator:
                 made[f"v{i:02}"] = numpy.array(value, kinds[p["kind"]]) if p["kind"] in kinds else value
         return made
 
-    def platform_refusal(self, letters: str) -> Callable[[str], None]:
-        """Return a function that raises if the call cannot be compiled for a platform."""
+    def platform_refusal(self, letters: str) -> Callable[[Sequence[str]], None]:
+        """Return a function that raises if the call cannot be compiled for one of several platforms."""
         name, allowed = self.name, self.signature.platforms
         traced = [name for name, letter in zip(self.signature.names, letters) if letter == "s"]
 
-        def refuse(platform: str) -> None:
-            if platform not in allowed:
+        def refuse(platforms: Sequence[str]) -> None:
+            wrong = [platform for platform in platforms if platform not in allowed]
+            if wrong:
                 only = " and ".join("CUDA" if one == "cuda" else "the CPU" for one in sorted(allowed))
+                if len(platforms) > 1:
+                    raise ValueError(
+                        f"{name}() runs on {only} only, but the program is compiled for {' and '.join(platforms)}; compile it "
+                        f"for {' and '.join(sorted(allowed))} only"
+                    )
                 raise ValueError(
-                    f"{name}() runs on {only} only, but it is called on {platform}; move its arguments there with "
-                    "jax.device_put()"
+                    f"{name}() runs on {only} only, but it is called on {wrong[0]}; move its arguments there with "
+                    f"jax.device_put(), or compile the program for {' or '.join(sorted(allowed))}"
                 )
-            if platform != "cpu" and traced:
+            if traced and any(platform != "cpu" for platform in platforms):
                 raise ValueError(
                     f"{name}(): argument '{traced[0]}' is a traced number, which the function cannot read on a GPU; pass a "
                     "Python number"
@@ -517,12 +535,7 @@ def _result_type(signature: Signature, kernels: ModuleType) -> Any:
     fields = (*(str(r["name"]) for r in signature.results), *(signature.names[i] for i in signature.written))
     name, module = f"{signature.name}_result", signature.function.module
     own = getattr(kernels, name, None)
-    return own if getattr(own, "_fields", None) == fields else _named_tuple(name, fields, module)
-
-
-@functools.lru_cache(maxsize=None)
-def _named_tuple(name: str, fields: tuple[str, ...], module: str) -> Any:
-    return cast(Any, collections.namedtuple)(name, fields, module=module)
+    return own if getattr(own, "_fields", None) == fields else named_type(module, name, fields)
 
 
 def _is_column_major(tensor: Any) -> bool:

@@ -219,7 +219,7 @@ class Signature:
         """Return a letter for each parameter (frameworks/jax/src/jax_host.h), the static values, and the operands.
 
         The shapes of JAX arrays are not checked here, but once for each program, while it is traced."""
-        given = _native._sort_arguments(self.function, args, kwargs, MISSING)
+        given = list(_native._sort_arguments(self.function, args, kwargs, MISSING))
         letters: list[str] = []
         statics: list[Any] = []
         sizes: dict[int, int] = {}
@@ -232,6 +232,8 @@ class Signature:
                     self.raise_first(given, sizes, i, error)
                 if letter == "v":
                     statics.append(value)
+                else:
+                    given[i] = value
             if i in self.sizes and letter in "vd":
                 value = self.defaults[i] if letter == "d" else value
                 sizes.update({} if value is None else {i: value})
@@ -295,8 +297,7 @@ class Signature:
         if kind in _LISTS and _has_tracers(value):
             self.refuse_traced(index, "; pass Python numbers or a NumPy array, or use static_argnums")
         if isinstance(value, jax.Array) and kind in _NUMBERS and index not in self.sizes:
-            self.check_scalar(index, value, kind)
-            return "s", value
+            return "s", self.scalar(index, value, kind)
         try:
             return "v", self.static_value(index, value)
         except Exception:
@@ -316,15 +317,22 @@ class Signature:
     def refuse_traced(self, index: int, more: str) -> NoReturn:
         raise TypeError(f"{self.name}(): argument '{self.names[index]}' must be static{more}")
 
-    def check_scalar(self, index: int, value: Any, kind: str) -> None:
-        """Raise what the function says of an array that is not such a number."""
+    def scalar(self, index: int, value: Any, kind: str) -> Any:
+        """An array as a number that the handler reads. Raises what the function says of an array that is not one."""
         jax, numpy, dtypes = self.jax, self.numpy, importlib.import_module("jax.dtypes")
         kinds = {"bool": [numpy.bool_], "int": [numpy.integer], "float": [numpy.integer, numpy.floating, numpy.bool_]}[kind]
-        fits = any(dtypes.issubdtype(value.dtype, one) for one in kinds) and not is_packed(short_name(value.dtype))
-        if value.shape == () and fits:
-            return
-        with jax.ensure_compile_time_eval():
-            stand_in = jax.numpy.zeros(tuple(min(size, 2) for size in value.shape), value.dtype)
+        is_traced, short = isinstance(value, jax.core.Tracer), short_name(value.dtype)
+        if value.shape == () and kind == "int" and short == "bool" and is_traced:  # True is an int in Python
+            return jax.lax.convert_element_type(value, numpy.int32)
+        if value.shape == () and not is_packed(short) and any(dtypes.issubdtype(value.dtype, one) for one in kinds):
+            is_small = bits_of(short) == 8 and dtypes.issubdtype(value.dtype, numpy.floating)
+            return jax.lax.convert_element_type(value, numpy.float32) if is_small else value
+        stand_in: Any
+        if is_traced and value.shape == () and value.weak_type:  # a Python number before it was traced
+            stand_in = value.dtype.type(0).item()
+        else:
+            with jax.ensure_compile_time_eval():
+                stand_in = jax.numpy.zeros(tuple(min(size, 2) for size in value.shape), value.dtype)
         _native._read_value(self.function, index, stand_in)
         raise TypeError(
             f"{self.name}(): argument '{self.names[index]}': expected {self.parameters[index]['type']}, got "

@@ -44,10 +44,15 @@ def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, 
     """Return the result that was pickled. Do not move or rename this function: pickles refer to it by name."""
     made: Any = getattr(sys.modules.get(module), name, None)
     if getattr(made, "_fields", None) != fields:
-        if (module, name, fields) not in _types:
-            import collections
-
-            make: Any = collections.namedtuple
-            _prepare(make(name, fields, module=module))
-        made = _types[module, name, fields]
+        made = named_type(module, name, fields)
     return made(*values)
+
+
+def named_type(module: str, name: str, fields: tuple[str, ...]) -> Any:
+    """Return the type of such results. Make it if it does not exist yet."""
+    if (module, name, fields) not in _types:
+        import collections
+
+        make: Any = collections.namedtuple
+        _prepare(make(name, fields, module=module))
+    return _types[module, name, fields]

@@ -35,8 +35,16 @@ static xla_error *xla_fail_unknown(const xla_frame *frame, xla_span fn, xla_span
 {
     const tenon__jax_function *other = tenon__jax_find(fn, (xla_span){NULL, 0});
     int name = (int)(fn.length < 256 ? fn.length : 256), digits = (int)(hash.length < 64 ? hash.length : 64);
+    const tenon__jax_function *renamed = tenon__jax_find_renamed(fn, hash);
     tenon_error err;
-    if (other)
+    if (renamed) {
+        const char *function = strrchr(renamed->fn, '.'); /* ".function", with which both names end */
+        int module = (int)(fn.length - strlen(function));
+        tenon_error_set(&err, TENON_EINVAL,
+                        "the program calls %.*s, but its library, with hash %.*s, is loaded under another name, as %s; "
+                        "call tenon.jax_ops(..., name='%.*s')",
+                        name, fn.text, digits, hash.text, renamed->fn, module < 256 ? module : 256, fn.text);
+    } else if (other)
         tenon_error_set(&err, TENON_EINVAL,
                         "the program was compiled with %.*s of the library with hash %.*s, but the library with hash "
                         "%s is loaded; compile the program again, or load the library that it was compiled with and "

@@ -63,6 +63,9 @@ tenon_status tenon__jax_register(const char *fn, const char *hash, const tenon_f
 /* The function of this name and hash, or NULL. Without a hash (its text is NULL): one of this name. */
 const tenon__jax_function *tenon__jax_find(xla_span fn, xla_span hash);
 
+/* The same function of the same library under another module's name, or NULL. Looks at all functions. */
+const tenon__jax_function *tenon__jax_find_renamed(xla_span fn, xla_span hash);
+
 /* The constant part of its calls. */
 void tenon__jax_call_init(tenon__jax_function *function, void *state);
 

@@ -50,6 +50,30 @@ const tenon__jax_function *tenon__jax_find(xla_span fn, xla_span hash)
     return jax_search(atomic_load_explicit(jax_bucket(fn), memory_order_acquire), fn, hash);
 }
 
+/* The length of the module's name in "module.function". */
+static size_t jax_module_length(const char *fn, size_t length)
+{
+    while (length && fn[length - 1] != '.')
+        length--;
+    return length ? length - 1 : 0;
+}
+
+const tenon__jax_function *tenon__jax_find_renamed(xla_span fn, xla_span hash)
+{
+    size_t module = jax_module_length(fn.text, fn.length), rest = fn.length - module;
+    if (!module || hash.length != TENON_HASH_SIZE - 1)
+        return NULL;
+    for (size_t i = 0; i < JAX_BUCKETS; i++) {
+        const tenon__jax_function *f = atomic_load_explicit(&jax_buckets[i], memory_order_acquire);
+        for (; f; f = f->next)
+            if (memcmp(f->hash, hash.text, hash.length) == 0 &&
+                f->length - jax_module_length(f->fn, f->length) == rest &&
+                memcmp(f->fn + f->length - rest, fn.text + module, rest) == 0)
+                return f;
+    }
+    return NULL;
+}
+
 /* Why XLA cannot call a function with this signature, or NULL. */
 static const char *jax_obstacle(const tenon_signature *s)
 {

@@ -249,6 +249,9 @@ static void test_unknown_functions(void **state)
     begin_saxpy(&c);
     c.strings[2].length = 5;
     check_error(&c, xla_not_found, "hash 01234, but");
+    begin_saxpy(&c);
+    c.strings[1] = (xla_span){"pkg.kern.saxpy", 14};
+    check_error(&c, xla_not_found, "as test.saxpy; call tenon.jax_ops(..., name='pkg.kern')");
 }
 
 static void test_wrong_numbers_of_buffers(void **state)

@@ -185,8 +185,12 @@ def test_an_unknown_hash_names_both():
     other = "0" * 32
     text = refused("hash", "saxpy", "vtt", struct(6), X, X, values=TWO, hash=other)
     assert other in text and HASH in text and "compile the program again" in text
-    text = refused("not loaded", "saxpy", "vtt", struct(6), X, X, values=TWO, fn="other.saxpy")
-    assert "other.saxpy" in text and HASH in text and "tenon.jax_ops()" in text
+    text = refused("not loaded", "saxpy", "vtt", struct(6), X, X, values=TWO, fn="other.saxpi")
+    assert "other.saxpi" in text and HASH in text and "tenon.jax_ops()" in text
+    for fn in ("saxpy", ".saxpy", "other.axpy"):
+        refused("not loaded", "saxpy", "vtt", struct(6), X, X, values=TWO, fn=fn)
+    text = refused("is loaded under another name", "saxpy", "vtt", struct(6), X, X, values=TWO, fn="other.saxpy")
+    assert HASH in text and "call tenon.jax_ops(..., name='other')" in text
 
 
 def test_scratch_memory():

@@ -92,10 +92,21 @@ def test_words_of_the_function(call):
 def test_an_array_for_a_number():
     for value in (X, X.astype(jnp.complex64)[0], jnp.zeros((2, 2))):
         same_errors("affine", X, value)
-    for value in (X, X[0], jnp.bool_(True)):
+    for value in (X, X[0]):
         same_message(TypeError, lambda: kernels.power(value), lambda: ops.power(value), lambda: traced(ops.power, value))
+    same_message(TypeError, lambda: kernels.power(jnp.bool_(True)), lambda: ops.power(jnp.bool_(True)))
     for value in (X, jnp.int32(1)):
         same_errors("pool", f32(2, 2), keep=value)
+
+
+def test_a_python_number_of_another_kind():
+    """It keeps its name in messages when it is traced."""
+    for value in (2.5, 2j):
+        same_message(TypeError, lambda: kernels.power(value), lambda: jax.jit(ops.power)(value))
+    same_message(TypeError, lambda: kernels.affine(X, 2j), lambda: jax.jit(ops.affine)(X, 2j))
+    for value in (1, 1.5):
+        with pytest.raises(TypeError, match=rf"argument 'keep': expected bool, got {type(value).__name__}"):
+            jax.jit(lambda keep: ops.pool(f32(2, 2), keep=keep))(value)
 
 
 def test_an_array_that_was_donated():
@@ -230,7 +241,10 @@ def test_none_and_defaults():
     assert np.array_equal(jax.jit(ops.weighted)(X, None), X)
 
 
-@pytest.mark.parametrize("number", [2, 2.5, np.float32(2), jnp.float32(2), jnp.int8(2), jnp.bfloat16(2), jnp.bool_(True)])
+EIGHT_BITS = [getattr(jnp, name)(0.5) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu") if hasattr(jnp, name)]
+
+
+@pytest.mark.parametrize("number", [2, 2.5, np.float32(2), jnp.float32(2), jnp.int8(2), jnp.bfloat16(2), jnp.bool_(True), *EIGHT_BITS])
 def test_a_number_may_be_traced(number):
     expected = float(number) * np.asarray(X)
     assert np.array_equal(jax.jit(ops.affine)(X, number), expected)
@@ -242,6 +256,8 @@ def test_a_traced_bool_and_int():
     run = jax.jit(lambda i, b: ops.kinds(X[:1], i, 0.0, b, "", "a", [], []))
     assert run(7, True).tolist()[1:4] == [7, 0, 1] and run(jnp.uint8(200), False).tolist()[1:4] == [200, 0, 0]
     assert int(jax.jit(ops.power)(5)) == 32
+    assert [int(jax.jit(ops.power)(value)) for value in (True, False)] == [2, 1] == [int(ops.power(True)), int(ops.power(False))]
+    assert jax.vmap(ops.power)(jnp.array([True, False])).tolist() == [2, 1]
 
 
 def test_a_changing_traced_number_compiles_once():

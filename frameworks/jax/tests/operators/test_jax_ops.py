@@ -108,6 +108,8 @@ def test_a_backward_of_another_library_is_an_error():
     [
         ({"kernels": "kernels.so"}, "argument 'kernels': expected a module from tenon.load(), got str"),
         ({"backward": ["affine"]}, "argument 'backward': expected a dict, got list"),
+        ({"backward": {3: "affine"}}, "argument 'backward': expected names of functions as keys, got 3"),
+        ({"backward": {kernels.affine: "affine_grad"}}, "argument 'backward': expected names of functions as keys, got <"),
         ({"backward": {"affine": 3}}, "argument 'backward': affine(): expected a function, or the name of a function"),
         ({"backward": {"affine": dict}}, "argument 'backward': affine(): expected a function, or the name of a function"),
         ({"sharding": None}, "argument 'sharding': expected str, got NoneType"),
@@ -237,6 +239,12 @@ def test_object():
     assert copy.copy(ops) is ops and copy.deepcopy([ops])[0] is ops
     with pytest.raises(TypeError, match="cannot be pickled: load the library and call tenon.jax_ops"):
         pickle.dumps(ops)
+    before = ops.affine
+    with pytest.raises(AttributeError, match="cannot be changed: 'affine' was not set"):
+        ops.affine = 3
+    with pytest.raises(AttributeError, match="cannot be changed: 'affine' was not deleted"):
+        del ops.affine
+    assert ops.affine is before
     with pytest.raises(AttributeError):  # an object whose __init__ has not run yet
         type(ops).__new__(type(ops)).affine
 
@@ -287,6 +295,17 @@ def test_named_results_are_a_pytree():
     assert type(doubled) is type(made) and np.array_equal(doubled.relu, 2 * made.relu)
     one = ops.total(X, X)
     assert one._fields == ("total",) and float(one.total) == kernels.total(X, X).total
+
+
+def test_named_results_can_be_pickled():
+    for made in (ops.stats(X), ops.twice(X)):
+        loaded = pickle.loads(pickle.dumps(made))
+        assert loaded._fields == made._fields and all(map(np.array_equal, loaded, made))
+        assert copy.copy(made) is made and type(copy.deepcopy(made)) is type(made)
+    assert type(pickle.loads(pickle.dumps(ops.twice(X)))) is type(ops.twice(X))
+    stored = pickle.dumps(ops.twice(X)).hex()
+    said = own_process(f"import pickle; made = pickle.loads(bytes.fromhex('{stored}')); print(*made._fields, made.x[1])")
+    assert said.split() == ["old", "x", "2.0"]  # without jax_ops in that process
 
 
 def test_numbers_are_arrays_without_dimensions():
@@ -368,7 +387,7 @@ def test_functions_of_the_gpu_are_there():
     with pytest.raises(ValueError) as caught:
         ops.on_gpu(X)
     assert str(caught.value) == ("on_gpu() runs on CUDA only, but it is called on cpu; move its arguments there with "
-                                 "jax.device_put()")
+                                 "jax.device_put(), or compile the program for cuda")
     assert jax.eval_shape(ops.on_gpu, X).shape == (6,)
     lowered = jax.jit(ops.on_gpu).trace(X).lower(lowering_platforms=("cuda",))
     assert "@tenon1" in lowered.as_text()
@@ -395,6 +414,10 @@ def test_functions_of_the_cpu_are_not_lowered_for_others():
     traced = jax.jit(ops.affine).trace(X)
     with pytest.raises(ValueError, match=r"^affine\(\) runs on the CPU only, but it is called on cuda; move its arguments"):
         traced.lower(lowering_platforms=("cuda",))
+    with pytest.raises(ValueError) as caught:
+        traced.lower(lowering_platforms=("cpu", "cuda"))
+    assert str(caught.value) == ("affine() runs on the CPU only, but the program is compiled for cpu and cuda; compile it for "
+                                 "cpu only")
     traced = jax.jit(ops.on_both).trace(X)
     assert traced.lower(lowering_platforms=("cpu", "cuda"))
     with pytest.raises(ValueError, match=r"^on_both\(\) runs on the CPU and CUDA only, but it is called on tpu; move"):

@@ -116,6 +116,14 @@ def test_a_program_of_another_build_names_both_hashes(tmp_path):
     assert other.partition('hash = "')[2][:32] in said
 
 
+def test_a_program_with_another_name(tmp_path):
+    pytest.importorskip("flatbuffers")
+    own_process(STORE.replace("(kernels)", "(kernels, name='package.kern')"), tmp_path / "program")
+    said = own_process(LOAD, tmp_path / "program", FILE)
+    assert "is loaded under another name, as jax_kernels.same; call tenon.jax_ops(..., name='package.kern')" in said
+    assert own_process(LOAD.replace("(other)", "(other, name='package.kern')"), tmp_path / "program", FILE) == ""
+
+
 CACHED = """
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
