@@ -231,7 +231,7 @@ def keep_whole(
 
     call = jax.custom_batching.custom_vmap(partition(same, function=function, names=names, batch=0, mode=mode))
     call.def_vmap(lambda size, batched, *arrays: (call(*arrays), tuple(batched)))  # for vmap of vmap
-    return tuple(call(*operands))
+    return tuple(call(*unify(operands, function=function, names=names, batch=0, mode=mode)))
 
 
 def check_eager(
