@@ -51,10 +51,9 @@ def _hlo_sharding() -> Any:
 
 
 @functools.cache
-def _array_type() -> Any:
-    """The type of arrays that are not traced."""
-    with jax.ensure_compile_time_eval():
-        return type(jax.device_put(0))  # nothing to compile
+def _is_array_type(kind: type) -> bool:
+    """Whether it is the type of arrays that are not traced."""
+    return issubclass(kind, jax.Array) and not issubclass(kind, jax.core.Tracer)
 
 
 class _Tiles(NamedTuple):
@@ -231,7 +230,7 @@ def keep_whole(
 
     call = jax.custom_batching.custom_vmap(partition(same, function=function, names=names, batch=0, mode=mode))
     call.def_vmap(lambda size, batched, *arrays: (call(*arrays), tuple(batched)))  # for vmap of vmap
-    return tuple(call(*operands))
+    return tuple(call(*unify(operands, function=function, names=names, batch=0, mode=mode)))
 
 
 def check_eager(
@@ -263,7 +262,7 @@ def name_refusal(error: BaseException, *, function: str) -> None:
 
 
 def _is_split(array: Any) -> bool:
-    if type(array) is not _array_type():  # isinstance() takes microseconds with the types of JAX
+    if not _is_array_type(type(array)):  # isinstance() takes microseconds with the types of JAX
         return False
     sharding = array.sharding
     return type(sharding) is not _SINGLE and len(sharding.device_set) > 1 and not sharding.is_fully_replicated

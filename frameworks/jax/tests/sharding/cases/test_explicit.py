@@ -65,6 +65,21 @@ def test_what_is_not_a_batch_is_refused_when_it_is_traced():
     assert str(caught.value) == sentence("matmul", "a", " in dimension 1, which does not belong to the batch")
 
 
+def test_vmap_one_after_the_other():
+    """Refused when it is traced, whichever dimension is split."""
+    x, y = f32(8, 4, 4), f32(8, 4, 4) + 1
+    for spec in (("a",), (None, "a"), (None, None, "a")):
+        a, b = split(x, *spec), split(y, spec[0])
+        mapped = jax.vmap(ops.product)
+        for f in (mapped, jax.jit(mapped), lambda *args: jax.eval_shape(jax.vmap(ops.product), *args)):
+            with pytest.raises(ValueError) as caught:
+                f(a, b)
+            assert str(caught.value) == sentence("product", "a")
+        for wrap in (lambda f: f, jax.jit):
+            EXACT(wrap(jax.vmap(replicating.product))(a, b), x @ y)
+    EXACT(jax.jit(jax.vmap(ops.product))(split(x), split(y)), x @ y)
+
+
 def test_replicate():
     a, b = split(f32(8, 4), "a"), split(f32(4, 8))
     for wrap in (lambda f: f, jax.jit):
