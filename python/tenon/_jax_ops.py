@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
-from tenon._library import WHY_NO_CLASS, classes_of, functions_of, is_function
+from tenon._library import WHY_NO_CLASS, entries_of, functions_of, is_function
 from tenon._jax_trace import Refused, Signature, jax_module
 from tenon._results import named_type
 from tenon._shapes import has_gradients, short_name, size_list
@@ -56,7 +56,7 @@ def jax_ops(
     backward = backward or {}
     operators: dict[str, Operator] = {}
     left_out: dict[str, str] = {}
-    for function in [*found, *classes_of(kernels)]:
+    for function in entries_of(kernels):
         try:
             if isinstance(function, type):
                 raise Refused(WHY_NO_CLASS)

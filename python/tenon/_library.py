@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import BuiltinFunctionType, ModuleType
+from typing import Union
 
 WHY_NO_CLASS = "it makes an object, which operators do not return"
 
@@ -15,7 +16,8 @@ def functions_of(library: ModuleType) -> list[BuiltinFunctionType]:
     return [value for value in vars(library).values() if is_function(value)]
 
 
-def classes_of(library: ModuleType) -> list[type]:
-    """Its classes. Named results are types too, but cannot be closed."""
+def entries_of(library: ModuleType) -> list[Union[BuiltinFunctionType, type]]:
+    """Its functions, then its classes. Named results are types too, but cannot be closed."""
     types = [value for value in vars(library).values() if isinstance(value, type)]
-    return [value for value in types if hasattr(value, "closed") and not issubclass(value, tuple)]
+    classes = [value for value in types if hasattr(value, "closed") and not issubclass(value, tuple)]
+    return [*functions_of(library), *classes]

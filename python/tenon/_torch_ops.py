@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
-from tenon._library import WHY_NO_CLASS, classes_of, functions_of
+from tenon._library import WHY_NO_CLASS, entries_of, functions_of
 from tenon._native import torch_info
 from tenon._shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
@@ -82,7 +82,7 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
     operators: dict[str, _Operator] = {}
     left_out: dict[str, str] = {}
-    for function in [*found, *classes_of(kernels)]:
+    for function in entries_of(kernels):
         try:
             if isinstance(function, type):
                 raise _Refused(WHY_NO_CLASS)
