@@ -262,7 +262,8 @@ def name_refusal(error: BaseException, *, function: str) -> None:
 
 
 def _is_split(array: Any) -> bool:
-    if not _is_array_type(type(array)):  # isinstance() takes microseconds with the types of JAX
+    kind: type = array.__class__
+    if not _is_array_type(kind):  # isinstance() takes microseconds with the types of JAX
         return False
     sharding = array.sharding
     return type(sharding) is not _SINGLE and len(sharding.device_set) > 1 and not sharding.is_fully_replicated
