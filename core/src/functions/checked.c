@@ -234,7 +234,7 @@ static int end_result(tenon__frame *f, int32_t index)
     return 0;
 }
 
-/* Whether the function wrote only to its own results. If not, `*index` is the result, or -1. */
+/* Whether the function wrote only to its results and to what is `rw`. If not, `*index` is the result, or -1. */
 static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
 {
     const tenon_signature *s = f->signature;
