@@ -68,7 +68,7 @@ def random_call(source, name):
 # Written arguments are immutable in an eager call; `columns` needs an order that JAX's arrays do not have there; the
 # others leave their results as they were, have no CPU version, or are not deterministic.
 OTHERS = {"scale", "swap", "perhaps_scale", "twice", "columns", "scale_columns", "aligned", "batch", "by_keyword", "count",
-          "wide", "wide_complex", "on_gpu", "custom_calls"}
+          "wide", "wide_complex", "on_gpu", "custom_calls", "either", "twice_columns"}
 
 
 def test_every_function_is_covered():
