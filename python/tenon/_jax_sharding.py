@@ -9,10 +9,10 @@ _jax_ops composes the parts like this:
 
     jit(lambda *operands: call(*unify(operands, ...)))
 
-and calls check_eager() before an eager call, and name_refusal() if it failed. That order is the only one that works: JAX's custom_partitioning can be
-neither mapped nor differentiated. It leaves nothing in the program of one device, which also keeps its key in JAX's
-persistent cache of programs. A program of several devices gets a new key in each process, and cannot be exported; one
-with shard_map can.
+and calls check_eager() before an eager call, and name_refusal() if it failed. That order is the only one that works:
+JAX's custom_partitioning can be neither mapped nor differentiated. It leaves nothing in the program of one device,
+which also keeps its key in JAX's persistent cache of programs. A program of several devices gets a new key in each
+process, and cannot be exported; one with shard_map can.
 
 `mode` is the `sharding` of jax_ops(): "raise" or "replicate". `batch` is the number of leading dimensions that `*b`
 stands for in this call if every tensor of the signature, results included, begins with the same `*b`, and 0 otherwise.
@@ -262,7 +262,7 @@ def name_refusal(error: BaseException, *, function: str) -> None:
 
 
 def _is_split(array: Any) -> bool:
-    kind: type = array.__class__
+    kind: Any = type(array)
     if not _is_array_type(kind):  # isinstance() takes microseconds with the types of JAX
         return False
     sharding = array.sharding

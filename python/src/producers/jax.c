@@ -75,6 +75,21 @@ static bool jax_is_deleted(PyObject *object)
     return deleted;
 }
 
+/* JAX's own words are those of __dlpack__, which the caller has not heard of. */
+static const char *jax_advice(PyObject *object)
+{
+    PyObject *error = tenon__py_take_exception();
+    PyObject *devices = PyObject_CallMethod(object, "devices", NULL);
+    bool on_several = devices && PyObject_Size(devices) > 1;
+    Py_XDECREF(devices);
+    tenon__py_clear_ignorable_error();
+    tenon__py_raise_again(error);
+    if (!on_several)
+        return NULL;
+    return "it is on several devices: pass the part on one of them, x.addressable_data(0), or make operators of the "
+           "library with tenon.jax_ops()";
+}
+
 /* ----------------------------------------------------------------------------------------------------------- making */
 
 /* Without jax_enable_x64 it takes 64-bit numbers and hands out a narrowed copy: what comes back is looked at. */
@@ -152,6 +167,7 @@ const tenon__py_producer tenon__py_producer_jax = {
     .cast_end = "')",
     .recognise = jax_recognise,
     .read = jax_read,
+    .advice = jax_advice,
     .is_deleted = jax_is_deleted,
     .empty = jax_empty,
     .wrap = jax_wrap,

@@ -376,3 +376,30 @@ def test_a_sharded_array_is_never_gathered():
     """
     lines = run_python(code, LIBRARY).splitlines()
     assert len(lines) >= 4 and "[1.0]" not in lines, lines
+
+
+def test_an_array_on_several_devices_is_refused_with_advice():
+    code = DEVICES + """
+    mesh = jax.sharding.Mesh(np.array(devices), ("a",))
+    for spec in (jax.sharding.PartitionSpec("a"), jax.sharding.PartitionSpec()):
+        spread = jax.device_put(x, jax.sharding.NamedSharding(mesh, spec))
+        assert eager.who(spread.addressable_data(0)).tolist() == [1]
+        for options in ({}, {"like": "numpy"}):
+            try:
+                eager.who(spread, **options)
+            except BufferError as error:
+                print(type(error.__cause__).__name__, error)
+    spread.delete()
+    try:
+        eager.who(spread)
+    except ValueError as error:
+        print(error)
+    """
+    *refused, deleted = run_python(code, LIBRARY).splitlines()
+    assert len(refused) == 4 and deleted == "who(): argument 'x': this JAX array was deleted or donated"
+    for line in refused:
+        assert line.startswith("BufferError who(): argument 'x': jaxlib.")
+        assert line.endswith(
+            "; it is on several devices: pass the part on one of them, x.addressable_data(0), or make operators of the "
+            "library with tenon.jax_ops()"
+        )

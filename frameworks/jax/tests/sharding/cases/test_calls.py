@@ -78,7 +78,7 @@ def test_transformations_are_refused():
 
 def test_a_failure_of_the_function_is_not_replaced():
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="the number -2 is negative"):
-        jax.block_until_ready(jax.vmap(ops.fail)(put(f32(2, 3))))
+        jax.block_until_ready(jax.vmap(ops.fail)(f32(2, 3)))
 
 
 def test_vmap_one_after_the_other_is_refused():
