@@ -91,22 +91,7 @@ TENON__PY_INLINE void tenon__py_set_exception(PyObject *error)
 /* Before 3.12 the current thread state is one for the whole process, which may belong to another thread, and
  * PyGILState_GetThisThreadState knows only a thread's first state, in most threads that of the main interpreter. So code that
  * knows that it is attached sets this thread's own state while it releases something in a sub-interpreter. */
-#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030c0000
 extern _Thread_local const PyThreadState *tenon__py_own_state;
-
-/* Returns the one before, to be set again afterwards. */
-TENON__PY_INLINE const PyThreadState *tenon__py_set_own_state(const PyThreadState *state)
-{
-    const PyThreadState *before = tenon__py_own_state;
-    tenon__py_own_state = state;
-    return before;
-}
-#else
-TENON__PY_INLINE const PyThreadState *tenon__py_set_own_state(const PyThreadState *state)
-{
-    return state;
-}
-#endif
 
 /* The interpreter that this thread is attached to, or NULL. */
 TENON__PY_INLINE PyInterpreterState *tenon__py_attached_state(void)

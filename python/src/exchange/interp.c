@@ -7,9 +7,7 @@
 #define CAPSULE_NAME "tenon.interpreter"
 
 tenon__py_process tenon__py_global = {.lock = ATOMIC_FLAG_INIT};
-#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030c0000
 _Thread_local const PyThreadState *tenon__py_own_state;
-#endif
 
 int64_t tenon_py_leaked(void)
 {
@@ -111,9 +109,10 @@ void tenon__py_release(tenon_tensor *tensor)
         return;
     }
     tenon__py_scope scope = tenon__py_enter_scope();
-    const PyThreadState *before = tenon__py_set_own_state(PyThreadState_Get());
+    const PyThreadState *before = tenon__py_own_state;
+    tenon__py_own_state = PyThreadState_Get();
     tenon_tensor_release(tensor);
-    tenon__py_set_own_state(before);
+    tenon__py_own_state = before;
     tenon__py_leave_scope(scope);
 }
 
