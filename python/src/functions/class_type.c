@@ -68,7 +68,8 @@ static PyObject *instance_close(PyObject *self, PyObject *unused)
     (void)unused;
     if (tenon__py_instance_close(instance_of(self)) < 0)
         return NULL;
-    Py_RETURN_NONE;
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static PyObject *instance_exit(PyObject *self, PyObject *unused)
