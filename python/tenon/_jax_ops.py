@@ -13,8 +13,8 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
-from tenon._library import WHY_NO_CLASS, entries_of, functions_of, is_function
-from tenon._jax_trace import Refused, Signature, jax_module
+from tenon._jax_trace import PARSING, Signature, jax_module
+from tenon._library import Refused, functions_of, is_function, make_operators
 from tenon._results import named_type
 from tenon._shapes import has_gradients, short_name, size_list
 
@@ -52,28 +52,12 @@ def jax_ops(
     Compiled programs refer to a function as "module.function"; `name` replaces the name of the module there.
     """
     jax_module()
-    found = _check_arguments(kernels, backward, sharding, strict, name)
-    backward = backward or {}
-    operators: dict[str, Operator] = {}
-    left_out: dict[str, str] = {}
-    for function in entries_of(kernels):
-        try:
-            if isinstance(function, type):
-                raise Refused(WHY_NO_CLASS)
-            operators[function.__name__] = Operator(function, kernels, name, sharding)
-        except Refused as reason:
-            if strict or function.__name__ in backward:
-                raise ValueError(f"tenon.jax_ops(): {function.__name__}() cannot be an operator: {reason}") from None
-            left_out[function.__name__] = str(reason)
-    for key, wanted in backward.items():
-        if key not in operators:
-            raise ValueError(f"tenon.jax_ops(): argument 'backward': the library has no function {key}()")
-        if any(wanted is function for function in found):
-            wanted = cast(BuiltinFunctionType, wanted).__name__
-        if isinstance(wanted, str) and wanted in left_out:
-            why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
-            raise ValueError(f"tenon.jax_ops(): argument 'backward': {key}(): {why}")
-        operators[key].set_backward(wanted, operators)
+    _check_arguments(kernels, backward, sharding, strict, name)
+
+    def make(function: BuiltinFunctionType) -> Operator:
+        return Operator(function, kernels, name, sharding)
+
+    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward or {}, strict)
     # Nothing is registered with XLA before everything has been checked.
     for target, platform in {pair for operator in operators.values() for pair in operator.targets()}:
         _register_target(target, platform)
@@ -82,9 +66,7 @@ def jax_ops(
     return JaxOps(name or kernels.__name__, operators)
 
 
-def _check_arguments(
-    kernels: Any, backward: Any, sharding: Any, strict: Any, name: Any
-) -> list[BuiltinFunctionType]:
+def _check_arguments(kernels: Any, backward: Any, sharding: Any, strict: Any, name: Any) -> None:
     begin = "tenon.jax_ops(): argument"
     if not isinstance(kernels, ModuleType):
         raise TypeError(f"{begin} 'kernels': expected a module from tenon.load(), got {type(kernels).__name__}")
@@ -103,10 +85,8 @@ def _check_arguments(
         raise ValueError(f"{begin} 'sharding': expected 'raise' or 'replicate', got {sharding!r}")
     if name is not None and not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"{begin} 'name': expected a name such as 'package.kernels', got {name!r}")
-    found = functions_of(kernels)
-    if not found:
+    if not functions_of(kernels):
         raise ValueError(f"{begin} 'kernels': {kernels!r} has no functions that Tenon loaded")
-    return found
 
 
 class JaxOps:
@@ -266,7 +246,8 @@ class Operator:
                 name_refusal(error, function=self.name)
                 raise
 
-        own = inspect.signature(function)
+        with PARSING:
+            own = inspect.signature(function)
         kept = [p for p in own.parameters.values() if p.name not in ("out", "like")]  # no parameter has these names
         call.__name__ = call.__qualname__ = self.name
         call.__module__, call.__doc__ = function.__module__ or "", function.__doc__

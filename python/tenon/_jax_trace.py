@@ -9,11 +9,13 @@ import ast
 import functools
 import importlib
 import sys
+import threading
 from collections.abc import Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, cast
 
 from tenon import _native
+from tenon._library import Refused
 from tenon._shapes import Bindings, Tensor, has_gradients, long_name, result_title, short_name, size_list
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _NUMBERS = {"int": ("i64", "i32"), "float": ("f64", "f32"), "bool": ("bool", "bo
 _LISTS = ("ints", "floats")
 _KINDS = ("tensor", *_NUMBERS, *_LISTS, "str", "enum")
 _PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "cuda_managed": "cuda"}
+PARSING = threading.Lock()  # CPython 3.11 and older fail if two threads build a syntax tree, as `ast` and `inspect` do
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "left out"})()
 
 
@@ -36,10 +39,6 @@ def jax_module() -> Any:
         oldest = ".".join(map(str, OLDEST))
         raise ImportError(f"tenon.jax_ops() needs JAX {oldest} or newer, but {jax.__version__} is installed; upgrade jax")
     return jax
-
-
-class Refused(Exception):
-    """Why a function cannot be an operator."""
 
 
 class Exact(float):
@@ -427,7 +426,11 @@ def _default(p: Parameter) -> Any:
     """The default as a Python value, or None."""
     if p["kind"] in ("str", "enum") and p["default"] and p["default"][0] in "'\"":
         return p["default"][1:-1]  # without escapes
-    value = None if p["default"] is None else ast.literal_eval(p["default"])
+    if p["default"] is None:
+        value = None
+    else:
+        with PARSING:
+            value = ast.literal_eval(p["default"])
     if value is None:
         return None
     if p["kind"] == "float":

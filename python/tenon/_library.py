@@ -1,11 +1,21 @@
-"""The contents of a loaded library, for those who make operators of its functions."""
+"""The contents of a loaded library, and which of its functions can be operators of a framework."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import BuiltinFunctionType, ModuleType
-from typing import Union
+from typing import Any, Callable, Protocol, TypeVar
 
-WHY_NO_CLASS = "it makes an object, which operators do not return"
+
+class Refused(Exception):
+    """Why a function cannot be an operator."""
+
+
+class _Operator(Protocol):
+    def set_backward(self, backward: Any, others: Mapping[str, Any]) -> None: ...
+
+
+_AnyOperator = TypeVar("_AnyOperator", bound=_Operator)
 
 
 def is_function(value: object) -> bool:
@@ -16,8 +26,38 @@ def functions_of(library: ModuleType) -> list[BuiltinFunctionType]:
     return [value for value in vars(library).values() if is_function(value)]
 
 
-def entries_of(library: ModuleType) -> list[Union[BuiltinFunctionType, type]]:
-    """Its functions, then its classes. Named results are types too, but cannot be closed."""
+def _classes_of(library: ModuleType) -> list[type]:
+    """Named results are types too, but cannot be closed."""
     types = [value for value in vars(library).values() if isinstance(value, type)]
-    classes = [value for value in types if hasattr(value, "closed") and not issubclass(value, tuple)]
-    return [*functions_of(library), *classes]
+    return [value for value in types if hasattr(value, "closed") and not issubclass(value, tuple)]
+
+
+def make_operators(
+    caller: str,
+    library: ModuleType,
+    make: Callable[[BuiltinFunctionType], _AnyOperator],
+    backward: Mapping[str, Any],
+    strict: bool,
+) -> tuple[dict[str, _AnyOperator], dict[str, str]]:
+    """The operators by name, each with its backward; and why the other functions are left out. `make` may raise Refused."""
+    found = functions_of(library)
+    operators: dict[str, _AnyOperator] = {}
+    left_out: dict[str, str] = {}
+    for function in found:
+        try:
+            operators[function.__name__] = make(function)
+        except Refused as reason:
+            left_out[function.__name__] = str(reason)
+    left_out.update({kind.__name__: "it makes an object, which operators do not return" for kind in _classes_of(library)})
+    for name, why in left_out.items():
+        if strict or name in backward:
+            raise ValueError(f"{caller}: {name}() cannot be an operator: {why}")
+    for name, wanted in backward.items():
+        begin = f"{caller}: argument 'backward':"
+        if name not in operators:
+            raise ValueError(f"{begin} the library has no function {name}()")
+        wanted = next((function.__name__ for function in found if function is wanted), wanted)
+        if isinstance(wanted, str) and wanted in left_out:
+            raise ValueError(f"{begin} {name}(): {wanted}() cannot be an operator: {left_out[wanted]}")
+        operators[name].set_backward(wanted, operators)
+    return operators, left_out

@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _native
-from tenon._library import WHY_NO_CLASS, entries_of, functions_of
+from tenon._library import Refused, functions_of, make_operators
 from tenon._native import torch_info
 from tenon._shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
@@ -67,8 +67,7 @@ def torch_ops(
     if not isinstance(kernels, ModuleType):
         got = type(kernels).__name__
         raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected a module from tenon.load(), got {got}")
-    found = functions_of(kernels)
-    if not found:
+    if not functions_of(kernels):
         raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
     if not isinstance(namespace, str):
         raise TypeError(f"tenon.torch_ops(): argument 'namespace': expected str, got {type(namespace).__name__}")
@@ -80,27 +79,13 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
     if not isinstance(direct, bool):
         raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
-    operators: dict[str, _Operator] = {}
-    left_out: dict[str, str] = {}
-    for function in entries_of(kernels):
-        try:
-            if isinstance(function, type):
-                raise _Refused(WHY_NO_CLASS)
-            operators[function.__name__] = _Operator(function, namespace)
-        except _Refused as reason:
-            if strict or function.__name__ in (backward or {}):
-                raise ValueError(f"tenon.torch_ops(): {function.__name__}() cannot be an operator: {reason}") from None
-            left_out[function.__name__] = str(reason)
-            warnings.warn(f"tenon.torch_ops(): {function.__name__}() is left out: {reason}", stacklevel=2)
-    for name, wanted in (backward or {}).items():
-        if name not in operators:
-            raise ValueError(f"tenon.torch_ops(): argument 'backward': the library has no function {name}()")
-        if any(wanted is function for function in found):
-            wanted = cast(BuiltinFunctionType, wanted).__name__
-        if isinstance(wanted, str) and wanted in left_out:
-            why = f"{wanted}() cannot be an operator: {left_out[wanted]}"
-            raise ValueError(f"tenon.torch_ops(): argument 'backward': {name}(): {why}")
-        operators[name].set_backward(wanted, operators)
+
+    def make(function: BuiltinFunctionType) -> _Operator:
+        return _Operator(function, namespace)
+
+    operators, left_out = make_operators("tenon.torch_ops()", kernels, make, backward or {}, strict)
+    for name, why in left_out.items():
+        warnings.warn(f"tenon.torch_ops(): {name}() is left out: {why}", stacklevel=2)
     direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
     # Nothing is registered before everything has been checked.
     library = torch.library.Library(namespace, "FRAGMENT")
@@ -177,10 +162,6 @@ def own_error(error: RuntimeError) -> Exception:
     return error if own is RuntimeError or message != str(error) else own(message)
 
 
-class _Refused(Exception):
-    """Why a function cannot be an operator."""
-
-
 # ------------------------------------------------------------------------------------------------------ one operator
 
 
@@ -211,9 +192,9 @@ class _Operator:
         if isinstance(taken, torch_module()._ops.OpOverloadPacket):
             raise ValueError(f"tenon.torch_ops(): torch already has an operator {self.path}; unload() that one first")
         if taken is not None or self.name.startswith("__"):
-            raise _Refused("torch reserves this name")
+            raise Refused("torch reserves this name")
         if self.name in _OWN_NAMES:
-            raise _Refused("tenon.TorchOps reserves this name")
+            raise Refused("tenon.TorchOps reserves this name")
 
     # ------------------------------------------------------------------------------------------------------- schema
 
@@ -221,14 +202,14 @@ class _Operator:
         try:
             schema = _native._torch_schema(cast("Function", self.function.__self__))
         except ValueError as reason:
-            raise _Refused(str(reason)) from None
+            raise Refused(str(reason)) from None
         for output in self.outputs:
             if output and not output.variable and torch_dtype(output.choices[0]) is None:
-                raise _Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
+                raise Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
         try:
             torch_module()._C.parse_schema(schema)
         except RuntimeError as error:
-            raise _Refused(f"torch does not accept {schema}: {str(error).splitlines()[0]}") from None
+            raise Refused(f"torch does not accept {schema}: {str(error).splitlines()[0]}") from None
         return schema
 
     def find_keys(self) -> set[str]:
@@ -242,7 +223,7 @@ class _Operator:
         if any("CPU" not in map(_KEYS.get, devices[name]) for name in required):
             known.discard("CPU")
         if not known:
-            raise _Refused(f"an argument is on {'|'.join(devices[required[0]])}, where torch has no tensors")
+            raise Refused(f"an argument is on {'|'.join(devices[required[0]])}, where torch has no tensors")
         return known
 
     # ------------------------------------------------------------------------------------------------ implementations
