@@ -1,9 +1,9 @@
 """Classes of a library as Python types: what they are, what they take, and what they refuse."""
 
-import os
 import copy
 import gc
 import inspect
+import os
 import pickle
 import pydoc
 import sys
