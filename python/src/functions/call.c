@@ -519,12 +519,15 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
     if (f->function->needs_clearing)
         begin_clearing(f);
     bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
-    bool again = ready && !has_objects && !array && !is_checked(f->function) &&
-                 atomic_load_explicit(&tenon__py_global.jax.array, memory_order_relaxed);
+    bool again = ready && !has_objects && !array && !is_checked(f->function);
+    if (again) { /* it may have the first array of JAX that was met */
+        array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
+        again = array && tenon__py_can_take_again(f, array);
+    }
     result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
     free_heap(f);
-    return again ? call_in_general(f, args, nargs, kwnames) : result; /* it has the first array of JAX that was met */
+    return again ? call_in_general(f, args, nargs, kwnames) : result;
 }
 
 static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,

@@ -304,6 +304,24 @@ static PyObject *eager_named(const tenon__py_frame *f, PyObject *result)
     return named;
 }
 
+/* Whether a value is read without running Python code. */
+static bool eager_is_plain(PyObject *object)
+{
+    return object == Py_None || PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) ||
+           PyUnicode_CheckExact(object);
+}
+
+bool tenon__py_can_take_again(const tenon__py_frame *f, const PyTypeObject *array)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        PyObject *object = f->given[i];
+        if (object && !eager_is_plain(object) && !(s->params[i].spec && Py_TYPE(object) == array))
+            return false;
+    }
+    return true;
+}
+
 bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **result)
 {
     const tenon_signature *s = f->function->signature;

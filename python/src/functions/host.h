@@ -209,6 +209,9 @@ void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object,
  * sorted, and nothing else has begun. False: nothing has happened. True: *result is a new reference, or NULL with an
  * exception. */
 bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **result);
+/* Whether the arguments, which have been taken, can be taken a second time: all tensors are arrays of this type, and no Python
+ * code reads the others. A capsule can be taken only once. */
+bool tenon__py_can_take_again(const tenon__py_frame *f, const PyTypeObject *array);
 void tenon__py_eager_free(tenon__py_eager *eager);
 
 /* The client's `warn`. */

@@ -50,6 +50,28 @@ def test_the_first_array_of_a_process():
     assert run_python(code, LIBRARY).split() == ["[[1.0],", "[1.0]]"]
 
 
+def test_the_first_array_of_a_process_beside_a_capsule():
+    """A capsule can be taken once, and a number is asked once, even if the call meets the first array of JAX."""
+    code = """
+        import sys
+        import numpy, tenon
+        import jax.numpy as jnp
+
+        class Number:
+            asked = 0
+            def __float__(self):
+                Number.asked += 1
+                return 2.0
+
+        eager = tenon.load(sys.argv[1])
+        y = jnp.arange(3, dtype=jnp.float32)
+        z = eager.saxpy(2.0, numpy.ones(3, "float32").__dlpack__(), y).z
+        print(numpy.asarray(z).tolist())
+        print(numpy.asarray(eager.saxpy(Number(), y, y).z).tolist(), Number.asked)
+    """
+    assert run_python(code, LIBRARY).splitlines() == ["[2.0, 3.0, 4.0]", "[0.0, 3.0, 6.0] 1"]
+
+
 def test_tensors_only():
     assert by_xla(eager.who(X))
     assert by_xla(eager.who(x=X))
