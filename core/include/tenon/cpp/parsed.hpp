@@ -6,7 +6,7 @@
 
 namespace tenon
 {
-namespace impl TENON__HIDDEN
+namespace TENON__HIDDEN impl
 {
 
 enum class kind : unsigned char {
@@ -80,7 +80,7 @@ struct signature {
     impl::variable variable[max_variables];
 };
 
-} // namespace TENON__HIDDEN
+} // namespace impl
 } // namespace tenon
 
 #endif

@@ -10,7 +10,7 @@
 
 namespace tenon
 {
-namespace impl TENON__HIDDEN
+namespace TENON__HIDDEN impl
 {
 
 constexpr kind find_kind(const word &w)
@@ -550,7 +550,7 @@ constexpr signature parse(const char *text)
     return out;
 }
 
-} // namespace TENON__HIDDEN
+} // namespace impl
 } // namespace tenon
 
 #endif

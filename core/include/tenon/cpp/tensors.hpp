@@ -6,7 +6,7 @@
 
 namespace tenon
 {
-namespace impl TENON__HIDDEN
+namespace TENON__HIDDEN impl
 {
 
 // Attributes of a tensor.
@@ -427,7 +427,7 @@ struct tensor_parser : reader {
     }
 };
 
-} // namespace TENON__HIDDEN
+} // namespace impl
 } // namespace tenon
 
 #endif

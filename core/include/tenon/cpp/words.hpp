@@ -6,14 +6,14 @@
 
 // What is in this namespace never leaves the library that is compiled: two libraries may have two versions of it.
 #ifdef __GNUC__
-#define TENON__HIDDEN __attribute__((__visibility__("hidden")))
+#define TENON__HIDDEN [[gnu::visibility("hidden")]]
 #else
 #define TENON__HIDDEN
 #endif
 
 namespace tenon
 {
-namespace impl TENON__HIDDEN
+namespace TENON__HIDDEN impl
 {
 
 constexpr tenon_dtype make_dtype(int code, int bits, int lanes = 1)
@@ -363,7 +363,7 @@ struct reader {
     }
 };
 
-} // namespace TENON__HIDDEN
+} // namespace impl
 } // namespace tenon
 
 #endif
