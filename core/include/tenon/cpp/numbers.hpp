@@ -13,14 +13,16 @@
 
 namespace tenon
 {
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
-template <class To, class From> constexpr To bit_cast(From from)
+template <class To, class From> TENON__DEVICE constexpr To bit_cast(From from)
 {
     static_assert(sizeof(To) == sizeof(From), "a value of the same size");
     return __builtin_bit_cast(To, from);
 }
+
+template <class T> const T &some(); // never defined
 
 template <int Bytes> struct storage;
 template <> struct storage<1> {
@@ -31,19 +33,20 @@ template <> struct storage<2> {
 };
 
 // The type in which a number is calculated with: float for a float, double for all others.
-constexpr float widen(float value)
+TENON__DEVICE constexpr float widen(float value)
 {
     return value;
 }
 
-template <class Number> constexpr double widen(Number value)
+template <class Number> TENON__DEVICE constexpr double widen(Number value)
 {
     return static_cast<double>(value);
 }
 
 // The bits of a value of IEEE 754, with `Exponent` and `Mantissa` bits in `Word`, rounded to a smaller format without
 // its sign. The smaller format has no infinity if `Finite`: the largest pattern is its NaN.
-template <int Exponent, int Mantissa, bool Finite, int From, class Word> constexpr Word round_bits(Word magnitude)
+template <int Exponent, int Mantissa, bool Finite, int From, class Word>
+TENON__DEVICE constexpr Word round_bits(Word magnitude)
 {
     constexpr int width = static_cast<int>(sizeof(Word)) * 8;
     constexpr int from_bias = (1 << (width - 2 - From)) - 1, bias = (1 << (Exponent - 1)) - 1;
@@ -72,54 +75,56 @@ template <int Exponent, int Mantissa, bool Finite, int From, class Word> constex
 
 // A float of 8 or 16 bits: one for the sign, then its exponent and its mantissa. It has no constructor without arguments
 // of its own, so that arrays of it are plain memory.
-template <int Exponent, int Mantissa, bool Finite> class TENON__HIDDEN small_float
+template <int Exponent, int Mantissa, bool Finite> class small_float
 {
   public:
     using bits_type = typename impl::storage<(1 + Exponent + Mantissa) / 8>::type;
 
     small_float() = default;
 
-    constexpr explicit small_float(float value) : bits_(round(impl::bit_cast<uint32_t>(value)))
+    TENON__DEVICE TENON__HIDDEN constexpr explicit small_float(float value)
+        : bits_(round(impl::bit_cast<uint32_t>(value)))
     {
     }
 
-    constexpr explicit small_float(double value) : bits_(round(impl::bit_cast<uint64_t>(value)))
+    TENON__DEVICE TENON__HIDDEN constexpr explicit small_float(double value)
+        : bits_(round(impl::bit_cast<uint64_t>(value)))
     {
     }
 
     // Any other number, such as an integer.
     template <class Number, class = decltype(static_cast<double>(Number()))>
-    constexpr explicit small_float(Number value) : small_float(static_cast<double>(value))
+    TENON__DEVICE TENON__HIDDEN constexpr explicit small_float(Number value) : small_float(static_cast<double>(value))
     {
     }
 
     template <class Number, class = decltype(static_cast<double>(Number()))>
-    constexpr small_float &operator=(Number value)
+    TENON__DEVICE TENON__HIDDEN constexpr small_float &operator=(Number value)
     {
         return *this = small_float(value);
     }
 
-    template <class Number> constexpr small_float &operator+=(Number value)
+    template <class Number> TENON__DEVICE TENON__HIDDEN constexpr small_float &operator+=(Number value)
     {
         return *this = static_cast<float>(*this) + impl::widen(value);
     }
 
-    template <class Number> constexpr small_float &operator-=(Number value)
+    template <class Number> TENON__DEVICE TENON__HIDDEN constexpr small_float &operator-=(Number value)
     {
         return *this = static_cast<float>(*this) - impl::widen(value);
     }
 
-    template <class Number> constexpr small_float &operator*=(Number value)
+    template <class Number> TENON__DEVICE TENON__HIDDEN constexpr small_float &operator*=(Number value)
     {
         return *this = static_cast<float>(*this) * impl::widen(value);
     }
 
-    template <class Number> constexpr small_float &operator/=(Number value)
+    template <class Number> TENON__DEVICE TENON__HIDDEN constexpr small_float &operator/=(Number value)
     {
         return *this = static_cast<float>(*this) / impl::widen(value);
     }
 
-    constexpr operator float() const
+    TENON__DEVICE TENON__HIDDEN constexpr operator float() const
     {
         uint32_t sign = static_cast<uint32_t>(bits_ >> (Exponent + Mantissa)) << 31;
         uint32_t value = bits_ & mask;
@@ -137,14 +142,14 @@ template <int Exponent, int Mantissa, bool Finite> class TENON__HIDDEN small_flo
     }
 
     // The value with these bits, and its bits.
-    static constexpr small_float from_bits(bits_type bits)
+    TENON__DEVICE TENON__HIDDEN static constexpr small_float from_bits(bits_type bits)
     {
         small_float value(0.0f);
         value.bits_ = bits;
         return value;
     }
 
-    constexpr bits_type bits() const
+    TENON__DEVICE TENON__HIDDEN constexpr bits_type bits() const
     {
         return bits_;
     }
@@ -154,22 +159,93 @@ template <int Exponent, int Mantissa, bool Finite> class TENON__HIDDEN small_flo
     static constexpr uint32_t bias = (1u << (Exponent - 1)) - 1;
     bits_type bits_;
 
-    static constexpr bits_type round(uint32_t value)
+    TENON__DEVICE TENON__HIDDEN static constexpr bits_type round(uint32_t value)
     {
         return join(value >> 31, impl::round_bits<Exponent, Mantissa, Finite, 23>(value & 0x7fffffff));
     }
 
-    static constexpr bits_type round(uint64_t value)
+    TENON__DEVICE TENON__HIDDEN static constexpr bits_type round(uint64_t value)
     {
         return join(
             static_cast<uint32_t>(value >> 63),
             static_cast<uint32_t>(impl::round_bits<Exponent, Mantissa, Finite, 52>(value & 0x7fffffffffffffff)));
     }
 
-    static constexpr bits_type join(uint32_t sign, uint32_t magnitude)
+    TENON__DEVICE TENON__HIDDEN static constexpr bits_type join(uint32_t sign, uint32_t magnitude)
     {
         return static_cast<bits_type>(sign << (Exponent + Mantissa) | magnitude);
     }
+};
+
+// A complex number that needs no other header, for functions that are instantiated for c64 and c128. It converts to and from
+// every type with real() and imag(), such as std::complex.
+template <class Part> class complex
+{
+  public:
+    using value_type = Part;
+
+    complex() = default;
+
+    TENON__DEVICE TENON__HIDDEN constexpr complex(Part real, Part imag = 0) : real_(real), imag_(imag)
+    {
+    }
+
+    template <class Other, class = decltype(impl::some<Other>().imag())>
+    TENON__DEVICE TENON__HIDDEN constexpr complex(const Other &other)
+        : real_(static_cast<Part>(other.real())), imag_(static_cast<Part>(other.imag()))
+    {
+    }
+
+    template <class Other, class = decltype(Other(Part(), Part()).imag())>
+    TENON__DEVICE TENON__HIDDEN constexpr explicit operator Other() const
+    {
+        return Other(real_, imag_);
+    }
+
+    TENON__DEVICE TENON__HIDDEN constexpr Part real() const
+    {
+        return real_;
+    }
+
+    TENON__DEVICE TENON__HIDDEN constexpr Part imag() const
+    {
+        return imag_;
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr complex operator+(complex a, complex b)
+    {
+        return {a.real_ + b.real_, a.imag_ + b.imag_};
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr complex operator-(complex a, complex b)
+    {
+        return {a.real_ - b.real_, a.imag_ - b.imag_};
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr complex operator*(complex a, complex b)
+    {
+        return {a.real_ * b.real_ - a.imag_ * b.imag_, a.real_ * b.imag_ + a.imag_ * b.real_};
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr complex operator/(complex a, complex b)
+    {
+        Part square = b.real_ * b.real_ + b.imag_ * b.imag_;
+        complex product = a * complex(b.real_, -b.imag_);
+        return {product.real_ / square, product.imag_ / square};
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr bool operator==(complex a, complex b)
+    {
+        return a.real_ == b.real_ && a.imag_ == b.imag_;
+    }
+
+    TENON__DEVICE TENON__HIDDEN friend constexpr bool operator!=(complex a, complex b)
+    {
+        return !(a == b);
+    }
+
+  private:
+    Part real_, imag_;
 };
 
 using f16 = small_float<5, 10, false>;
@@ -177,7 +253,7 @@ using bf16 = small_float<8, 7, false>;
 using f8_e4m3fn = small_float<4, 3, true>;
 using f8_e5m2 = small_float<5, 2, false>;
 
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
 // ------------------------------------------------------------------------------------------------- dtypes and types
@@ -237,8 +313,6 @@ template <> struct dtype_code<f8_e4m3fn> : known_dtype<TENON_CODE_F8_E4M3FN, 8> 
 template <> struct dtype_code<f8_e5m2> : known_dtype<TENON_CODE_F8_E5M2, 8> {
 };
 
-template <class T> const T &some(); // never defined
-
 // A complex number of any library: two parts of its value_type, and nothing else.
 template <class Part> struct complex_part;
 template <> struct complex_part<float> {
@@ -258,8 +332,9 @@ struct dtype_code<T, decltype(static_cast<void>(some<T>().real()), static_cast<v
     }
 };
 
-// The C++ type of a dtype; there is no `type` if it has none. tenon/stl.hpp adds the complex dtypes.
+// The C++ type of a dtype, or void if it has none.
 template <int Code, int Bits> struct type_of {
+    using type = void;
 };
 template <> struct type_of<TENON_CODE_BOOL, 8> {
     using type = bool;
@@ -299,6 +374,12 @@ template <> struct type_of<TENON_CODE_FLOAT, 64> {
 };
 template <> struct type_of<TENON_CODE_BFLOAT, 16> {
     using type = bf16;
+};
+template <> struct type_of<TENON_CODE_COMPLEX, 64> {
+    using type = complex<float>;
+};
+template <> struct type_of<TENON_CODE_COMPLEX, 128> {
+    using type = complex<double>;
 };
 template <> struct type_of<TENON_CODE_F8_E4M3FN, 8> {
     using type = f8_e4m3fn;

@@ -6,7 +6,7 @@
 
 namespace tenon
 {
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
 enum class kind : unsigned char {

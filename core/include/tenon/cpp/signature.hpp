@@ -10,7 +10,7 @@
 
 namespace tenon
 {
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
 constexpr kind find_kind(const word &w)

@@ -6,7 +6,7 @@
 
 namespace tenon
 {
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
 // Attributes of a tensor.

@@ -2,18 +2,12 @@
 #ifndef TENON_CPP_WORDS_HPP
 #define TENON_CPP_WORDS_HPP
 
+#include <tenon/cpp/visibility.hpp>
 #include <tenon/function.h>
-
-// What is in this namespace never leaves the library that is compiled: two libraries may have two versions of it.
-#ifdef __GNUC__
-#define TENON__HIDDEN [[gnu::visibility("hidden")]]
-#else
-#define TENON__HIDDEN
-#endif
 
 namespace tenon
 {
-namespace TENON__HIDDEN impl
+namespace impl TENON__HIDDEN
 {
 
 constexpr tenon_dtype make_dtype(int code, int bits, int lanes = 1)
