@@ -2,14 +2,8 @@
 #ifndef TENON_CPP_WORDS_HPP
 #define TENON_CPP_WORDS_HPP
 
+#include <tenon/cpp/visibility.hpp>
 #include <tenon/function.h>
-
-// What is in this namespace never leaves the library that is compiled: two libraries may have two versions of it.
-#ifdef __GNUC__
-#define TENON__HIDDEN __attribute__((__visibility__("hidden")))
-#else
-#define TENON__HIDDEN
-#endif
 
 namespace tenon
 {
@@ -363,7 +357,7 @@ struct reader {
     }
 };
 
-} // namespace TENON__HIDDEN
+} // namespace impl
 } // namespace tenon
 
 #endif
