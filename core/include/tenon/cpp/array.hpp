@@ -107,8 +107,9 @@ template <class T, int N> class array
     using value_type = typename std::remove_const<T>::type;
     using element = typename std::conditional<std::is_void<T>::value, const char, T>::type;
 
-    array() = default;
-
+    TENON__HIDDEN array()
+    {
+    }
     // The tensor of a view.
     TENON__HIDDEN explicit array(const tenon_view *view, bool contiguous = false) : view_(view)
     {
@@ -118,15 +119,16 @@ template <class T, int N> class array
         }
     }
     // Memory in C order.
-    template <int M = N> TENON__HIDDEN array(T *data, const int64_t (&shape)[M]) : data_(data)
+    TENON__HIDDEN array(T *data, const int64_t (&shape)[N > 0 ? N : 1]) : data_(data)
     {
         for (int i = 0; i < N; i++)
             extents_.shape[i] = shape[i];
         extents_.pack();
     }
     // The same array, whose elements are only read.
-    template <class U, class = typename std::enable_if<std::is_same<const U, T>::value && !std::is_const<U>::value>::type>
-    TENON__DEVICE TENON__HIDDEN array(const array<U, N> &other)
+    template <class U,
+              class = typename std::enable_if<std::is_same<const U, T>::value && !std::is_const<U>::value>::type>
+    TENON__DEVICE TENON__HIDDEN_MEMBER array(const array<U, N> &other)
         : data_(other.data_), extents_(other.extents_), view_(other.view_)
     {
 #ifdef TENON_CHECKED
@@ -182,7 +184,7 @@ template <class T, int N> class array
 
     // The element at these indices, one for each dimension. With -DTENON_CHECKED, an index that is out of range fails the
     // call (TENON_EBOUNDS).
-    template <class... Index> TENON__DEVICE TENON__HIDDEN element &operator()(Index... index) const
+    template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
     {
         static_assert(!std::is_void<T>::value, "the elements of an array of void have no type: use data()");
         static_assert(N == any || sizeof...(index) == N, "an array needs one index for each dimension");
@@ -226,13 +228,23 @@ template <class T, int N> class array
     const tenon_view *view_ = nullptr;
 };
 
-// A tensor argument that is only read.
+// A tensor argument that is only read. Every other array converts to it.
 template <class T, int N> class in : public array<const T, N>
 {
   public:
-    using array<const T, N>::array;
-    in() = default;
+    TENON__HIDDEN in()
+    {
+    }
+    TENON__HIDDEN explicit in(const tenon_view *view, bool contiguous = false) : array<const T, N>(view, contiguous)
+    {
+    }
+    TENON__HIDDEN in(const T *data, const int64_t (&shape)[N > 0 ? N : 1]) : array<const T, N>(data, shape)
+    {
+    }
     TENON__DEVICE TENON__HIDDEN in(const array<const T, N> &other) : array<const T, N>(other)
+    {
+    }
+    TENON__DEVICE TENON__HIDDEN in(const array<T, N> &other) : array<const T, N>(other)
     {
     }
 };
@@ -241,8 +253,12 @@ template <class T, int N> class in : public array<const T, N>
 template <class T, int N> class rw : public array<T, N>
 {
   public:
-    using array<T, N>::array;
-    rw() = default;
+    TENON__HIDDEN rw()
+    {
+    }
+    TENON__HIDDEN explicit rw(const tenon_view *view, bool contiguous = false) : array<T, N>(view, contiguous)
+    {
+    }
 };
 
 // A tensor argument that is kept after the call ('keep' in the signature). It has a share of the memory until it is
@@ -250,7 +266,9 @@ template <class T, int N> class rw : public array<T, N>
 template <class T, int N> class kept : public array<const T, N>
 {
   public:
-    kept() = default;
+    TENON__HIDDEN kept()
+    {
+    }
     // Takes the share, which may be NULL.
     TENON__HIDDEN explicit kept(tenon_kept *share, bool contiguous = false)
         : array<const T, N>(share ? share->view : nullptr, contiguous), share_(share)
@@ -288,7 +306,9 @@ template <class T, int N> class kept : public array<const T, N>
 template <class T, int N> class list
 {
   public:
-    list() = default;
+    TENON__HIDDEN list()
+    {
+    }
     TENON__HIDDEN list(const tenon_view *items, int64_t count, bool contiguous = false)
         : items_(items), count_(count), contiguous_(contiguous)
     {
@@ -325,7 +345,8 @@ template <class T, int N> class owned
     using value_type = T;
 
     template <class Container>
-    TENON__HIDDEN owned(Container &&container, const int64_t (&shape)[N ? N : 1]) : owned(static_cast<Container &&>(container))
+    TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[N ? N : 1])
+        : owned(static_cast<Container &&>(container))
     {
         int64_t elements = 1;
         for (int i = 0; i < N; i++)
@@ -335,8 +356,8 @@ template <class T, int N> class owned
                               static_cast<long long>(size_), static_cast<long long>(elements)));
     }
     // One dimension, of as many elements as the container has.
-    template <class Container, class = typename std::enable_if<!std::is_same<
-                                   typename std::decay<Container>::type, owned>::value>::type>
+    template <class Container,
+              class = typename std::enable_if<!std::is_same<typename std::decay<Container>::type, owned>::value>::type>
     TENON__HIDDEN explicit owned(Container &&container)
     {
         static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
@@ -371,14 +392,14 @@ template <class T, int N> class owned
     }
 
   private:
-    template <class Container> TENON__HIDDEN auto attach(Container &c, int) -> decltype(c.data(), void())
+    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), void())
     {
         static_assert(std::is_same<decltype(c.data()), T *>::value, "the container's elements have another dtype");
         data_ = c.data();
         size_ = static_cast<int64_t>(c.size());
         known_ = true;
     }
-    template <class Container> TENON__HIDDEN auto attach(Container &c, long) -> decltype(c.get(), void())
+    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), void())
     {
         static_assert(std::is_same<decltype(c.get()), T *>::value, "the container's elements have another dtype");
         data_ = c.get();
@@ -397,7 +418,9 @@ template <class T, int N> class owned
 template <class T, int N> class out : public array<T, N>
 {
   public:
-    out() = default;
+    TENON__HIDDEN out()
+    {
+    }
     TENON__HIDDEN out(tenon_call *call, int index, bool contiguous)
         : array<T, N>(call->results[index].as.view, contiguous), call_(call), index_(index)
     {
@@ -405,7 +428,7 @@ template <class T, int N> class out : public array<T, N>
 
     // Allocates a result with '?' among its sizes, or after its type. If it fails, it throws; without exceptions, the array
     // stays empty.
-    template <class... Size> TENON__HIDDEN void alloc(Size... sizes)
+    template <class... Size> TENON__HIDDEN_MEMBER void alloc(Size... sizes)
     {
         static_assert(N == any || sizeof...(sizes) == N, "alloc() needs one size for each dimension");
         const int64_t shape[sizeof...(sizes) + 1] = {static_cast<int64_t>(sizes)...};

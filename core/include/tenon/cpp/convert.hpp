@@ -88,8 +88,7 @@ template <class Entry, int I, class P> struct argument {
     static constexpr slot shape = parsed<Entry>::value.parameter[I];
     X value;
 
-    explicit argument(tenon_call *call)
-        : value(read_argument<X, shape.kind, shape.contiguous, shape.optional>(call, I))
+    explicit argument(tenon_call *call) : value(read_argument<X, shape.kind, shape.contiguous, shape.optional>(call, I))
     {
 #ifdef TENON_CHECKED
         set_label(value, {"argument", shape.name, shape.name_length});
@@ -116,10 +115,12 @@ template <class Entry, int I, class P> struct object_argument {
     }
     P pass()
     {
-        if constexpr (std::is_same<P, C &>::value)
+        if constexpr (std::is_void<C>::value) // of a generic lambda: any_object
+            return P{pointer};
+        else if constexpr (std::is_reference<P>::value)
             return *static_cast<C *>(pointer);
         else
-            return bare<P>(static_cast<C *>(pointer));
+            return P(static_cast<C *>(pointer));
     }
     tenon_status finish(tenon_call *)
     {
@@ -292,8 +293,7 @@ template <class Entry, int I, class P> struct value_argument {
     }
     tenon_status finish(tenon_call *call)
     {
-        return return_value<shape.kind, shape.owned, shape.optional>(call, I,
-                                                                                  static_cast<bare<P> &&>(value));
+        return return_value<shape.kind, shape.owned, shape.optional>(call, I, static_cast<bare<P> &&>(value));
     }
 };
 

@@ -61,13 +61,14 @@ template <class X> constexpr bool is_array = array_of<X>::is != role::none;
 
 // -------------------------------------------------------------------------------------------------------- duck typing
 
-template <class X> X &some(); // declared only
+template <class X> X &lvalue(); // declared only
 
 template <class X, class = void> struct value_of { // of an optional
     using type = X;
 };
 template <class X>
-struct value_of<X, std::void_t<decltype(some<const X>().has_value()), decltype(*some<const X>()), typename X::value_type>> {
+struct value_of<
+    X, std::void_t<decltype(lvalue<const X>().has_value()), decltype(*lvalue<const X>()), typename X::value_type>> {
     using type = typename X::value_type;
 };
 template <class X> constexpr bool is_optional = !std::is_same<typename value_of<X>::type, X>::value;
@@ -77,9 +78,9 @@ template <class X, class = void> struct items_of {
     using type = void;
 };
 template <class X>
-struct items_of<X, typename std::enable_if<!is_array<X> && std::is_pointer<decltype(some<const X>().data())>::value &&
-                                           std::is_integral<decltype(some<const X>().size())>::value>::type> {
-    using type = bare<decltype(*some<const X>().data())>;
+struct items_of<X, typename std::enable_if<!is_array<X> && std::is_pointer<decltype(lvalue<const X>().data())>::value &&
+                                           std::is_integral<decltype(lvalue<const X>().size())>::value>::type> {
+    using type = bare<decltype(*lvalue<const X>().data())>;
 };
 template <class X> using item = typename items_of<X>::type;
 
@@ -98,14 +99,15 @@ template <class X>
 constexpr bool is_bytes = sized<item<X>>::size == 1 && std::is_constructible<X, const item<X> *, size_t>::value;
 
 template <class X, class E>
-constexpr bool is_sequence = std::is_same<X, in<E, 1>>::value || (std::is_same<item<X>, E>::value &&
-                             (std::is_constructible<X, const E *, size_t>::value ||
-                              std::is_constructible<X, const E *, const E *>::value));
+constexpr bool is_sequence = std::is_same<X, in<E, 1>>::value ||
+                             (std::is_same<item<X>, E>::value &&
+                              (std::is_constructible<X, const E *, size_t>::value ||
+                               std::is_constructible<X, const E *, const E *>::value));
 
 template <class X, class = void> struct has_parts : std::false_type {
 };
 template <class X>
-struct has_parts<X, std::void_t<decltype(double(some<const X>().real())), decltype(double(some<const X>().imag()))>>
+struct has_parts<X, std::void_t<decltype(double(lvalue<const X>().real())), decltype(double(lvalue<const X>().imag()))>>
     : std::true_type {
 };
 template <class X> constexpr bool is_complex = has_parts<X>::value &&std::is_constructible<X, double, double>::value;
@@ -120,8 +122,8 @@ template <class C> struct pointee<C *, typename std::enable_if<std::is_class<C>:
     using type = C;
 };
 template <class X>
-struct pointee<X, typename std::enable_if<std::is_pointer<decltype(some<X>().release())>::value>::type> {
-    using type = typename std::remove_pointer<decltype(some<X>().release())>::type;
+struct pointee<X, typename std::enable_if<std::is_pointer<decltype(lvalue<X>().release())>::value>::type> {
+    using type = typename std::remove_pointer<decltype(lvalue<X>().release())>::type;
 };
 
 // The class of an argument that is an object: C &, C * or object<C>. void if it is none of these.
@@ -135,9 +137,6 @@ template <class C> struct class_of<C *> {
     using type = typename std::conditional<std::is_class<C>::value, C, void>::type;
 };
 template <class C> struct class_of<object<C>> {
-    using type = C;
-};
-template <class C> struct class_of<const object<C> &> {
     using type = C;
 };
 
@@ -227,7 +226,7 @@ template <class P> constexpr fault find_fault(const slot &s, const tenon_dtype *
     if (s.kind == kind::handle) {
         using C = typename class_of<P>::type;
         if constexpr (!std::is_void<C>::value && !is_array<X> && !is_optional<X>)
-            if (!s.optional || !std::is_reference<P>::value || !std::is_same<C, bare<P>>::value)
+            if (!s.optional || !std::is_reference<P>::value)
                 return is_class<C>(s) ? fault::none : fault::kind;
         return fault::kind;
     }

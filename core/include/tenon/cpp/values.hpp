@@ -14,7 +14,9 @@ namespace tenon
 class text
 {
   public:
-    text() = default;
+    TENON__HIDDEN text()
+    {
+    }
     TENON__HIDDEN text(const char *data, size_t size) : data_(data), size_(size)
     {
     }
@@ -63,7 +65,9 @@ class text
 class bytes
 {
   public:
-    bytes() = default;
+    TENON__HIDDEN bytes()
+    {
+    }
     TENON__HIDDEN bytes(const unsigned char *data, size_t size) : data_(data), size_(size)
     {
     }
@@ -97,7 +101,9 @@ class bytes
 class texts
 {
   public:
-    texts() = default;
+    TENON__HIDDEN texts()
+    {
+    }
     TENON__HIDDEN texts(const tenon_text *items, size_t size) : items_(items), size_(size)
     {
     }
@@ -125,7 +131,9 @@ template <class T> class optional
   public:
     using value_type = T;
 
-    optional() = default;
+    TENON__HIDDEN optional()
+    {
+    }
     TENON__HIDDEN optional(T value) : value_(value), given_(true)
     {
     }
@@ -148,7 +156,7 @@ template <class T> class optional
     // A std::optional.
     template <class Optional, class = decltype(static_cast<const Optional *>(nullptr)->has_value()),
               class = typename std::enable_if<std::is_same<typename Optional::value_type, T>::value>::type>
-    TENON__HIDDEN operator Optional() const
+    TENON__HIDDEN_MEMBER operator Optional() const
     {
         return given_ ? Optional(value_) : Optional();
     }
@@ -162,7 +170,9 @@ template <class T> class optional
 template <class C> class object
 {
   public:
-    object() = default;
+    TENON__HIDDEN object()
+    {
+    }
     TENON__HIDDEN explicit object(C *pointer) : pointer_(pointer)
     {
     }
