@@ -351,10 +351,9 @@ def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Mod
             except OSError as error:
                 raise _unusable(parent, error) from error
             return _load(job, entry, library)
-        except CompileError:
-            raise  # the source of the command in its message is kept
-        except BaseException:
-            _cache.discard(entry, "" if job.path else source)
+        except BaseException as error:
+            if not (isinstance(error, CompileError) and error.command):  # a command that failed can be run again
+                _cache.discard(entry, "" if job.path else source)
             raise
 
 
