@@ -14,16 +14,12 @@ import threading
 import time
 
 import pytest
-from building import COMPILER, run_python, tenon
+from building import run_python, tenon
+from compile_stand_ins import C, answers, logging_compiler, script
 from programs import runs
 
 from tenon import _compile
 
-C = """
-#include <tenon/function.h>
-static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, ANSWER); return TENON_OK; }
-TENON_MODULE(answers, "Answers.", TENON_FUNCTION("answer() -> int", answer, NULL))
-"""
 CPP = """
 #include <vector>
 #include <tenon/function.h>
@@ -51,25 +47,6 @@ def cache(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path / "cache"
     assert os.listdir(temporary) == []
-
-
-def answers(number):
-    return C.replace("ANSWER", str(number))
-
-
-def script(folder, name, text):
-    """A stand-in for a compiler, which calls $REAL."""
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    path.write_text(f"#!/bin/sh\nREAL={shlex.quote(shlex.join(COMPILER))}\n{textwrap.dedent(text)}")
-    path.chmod(0o755)
-    return path
-
-
-def arguments_of(folder, name="cc"):
-    """A compiler that writes its arguments down, and the file that it writes them to."""
-    log = folder / "arguments"
-    return script(folder / "bin", name, f"printf '%s\\n' \"$@\" > {shlex.quote(str(log))}\nexec $REAL \"$@\"\n"), log
 
 
 def failure(*arguments, exception=tenon.CompileError, **keywords):
@@ -171,7 +148,7 @@ def test_wrong_arguments(tmp_path):
 
 @needs_sh
 def test_flags_come_last(tmp_path):
-    compiler, log = arguments_of(tmp_path)
+    compiler, log = logging_compiler(tmp_path)
     assert tenon.compile(C, flags=("-DANSWER=5", "-O1"), compiler=compiler).answer() == 5
     words = log.read_text().splitlines()
     assert words[-2:] == ["-DANSWER=5", "-O1"] and words.index("-O3") < words.index("-O1")
@@ -180,7 +157,7 @@ def test_flags_come_last(tmp_path):
 
 @needs_sh
 def test_environment(tmp_path, monkeypatch):
-    compiler, log = arguments_of(tmp_path, "my cc")
+    compiler, log = logging_compiler(tmp_path, "my cc")
     monkeypatch.setenv("CC", f'"{compiler}" -DEXTRA=1')
     monkeypatch.setenv("CFLAGS", "-DANSWER=EXTRA -DUNUSED='a b'")
     assert tenon.compile(C).answer() == 1
@@ -193,14 +170,14 @@ def test_environment(tmp_path, monkeypatch):
 @needs_sh
 @pytest.mark.parametrize("form", [str, pathlib.Path, lambda path: [str(path), "-DANSWER=4"], lambda path: [path]])
 def test_compiler(tmp_path, form):
-    compiler, log = arguments_of(tmp_path)
+    compiler, log = logging_compiler(tmp_path)
     assert tenon.compile(C.replace("ANSWER", "4 + 0*ANSWER"), flags=["-DANSWER=4"], compiler=form(compiler)).answer() == 4
     assert log.exists()
 
 
 @needs_sh
 def test_compiler_on_the_path(tmp_path, monkeypatch):
-    arguments_of(tmp_path, "my-cc")
+    logging_compiler(tmp_path, "my-cc")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert tenon.compile(answers(6), compiler="my-cc -DX").answer() == 6
     assert "-DX" in (tmp_path / "arguments").read_text().splitlines()
