@@ -113,7 +113,7 @@ def test_compiler_behind_a_link_and_a_wrapper(runs_of, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
     for compiler in ("mycc", "ccache mycc"):
         assert runs_of(answers(1), compiler=compiler)[1] and not runs_of(answers(1), compiler=compiler)[1]
-        os.utime(real, ns=(len(compiler), 1))
+        os.utime(real, ns=(1, len(compiler)))
         assert runs_of(answers(1), compiler=compiler)[1]
 
 
