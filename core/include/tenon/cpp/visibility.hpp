@@ -10,6 +10,12 @@
 #else
 #define TENON__HIDDEN
 #endif
+// The same for a template that is a member of a template: clang exports it, unless it is always inlined.
+#ifdef __clang__
+#define TENON__HIDDEN_MEMBER __attribute__((__visibility__("hidden"), __always_inline__))
+#else
+#define TENON__HIDDEN_MEMBER TENON__HIDDEN
+#endif
 
 // A function that a CUDA kernel may call, too.
 #ifdef __CUDACC__
