@@ -30,7 +30,7 @@ def test_the_first_example():
     assert kernels.saxpy(2.0, x, numpy.ones(5, "f4")).tolist() == [1, 3, 5, 7, 9]
     assert kernels.__doc__.startswith("Kernels written once.")
     assert kernels.saxpy.__doc__.startswith("Returns a*x + y.")
-    with pytest.raises(TypeError, match=r"saxpy\(\): argument 'x': expected f32\[n\] c, got f64\[1\]"):
+    with pytest.raises(TypeError, match=r"saxpy\(\): argument 'x': expected f32\[n\], got f64\[1\]"):
         kernels.saxpy(2.0, numpy.zeros(1), numpy.ones(1, "f4"))
 
 
