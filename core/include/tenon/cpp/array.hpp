@@ -187,7 +187,8 @@ template <class T, int N> class array
     template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
     {
         static_assert(!std::is_void<T>::value, "the elements of an array of void have no type: use data()");
-        static_assert(N == any || sizeof...(index) == N, "an array needs one index for each dimension");
+        static_assert(N == any || static_cast<int>(sizeof...(index)) == N,
+                      "an array needs one index for each dimension");
         const int64_t indices[sizeof...(index) + 1] = {static_cast<int64_t>(index)...};
         int64_t offset = 0;
         for (int i = 0; i < static_cast<int>(sizeof...(index)); i++) {
@@ -430,7 +431,7 @@ template <class T, int N> class out : public array<T, N>
     // stays empty.
     template <class... Size> TENON__HIDDEN_MEMBER void alloc(Size... sizes)
     {
-        static_assert(N == any || sizeof...(sizes) == N, "alloc() needs one size for each dimension");
+        static_assert(N == any || static_cast<int>(sizeof...(sizes)) == N, "alloc() needs one size for each dimension");
         const int64_t shape[sizeof...(sizes) + 1] = {static_cast<int64_t>(sizes)...};
         const tenon_view *view = tenon_result_alloc(call_, index_, static_cast<int>(sizeof...(sizes)), shape);
         if (!view)

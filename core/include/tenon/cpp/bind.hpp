@@ -91,7 +91,9 @@ template <class C> struct class_text {
     static constexpr buffer make()
     {
         buffer b{};
-        const char *prefix = "class ", *name = name_of<C>::get();
+        static_assert(name_of<C>::get() != nullptr,
+                      "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+        const char *prefix = "class ", *name = name_of<C>::get() ? name_of<C>::get() : "";
         int at = 0;
         for (; prefix[at]; at++)
             b.text[at] = prefix[at];

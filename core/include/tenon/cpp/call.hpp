@@ -98,6 +98,8 @@ template <int Index, class Parameter, fault Fault> struct check_parameter {
     static_assert(Fault != fault::dtype, "parameter Index of the C++ function has another dtype than in its signature");
     static_assert(Fault != fault::rank,
                   "parameter Index of the C++ function has another number of dimensions than in its signature");
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
     static constexpr bool ok = Fault == fault::none;
 };
 
@@ -105,6 +107,8 @@ template <class Result, fault Fault> struct check_result {
     static_assert(Fault != fault::kind, "the C++ function returns a value of another kind than its signature");
     static_assert(Fault != fault::dtype, "the C++ function returns another dtype than its signature");
     static_assert(Fault != fault::rank, "the C++ function returns another number of dimensions than its signature");
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
     static constexpr bool ok = Fault == fault::none;
 };
 
@@ -116,19 +120,26 @@ template <class Entry, class R> constexpr int returned_index()
 }
 
 // A constructor has no result in its signature, and returns an object of the class that it is named after.
-template <class Entry, class R> constexpr bool is_constructor()
+template <class Entry, class R> constexpr fault find_constructor_fault()
 {
-    constexpr bool candidate = parsed<Entry>::value.constructor_candidate;
-    if constexpr (candidate && !std::is_void<typename pointee<R>::type>::value)
-        return same_text(name_of<typename pointee<R>::type>::get(), parsed<Entry>::value.name,
-                         parsed<Entry>::value.name_length);
-    return false;
+    using C = typename pointee<R>::type;
+    if constexpr (!std::is_void<C>::value && parsed<Entry>::value.constructor_candidate) {
+        slot self{};
+        self.class_name = parsed<Entry>::value.name;
+        self.class_length = parsed<Entry>::value.name_length;
+        return find_class_fault<C>(self);
+    }
+    return fault::kind;
 }
+
+template <class Entry, class R> constexpr bool is_constructor = find_constructor_fault<Entry, R>() == fault::none;
 
 template <class Entry, class R, class Chosen> constexpr fault find_return_fault()
 {
-    if constexpr (std::is_void<R>::value || is_constructor<Entry, R>())
+    if constexpr (std::is_void<R>::value)
         return fault::none;
+    else if constexpr (parsed<Entry>::value.constructor_candidate)
+        return find_constructor_fault<Entry, R>();
     else if constexpr (returned_index<Entry, R>() < 0)
         return fault::kind;
     else
@@ -199,7 +210,7 @@ template <class Entry, class R, class... P, size_t... J>
 tenon_status run_with(tenon_call *call, types<P...>, std::index_sequence<J...>)
 {
     constexpr bool shapes = Entry::shapes;
-    constexpr int returned = is_constructor<Entry, R>() ? 0 : returned_index<Entry, R>();
+    constexpr int returned = is_constructor<Entry, R> ? 0 : returned_index<Entry, R>();
     constexpr auto function = Entry::function();
     call_scope scope(call);
     arguments<argument_of<Entry, R, static_cast<int>(J), P>...> all(call);
@@ -208,7 +219,7 @@ tenon_status run_with(tenon_call *call, types<P...>, std::index_sequence<J...>)
             return TENON_EFAILED;
     tenon_status status = TENON_OK;
     if constexpr (returned >= 0 && !shapes) {
-        constexpr bool constructs = is_constructor<Entry, R>();
+        constexpr bool constructs = is_constructor<Entry, R>;
         constexpr slot result = parsed<Entry>::value.result[returned];
         status = return_value < constructs ? kind::handle : result.kind, result.owned,
         result.optional >

@@ -36,7 +36,8 @@ template <class Entry, int I> struct any_object {
 
     template <class C> C *get() const
     {
-        static_assert(is_class<C>(parsed<Entry>::value.parameter[I]), "this parameter is an object of another kind");
+        constexpr bool ok = check_parameter<I, C, find_class_fault<C>(parsed<Entry>::value.parameter[I])>::ok;
+        static_assert(ok, "an object of another kind than in its signature");
         return static_cast<C *>(pointer);
     }
     template <class C, class = typename std::enable_if<std::is_void<typename class_of<C>::type>::value>::type>
