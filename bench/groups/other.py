@@ -1,12 +1,14 @@
-"""Costs that are paid once: import time, bytes, lines."""
+"""Costs that are paid once: import time, compile time, bytes, lines."""
 import contextlib
 import importlib.util
 import json
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import building
 
@@ -96,15 +98,34 @@ def import_times(session, names, rounds):
     return samples
 
 
+def compile_times(session, peers, rounds):
+    """{contender: [nanoseconds]}: the processor time of the compiler for an object file of saxpy alone, at -O2."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "saxpy.o"
+        commands = {shown(peer): peer.compile_saxpy(sys.executable, target) for peer in peers if hasattr(peer, "compile_saxpy")}
+        samples = {name: [] for name in commands}
+        for turn in range(rounds):
+            for name, command in commands.items():
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                building.run(command)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                samples[name].append((after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e9)
+            session.step(f"compile time, round {turn + 1}")
+    return samples
+
+
 def start_group(session):
     peers = {name: building.peer(name) for name in session.built}
     session.versions = {shown(peer): session.built[name] for name, peer in peers.items()}
     rounds = 3 if session.plan.quick else 11
-    session.say(total=rounds + 1)
-    for name, values in import_times(session, set(session.versions), rounds).items():
-        if values:
-            session.row("import and load", "start", name, ns=min(values), median=statistics.median(values),
-                        spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
+    session.say(total=2 * rounds + 1)
+    times = {"import and load": import_times(session, set(session.versions), rounds),
+             "compile time of the saxpy module": compile_times(session, peers.values(), rounds)}
+    for operation, samples in times.items():
+        for name, values in samples.items():
+            if values:
+                session.row(operation, "start", name, ns=min(values), median=statistics.median(values),
+                            spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
     for folder, peer in peers.items():
         if hasattr(peer, "binaries"):
             for name, path in peer.binaries(session.folder / folder).items():
@@ -119,7 +140,6 @@ def start_group(session):
 
 def stripped(path):
     import shutil
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "copy.so"
         shutil.copy(path, copy)
