@@ -4,7 +4,7 @@
     kernels.saxpy(2.0, x, y)        # takes arrays of NumPy, PyTorch, JAX, …; returns the same kind
 """
 
-from tenon._load import load
+from tenon._load import Library, load
 from tenon._native import Tensor, check, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "check", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
+__all__ = ["Library", "Tensor", "check", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
 
 
 def __getattr__(name: str) -> object:
