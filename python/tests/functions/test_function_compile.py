@@ -365,12 +365,19 @@ def test_interrupt(tmp_path, cache):
     started = tmp_path / "started"
     compiler = script(tmp_path / "bin", "cc", f"""
         touch "$TMPDIR/temporary"
-        sleep 1000 &
+        sleep 100 &
         echo $$ $! > {started}.new; mv {started}.new {started}
         wait
         """)
     code = f"""
-        import tenon
+        import signal, subprocess, tenon
+
+        def communicate(process, wait=subprocess.Popen.communicate):
+            print("waiting", flush=True)
+            return wait(process)
+
+        subprocess.Popen.communicate = communicate
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
         try:
             tenon.compile({C!r}, compiler={str(compiler)!r})
         except KeyboardInterrupt:
@@ -378,9 +385,9 @@ def test_interrupt(tmp_path, cache):
         """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True,
                                env={**os.environ, "PYTHONPATH": str(pathlib.Path(tenon.__file__).parents[1])})
+    assert process.stdout.readline() == "waiting\n"
     while not started.exists() and process.poll() is None:
         time.sleep(0.01)
-    time.sleep(0.2)  # until it waits for the compiler
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[0] == "interrupted\n"
     for number in map(int, started.read_text().split()):
