@@ -12,6 +12,9 @@ import tenon
 from tenon import _new, _text
 from tenon._folders import folder as _folder
 
+# The commands that print a folder of the package.
+_FOLDERS = {"include": "include", "cmakedir": "cmake", "pkgconfigdir": "pkgconfig", "docs": "docs"}
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tenon", description="Tools for libraries of functions.")
@@ -19,6 +22,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("cflags", help="print the options that a C compiler needs to find the headers")
     commands.add_parser("include", help="print the folder of the headers")
+    commands.add_parser("cmakedir", help="print the folder for CMake's find_package(Tenon): -DTenon_DIR=FOLDER")
+    commands.add_parser("pkgconfigdir", help="print the folder of tenon.pc, for PKG_CONFIG_PATH")
+    commands.add_parser("docs", help="print the folder of signatures.md, which describes the grammar of signatures")
     commands.add_parser("sources", help="print the C files to compile into an extension that uses TENON_PY_MODULE")
     stubs = commands.add_parser("stubs", help="write a .pyi with the types of a library's functions")
     stubs.add_argument("library", help="the shared library")
@@ -40,8 +46,8 @@ def _parser() -> argparse.ArgumentParser:
 def _answer(options: argparse.Namespace) -> str:
     if options.command == "cflags":
         return shlex.quote("-I" + _folder("include")) + "\n"
-    if options.command == "include":
-        return _folder("include") + "\n"
+    if options.command in _FOLDERS:
+        return _folder(_FOLDERS[options.command]) + "\n"
     if options.command == "sources":
         source = _folder("src")
         return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
