@@ -25,7 +25,8 @@ int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
 /* "<closed spatial.KDTree>" */
 PyObject *tenon__py_closed_repr(PyObject *object);
 
-/* Its attribute `tensors`: what describe.c tells of each item. */
+/* Its attributes `flags` and `tensors`. */
+PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
 /* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among
