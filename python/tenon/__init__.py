@@ -11,14 +11,17 @@ from tenon._native import version as __version__
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from tenon._array import Array, FrameworkArray
+    from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
 __all__ = [
     "Array",
+    "CompileError",
     "FrameworkArray",
     "Tensor",
     "check",
+    "compile",
     "from_dlpack",
     "jax_ops",
     "load",
@@ -29,7 +32,14 @@ __all__ = [
 ]
 
 # The modules of the names that are imported when they are first used.
-_LAZY = {"Array": "_array", "FrameworkArray": "_array", "jax_ops": "_jax_ops", "torch_ops": "_torch_ops"}
+_LAZY = {
+    "Array": "_array",
+    "CompileError": "_compile",
+    "FrameworkArray": "_array",
+    "compile": "_compile",
+    "jax_ops": "_jax_ops",
+    "torch_ops": "_torch_ops",
+}
 
 
 def __getattr__(name: str) -> object:
