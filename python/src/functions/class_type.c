@@ -159,20 +159,19 @@ static int meta_setattr(PyObject *type, PyObject *name, PyObject *value)
     return -1;
 }
 
-static PyType_Slot meta_slots[] = {
-    {Py_tp_base, &PyType_Type},
-    {Py_tp_setattro, TENON__PY_SLOT(meta_setattr)},
-    {0, NULL},
-};
-
-static PyType_Spec meta_spec = {
-    .name = "tenon.ClassType",
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = meta_slots,
-};
-
 static PyObject *make_class(PyType_Spec *spec)
 {
+    /* Not static: on Windows the address of a type of Python is not a constant. */
+    PyType_Slot meta_slots[] = {
+        {Py_tp_base, &PyType_Type},
+        {Py_tp_setattro, TENON__PY_SLOT(meta_setattr)},
+        {0, NULL},
+    };
+    PyType_Spec meta_spec = {
+        .name = "tenon.ClassType",
+        .flags = Py_TPFLAGS_DEFAULT,
+        .slots = meta_slots,
+    };
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *meta = interp ? tenon__py_make_type(&interp->meta_type, &meta_spec) : NULL;
     if (!meta || tenon__py_register_reduce((PyObject *)meta) < 0)
