@@ -66,6 +66,7 @@ class Parameter(TypedDict):
     handle: Optional[str]
     count: Optional[int]
     written: bool
+    serial: bool  # an object of a class: calls on one run one after the other
 
 @type_check_only
 class TensorType(TypedDict):
@@ -76,9 +77,11 @@ class TensorType(TypedDict):
     # numbers, names and the operators + - * //
     dims: tuple[tuple[str, str, Optional[str], tuple[Union[int, str], ...]], ...]
     devices: list[str]  # none: memory that the CPU can read
-    attributes: list[str]  # of rw, c, f, dense, anywhere, alias, unaligned; a result has those that its `out` needs
+    # Of rw, c, f, dense, anywhere, alias, unaligned, keep, own. A result has those that its `out` needs.
+    attributes: list[str]
     alignment: int  # of aligned(N), or 0
     inplace: Optional[str]
+    of: Optional[str]  # the parameter whose memory a result shows
 
 @type_check_only
 class Function:
@@ -94,6 +97,8 @@ class Function:
     def parameters(self) -> tuple[Parameter, ...]: ...
     @property
     def results(self) -> tuple[Parameter, ...]: ...
+    @property
+    def flags(self) -> list[str]: ...  # of release_lock, keep_lock, no_grad_check, capturable
     @property
     def tensors(self) -> tuple[Optional[TensorType], ...]: ...
 

@@ -9,7 +9,24 @@
 #include <string.h>
 
 /* Most sources use only some of these functions. */
+#ifdef __GNUC__
 #define TENON__PY_INLINE static inline __attribute__((unused))
+#else
+#define TENON__PY_INLINE static inline
+#endif
+
+/* The position of the lowest bit of a number that is not 0. */
+TENON__PY_INLINE int tenon__py_lowest_bit(unsigned number)
+{
+#ifdef __GNUC__
+    return __builtin_ctz(number);
+#else
+    int bit = 0;
+    while (!(number >> bit & 1))
+        bit++;
+    return bit;
+#endif
+}
 
 #ifdef Py_GIL_DISABLED
 enum { TENON__PY_HAS_LOCK = 0 };

@@ -118,14 +118,15 @@ static PyObject *item_dict(const tenon_parameter *item, bool is_result)
                           ? PyLong_FromLong(item->count)
                           : text_or_none(NULL);
     PyObject *written = PyBool_FromLong(!is_result && item->spec && (item->spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
-    return Py_BuildValue("{sNsssssNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind], "type",
-                         item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
+    PyObject *serial = PyBool_FromLong(item->flags & TENON_PARAMETER_SERIAL ? 1 : 0);
+    return Py_BuildValue("{sNsssssNsNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind],
+                         "type", item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
                          "keyword_only", PyBool_FromLong(item->flags & TENON_PARAMETER_KEYWORD_ONLY), "default",
                          text_or_none(is_result       ? NULL
                                       : item->literal ? item->literal
                                                       : fallback),
                          "choices", choices_tuple(item), "handle", text_or_none(item->handle), "count", count,
-                         "written", written);
+                         "written", written, "serial", serial);
 }
 
 static PyObject *item_dicts(const tenon_parameter *items, int32_t count, bool are_results)
@@ -196,6 +197,7 @@ static PyGetSetDef function_attributes[] = {
     {"module", get_module, NULL, "The name of its module.", NULL},
     {"parameters", get_parameters, NULL, "One dict for each parameter.", NULL},
     {"results", get_results, NULL, "One dict for each result.", NULL},
+    {"flags", tenon__py_describe_flags, NULL, "A list of the names of its flags.", NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
      "One dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -41,7 +41,8 @@ int tenon__py_register_reduce(PyObject *meta);
 /* The attribute of a class that is its owner. */
 #define TENON__PY_OWNER "_tenon_library"
 
-/* Its attribute `tensors`: what describe.c tells of each item. */
+/* Its attributes `flags` and `tensors`. */
+PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
 /* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among
