@@ -309,6 +309,12 @@ def test_other_picklers(kernels, name):
         assert other.loads(other.dumps(part)) is part
 
 
+def test_a_class_by_value(boxes):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    with pytest.raises(TypeError, match="boxes.so cannot be pickled by value, as cloudpickle does; pass the library instead$"):
+        cloudpickle.dumps(boxes.Box)
+
+
 def test_joblib(kernels):
     joblib = pytest.importorskip("joblib")
     found = joblib.Parallel(2)(joblib.delayed(kernels.unlocked)(b"12345678") for _ in range(4))
@@ -375,6 +381,7 @@ def test_nothing_leaks(kernels, boxes):
             except AttributeError:
                 pass
 
+    turn()
     with same_counts(*parts):
         for _ in range(10):
             turn()
