@@ -90,6 +90,27 @@ TENON_MODULE(typed, NULL,
     TENON_FUNCTION("Rows.__getitem__(self, i: int) -> f32[?] of(self)", none, NULL))
 """
 
+# Names that mean something else in a stub, or in the body of its named tuples.
+AWKWARD = """
+#define TENON_TARGET 1
+#include <tenon/function.h>
+static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+TENON_MODULE(awkward, NULL,
+    TENON_FUNCTION("find(x: f32[n]) -> index: i64[n], count: int, self: f32[n], cls: float, mro: str", none, NULL),
+    TENON_FUNCTION("one(x: f32[n]) -> count: f32[n]", none, NULL),
+    TENON_FUNCTION("words(x: f32[n]) -> int: float, float: int, Any: f32[n], Generic: i64[n], NamedTuple: int", none, NULL),
+    TENON_FUNCTION("more(x: f32[n]) -> Optional: int?, Item: handle('Item'), x: handle('Item'), tuple: bool", none, NULL),
+    TENON_FUNCTION("overload(Array: f32[n], self: f32[n], cls: int) -> f32[n]", none, NULL),
+    TENON_FUNCTION("TypeVar(tenon: f32[n], typing: int) -> f32[n]", none, NULL),
+    TENON_FUNCTION("_ArrayT(x: f32[n]) -> f32[n]", none, NULL),
+    TENON_CLASS("Item", NULL),
+    TENON_FUNCTION("Item.index(self, x: f32[n]) -> index: f32[n], Item: handle('Item')", none, NULL),
+    TENON_FUNCTION("Item.property(self) -> int", none, NULL),
+    TENON_FUNCTION("Item.overload(self, x: f32[n]) -> f32[n]", none, NULL),
+    TENON_FUNCTION("Item.Iterator(self) -> int", none, NULL),
+    TENON_FUNCTION("Item.__getitem__(self, i: int) -> handle('Item')", none, NULL))
+"""
+
 
 def build(file, code, *options):
     """Compile the code into the file, and return the file."""

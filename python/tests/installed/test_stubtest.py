@@ -5,7 +5,7 @@ import shutil
 import sysconfig
 
 import pytest
-from libraries import TYPED, WIDE, build, command_line, run
+from libraries import AWKWARD, TYPED, WIDE, build, command_line, run
 from type_checkers import stubtest
 
 # How a package has the functions of a library that is next to it.
@@ -39,7 +39,7 @@ def test_package_itself(tmp_path):
         check(tmp_path, "tenon._native", "tenon._array")
 
 
-@pytest.mark.parametrize("code", [TYPED, WIDE], ids=["typed", "wide"])
+@pytest.mark.parametrize("code", [TYPED, WIDE, AWKWARD], ids=["typed", "wide", "awkward"])
 def test_loaded_library(tmp_path, code):
     package = tmp_path / "package"
     package.mkdir()
