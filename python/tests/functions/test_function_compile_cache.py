@@ -4,6 +4,7 @@ import concurrent.futures
 import errno
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,23 @@ def test_compiler_without_dependencies(tmp_path):
     assert not (pathlib.Path(first.__file__).parent / "manifest").exists()
 
 
+def test_pickle(tmp_path):
+    """By its file, which is still there after a header has changed."""
+    header = tmp_path / "value.h"
+    write_late(header, "#define ANSWER 1\n")
+    old = tenon.compile(INCLUDES, flags=[f"-I{tmp_path}"])
+    (tmp_path / "pickle").write_bytes(pickle.dumps([old, old.answer]))
+    write_late(header, "#define ANSWER 2\n")
+    assert tenon.compile(INCLUDES, flags=[f"-I{tmp_path}"]).answer() == 2
+    code = """
+        import pickle, sys
+        with open(sys.argv[1], "rb") as file:
+            module, answer = pickle.load(file)
+        print(module.answer(), answer())
+        """
+    assert run_python(code, tmp_path / "pickle") == "1 1\n"
+
+
 # ---------------------------------------------------------------------------------------------------------- damaged files
 
 
@@ -264,11 +282,11 @@ def test_which_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("TENON_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(chosen))
     monkeypatch.setattr(sys, "platform", "linux")
-    assert _cache.user_folder() == str(chosen / "tenon")
+    assert _cache.user_folder() == str(chosen / "tenon" / "compiled")
     monkeypatch.setenv("HOME", str(chosen))
     for relative in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", relative)
-        assert _cache.user_folder() == str(chosen / ".cache" / "tenon")
+        assert _cache.user_folder() == str(chosen / ".cache" / "tenon" / "compiled")
     monkeypatch.setenv("HOME", "relative")
     with pytest.raises(_cache.Unusable, match="no home folder"):
         _cache.user_folder()
