@@ -36,17 +36,63 @@ static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
 
 /* -------------------------------------------------------------------------------------------------------- numbers */
 
+#ifdef __GNUC__
 #define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
+#define tenon__sub_overflows(a, b, out) __builtin_sub_overflow(a, b, out)
 #define tenon__mul_overflows(a, b, out) __builtin_mul_overflow(a, b, out)
+/* For the validation of views, which every borrow runs: failures are rare there. */
+#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
+#define tenon__lowest_bit(number)  __builtin_ctzll(number)
+#else
+/* The type of `out` decides: it is int64_t, or an unsigned type of 64 bits. */
+#define tenon__add_overflows(a, b, out)                                                                                \
+    _Generic(*(out), int64_t : tenon__add_signed, default : tenon__add_unsigned)(a, b, (void *)(out))
+#define tenon__sub_overflows(a, b, out) tenon__sub_signed(a, b, out)
+#define tenon__mul_overflows(a, b, out) tenon__mul_signed(a, b, out)
+#define tenon__unlikely(condition)      (condition)
+
+static inline bool tenon__add_signed(int64_t a, int64_t b, void *out)
+{
+    *(int64_t *)out = (int64_t)((uint64_t)a + (uint64_t)b);
+    return b >= 0 ? a > INT64_MAX - b : a < INT64_MIN - b;
+}
+
+static inline bool tenon__add_unsigned(uint64_t a, uint64_t b, void *out)
+{
+    *(uint64_t *)out = a + b;
+    return a > UINT64_MAX - b;
+}
+
+static inline bool tenon__sub_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a - (uint64_t)b);
+    return b >= 0 ? a < INT64_MIN + b : a > INT64_MAX + b;
+}
+
+static inline bool tenon__mul_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a * (uint64_t)b);
+    if (a == 0 || b == 0)
+        return false;
+    if (a > 0)
+        return b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a;
+    return b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a;
+}
+
+static inline int tenon__lowest_bit(uint64_t number)
+{
+    int bit = 0;
+    while (!(number >> bit & 1))
+        bit++;
+    return bit;
+}
+#endif
 
 /* A product that may wrap, for strides that are never used. */
 static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
-
-/* For the validation of views, which every borrow runs: failures are rare there. */
-#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
@@ -95,7 +141,7 @@ static inline bool tenon__dtype_known(tenon_dtype dtype)
     if (dtype.code > TENON_CODE_F4_E2M1FN || dtype.lanes == 0 || bits == 0)
         return false;
     if ((bits & (bits - 1)) == 0)
-        return sizes[dtype.code] >> __builtin_ctz(bits) & 1;
+        return sizes[dtype.code] >> tenon__lowest_bit(bits) & 1;
     return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
 }
 
@@ -208,14 +254,32 @@ static inline void tenon__spin_unlock(atomic_flag *lock)
 
 /* ------------------------------------------------------------------------------------------------------- libraries */
 
-enum { TENON__LIBRARY_HEADER = 64, TENON__LIBRARY_SEGMENT = 56 };
+enum { TENON__LIBRARY_HEADER = 64 };
 
-/* tenon_library_check in two steps, for a file of `size` bytes that is not in memory. The first step checks the header, of
- * which `length` bytes are passed: 64, unless the file is shorter. It sets `*at` and `*count`, where the segments begin
- * and how many there are; the second step checks these. */
-tenon_status tenon__library_header(const void *header, size_t length, uint64_t size, uint64_t *at, uint64_t *count,
-                                   tenon_error *err);
-tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err);
+typedef enum tenon__library_format { TENON__UNKNOWN_FORMAT, TENON__ELF, TENON__PE, TENON__MACHO } tenon__library_format;
+
+/* The format that the loader of this system takes. */
+#if defined(_WIN32)
+#define TENON__OWN_FORMAT TENON__PE
+#elif defined(__APPLE__)
+#define TENON__OWN_FORMAT TENON__MACHO
+#else
+#define TENON__OWN_FORMAT TENON__ELF
+#endif
+
+/* Where in the file its header says that the rest is described. `length` is 0 if there is nothing to check. */
+typedef struct tenon__library_table {
+    uint64_t at, length;
+} tenon__library_table;
+
+/* tenon_library_check for any format. */
+tenon_status tenon__library_check(tenon__library_format format, const void *memory, size_t size, tenon_error *err);
+/* The same in two steps, for a file of `size` bytes that is not in memory. The first step checks the header, of which
+ * `length` bytes are passed: 64, unless the file is shorter. It finds the table, which the second step checks. */
+tenon_status tenon__library_header(tenon__library_format format, const void *header, size_t length, uint64_t size,
+                                   tenon__library_table *table, tenon_error *err);
+tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes, uint64_t length, uint64_t size,
+                                        tenon_error *err);
 /* The module of an open library, checked. `get` is its TENON_MODULE_SYMBOL, or NULL if it has none. */
 tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err);
 

@@ -4,18 +4,22 @@
     kernels.saxpy(2.0, x, y)        # takes arrays of NumPy, PyTorch, JAX, …; returns the same kind
 """
 
-from tenon._load import load
+from tenon._load import Library, load
 from tenon._native import Tensor, check, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
+    from tenon._array import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
 __all__ = [
+    "Array",
     "CompileError",
+    "FrameworkArray",
+    "Library",
     "Tensor",
     "check",
     "compile",
@@ -27,15 +31,24 @@ __all__ = [
     "torch_ops",
     "__version__",
 ]
-_later = {"CompileError": "_compile", "compile": "_compile", "jax_ops": "_jax_ops", "torch_ops": "_torch_ops"}
+
+# The modules of the names that are imported when they are first used.
+_LAZY = {
+    "Array": "_array",
+    "CompileError": "_compile",
+    "FrameworkArray": "_array",
+    "compile": "_compile",
+    "jax_ops": "_jax_ops",
+    "torch_ops": "_torch_ops",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _later:
+    if name not in _LAZY:
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"tenon.{_later[name]}"), name)
+    found: object = getattr(import_module(f"tenon.{_LAZY[name]}"), name)
     globals()[name] = found
     return found
 
