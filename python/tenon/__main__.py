@@ -12,7 +12,14 @@ import tenon
 from tenon import _new, _stubs, _text
 from tenon._folders import folder as _folder
 
+# The commands that print a folder of the package.
+_FOLDERS = {"include": "include", "cmakedir": "cmake", "pkgconfigdir": "pkgconfig", "docs": "docs"}
 _ERRORS = (OSError, ImportError, ValueError, RuntimeError)  # a library's `load` may raise the last two
+_KINDS = {
+    "cpp": "functions in C++ (default: C)",
+    "cuda": "functions in CUDA",
+    "extension": "an extension module, which works without the package of Tenon",
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -21,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("cflags", help="print the options that a C compiler needs to find the headers")
     commands.add_parser("include", help="print the folder of the headers")
+    commands.add_parser("cmakedir", help="print the folder for CMake's find_package(Tenon): -DTenon_DIR=FOLDER")
+    commands.add_parser("pkgconfigdir", help="print the folder of tenon.pc, for PKG_CONFIG_PATH")
+    commands.add_parser("docs", help="print the folder of signatures.md, which describes the grammar of signatures")
     commands.add_parser("sources", help="print the C files to compile into an extension that uses TENON_PY_MODULE")
     stubs = commands.add_parser("stubs", help="write a .pyi with the types of a library's functions")
     stubs.add_argument("library", help="the shared library")
@@ -39,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
     new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
     new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
+    kind = new.add_mutually_exclusive_group()
+    for name, text in _KINDS.items():
+        kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, default="c", help=text)
     return parser
 
 
@@ -58,8 +71,8 @@ def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
     """The text to print. Errors that do not keep the rest of it from being printed are added to `errors`."""
     if options.command == "cflags":
         return shlex.quote("-I" + _folder("include")) + "\n"
-    if options.command == "include":
-        return _folder("include") + "\n"
+    if options.command in _FOLDERS:
+        return _folder(_FOLDERS[options.command]) + "\n"
     if options.command == "sources":
         source = _folder("src")
         return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
@@ -71,7 +84,7 @@ def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
     if options.command == "describe":
         return _describe(options, errors)
     if options.command == "new":
-        return _new.new(options.name, _folder("include"))
+        return _new.new(options.name, options.kind)
     text = _stubs.stub(tenon.load(options.library), os.path.basename(options.library))
     if not options.output:
         return text

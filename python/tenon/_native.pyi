@@ -1,11 +1,13 @@
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from types import ModuleType
-from typing import Any, NoReturn, Optional, SupportsIndex, TypedDict, Union, final, type_check_only
+from typing import Any, NoReturn, Optional, SupportsIndex, TypedDict, TypeVar, Union, final, type_check_only
 
 version: str
 
+_Library = TypeVar("_Library", bound=ModuleType)
+_Owner = TypeVar("_Owner")
 _Index = Union[SupportsIndex, slice, None, ellipsis]
 
 @final
@@ -111,7 +113,10 @@ class Method:
     @property
     def function(self) -> Function: ...
 
-def open_library(path: Union[str, bytes, "PathLike[str]", "PathLike[bytes]"], /) -> ModuleType: ...
+def open_library(
+    path: Union[str, bytes, "PathLike[str]", "PathLike[bytes]"], type: Callable[[str, _Owner], _Library], owner: _Owner, /
+) -> tuple[_Library, object]: ...  # and a capsule
+def library_hash(capsule: object, /) -> str: ...
 def check(on: bool, /) -> bool: ...
 def torch_info() -> dict[str, str]: ...
 def _torch_probe(words: Any = None) -> dict[str, Any]: ...
