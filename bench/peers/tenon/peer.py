@@ -40,6 +40,7 @@ def build(python, folder):
         (target / "tenon").mkdir(parents=True)
         for file in (building.ROOT / "python/tenon").glob("*.py"):
             shutil.copy(file, target / "tenon")
+        shutil.copytree(building.ROOT / "core/include", target / "tenon/include")
         for own, name, library in parts:
             building.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
         building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does

@@ -447,5 +447,14 @@ def test_another_process_needs_no_library(tmp_path):
 def test_copies_have_the_same_type():
     old, _ = tenon.load(build("kernels.c")), tenon.load(build("kernels.c"))
     named = old.counts()
-    assert copy.copy(named) is named
+    assert copy.copy(named) == named and type(copy.copy(named)) is type(named)
     assert copy.deepcopy(named) == named and type(copy.deepcopy([named])[0]) is type(named)
+
+
+def test_pickles_of_an_older_version():
+    from tenon._results import rebuild
+
+    named = tenon.load(build("kernels.c")).counts()
+    made = type(named)
+    again = rebuild(made.__module__, made.__name__, made._fields, tuple(named))
+    assert again == named and type(again) is made
