@@ -125,7 +125,7 @@ struct pointee<X, typename std::enable_if<std::is_pointer<decltype(lvalue<X>().r
     using type = typename std::remove_pointer<decltype(lvalue<X>().release())>::type;
 };
 
-// The class of an argument that is an object: C &, C * or object<C>. void if it is none of these.
+// The class of an argument that is an object: C &, C * or object<C>. void for any other type.
 template <class P> struct class_of {
     using type = void;
 };
