@@ -1,13 +1,15 @@
-"""Costs that are paid once: import time, compiled source that is in a cache, bytes, lines."""
+"""Costs that are paid once: import time, compile time, compiled source that is in a cache, bytes, lines."""
 import contextlib
 import importlib.util
 import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import building
 
@@ -115,11 +117,27 @@ def times(session, title, codes, before, rounds, **environment):
     return samples
 
 
+def compile_times(session, peers, rounds):
+    """{contender: [nanoseconds]}: the processor time of the compiler for an object file of saxpy alone, at -O2."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "saxpy.o"
+        commands = {shown(peer): peer.compile_saxpy(sys.executable, target) for peer in peers if hasattr(peer, "compile_saxpy")}
+        samples = {name: [] for name in commands}
+        for turn in range(rounds):
+            for name, command in commands.items():
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                building.run(command)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                samples[name].append((after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e9)
+            session.step(f"compile time, round {turn + 1}")
+    return samples
+
+
 def start_group(session):
     peers = {name: building.peer(name) for name in session.built}
     session.versions = {shown(peer): session.built[name] for name, peer in peers.items()}
     rounds = 3 if session.plan.quick else 11
-    session.say(total=2 * rounds + 2)
+    session.say(total=3 * rounds + 2)
     found = {"import and load": times(session, "import and load", imports(session.folder), BEFORE, rounds)}
     sys.path.insert(0, str(session.folder / "tenon/own"))
     caches = {"PYTHONPATH": str(session.folder / "tenon/own"), "TENON_CACHE": str(session.folder / "tenon/cache"),
@@ -127,6 +145,7 @@ def start_group(session):
     for operation, count in (("compile", 1), ("compile, cached", rounds)):  # the first fills the caches
         found[operation] = times(session, operation, compilers(session.folder), BEFORE_COMPILING, count, **caches)
     del found["compile"]
+    found["compile time of the saxpy module"] = compile_times(session, peers.values(), rounds)
     for operation, samples in found.items():
         for name, values in samples.items():
             if values:
@@ -146,7 +165,6 @@ def start_group(session):
 
 def stripped(path):
     import shutil
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "copy.so"
         shutil.copy(path, copy)

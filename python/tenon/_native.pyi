@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable, Iterator
 from os import PathLike
 from types import ModuleType
@@ -52,7 +53,12 @@ class Tensor:
         copy: Optional[bool] = ...,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    __dlpack_c_exchange_api__: object  # a capsule
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+    else:  # the type has the protocol, but not the method
+        @type_check_only
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @type_check_only
 class Parameter(TypedDict):

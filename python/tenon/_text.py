@@ -14,7 +14,7 @@ from tenon._native import version
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter, TensorType
 
-    Entry = Union["Class", Function]
+    _Entry = Union["Class", Function]
 
 
 class Class:
@@ -35,7 +35,7 @@ class Class:
         return [*([self.constructor] if self.constructor else []), *self.methods]
 
 
-def entries(module: ModuleType) -> Iterator[Entry]:
+def entries(module: ModuleType) -> Iterator[_Entry]:
     """Yield the functions and classes of a loaded module, in the order of its table."""
     for value in vars(module).values():
         if is_function(value):
