@@ -60,7 +60,9 @@ def test_objects(kinds):
     shown = table.rows()
     assert shown.ctypes.data == rows.ctypes.data and not shown.flags.writeable
     table.sums()[0] = 7
-    assert table[0] == 7
+    assert table[0] == 7 and table.at(1, 2) == 5
+    table.scale(2)
+    assert table[0] == 14
     for name in "f4 f8".split():
         added = table.add(numpy.ones(3, name), table)
         assert added.dtype == name and added.tolist() == [1, 3, 5]
@@ -94,6 +96,12 @@ def test_objects_of_another_name(kinds):
     (9, ValueError, "length"), (10, ValueError, "by tenon_fail")])
 def test_exceptions(kinds, how, exception, message):
     refused(kinds.fail, exception, f"fail(): {message}", how)
+
+
+def test_a_long_message_is_cut_between_characters(kinds):
+    with pytest.raises(ValueError) as caught:
+        kinds.fail(11)
+    assert str(caught.value).rstrip("ä") == "fail(): x" and len(str(caught.value)) > 300
 
 
 def test_memory_error(kinds):
