@@ -106,12 +106,6 @@ static void fail(int64_t how)
         throw 8;
     case 9:
         throw std::length_error("length");
-    case 11: {
-        std::string text = "x";
-        for (int i = 0; i < 500; i++)
-            text += "ä";
-        throw tenon::error(TENON_EINVAL, text);
-    }
     default:
         tenon_fail(tenon::call(), TENON_EINVAL, "by tenon_fail");
     }
