@@ -59,7 +59,7 @@ def _chosen_folder() -> str:
         parent = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
     if not os.path.isabs(parent):
         raise Unusable("there is no home folder")
-    return os.path.join(parent, "tenon")
+    return os.path.join(parent, "tenon", "compiled")
 
 
 def private_folder() -> Optional[str]:

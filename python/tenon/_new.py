@@ -19,7 +19,8 @@ KINDS = {
     "cuda": (("common", "library", "cuda"), "kernels.cu", "__init__.pyi"),
     "extension": (("common", "extension"), "kernels.c", "_kernels.pyi"),
 }
-# Templates have these names without the dot, so that no tool takes them for its own settings.
+# No tool should take a template for its own settings or for a module of this package: names of templates have no leading dot,
+# and those of Python files end in ".in".
 _HIDDEN = {"gitignore", "github"}
 
 _NEXT = """\
@@ -75,13 +76,12 @@ def _files(kind: str) -> dict[str, str]:
     files = {}
     for layer in KINDS[kind][0]:
         root = os.path.join(folder("templates"), layer)
-        for parent, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if name != "__pycache__"]
+        for parent, _, names in os.walk(root):
             for name in names:
-                path = os.path.relpath(os.path.join(parent, name), root).split(os.sep)
-                if path[0] in _HIDDEN:
-                    path[0] = "." + path[0]
-                files["/".join(path)] = os.path.join(parent, name)
+                template = os.path.join(parent, name)
+                path = re.sub(r"\.in$", "", os.path.relpath(template, root))
+                top = path.split(os.sep)[0]
+                files["." + path if top in _HIDDEN else path] = template
     return files
 
 

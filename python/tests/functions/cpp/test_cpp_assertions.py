@@ -1,6 +1,7 @@
 """A C++ function that does not fit its signature does not compile, and the compiler says what is wrong."""
 
 import pathlib
+import re
 import shlex
 import subprocess
 
@@ -62,7 +63,7 @@ WRONG = [
     (KIND, "f(a: ints)", "[](std::vector<int>) {}"),
     (KIND, "f(a: floats)", "[](in<float, 1>) {}"),
     (KIND, "f(a: bytes)", "[](double) {}"),
-    (KIND, "f(a: strs)", "[](tenon::text) {}"),
+    (KIND, "f(a: strs)", "[](text) {}"),
     (KIND, "f(a: dtype)", "[](int) {}"),
     (KIND, "f(a: complex)", "[](double) {}"),
     (KIND, "f(a: float?)", "[](double) {}"),
@@ -102,9 +103,11 @@ WRONG = [
     (RANK, "f() -> f32[?, ?] own", "[] { return std::vector<float>(); }"),
 ]
 
+NAMED = [number for number, (message, *_) in enumerate(WRONG) if message != PARSE]
+
 RIGHT = [
     ("f()", "[] {}"),
-    ("f(a: int, b: float, c: bool, d: str)", "[](int64_t, double, bool, tenon::text) {}"),
+    ("f(a: int, b: float, c: bool, d: str)", "[](int64_t, double, bool, text) {}"),
     ("f(a: 'mean'|'sum', b: 'mean'|'sum')", "[](int, mode) {}"),
     ("f(a: ints, b: floats[3], c: strs, d: bytes)", "[](in<int64_t, 1>, std::vector<double>, texts, bytes) {}"),
     ("f(a: uint, b: complex, c: dtype)", "[](uint64_t, std::complex<double>, tenon_dtype) {}"),
@@ -119,46 +122,84 @@ RIGHT = [
 ]
 
 
-def compile_entry(compiler, folder, *entries):
+def compile_module(compiler, folder, entries):
     """The compiler's return code and messages for a module with these entries."""
     file = pathlib.Path(folder, "module.cpp")
-    lines = ",\n".join(f'TENON_CPP("{signature}", ({function}), "")' for signature, function in entries)
+    lines = ",\n".join(f'TENON_CPP("{signature}", {function}, "")' for signature, function in entries)
     headers = "".join(f"#include <{header}>\n" for name, header in HEADERS.items() if name in lines)
     file.write_text(f"{headers}{START}TENON_CPP_MODULE(wrong, nullptr,\n{lines})\n", encoding="utf-8")
     options = shlex.split("-std=c++17 -fsyntax-only -Wall -Wextra -I")
+    more = ["-ferror-limit=0"] if compiler == "clang++" else []
     done = subprocess.run(
-        [compiler, *options, str(ROOT / "core/include"), str(file)], stderr=subprocess.PIPE, encoding="utf-8"
+        [compiler, *more, *options, str(ROOT / "core/include"), str(file)], stderr=subprocess.PIPE, encoding="utf-8"
     )
     return done.returncode, done.stderr
 
 
-def assertions(messages):
-    return [line for line in messages.splitlines() if "error: static assertion" in line or "error: static_assert" in line]
+def errors(messages):
+    return [line for line in messages.splitlines() if " error: " in line]
+
+
+def mistakes(messages):
+    """{function: [message]}. The name of the function is a template argument that the compiler shows: named<'f', '1'>. g++
+    shows it before the message, and clang++ after it."""
+    found, name, waiting = {}, None, None
+    for line in messages.splitlines():
+        shown = re.search(r"_mistake<tenon::impl::named<([^>]*)>", line)
+        name = "".join(re.findall(r"'(.)'", shown[1])) if shown else name
+        failed = re.search(r'error: static assertion failed: (.*)|error: static_assert failed.* "(.*)"', line)
+        if failed and failed[1]:
+            found.setdefault(name, []).append(failed[1])
+        elif failed:
+            waiting = failed[2]
+        elif shown and waiting:
+            found.setdefault(name, []).append(waiting)
+            waiting = None
+    return found
+
+
+@pytest.fixture(scope="module", params=COMPILERS)
+def compiled(request, tmp_path_factory):
+    """The mistakes of all functions of WRONG that have a name, each with a name of its own, and the number of errors."""
+    entries = [(WRONG[number][1].replace("(", f"{number}(", 1), WRONG[number][2]) for number in NAMED]
+    code, messages = compile_module(request.param, tmp_path_factory.mktemp("wrong"), entries)
+    assert code != 0
+    return mistakes(messages), len(errors(messages))
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_functions_that_fit(compiler, tmp_path):
-    code, messages = compile_entry(compiler, tmp_path, *RIGHT)
-    assert (code, messages) == (0, "")
+    assert compile_module(compiler, tmp_path, RIGHT) == (0, "")
+
+
+@pytest.mark.parametrize("number", NAMED, ids=lambda number: "{0}: {1} {2}".format(*WRONG[number]))
+def test_functions_that_do_not_fit(compiled, number):
+    message, signature, _ = WRONG[number]
+    name = signature.partition("(")[0]
+    found = compiled[0][f"{name}{number}"]
+    assert len(found) == 1 and message in found[0]
+
+
+def test_there_are_no_other_errors(compiled):
+    found, count = compiled
+    assert sum(map(len, found.values())) == count == len(NAMED)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize(("message", "signature", "function"), WRONG)
-def test_functions_that_do_not_fit(compiler, message, signature, function, tmp_path):
-    code, messages = compile_entry(compiler, tmp_path, (signature, function))
-    assert code != 0
-    found = assertions(messages)
-    assert len(found) == 1 and message in found[0], messages
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_type_without_a_name(compiler, tmp_path):
-    code, messages = compile_entry(compiler, tmp_path, ("Tree.get(self)", "[](std::string &) {}"))
-    assert code != 0 and "TENON_CPP_TYPE" in assertions(messages)[0]
+@pytest.mark.parametrize(("signature", "function"), [case[1:] for case in WRONG if case[0] == PARSE])
+def test_signatures_that_do_not_parse(compiler, signature, function, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [(signature, function)])
+    assert code != 0 and len(errors(messages)) == 1 and PARSE in errors(messages)[0], messages
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_position_of_a_mistake(compiler, tmp_path):
-    """It is an argument of the template that the compiler shows."""
-    _, messages = compile_entry(compiler, tmp_path, ("f(x: f32[n] wr)", "[](in<float, 1>) {}"))
-    assert "check_text<false, 12" in messages
+    """It is an argument of the template that the compiler shows, as the name of the function is."""
+    _, messages = compile_module(compiler, tmp_path, [("f(x: f32[n] wr)", "[](in<float, 1>) {}")])
+    assert "parse_mistake<tenon::impl::named<'f'>, 12>" in messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_type_without_a_name(compiler, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [("Tree.get(self)", "[](std::string &) {}")])
+    assert code != 0 and "TENON_CPP_TYPE" in errors(messages)[0]
