@@ -363,6 +363,20 @@ static void test_parallel()
     CHECK(a.run("square_in_parallel") == TENON_OK && parts == 3 + 5 && x[4] == 26 && x[0] == 2);
     host.parallel = nullptr; // all at once
     CHECK(a.run("square_in_parallel") == TENON_OK && parts == 3 + 5 && x[0] == 5);
+    tenon::parallel_for(3, 1, [&](int64_t i) { x[i] = 7; }); // outside of any call
+    CHECK(x[0] == 7 && x[2] == 7 && parts == 3 + 5);
+}
+
+static void test_current_call()
+{
+    call_of outer, inner;
+    CHECK(!tenon::call());
+    {
+        tenon::impl::call_scope first(&outer.call);
+        inner.set_int(0, TENON_KIND_UINT, 1);
+        inner.set_kind({TENON_KIND_UINT});
+        CHECK(inner.run("use_uint") == TENON_OK && tenon::call() == &outer.call);
+    }
     CHECK(!tenon::call());
 }
 
@@ -387,6 +401,7 @@ int main()
     test_dispatch();
     test_objects();
     test_parallel();
+    test_current_call();
     delete fresh;
     return 0;
 }

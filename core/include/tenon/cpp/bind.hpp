@@ -26,7 +26,7 @@ template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
     return nullptr;
 }
 
-// What stands after the signature in an entry.
+// What follows the signature in an entry.
 template <class Function, class Shape> struct entry_parts {
     Function function;
     Shape shape;
