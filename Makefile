@@ -64,7 +64,7 @@ docs:
 	@tools/build-site "$(python)"
 
 docs-look: docs
-	@"$(python)" tools/look-site $(BUILD)/site
+	@"$(python)" tools/look-site $(BUILD)/site --keep
 
 format:
 	@find core python frameworks elixir/c_src elixir/include examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' -not -path '*/vendor/*' 2>/dev/null | xargs clang-format -i
