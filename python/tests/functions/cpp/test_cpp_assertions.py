@@ -18,6 +18,7 @@ KIND = "of another kind"
 DTYPE = "another dtype"
 RANK = "another number of dimensions"
 UNALIGNED = "is 'unaligned': take an array of void"
+DELETER = "the deleter of the smart pointer has state"
 
 START = """#include <tenon/function.hpp>
 
@@ -26,6 +27,17 @@ struct Other { int64_t size; };
 TENON_CPP_TYPE(Tree)
 TENON_CPP_TYPE(Other)
 enum class mode { mean, sum };
+template <class Deleter> struct pointer { // std::unique_ptr, without the time of <memory>
+    using deleter_type = Deleter;
+    Tree *release();
+};
+struct Pool {
+    void *memory;
+    void operator()(Tree *) const;
+};
+struct Free {
+    void operator()(Tree *) const;
+};
 using namespace tenon;
 """
 
@@ -103,6 +115,9 @@ WRONG = [
     (RANK, "f(x: f32[n]) -> f32[n, n]", "[](in<float, 1>, out<float, 1>) {}"),
     (RANK, "f() -> f32[?, ?] own", "[] { return std::vector<float>(); }"),
     (UNALIGNED, "f(x: f32[n] unaligned)", "[](in<float, 1>) {}"),
+    (DELETER, "f() -> handle('Tree')", "[]() -> pointer<void (*)(Tree *)> { return {}; }"),
+    (DELETER, "f() -> a: int, b: handle('Tree')", "[](int64_t &, pointer<Pool> &) {}"),
+    (DELETER, "Tree(n: int)", "[](int64_t) -> pointer<Pool> { return {}; }"),
     (UNALIGNED, "f(x: f32[n] rw unaligned)", "[](rw<float, 1>) {}"),
 ]
 
@@ -123,6 +138,7 @@ RIGHT = [
     ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),
     ("Tree.join(self, t: handle('Other')) -> int", "[](Tree &, object<Other>) { return int64_t(1); }"),
     ("Tree(n: int)", "[](int64_t n) { return new Tree{n}; }"),
+    ("Tree(n: int)", "[](int64_t) -> pointer<Free> { return {}; }"),
 ]
 
 
