@@ -135,6 +135,9 @@ RIGHT = [
     ("f(x: f32[n] unaligned, y: u8[n] unaligned)", "[](in<void, 1>, in<uint8_t, 1>) {}"),
     ("f(x: f32[n]) -> a: f32[n], b: int", "[](in<float, 1>, out<float, 1>, int64_t &) {}"),
     ("f() -> f32[?, ?] own", "[] { return owned<float, 2>{std::vector<float>(6), {2, 3}}; }"),
+    ("f() -> f32[?] own", "[] { return owned<float, 1>(std::vector<float>(6)); }"),
+    ("f() -> f32[?] own", "[] { return owned<float, 1>{std::make_unique<float[]>(6), {6}}; }"),
+    ("f() -> f32[] own", "[] { return owned<float, 0>(std::vector<float>(1), {}); }"),
     ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),
     ("Tree.join(self, t: handle('Other')) -> int", "[](Tree &, object<Other>) { return int64_t(1); }"),
     ("Tree(n: int)", "[](int64_t n) { return new Tree{n}; }"),
@@ -223,3 +226,17 @@ def test_the_position_of_a_mistake(compiler, tmp_path):
 def test_a_type_without_a_name(compiler, tmp_path):
     code, messages = compile_module(compiler, tmp_path, [("Tree.get(self)", "[](std::string &) {}")])
     assert code != 0 and "TENON_CPP_TYPE" in errors(messages)[0]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    ("message", "signature", "made"),
+    [
+        ("needs a shape", "f() -> f32[?, ?] own", "owned<float, 2>(std::vector<float>(6))"),
+        ("needs a shape", "f() -> f32[] own", "owned<float, 0>(std::vector<float>(1))"),
+        ("does not know its size", "f() -> f32[?] own", "owned<float, 1>(std::make_unique<float[]>(6))"),
+    ],
+)
+def test_owned_arrays_without_a_shape(compiler, message, signature, made, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [(signature, f"[] {{ return {made}; }}")])
+    assert code != 0 and message in errors(messages)[0]
