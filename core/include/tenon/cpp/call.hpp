@@ -26,11 +26,7 @@ template <class F, class R, class... P> struct function_of<R (F::*)(P...) const>
 template <class F, class R, class... P> struct function_of<R (F::*)(P...) const noexcept> : function_of<R (*)(P...)> {
 };
 
-template <class F, class = void> struct is_generic : std::true_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...)> : std::false_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...) noexcept> : std::false_type {
+template <class F, class = void> struct is_generic : std::is_class<F> {
 };
 template <class F> struct is_generic<F, std::void_t<decltype(&F::operator())>> : std::false_type {
 };
@@ -38,6 +34,11 @@ template <class F> struct is_generic<F, std::void_t<decltype(&F::operator())>> :
 template <class F, bool = std::is_class<F>::value> struct signature_of : function_of<F> {
 };
 template <class F> struct signature_of<F, true> : function_of<decltype(&F::operator())> {
+};
+
+template <class F, class = void> struct is_function : std::false_type {
+};
+template <class F> struct is_function<F, std::void_t<typename signature_of<F>::result>> : std::true_type {
 };
 
 // ------------------------------------------------------------------------------------------------------ the signature
@@ -103,6 +104,11 @@ using name_in = decltype(spell_name<Entry>(std::make_index_sequence<measure_name
 
 template <class Function, int Position> struct parse_mistake {
     static_assert(Position < 0, "the signature does not parse: Position counts characters from 0");
+};
+
+template <class Function, class Found> struct function_mistake {
+    static_assert(is_function<Found>::value,
+                  "TENON_CPP takes a function, a method (&C::f) or a lambda, which has no captures and is not mutable");
 };
 
 template <class Function, int Expected, int Found> struct count_mistake {
