@@ -35,9 +35,10 @@ _MODULE = rb"^[ \t]*TENON_\w*MODULE\w*\(\s*(\w+)"
 _C_DRIVER = r"((?:.*[/\\-])?)(gcc|clang|cc)(-[\d.]+)?(\.exe)?"
 # Flags that do not depend on the current folder: they name no file, or name it by an absolute path.
 _SAME_EVERYWHERE = r"-(?:[DUOglmp]|std=).*|-[Wf][\w+-]*(?:[,=](?:[\w+-]*|/[^,=]*))*|(?:-[ILB]|-isystem|-iquote)?/.*"
-# The compilers read these themselves.
+# The compilers read these themselves. The first ones are lists of folders.
+_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
 _ENVIRONMENT = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *_FOLDERS,
     *("SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"),
 )
 
@@ -270,7 +271,9 @@ class _Job:
         parts += [_identity(word) for word in self.compiler if not word.startswith("-")]
         parts += [os.environ.get(name) for name in _ENVIRONMENT]
         given = [*(word for word in self.compiler if word.startswith("-")), *self.environment_flags(), *self.flags]
-        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given):
+        if self.is_nvcc:
+            given += [word for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS") for word in os.environ.get(name, "").split()]
+        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given) or not all(map(os.path.isabs, _folders())):
             parts.append(os.getcwd())
         if any("native" in word for word in command):
             import platform
@@ -287,6 +290,12 @@ class _Job:
             return None  # not every compiler writes it
         found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
         return [os.path.abspath(name) for name in found]
+
+
+def _folders() -> list[str]:
+    """Return the folders that the environment names. An empty name is the current folder."""
+    values = filter(None, map(os.environ.get, _FOLDERS))
+    return [folder for value in values for folder in value.split(os.pathsep)]
 
 
 def _variable(name: str) -> list[str]:

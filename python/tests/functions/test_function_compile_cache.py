@@ -130,6 +130,10 @@ def test_relative_flags_belong_to_a_folder(runs_of, tmp_path, monkeypatch):
         monkeypatch.setenv("CFLAGS", "-I.")
         assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
         monkeypatch.delenv("CFLAGS")
+        for value in (".", "/nowhere:", "/nowhere:."):
+            monkeypatch.setenv("CPATH", value)
+            assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
+        monkeypatch.delenv("CPATH")
     flags = [f"-I{tmp_path}/1", "-O1", "-Wall", "-Wl,-O1,-rpath,/lib", "-DX=1.5", "-fno-math-errno", f"-L{tmp_path}", "-std=c11"]
     for folder in (tmp_path, tmp_path / "2"):
         monkeypatch.chdir(folder)
