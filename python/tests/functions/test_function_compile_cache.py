@@ -165,6 +165,19 @@ def test_changed_header(runs_of, tmp_path, name):
         runs_of(source, **options)
 
 
+@pytest.mark.parametrize("option", ["-isystem", "-idirafter", "C_INCLUDE_PATH"])
+def test_header_of_a_system_folder(runs_of, tmp_path, monkeypatch, option):
+    """The compiler may take a folder of the user for one of the system. Only the headers of the system are not compared."""
+    monkeypatch.setenv("C_INCLUDE_PATH", str(tmp_path))
+    options = {} if option == "C_INCLUDE_PATH" else {"flags": [option, str(tmp_path)]}
+    for number in (1, 2):
+        write_late(tmp_path / "value.h", f"#define ANSWER {number}\n")
+        module, ran = runs_of(INCLUDES.replace('"value.h"', "<value.h>"), **options)
+        assert ran and module.answer() == number
+    manifest = (pathlib.Path(module.__file__).parent / "manifest").read_text()
+    assert str(tmp_path / "value.h") in manifest and "stdint.h" not in manifest
+
+
 def test_touched_header(runs_of, tmp_path, monkeypatch):
     """Its content is compared once."""
     header = tmp_path / "value.h"
@@ -224,6 +237,11 @@ def test_compiler_without_dependencies(tmp_path):
     first, second = (tenon.compile(answers(1), compiler=compiler) for _ in range(2))
     assert first.answer() == second.answer() == 1
     assert not (pathlib.Path(first.__file__).parent / "manifest").exists()
+
+
+def test_flag_that_moves_the_dependencies(runs_of, tmp_path):
+    for _ in range(2):
+        assert runs_of(answers(1), flags=["-MF", str(tmp_path / "list")])[1]
 
 
 def test_pickle(tmp_path):
