@@ -190,6 +190,22 @@ def test_touched_header(runs_of, tmp_path, monkeypatch):
     assert not runs_of(INCLUDES, **options)[1]
 
 
+def test_header_with_the_same_size_and_time(runs_of, tmp_path):
+    """As tar, `rsync -t` and `git restore-mtime` write it."""
+    header = tmp_path / "value.h"
+    options = {"flags": [f"-I{tmp_path}"]}
+    for number in (1, 2):
+        write_late(header, f"#define ANSWER {number}\n")
+        os.utime(header, ns=(1, 1))
+        module, ran = runs_of(INCLUDES, **options)
+        assert ran and module.answer() == number
+        assert not runs_of(INCLUDES, **options)[1]
+    (tmp_path / "other.h").write_text("#define ANSWER 3\n")
+    os.utime(tmp_path / "other.h", ns=(1, 1))
+    os.replace(tmp_path / "other.h", header)
+    assert runs_of(INCLUDES, **options)[0].answer() == 3
+
+
 def test_header_of_a_file(runs_of, tmp_path, monkeypatch):
     write_late(tmp_path / "value.h", "#define ANSWER 1\n")
     (tmp_path / "file.c").write_text(INCLUDES)
