@@ -15,6 +15,7 @@ from tenon._load import Library, load
 
 TYPE_CHECKING = False  # importing typing would take longer than a call that finds its library
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
     from os import PathLike
     from typing import Literal, Optional, Union
@@ -406,27 +407,35 @@ def _run(job: _Job, command: list[str], work: str, built: str, verbose: bool) ->
     environment = {**os.environ, "TMPDIR": work}
     try:
         # A session of its own: an interrupt reaches this process, which then ends all processes of the compiler.
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
+        # Its output goes to a file: a server that it leaves behind, such as sccache's, would keep a pipe open.
+        with open(os.path.join(work, "output"), "w+b") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+            _wait(process)
+            output.seek(0)
+            printed = output.read().decode("utf-8", "replace")
     except OSError as error:
         raise CompileError(f"{job.caller}: the compiler cannot be started: {error.strerror}", command) from error
+    if process.returncode or not os.path.isfile(built):
+        raise CompileError(f"{job.caller}: {_failure(job, process.returncode)}", command, printed)
+    if printed:
+        sys.stderr.write(printed)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
     try:
-        printed = process.communicate()[0].decode("utf-8", "replace")
+        process.wait()
     except BaseException:
         _end(process.pid)
         process.kill()
         process.wait()
         raise
-    if process.returncode or not os.path.isfile(built):
-        raise CompileError(f"{job.caller}: {_failure(job, process.returncode)}", command, printed)
-    if printed:
-        sys.stderr.write(printed)
 
 
 def _end(session: int) -> None:
