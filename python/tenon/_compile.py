@@ -122,14 +122,13 @@ def build(
 ) -> None:
     """Compile a file into a shared library, without the cache. A library of that name is replaced only on success."""
     import pathlib
-    import tempfile
 
     job = _Job("build", pathlib.Path(file), flags, compiler, language)
     parent = os.path.dirname(os.path.abspath(output))
     os.stat(parent)  # an error names this folder, not the temporary one
     if os.path.exists(output) and os.path.samefile(file, output):
         raise ValueError(f"build: the output {output} is the source")
-    with tempfile.TemporaryDirectory(prefix=".tenon-", dir=parent) as work:
+    with _WorkFolder(".tenon-", parent) as work:
         built = os.path.join(work, "built" + _cache.SUFFIX)
         _run(job, job.command(job.path, built, os.path.join(work, "used")), work, built, verbose)
         os.replace(built, output)
@@ -350,9 +349,7 @@ def _dependencies(rule: str) -> list[str]:
 
 def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Library:
     """Compile, store and load. Raise Unusable if the cache folder cannot be written to."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="tenon-") as work:
+    with _WorkFolder("tenon-", None) as work:
         name = job.name()
         built, used = os.path.join(work, name + _cache.SUFFIX), os.path.join(work, "used")
         try:
@@ -376,6 +373,24 @@ def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Lib
             if not (isinstance(error, CompileError) and error.command):  # a command that failed can be run again
                 _cache.discard(entry, "" if job.path else source)
             raise
+
+
+class _WorkFolder:
+    """A temporary folder for the compiler. That of the module tempfile would be removed when a process ends that was forked
+    meanwhile by another thread."""
+
+    def __init__(self, prefix: str, parent: Optional[str]) -> None:
+        import tempfile
+
+        self.path = tempfile.mkdtemp(prefix=prefix, dir=parent)
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *exception: object) -> None:
+        import shutil
+
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def _unusable(parent: str, error: OSError) -> Exception:

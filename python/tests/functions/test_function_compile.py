@@ -397,10 +397,10 @@ def test_library_that_is_not_one(tmp_path):
 @needs_sh
 def test_compiler_that_leaves_a_process(tmp_path):
     """As sccache leaves its server, which has the compiler's stderr. tenon.compile does not wait for its end."""
-    number = tmp_path / "number"
-    compiler = script(tmp_path / "bin", "cc", f'sleep 30 & echo $! > {number}; $REAL "$@"\n')
-    assert tenon.compile(answers(1), compiler=compiler).answer() == 1
-    os.kill(int(number.read_text()), signal.SIGKILL)  # fails if it is no longer there
+    session, ended = tmp_path / "session", tmp_path / "ended"
+    compiler = script(tmp_path / "bin", "cc", f'echo $$ > {session}; (sleep 20; touch {ended}) & $REAL "$@"\n')
+    assert tenon.compile(answers(1), compiler=compiler).answer() == 1 and not ended.exists()
+    os.killpg(int(session.read_text()), signal.SIGKILL)
 
 
 @needs_sh
@@ -466,6 +466,33 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert results == [11] * 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_fork_while_another_thread_compiles(tmp_path):
+    """The end of the child removes nothing that the parent needs."""
+    started, forked = tmp_path / "started", tmp_path / "forked"
+    compiler = script(tmp_path / "bin", "cc", f"""
+        touch {started}
+        while ! [ -e {forked} ]; do sleep 0.01; done
+        exec $REAL "$@"
+        """)
+    code = f"""
+        import os, sys, threading, time, tenon
+        modules = []
+        thread = threading.Thread(target=lambda: modules.append(tenon.compile({answers(5)!r}, compiler={str(compiler)!r})))
+        thread.start()
+        while not os.path.exists({str(started)!r}):
+            time.sleep(0.01)
+        child = os.fork()
+        if child == 0:
+            sys.exit()
+        os.waitpid(child, 0)
+        open({str(forked)!r}, "w").close()
+        thread.join()
+        print(modules[0].answer())
+        """
+    assert run_python(code) == "5\n"
 
 
 def test_names_that_make_escapes():
