@@ -50,7 +50,10 @@ def user_folder() -> str:
 def _chosen_folder() -> str:
     chosen = os.environ.get("TENON_CACHE")
     if chosen:
-        return os.path.abspath(chosen)
+        try:
+            return os.path.abspath(os.path.expanduser(chosen))
+        except FileNotFoundError:
+            raise Unusable(f"TENON_CACHE is {chosen}, and the current folder was removed") from None
     if sys.platform == "win32":
         parent = os.environ.get("LOCALAPPDATA", "")
     elif os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")):

@@ -124,8 +124,10 @@ def build(
     import pathlib
 
     job = _Job("build", pathlib.Path(file), flags, compiler, language)
-    parent = os.path.dirname(os.path.abspath(output))
+    parent = os.path.dirname(_absolute(output, "build"))
     os.stat(parent)  # an error names this folder, not the temporary one
+    if os.path.isdir(output):
+        raise ValueError(f"build: the output {output} is a folder; name a file in it")
     if os.path.exists(output) and os.path.samefile(file, output):
         raise ValueError(f"build: the output {output} is the source")
     with _WorkFolder(".tenon-", parent) as work:
@@ -150,7 +152,7 @@ class _Job:
                 self.source = file.read()
             self.language = language or _LANGUAGES.get(os.path.splitext(self.path)[1]) or self._unknown_suffix()
         else:
-            self.source = str(given).encode()
+            self.source = self._encoded(str(given))
             is_cpp = b"tenon/function.hpp" in self.source and re.search(_CPP, self.source, re.M)
             self.language = language or ("c++" if is_cpp else "c")
         self.guessed = not self.path and not language
@@ -166,7 +168,7 @@ class _Job:
     def _path(self, given: object) -> str:
         if isinstance(given, str):
             if "\n" not in given and os.path.splitext(given)[1] in _LANGUAGES:
-                return os.path.abspath(given)
+                return _absolute(self._checked("source_or_path", given), self.caller)
             if "\n" in given or "#" in given:
                 return ""
             raise ValueError(
@@ -175,7 +177,25 @@ class _Job:
             )
         if not isinstance(given, os.PathLike):
             raise TypeError(f"{self.caller}: argument 'source_or_path': expected a str or a path, got {type(given).__name__}")
-        return os.path.abspath(os.fsdecode(given))
+        return _absolute(self._checked("source_or_path", os.fsdecode(given)), self.caller)
+
+    def _checked(self, argument: str, word: str) -> str:
+        """Return a word that the operating system can take."""
+        try:
+            if b"\0" not in os.fsencode(word):
+                return word
+        except UnicodeEncodeError:
+            pass
+        raise ValueError(f"{self.caller}: argument '{argument}': {word!r} has a null character, or one that cannot be encoded")
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            character = f"{text[error.start]!r} at index {error.start}"
+            raise ValueError(
+                f"{self.caller}: argument 'source_or_path': the text cannot be encoded as UTF-8: it has {character}"
+            ) from None
 
     def _unknown_suffix(self) -> str:
         raise ValueError(
@@ -193,16 +213,29 @@ class _Job:
         strings = [word for word in words if isinstance(word, str)]
         if len(strings) < len(words):
             raise TypeError(f"{self.caller}: argument '{argument}': expected a sequence of strings, got {given!r}")
-        return strings
+        return [self._checked(argument, word) for word in strings]
+
+    def _split(self, place: str, text: str) -> list[str]:
+        if not text:
+            return []
+        import shlex
+
+        try:
+            return shlex.split(text, posix=os.name != "nt")
+        except ValueError as error:
+            raise ValueError(f"{self.caller}: {place}: {text!r} is not a list of words: {error}") from None
+
+    def _variable(self, name: str) -> list[str]:
+        return self._split(f"the environment variable {name}", os.environ.get(name, ""))
 
     def _find_compiler(self, given: object) -> list[str]:
         """Return the words of the command, with the path of the program."""
         if given is None:
-            words = _variable(_VARIABLES.get(self.language, ("",))[0])
+            words = self._variable(_VARIABLES.get(self.language, ("",))[0])
             choices = [words] if words else [[name] for name in self._default_compilers()]
         else:
             if isinstance(given, str):
-                words = _split(given)
+                words = self._split("argument 'compiler'", self._checked("compiler", given))
             else:
                 words = [os.fsdecode(given)] if isinstance(given, os.PathLike) else self._words("compiler", given)
             if not words:
@@ -227,7 +260,11 @@ class _Job:
         name = _NAMES[self.language]
         if len(choices) == 1:
             source = "" if given is not None else f" (from {_VARIABLES[self.language][0]})"
-            return f"the {name} compiler {choices[0][0]!r}{source} is not installed, or is not on the PATH"
+            path = choices[0][0]
+            why = "is not installed, or is not on the PATH"
+            if os.path.dirname(path) and os.path.exists(path):
+                why = "is a folder" if os.path.isdir(path) else "is not executable"
+            return f"the {name} compiler {path!r}{source} {why}"
         if self.language == "cuda":
             return "nvcc is not installed: it is neither in CUDA_HOME nor on the PATH; install the CUDA toolkit, or set CUDA_HOME"
         names = ", ".join(words[0] for words in choices)
@@ -264,7 +301,7 @@ class _Job:
     def environment_flags(self) -> list[str]:
         """Return the flags of the environment. nvcc reads its own."""
         names = () if self.is_nvcc else _VARIABLES.get(self.language, ())[1:]
-        return [word for name in names for word in _variable(name)]
+        return [word for name in names for word in self._variable(name)]
 
     def key(self) -> str:
         """Return a hash of everything that decides the result, except for the files that the source includes."""
@@ -276,7 +313,7 @@ class _Job:
         if self.is_nvcc:
             given += [word for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS") for word in os.environ.get(name, "").split()]
         if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given) or not all(map(os.path.isabs, _folders())):
-            parts.append(os.getcwd())
+            parts.append(_absolute(os.curdir, self.caller))
         if any("native" in word for word in command):
             import platform
 
@@ -300,22 +337,18 @@ def _folders() -> list[str]:
     return [folder for value in values for folder in value.split(os.pathsep)]
 
 
-def _variable(name: str) -> list[str]:
-    return _split(os.environ.get(name, ""))
-
-
-def _split(text: str) -> list[str]:
-    if not text:
-        return []
-    import shlex
-
-    return shlex.split(text, posix=os.name != "nt")
+def _absolute(path: str, caller: str = "tenon.compile()") -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError as error:
+        why = f"{caller}: the current folder was removed; change to another one, or use absolute paths"
+        raise FileNotFoundError(error.errno, why, path) from None
 
 
 def _which(name: str) -> list[str]:
     """Return every program of this name: the first one may be a wrapper, such as ccache, that calls the next one."""
     if os.path.dirname(name):
-        found = [os.path.abspath(name)]
+        found = [_absolute(name)]
     else:
         found = [os.path.join(parent, name) for parent in os.get_exec_path()]
     if os.name == "nt" and not name.lower().endswith(".exe"):
@@ -465,7 +498,7 @@ def _end(session: int) -> None:
 
 def _failure(job: _Job, status: int) -> str:
     if not status:
-        return "the compiler reports success, but wrote no library"
+        return "the compiler wrote no library"
     if status < 0:
         return f"the compiler was ended by signal {-status}"
     if job.guessed and job.language == "c":

@@ -173,6 +173,14 @@ def test_wrong_arguments(tmp_path):
         assert "'compiler': expected a sequence" in str(failure(C, compiler=wrong, exception=TypeError))
     for empty in ("", []):
         assert "'compiler': it is empty" in str(failure(C, compiler=empty, exception=ValueError))
+    for argument, wrong in (("flags", ["a\0b"]), ("flags", ["\ud800"]), ("compiler", "c\0c"), ("compiler", ["c\0c"])):
+        message = str(failure(C, exception=ValueError, **{argument: wrong}))
+        assert message.startswith(f"tenon.compile(): argument '{argument}': ") and "null character" in message
+    assert "argument 'source_or_path': 'a\\x00.c' has a null" in str(failure("a\0.c", exception=ValueError))
+    message = str(failure("#\n// \udc80", exception=ValueError))
+    assert message.endswith("'source_or_path': the text cannot be encoded as UTF-8: it has '\\udc80' at index 5")
+    message = str(failure(C, compiler="gcc 'x", exception=ValueError))
+    assert message == "tenon.compile(): argument 'compiler': \"gcc 'x\" is not a list of words: No closing quotation"
     assert "'more.c' is a second source" in str(failure(C, flags=["more.c"], exception=ValueError))
     failure(tmp_path / "missing.c", exception=FileNotFoundError)
     failure("missing.cu", exception=FileNotFoundError)
@@ -201,6 +209,13 @@ def test_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("CFLAGS", "-DANSWER=2")
     assert tenon.compile(C).answer() == 2
     assert tenon.compile(C, flags=["-UANSWER", "-DANSWER=3"]).answer() == 3
+
+
+def test_environment_that_is_not_a_list_of_words(monkeypatch):
+    for name in ("CFLAGS", "CC"):
+        monkeypatch.setenv(name, "'-O2")
+        message = str(failure(C, exception=ValueError))
+        assert message.startswith(f"tenon.compile(): the environment variable {name}: ")
 
 
 @needs_sh
@@ -369,7 +384,7 @@ def test_compiler_that_is_not_installed(tmp_path, monkeypatch):
         ("echo 'no licence' >&2; exit 9", "failed with status 9\nno licence\ncommand: "),
         ("exit 9", "failed with status 9\ncommand: "),
         ("kill -9 $$", "ended by signal 9\n"),
-        ("exit 0", "reports success, but wrote no library"),
+        ("exit 0", "tenon.compile(): the compiler wrote no library"),
         ("printf 'caf\\351\\n'; exit 1", "caf\ufffd\n"),
     ],
 )
@@ -384,7 +399,8 @@ def test_compiler_that_does_not_start(tmp_path):
     file.chmod(0o755)
     assert "the compiler cannot be started" in str(failure(C, compiler=file))
     file.chmod(0o644)
-    assert "is not installed, or is not on the PATH" in str(failure(C, compiler=file))
+    assert f"the C compiler {str(file)!r} is not executable" in str(failure(C, compiler=file))
+    assert f"the C compiler {str(tmp_path)!r} is a folder" in str(failure(C, compiler=tmp_path))
     assert "cl is not supported" in str(failure(C, compiler=script(tmp_path / "bin", "cl", "")))
 
 
@@ -551,6 +567,7 @@ def test_build_that_fails(tmp_path):
         (["missing.c", "-o", "out.so"], "No such file"),
         (["wrong.c", "-o", "missing/out.so"], "missing"),
         (["wrong.c", "-o", "wrong.c"], "is the source"),
+        (["wrong.c", "-o", "."], "build: the output . is a folder"),
         (["wrong.c", "-o", "out.so", "--compiler", "no-such-cc"], "'no-such-cc' is not installed"),
         (["out.so", "-o", "other.so"], "choose the language"),
     ):

@@ -141,6 +141,34 @@ def test_relative_flags_belong_to_a_folder(runs_of, tmp_path, monkeypatch):
         assert module.answer() == 1 and ran == (folder is tmp_path)
 
 
+def test_removed_current_folder(tmp_path):
+    """Absolute paths still work."""
+    (tmp_path / "file.c").write_text(answers(3))
+    code = f"""
+        import os, sys, warnings, tenon
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir({str(tmp_path / "gone")!r})
+        print(tenon.compile({str(tmp_path / "file.c")!r}).answer(), tenon.compile({answers(4)!r}).answer())
+        for source, keywords in (("file.c", {{}}), ({C!r}, {{"flags": ["-I."]}}), ({C!r}, {{"compiler": "./cc"}})):
+            try:
+                tenon.compile(source, **keywords)
+            except FileNotFoundError as error:
+                print(error)
+        os.environ["TENON_CACHE"] = "cache"
+        warnings.simplefilter("error")
+        try:
+            tenon.compile({answers(5)!r})
+        except RuntimeWarning as warning:
+            print(warning)
+        """
+    first, *errors, warning = run_python(code, cwd=tmp_path).splitlines()
+    assert first == "3 4" and len(errors) == 3
+    for error, name in zip(errors, ("file.c", ".", "./cc")):
+        assert "tenon.compile(): the current folder was removed" in error and error.endswith(f"paths: {name!r}")
+    assert "TENON_CACHE is cache, and the current folder was removed: using a temporary folder" in warning
+
+
 def test_native_flags_belong_to_a_machine(runs_of, monkeypatch):
     native = {"flags": ["-DNAME=native"]}
     assert runs_of(answers(1), **native)[1] and not runs_of(answers(1), **native)[1]
@@ -324,6 +352,9 @@ def test_folder_is_private(runs_of, cache):
 def test_which_folder(tmp_path, monkeypatch):
     chosen = tmp_path / "chosen"
     assert _cache.user_folder() == str(tmp_path / "cache")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TENON_CACHE", os.path.join("~", "mine"))
+    assert _cache.user_folder() == str(tmp_path / "mine")
     monkeypatch.delenv("TENON_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(chosen))
     monkeypatch.setattr(sys, "platform", "linux")
