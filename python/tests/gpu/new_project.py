@@ -11,7 +11,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE.parent), str(ROOT / "core/tests/python")]
+sys.path.append(str(HERE.parent))
 from compiling import build_package  # noqa: E402
 from programs import runs  # noqa: E402
 
