@@ -1,11 +1,12 @@
-"""Writes the numbers of README.md and docs/performance.md between their markers, and docs/benchmarks.md with its chart,
-all from bench/results/latest.json.
+"""Writes the numbers of README.md and of the pages of docs/ between their markers, and docs/benchmarks.md with its chart, all
+from bench/results/latest.json.
 
     readme.py [--check]
 
 A marker is <!-- bench:NAME --> … <!-- /bench:NAME -->. NAME is one of BLOCKS, or
 
-    ns:OPERATION:PRODUCER:CONTENDER              a figure; so are `instructions:…` and `mib:…`
+    ns:OPERATION:PRODUCER:CONTENDER              a figure; so are `instructions:…` and `mib:…`. A producer "… on cuda" is
+                                                 that of bench/results/gpu.json
     times:OPERATION:PRODUCER:CONTENDER           how many times longer that contender takes than Tenon
     over:OPERATION:PRODUCER:CONTENDER            how many nanoseconds longer Tenon takes than that contender
     function:PATH:NAME                           instructions of one function in a path of the layers
@@ -25,21 +26,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKER = re.compile(r"<!-- bench:([^>]+?) -->(.*?)<!-- /bench:\1 -->", re.S)
 
 
-def crossings(results):
-    """The main table: a line for each crossing, a column for each contender."""
+def borrows(results):
+    """The table of the README: a line for each framework, a column for each contender."""
     columns = (("empty call", "empty call"), ("limit", "floor"), ("tenon", "**Tenon**"), ("nanobind", "nanobind"),
                ("pybind11", "pybind11"), ("tvm-ffi", "tvm-ffi"), ("torch C++ extension", "torch C++"),
                ("pyo3-dlpack", "pyo3-dlpack"), ("dlpark", "dlpark"))
-    found, lines = tables.grid(results), []
-    for operation in ("borrow", "borrow three", "import and release", "in and out", "new memory as numpy",
-                      "new memory as torch"):
-        for producer in ("numpy", "torch", "jax"):
-            row = found.get((operation, producer))
-            if row:
-                title = operation if operation.startswith("new memory") else f"{operation}, {tables.TITLES[producer]}"
-                title = title.replace("as numpy", "as NumPy").replace("as torch", "as PyTorch")
-                lines.append([title, *(tables.bold(name, tables.cell(row.get(name), spread=False))
-                                       for name, _ in columns)])
+    found = tables.grid(results)
+    lines = [[tables.TITLES[producer], *(tables.bold(name, tables.cell(found["borrow", producer].get(name), spread=False))
+                                         for name, _ in columns)] for producer in ("numpy", "torch", "jax")]
     return tables.table(["ns per call", *(title for _, title in columns)], lines)
 
 
@@ -51,19 +45,18 @@ def machine(results):
     return f"{words['cores']} cores of an {words['cpu']}, Python {words['python']}, {packages}"
 
 
-FILES = ("README.md", "docs/performance.md")
-BLOCKS = {"layers": tables.layers, "crossings": crossings,
-          "functions": lambda results: tables.functions(results, spread=False),
-          "copies": tables.copies,
-          "once": tables.once, "machine": machine,
-          "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
+FILES = ("README.md", "docs/comparison.md", "docs/frameworks/cupy.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md",
+         "docs/frameworks/numpy.md", "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md",
+         "docs/performance.md")
+BLOCKS = {"layers": tables.layers, "borrows": borrows, "machine": machine}
 
 
 def text_of(name, results):
     if name in BLOCKS:
         return BLOCKS[name](results)
-    kind, *place = name.split(":")
-    found = {tables.key(row): row for row in results["rows"]}
+    kind, *place = name.split(":", 3)  # a contender may begin with a colon
+    on_gpu = files.results(report.GPU)["rows"] if len(place) == 3 and place[1] in tables.GPU else []
+    found = {tables.key(row): row for row in [*on_gpu, *results["rows"]]}
     if len(place) == 3:
         value = found.get(tuple(place), {}).get("ns" if kind in ("times", "over") else kind)
         ours = found.get((*place[:2], "tenon"), {}).get("ns")

@@ -70,7 +70,7 @@ def test_places_are_named(tests, tmp_path):
 
 def test_every_citation_exists(tests):
     """Of the pages and headers, without running any block."""
-    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("elixir/*.md"), *ROOT.glob("*/include/tenon/*.h")]
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("elixir/*.md"), *ROOT.glob("*/include/tenon/*.h")]
     names = [os.path.relpath(document, ROOT) for document in documents]
     assert [failure for name in names for failure in check_docs.check_citations(name, tests)] == []
 
@@ -83,3 +83,13 @@ def test_writes_named_blocks_and_leaves_elixir_to_its_own_tests(tmp_path):
     )
     count, failures = check_docs.check(str(page), tmp_path)
     assert count == 5 and len(failures) == 1 and "expected\n3" in failures[0]
+
+
+def test_a_block_may_need_a_program(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\n# needs no-such-program\nexit 1\n```\n```text\n1\n```\n```sh\n# needs git no-such-program\nexit 1\n```\n"
+        "```sh\n# needs git\necho 2\n```\n```text\n3\n```\n"
+    )
+    count, failures = check_docs.check(str(page), tmp_path)
+    assert count == 2 and len(failures) == 1 and "expected\n3" in failures[0]

@@ -38,7 +38,7 @@
 // (copied) or for f32[?] own (moved, not copied), tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array
 // (tenon::in) of the memory that an 'of(...)' result shows. A constructor returns its object.
 //
-// A function is the name of a function or a lambda without captures. A generic lambda is instantiated for each dtype of
+// A function is the name of a function, a method (`&C::query`) or a lambda without captures. A generic lambda is instantiated for each dtype of
 // the dtype variables:
 //
 //   TENON_CPP("scale(a: float, x: T[n] c) -> T[n] where T = f32|f64|f16",
@@ -68,8 +68,15 @@
 #endif
 #include <tenon/function.h>
 
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // GCC compares our parameters with the user's global names
+#endif
 #include <tenon/cpp/bind.hpp>
 #include <tenon/cpp/parallel.hpp>
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 
 #undef TENON__CAUGHT
 #ifdef TENON__EXCEPTIONS
@@ -91,17 +98,17 @@
 #define TENON_CPP_SHAPED(signature, ...) TENON__CPP_ENTRY(signature, __VA_ARGS__)
 #define TENON__CPP_ENTRY(signature, ...)                                                                               \
     [] {                                                                                                               \
-        struct entry {                                                                                                 \
-            static constexpr const char *text()                                                                        \
+        struct tenon__entry {                                                                                          \
+            static constexpr const char *tenon__text()                                                                 \
             {                                                                                                          \
                 return signature;                                                                                      \
             }                                                                                                          \
-            static constexpr auto parts()                                                                              \
+            static constexpr auto tenon__parts()                                                                       \
             {                                                                                                          \
                 return tenon::impl::make_parts(__VA_ARGS__);                                                           \
             }                                                                                                          \
         };                                                                                                             \
-        return tenon::impl::make_function<entry, TENON__CAUGHT>();                                                     \
+        return tenon::impl::make_function<tenon__entry, TENON__CAUGHT>();                                              \
     }()
 
 // Tie a C++ type to the class of its name in signatures, or to that of another name. Use these outside of any namespace,
