@@ -380,6 +380,30 @@ static void test_current_call()
     CHECK(!tenon::call());
 }
 
+#ifdef TENON__EXCEPTIONS
+static void test_errors()
+{
+    call_of a;
+    char text[1200] = "x";
+    for (int i = 0; i < 500; i++)
+        std::strcat(text, "\u00e4"); // two bytes
+    for (const char *start : {text, text + 1}) {
+        try {
+            throw tenon::error(TENON_ESHAPE, start);
+        } catch (...) {
+            CHECK(tenon::impl::caught(&a.call) == TENON_ESHAPE);
+        }
+        size_t length = std::strlen(said); // cut between two characters
+        CHECK(length > 700 && length % 2 == (start == text) && std::strncmp(said, start, length) == 0);
+    }
+    try {
+        throw tenon::error(TENON_EINVAL, nullptr);
+    } catch (const tenon::error &reason) {
+        CHECK(reason.status() == TENON_EINVAL && reason.what()[0] == '\0');
+    }
+}
+#endif
+
 int main()
 {
     host.size = sizeof host;
@@ -402,6 +426,9 @@ int main()
     test_objects();
     test_parallel();
     test_current_call();
+#ifdef TENON__EXCEPTIONS
+    test_errors();
+#endif
     delete fresh;
     return 0;
 }

@@ -14,7 +14,7 @@ import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from compiling import ROOT, build_package  # noqa: E402
+from compiling import ROOT, build_package, runs  # noqa: E402
 
 SOURCE = """
 #include <tenon/function.h>
@@ -136,7 +136,7 @@ def test_cpp():
 
 
 def test_new_project():
-    if not shutil.which("cmake"):
+    if not runs("cmake"):
         raise Skip("no CMake")
     folder = pathlib.Path(tempfile.mkdtemp())
     package = pathlib.Path(tenon.__file__).parent
