@@ -347,7 +347,7 @@ template <class T, int N> class owned
 
     template <class Container>
     TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[N ? N : 1])
-        : owned(static_cast<Container &&>(container))
+        : owned(nullptr, static_cast<Container &&>(container))
     {
         int64_t elements = 1;
         for (int i = 0; i < N; i++)
@@ -359,14 +359,13 @@ template <class T, int N> class owned
     // One dimension, of as many elements as the container has.
     template <class Container,
               class = typename std::enable_if<!std::is_same<typename std::decay<Container>::type, owned>::value>::type>
-    TENON__HIDDEN explicit owned(Container &&container)
+    TENON__HIDDEN explicit owned(Container &&container) : owned(nullptr, static_cast<Container &&>(container))
     {
-        static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
-        using type = typename std::decay<Container>::type;
-        type *moved = new type(static_cast<Container &&>(container));
-        owner_ = moved;
-        release_ = [](void *owner) { delete static_cast<type *>(owner); };
-        attach(*moved, 0);
+        static_assert(
+            N == 1,
+            "this owned array needs a shape, because it does not have one dimension: {std::move(rows), {n, d}}");
+        static_assert(decltype(attach(container, 0))::value,
+                      "a smart pointer does not know its size: write {std::move(rows), {n}}");
         shape_[0] = size_;
     }
     TENON__HIDDEN owned(owned &&other) noexcept
@@ -393,24 +392,38 @@ template <class T, int N> class owned
     }
 
   private:
-    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), void())
+    // Moves the container, and leaves the shape to the other constructors.
+    template <class Container> TENON__HIDDEN owned(std::nullptr_t, Container &&container)
+    {
+        static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
+        using type = typename std::decay<Container>::type;
+        type *moved = new type(static_cast<Container &&>(container));
+        owner_ = moved;
+        release_ = [](void *owner) { delete static_cast<type *>(owner); };
+        known_ = attach(*moved, 0);
+    }
+    // Returns whether the container knows its size.
+    template <class Container>
+    TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), std::true_type())
     {
         static_assert(std::is_same<decltype(c.data()), T *>::value, "the container's elements have another dtype");
         data_ = c.data();
         size_ = static_cast<int64_t>(c.size());
-        known_ = true;
+        return {};
     }
-    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), void())
+    template <class Container>
+    TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), std::false_type())
     {
         static_assert(std::is_same<decltype(c.get()), T *>::value, "the container's elements have another dtype");
         data_ = c.get();
+        return {};
     }
 
     T *data_ = nullptr;
     void *owner_ = nullptr;
     void (*release_)(void *owner) = nullptr;
     int64_t size_ = 0;
-    bool known_ = false; // a smart pointer does not know its size
+    bool known_ = false; // whether the container has a size()
     int64_t shape_[N ? N : 1] = {};
 };
 

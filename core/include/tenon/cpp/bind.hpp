@@ -15,6 +15,8 @@ template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
     using F = decltype(Entry::function());
     if constexpr (is_generic<F>::value) {
         return tenon__guarded<run_generic<Entry>, Caught>;
+    } else if constexpr (!is_function<F>::value) {
+        (void)function_mistake<name_in<Entry>, F>();
     } else {
         using R = typename signature_of<F>::result;
         using P = typename signature_of<F>::parameters;
@@ -57,6 +59,13 @@ template <class R, class C, class... P, bool Noexcept>
 constexpr auto as_function(R (C::*pointer)(P...) const noexcept(Noexcept))
 {
     return method<decltype(pointer), const C, R, P...>{pointer};
+}
+
+template <class Function> constexpr entry_parts<Function, std::nullptr_t> make_parts(Function function)
+{
+    static_assert(std::is_void<Function>::value,
+                  "TENON_CPP needs a documentation string after the function, or nullptr");
+    return {function, nullptr, nullptr, 0};
 }
 
 template <class Function>

@@ -26,11 +26,7 @@ template <class F, class R, class... P> struct function_of<R (F::*)(P...) const>
 template <class F, class R, class... P> struct function_of<R (F::*)(P...) const noexcept> : function_of<R (*)(P...)> {
 };
 
-template <class F, class = void> struct is_generic : std::true_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...)> : std::false_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...) noexcept> : std::false_type {
+template <class F, class = void> struct is_generic : std::is_class<F> {
 };
 template <class F> struct is_generic<F, std::void_t<decltype(&F::operator())>> : std::false_type {
 };
@@ -38,6 +34,11 @@ template <class F> struct is_generic<F, std::void_t<decltype(&F::operator())>> :
 template <class F, bool = std::is_class<F>::value> struct signature_of : function_of<F> {
 };
 template <class F> struct signature_of<F, true> : function_of<decltype(&F::operator())> {
+};
+
+template <class F, class = void> struct is_function : std::false_type {
+};
+template <class F> struct is_function<F, std::void_t<typename signature_of<F>::result>> : std::true_type {
 };
 
 // ------------------------------------------------------------------------------------------------------ the signature
@@ -105,27 +106,37 @@ template <class Function, int Position> struct parse_mistake {
     static_assert(Position < 0, "the signature does not parse: Position counts characters from 0");
 };
 
+template <class Function, class Found> struct function_mistake {
+    static_assert(is_function<Found>::value,
+                  "TENON_CPP takes a function, a method (&C::f) or a lambda, which has no captures and is not mutable");
+};
+
 template <class Function, int Expected, int Found> struct count_mistake {
     static_assert(Expected == Found, "the C++ function has another number of parameters than its signature");
 };
 
-template <class Function, int Index, class Parameter, fault Fault> struct parameter_mistake {
+// Of an object as a parameter or a result.
+template <class Function, fault Fault> struct object_mistake {
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+    static_assert(Fault != fault::deleter,
+                  "the deleter of the smart pointer has state, which would be lost: use a class without members");
+};
+
+template <class Function, int Index, class Parameter, fault Fault>
+struct parameter_mistake : object_mistake<Function, Fault> {
     static_assert(Fault != fault::kind, "parameter Index of the C++ function is of another kind than in its signature");
     static_assert(Fault != fault::dtype, "parameter Index of the C++ function has another dtype than in its signature");
     static_assert(Fault != fault::rank,
                   "parameter Index of the C++ function has another number of dimensions than in its signature");
-    static_assert(Fault != fault::name,
-                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
     static_assert(Fault != fault::alignment,
                   "parameter Index of the C++ function is 'unaligned': take an array of void, and use memcpy");
 };
 
-template <class Function, class Result, fault Fault> struct result_mistake {
+template <class Function, class Result, fault Fault> struct result_mistake : object_mistake<Function, Fault> {
     static_assert(Fault != fault::kind, "the C++ function returns a value of another kind than its signature");
     static_assert(Fault != fault::dtype, "the C++ function returns another dtype than its signature");
     static_assert(Fault != fault::rank, "the C++ function returns another number of dimensions than its signature");
-    static_assert(Fault != fault::name,
-                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
 };
 
 template <class Entry, int Index, class Parameter, fault Fault> constexpr void report_parameter()
@@ -150,14 +161,10 @@ template <class Entry, class R> constexpr int returned_index()
 // A constructor has no result in its signature, and returns an object of the class that it is named after.
 template <class Entry, class R> constexpr fault find_constructor_fault()
 {
-    using C = typename pointee<R>::type;
-    if constexpr (!std::is_void<C>::value && parsed<Entry>::value.constructor_candidate) {
-        slot self{};
-        self.class_name = parsed<Entry>::value.name;
-        self.class_length = parsed<Entry>::value.name_length;
-        return find_class_fault<C>(self);
-    }
-    return fault::kind;
+    slot self{};
+    self.class_name = parsed<Entry>::value.name;
+    self.class_length = parsed<Entry>::value.name_length;
+    return parsed<Entry>::value.constructor_candidate ? find_object_fault<R>(self) : fault::kind;
 }
 
 template <class Entry, class R> constexpr bool is_constructor = find_constructor_fault<Entry, R>() == fault::none;

@@ -145,14 +145,15 @@ using canonical = decltype(list_canonical<Entry, Returned, Chosen>(
 
 template <class F, class Parameters> struct applied;
 template <class F, class... P> struct applied<F, types<P...>> {
-    static constexpr bool ok = std::is_invocable<F, P...>::value;
-    using result = std::invoke_result<F, P...>;
+    static constexpr bool ok = std::is_invocable<const F, P...>::value;
+    using result = std::invoke_result<const F, P...>;
 };
 
 template <class Function, bool Invocable> struct generic_mistake {
-    static_assert(Invocable,
-                  "the generic lambda has another number of parameters than its signature, or one of another "
-                  "kind");
+    static_assert(
+        Invocable,
+        "the generic lambda has another number of parameters than its signature, or one of another kind, or is "
+        "mutable");
 };
 
 template <class Entry, class Chosen> tenon_status run_chosen(tenon_call *call)

@@ -141,7 +141,7 @@ template <class C> struct class_of<object<C>> {
 
 // ------------------------------------------------------------------------------------------------------------- faults
 
-enum class fault { none, kind, dtype, rank, name, alignment };
+enum class fault { none, kind, dtype, rank, name, alignment, deleter };
 
 // Whether X takes an argument of this kind that is neither a tensor nor an object.
 template <class X> constexpr bool takes(kind k)
@@ -215,6 +215,27 @@ template <class C> constexpr fault find_class_fault(const slot &s)
     return same_text(name, s.class_name, s.class_length) ? fault::none : fault::kind;
 }
 
+// Whether a smart pointer deletes in a way that its type does not say: the host keeps only the address of the object.
+template <class X, class = void> struct has_state : std::false_type {
+};
+template <class X>
+struct has_state<X, std::void_t<typename X::deleter_type>>
+    : std::bool_constant<!std::is_empty<typename X::deleter_type>::value ||
+                         !std::is_default_constructible<typename X::deleter_type>::value> {
+};
+
+// A pointer or smart pointer of type X, as the object that a function returns.
+template <class X> constexpr fault find_object_fault(const slot &s)
+{
+    using C = typename pointee<X>::type;
+    if constexpr (std::is_void<C>::value)
+        return fault::kind;
+    else if constexpr (has_state<X>::value)
+        return fault::deleter;
+    else
+        return find_class_fault<C>(s);
+}
+
 // Parameter P for an argument.
 template <class P> constexpr fault find_fault(const slot &s, const tenon_dtype *types)
 {
@@ -275,9 +296,7 @@ template <class R> constexpr fault find_result_fault(const slot &s, const tenon_
     case kind::complex:
         return has_parts<V>::value ? fault::none : fault::kind;
     case kind::handle:
-        if constexpr (!std::is_void<typename pointee<V>::type>::value)
-            return find_class_fault<typename pointee<V>::type>(s);
-        return fault::kind;
+        return find_object_fault<V>(s);
     default:
         return takes<V>(s.kind) ? fault::none : fault::kind;
     }
