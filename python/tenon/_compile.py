@@ -35,9 +35,12 @@ _MODULE = rb"^[ \t]*TENON_\w*MODULE\w*\(\s*(\w+)"
 _C_DRIVER = r"((?:.*[/\\-])?)(gcc|clang|cc)(-[\d.]+)?(\.exe)?"
 # Flags that do not depend on the current folder: they name no file, or name it by an absolute path.
 _SAME_EVERYWHERE = r"-(?:[DUOglmp]|std=).*|-[Wf][\w+-]*(?:[,=](?:[\w+-]*|/[^,=]*))*|(?:-[ILB]|-isystem|-iquote)?/.*"
-# The compilers read these themselves.
+# Headers that belong to the system or to a toolkit, which change with the compiler. -MMD would leave out those of -isystem too.
+_SYSTEM = ("/usr/include/", "/usr/lib/", "/usr/local/cuda", "/Library/Developer/", "/Applications/Xcode")
+# The compilers read these themselves. The first ones are lists of folders.
+_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
 _ENVIRONMENT = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *_FOLDERS,
     *("SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"),
 )
 
@@ -256,7 +259,7 @@ class _Job:
             words += ["-fPIC", "-fvisibility=hidden", "-g1"]  # -g1: a debugger shows lines
             words += self.environment_flags()
             words += ["-I" + folder("include"), "-x", self.language, source, "-x", "none"]
-        return [*words, "-o", built, "-MMD", "-MF", used, *self.flags]
+        return [*words, "-o", built, "-MD", "-MF", used, *self.flags]
 
     def environment_flags(self) -> list[str]:
         """Return the flags of the environment. nvcc reads its own."""
@@ -270,7 +273,9 @@ class _Job:
         parts += [_identity(word) for word in self.compiler if not word.startswith("-")]
         parts += [os.environ.get(name) for name in _ENVIRONMENT]
         given = [*(word for word in self.compiler if word.startswith("-")), *self.environment_flags(), *self.flags]
-        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given):
+        if self.is_nvcc:
+            given += [word for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS") for word in os.environ.get(name, "").split()]
+        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given) or not all(map(os.path.isabs, _folders())):
             parts.append(os.getcwd())
         if any("native" in word for word in command):
             import platform
@@ -279,14 +284,20 @@ class _Job:
         return sha256(repr(parts).encode("utf-8", "surrogateescape") + b"\0" + self.source).hexdigest()[:32]
 
     def used(self, written: str) -> Optional[list[str]]:
-        """Return the files that were compiled, which the compiler has written down, and those that the flags name."""
+        """Return the files that were compiled, which the compiler has listed, and those that the flags name."""
         try:
             with open(written, encoding="utf-8", errors="surrogateescape") as file:
                 found = _dependencies(file.read())
         except OSError:
             return None  # not every compiler writes it
         found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
-        return [os.path.abspath(name) for name in found]
+        return [name for name in map(os.path.abspath, found) if not name.startswith(_SYSTEM)]
+
+
+def _folders() -> list[str]:
+    """Return the folders that the environment names. An empty name is the current folder."""
+    values = filter(None, map(os.environ.get, _FOLDERS))
+    return [folder for value in values for folder in value.split(os.pathsep)]
 
 
 def _variable(name: str) -> list[str]:

@@ -130,6 +130,10 @@ def test_relative_flags_belong_to_a_folder(runs_of, tmp_path, monkeypatch):
         monkeypatch.setenv("CFLAGS", "-I.")
         assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
         monkeypatch.delenv("CFLAGS")
+        for value in (".", "/nowhere:", "/nowhere:."):
+            monkeypatch.setenv("CPATH", value)
+            assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
+        monkeypatch.delenv("CPATH")
     flags = [f"-I{tmp_path}/1", "-O1", "-Wall", "-Wl,-O1,-rpath,/lib", "-DX=1.5", "-fno-math-errno", f"-L{tmp_path}", "-std=c11"]
     for folder in (tmp_path, tmp_path / "2"):
         monkeypatch.chdir(folder)
@@ -161,6 +165,19 @@ def test_changed_header(runs_of, tmp_path, name):
         runs_of(source, **options)
 
 
+@pytest.mark.parametrize("option", ["-isystem", "-idirafter", "C_INCLUDE_PATH"])
+def test_header_of_a_system_folder(runs_of, tmp_path, monkeypatch, option):
+    """The compiler may take a folder of the user for one of the system. Only the headers of the system are not compared."""
+    monkeypatch.setenv("C_INCLUDE_PATH", str(tmp_path))
+    options = {} if option == "C_INCLUDE_PATH" else {"flags": [option, str(tmp_path)]}
+    for number in (1, 2):
+        write_late(tmp_path / "value.h", f"#define ANSWER {number}\n")
+        module, ran = runs_of(INCLUDES.replace('"value.h"', "<value.h>"), **options)
+        assert ran and module.answer() == number
+    manifest = (pathlib.Path(module.__file__).parent / "manifest").read_text()
+    assert str(tmp_path / "value.h") in manifest and "stdint.h" not in manifest
+
+
 def test_touched_header(runs_of, tmp_path, monkeypatch):
     """Its content is compared once."""
     header = tmp_path / "value.h"
@@ -171,6 +188,22 @@ def test_touched_header(runs_of, tmp_path, monkeypatch):
     assert not runs_of(INCLUDES, **options)[1]
     monkeypatch.setattr(_cache, "_row", None)
     assert not runs_of(INCLUDES, **options)[1]
+
+
+def test_header_with_the_same_size_and_time(runs_of, tmp_path):
+    """As tar, `rsync -t` and `git restore-mtime` write it."""
+    header = tmp_path / "value.h"
+    options = {"flags": [f"-I{tmp_path}"]}
+    for number in (1, 2):
+        write_late(header, f"#define ANSWER {number}\n")
+        os.utime(header, ns=(1, 1))
+        module, ran = runs_of(INCLUDES, **options)
+        assert ran and module.answer() == number
+        assert not runs_of(INCLUDES, **options)[1]
+    (tmp_path / "other.h").write_text("#define ANSWER 3\n")
+    os.utime(tmp_path / "other.h", ns=(1, 1))
+    os.replace(tmp_path / "other.h", header)
+    assert runs_of(INCLUDES, **options)[0].answer() == 3
 
 
 def test_header_of_a_file(runs_of, tmp_path, monkeypatch):
@@ -220,6 +253,11 @@ def test_compiler_without_dependencies(tmp_path):
     first, second = (tenon.compile(answers(1), compiler=compiler) for _ in range(2))
     assert first.answer() == second.answer() == 1
     assert not (pathlib.Path(first.__file__).parent / "manifest").exists()
+
+
+def test_flag_that_moves_the_dependencies(runs_of, tmp_path):
+    for _ in range(2):
+        assert runs_of(answers(1), flags=["-MF", str(tmp_path / "list")])[1]
 
 
 def test_pickle(tmp_path):
