@@ -43,4 +43,4 @@ def test_bad_steps(tmp_path, step, said):
 
 def test_every_kind_of_workflow_exists():
     assert {path.name for path in (ROOT / ".github/workflows").glob("*")} == {
-        "tests.yml", "docs.yml"}
+        "tests.yml", "wheels.yml", "docs.yml", "release.yml"}
