@@ -327,7 +327,9 @@ class _Job:
                 found = _dependencies(file.read())
         except OSError:
             return None  # not every compiler writes it
-        found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
+        for flag in [*self.environment_flags(), *self.flags]:
+            words = [flag, *re.split("[,=]", flag)]  # -Wl,--whole-archive,libkernels.a or -fplugin=plugin.so
+            found += [word for word in (word[word.startswith("@") :] for word in words) if os.path.isfile(word)]
         return [name for name in map(os.path.abspath, found) if not name.startswith(_SYSTEM)]
 
 
