@@ -31,7 +31,7 @@ _COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++"), "cu
 _VARIABLES = {"c": ("CC", "CPPFLAGS", "CFLAGS", "LDFLAGS"), "c++": ("CXX", "CPPFLAGS", "CXXFLAGS", "LDFLAGS")}
 _CPP_DRIVERS = {"gcc": "g++", "clang": "clang++", "cc": "c++"}
 # Patterns are compiled when they are first used, because a call that finds its library needs none of them.
-_CPP = rb'^[ \t]*#[ \t]*include[ \t]*[<"]tenon/function\.hpp[>"]'
+_CPP = rb'^[ \t]*#[ \t]*include[ \t]*[<"]tenon/[\w/]+\.hpp[>"]'
 _MODULE = rb"^[ \t]*TENON_\w*MODULE\w*\(\s*(\w+)"
 _C_DRIVER = r"((?:.*[/\\-])?)(gcc|clang|cc)(-[\d.]+)?(\.exe)?"
 # Flags that do not depend on the current folder: they name no file, or name it by an absolute path.
@@ -75,8 +75,8 @@ def compile(
     """Compile source in C, C++ or CUDA that has a TENON_MODULE, and return its functions as a module, as load() does.
 
     A path, or a string without a newline that ends in .c, .cc, .cpp, .cxx or .cu, names a file; any other string is the
-    source itself. The language is that of the file's suffix. Text that includes tenon/function.hpp is C++, and other text
-    is C, unless `language` says "c", "c++" or "cuda".
+    source itself. The language is that of the file's suffix. Text that includes one of our .hpp headers is C++, and other
+    text is C, unless `language` says "c", "c++" or "cuda".
 
     `flags` are added at the end of the command. `compiler` is a program, with options if you like, either as one string
     or as a list; the default is CC, CXX or the system's compiler, or nvcc. `verbose` prints the command to stderr.
@@ -103,7 +103,7 @@ def compile(
             except (OSError, ImportError):
                 continue  # the library is damaged: build it again
             if verbose:
-                print(f"tenon.compile(): cached: {library}", file=sys.stderr)
+                _print(f"tenon.compile(): cached: {library}\n")
             return module
     if not problem:
         try:
@@ -153,7 +153,7 @@ class _Job:
             self.language = language or _LANGUAGES.get(os.path.splitext(self.path)[1]) or self._unknown_suffix()
         else:
             self.source = self._encoded(str(given))
-            is_cpp = b"tenon/function.hpp" in self.source and re.search(_CPP, self.source, re.M)
+            is_cpp = b".hpp" in self.source and re.search(_CPP, self.source, re.M)
             self.language = language or ("c++" if is_cpp else "c")
         self.guessed = not self.path and not language
         self.flags = self._words("flags", flags)
@@ -327,7 +327,9 @@ class _Job:
                 found = _dependencies(file.read())
         except OSError:
             return None  # not every compiler writes it
-        found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
+        for flag in [*self.environment_flags(), *self.flags]:
+            words = [flag, *re.split("[,=]", flag)]  # -Wl,--whole-archive,libkernels.a or -fplugin=plugin.so
+            found += [word for word in (word[word.startswith("@") :] for word in words) if os.path.isfile(word)]
         return [name for name in map(os.path.abspath, found) if not name.startswith(_SYSTEM)]
 
 
@@ -451,7 +453,7 @@ def _run(job: _Job, command: list[str], work: str, built: str, verbose: bool) ->
     if verbose:
         import shlex
 
-        print(shlex.join(command), file=sys.stderr, flush=True)
+        _print(shlex.join(command) + "\n")
     environment = {**os.environ, "TMPDIR": work}
     try:
         # A session of its own: an interrupt reaches this process, which then ends all processes of the compiler.
@@ -472,8 +474,19 @@ def _run(job: _Job, command: list[str], work: str, built: str, verbose: bool) ->
         raise CompileError(f"{job.caller}: the compiler cannot be started: {error.strerror}", command) from error
     if process.returncode or not os.path.isfile(built):
         raise CompileError(f"{job.caller}: {_failure(job, process.returncode)}", command, printed)
-    if printed:
-        sys.stderr.write(printed)
+    _print(printed)
+
+
+def _print(text: str) -> None:
+    """Print to stderr, if there is one. The call does not fail if that is not possible."""
+    if not text or not sys.stderr:
+        return
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    try:
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # it is closed, or its other end is
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """tenon.compile: what it takes, which compiler it runs and how, and every way to fail."""
 
 import array
+import io
 import os
 import pathlib
 import pickle
@@ -138,6 +139,9 @@ def test_text_that_is_cpp():
     [
         ("#include <tenon/function.hpp>", "c++"),
         ('  #  include "tenon/function.hpp"', "c++"),
+        ("#include <tenon/stl.hpp>", "c++"),
+        ("#include <tenon/cpp/numbers.hpp>", "c++"),
+        ("#include <other.hpp>", "c"),
         ("// #include <tenon/function.hpp>", "c"),
         ("#include <tenon/function.h>", "c"),
     ],
@@ -265,6 +269,18 @@ def test_warnings_are_shown_once(capfd):
     assert "look here" in capfd.readouterr().err
     assert tenon.compile(text).answer() == 1
     assert capfd.readouterr() == ("", "")
+
+
+def test_warnings_that_cannot_be_printed(monkeypatch):
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    closed = io.StringIO()
+    closed.close()
+    for number, stream in enumerate([None, ascii_only, closed, open(os.devnull)]):
+        monkeypatch.setattr(sys, "stderr", stream)
+        text = "#warning caf\xe9\n" + answers(number)
+        assert [tenon.compile(text, verbose=True).answer() for _ in range(2)] == [number] * 2
+    assert b"warning caf\\xe9" in ascii_only.buffer.getvalue() and b"cached: " in ascii_only.buffer.getvalue()
+    stream.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------- CUDA

@@ -53,10 +53,10 @@ def no_private_folder(monkeypatch):
         shutil.rmtree(folder)
 
 
-def write_late(path, text):
+def write_late(path, content):
     """Write a file whose time is not that of an older one, however coarse the clock is."""
     before = path.stat().st_mtime_ns if path.exists() else 0
-    path.write_text(text)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     if path.stat().st_mtime_ns == before:
         os.utime(path, ns=(before + 10**7, before + 10**7))
 
@@ -262,17 +262,21 @@ def test_header_that_changes_meanwhile(tmp_path):
     assert tenon.compile(INCLUDES, **options).answer() == 2
 
 
-def test_files_among_the_flags(runs_of, tmp_path):
+def test_files_among_the_flags(runs_of, tmp_path, monkeypatch):
     text = C.replace("ANSWER", "value()").replace("static", "int value(void);\nstatic", 1)
     for number in (1, 2):
         made = build(f"int value(void);\nint value(void) {{ return {number}; }}\n", "-c", "-r", name="value.o")
-        shutil.copy(made, tmp_path / "value.o")
+        write_late(tmp_path / "value.o", pathlib.Path(made).read_bytes())
         write_late(tmp_path / "more flags", f"-DMORE={number}\n")
         for flag in (str(tmp_path / "value.o"), f"@{tmp_path / 'more flags'}"):
             source = text if flag.endswith(".o") else C.replace("ANSWER", "MORE")
             module, ran = runs_of(source, flags=[flag])
             assert ran and module.answer() == number
             assert not runs_of(source, flags=[flag])[1]
+        monkeypatch.setenv("LDFLAGS", f"-Wl,--no-as-needed,{tmp_path / 'value.o'}")
+        module, ran = runs_of(text)
+        assert ran and module.answer() == number and not runs_of(text)[1]
+        monkeypatch.delenv("LDFLAGS")
 
 
 def test_compiler_without_dependencies(tmp_path):

@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-import shlex
+import string
 import subprocess
 
 import pytest
@@ -166,12 +166,11 @@ def compile_module(compiler, folder, entries):
     return compile_file(compiler, file)
 
 
-def compile_file(compiler, file):
-    options = shlex.split("-std=c++17 -fsyntax-only -Wall -Wextra -I")
-    more = ["-ferror-limit=0"] if compiler == "clang++" else []
-    done = subprocess.run(
-        [compiler, *more, *options, str(ROOT / "core/include"), str(file)], stderr=subprocess.PIPE, encoding="utf-8"
-    )
+def compile_file(compiler, file, standard="c++17"):
+    words = [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", f"-I{ROOT / 'core/include'}", str(file)]
+    if compiler == "clang++":
+        words.append("-ferror-limit=0")
+    done = subprocess.run(words, stderr=subprocess.PIPE, encoding="utf-8")
     return done.returncode, done.stderr
 
 
@@ -209,6 +208,17 @@ def compiled(request, tmp_path_factory):
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_functions_that_fit(compiler, tmp_path):
     assert compile_module(compiler, tmp_path, RIGHT) == (0, "")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_macros_of_one_letter(compiler, tmp_path):
+    """-DN=256 is how a constant is passed to a kernel, and <complex.h> of C defines I."""
+    file = tmp_path / "module.cpp"
+    entries = [(signature, function) for signature, function in RIGHT if " where " not in signature]
+    macros = "".join(f"#define {letter} 1\n" for letter in string.ascii_uppercase if letter != "I")
+    compile_module(compiler, tmp_path, entries)
+    file.write_text(f"#include <complex.h>\n{macros}" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert compile_file(compiler, file, "gnu++17") == (0, "")
 
 
 @pytest.mark.parametrize("number", NAMED, ids=lambda number: "{0}: {1} {2}".format(*WRONG[number]))
