@@ -42,6 +42,8 @@ class Library(ModuleType):
 def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
     """Open a shared library that has a TENON_MODULE, and return its functions as a module.
 
+    It is a library for this system: a .so, a .dylib or a .dll. The name of the file does not matter.
+
     Every call makes a new module with its own state. Nothing is added to sys.modules, and a library that was loaded is
     never closed.
 
