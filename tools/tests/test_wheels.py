@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import importlib.machinery
 import importlib.util
 import pathlib
 import struct
@@ -13,13 +14,15 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    spec = importlib.util.spec_from_loader(path.stem, loader)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 checks = load(ROOT / "tools/cross/check_wheels.py")
+wheels = load(ROOT / "tools/wheels")
 INFO = "libtenon-0.dist-info"
 
 
@@ -84,3 +87,11 @@ def test_symbols_of_macos():
     with pytest.raises(checks.Wrong, match="exports PyInit__native, tenon_load"):
         checks.check_extension("w.whl", macho(("_PyInit__native", 0x0F), ("_tenon_load", 0x0F)))
 
+
+def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
+    python = tmp_path / "python3.13t"
+    python.write_text("#!/bin/sh\necho 3.13t\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("TENON_FREE_THREADED", raising=False)
+    assert wheels.pythons()["3.13t"] == str(python)
