@@ -7,8 +7,8 @@
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
 #   make check       style and headers     make format                 clang-format in place
-#   make wheels [WHEELS=native]  dist/     make check-wheels [WHEELS=all]  checks dist/
-#   make clean       remove the build folder
+#   make wheels [WHEELS=native]  dist/     make check-wheels           what must be true of dist/
+#   make clean       remove build/         make try-wheels             install and run the one for this machine
 #
 # PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
 
@@ -25,7 +25,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle wheels check-wheels fuzz demo docs docs-look format clean
+	bundle wheels check-wheels try-wheels fuzz demo docs docs-look format clean
 
 all: demo
 
@@ -49,6 +49,9 @@ wheels:
 
 check-wheels:
 	@tools/check-wheels "$(python)" check $(WHEELS)
+
+try-wheels:
+	@"$(python)" tools/try-wheels
 
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
