@@ -53,8 +53,9 @@ def check_elf(data, is_musl):
 def check_pe(data):
     import pefile
     pe = pefile.PE(data=data)
-    require(pe.FILE_HEADER.PointerToSymbolTable == 0 and not hasattr(pe, "DIRECTORY_ENTRY_DEBUG"),
-            "its extension is not stripped")
+    reproducible = pefile.DEBUG_TYPE["IMAGE_DEBUG_TYPE_REPRO"]  # the note that its times are not times
+    notes = {entry.struct.Type for entry in getattr(pe, "DIRECTORY_ENTRY_DEBUG", [])}
+    require(pe.FILE_HEADER.PointerToSymbolTable == 0 and notes <= {reproducible}, "its extension is not stripped")
     imported = {entry.dll.decode().lower() for entry in pe.DIRECTORY_ENTRY_IMPORT}
     require("python3.dll" in imported, f"its extension imports {', '.join(sorted(imported))}, and not python3.dll")
     return {symbol.name.decode() for symbol in pe.DIRECTORY_ENTRY_EXPORT.symbols}
