@@ -18,6 +18,7 @@ PREFIX :=
 FUZZ_SECONDS := 60
 BENCH :=
 WHEELS :=
+TAG := $(GITHUB_REF_NAME)
 BUILD := build
 
 python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
@@ -25,7 +26,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle wheels check-wheels try-wheels fuzz demo docs docs-look format clean
+	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean
 
 all: demo
 
@@ -52,6 +53,9 @@ check-wheels:
 
 try-wheels:
 	@"$(python)" tools/try-wheels
+
+check-release:
+	@"$(python)" tools/check-release "$(TAG)"
 
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
