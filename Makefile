@@ -7,7 +7,7 @@
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
 #   make check       style and headers     make format                 clang-format in place
-#   make wheels [WHEELS=native]  dist/     make check-wheels           what must be true of dist/
+#   make wheels [WHEELS=native]  dist/     make check-wheels [WHEELS=all]  checks dist/
 #   make clean       remove the build folder
 #
 # PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
@@ -48,7 +48,7 @@ wheels:
 	@tools/check-wheels "$(python)" build $(WHEELS)
 
 check-wheels:
-	@tools/check-wheels "$(python)" check
+	@tools/check-wheels "$(python)" check $(WHEELS)
 
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
