@@ -1,7 +1,9 @@
-/* Checks the input as a library file, and every prefix of it. */
+/* Checks the input as a library file of each format, and every prefix of it. */
+#include "../src/internal.h"
+
 #include "fuzz.h"
 
-static tenon_status check(const uint8_t *data, size_t size)
+static tenon_status check(tenon__library_format format, const uint8_t *data, size_t size)
 {
     tenon_error err = {0};
     /* A copy of the exact length, so that a sanitizer detects a read past the end. */
@@ -9,7 +11,7 @@ static tenon_status check(const uint8_t *data, size_t size)
     FUZZ_CHECK(bytes);
     if (size > 0)
         memcpy(bytes, data, size);
-    tenon_status status = tenon_library_check(bytes, size, &err);
+    tenon_status status = tenon__library_check(format, bytes, size, &err);
     fuzz_check_error(status, &err);
     FUZZ_CHECK(status == TENON_OK || status == TENON_EINVAL);
     free(bytes);
@@ -18,8 +20,16 @@ static tenon_status check(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    tenon_status whole = check(data, size);
-    for (size_t length = 0; length < size; length += length < 256 ? 1 : 1 + length / 8)
-        FUZZ_CHECK(check(data, length) == TENON_EINVAL || whole == TENON_OK); /* a valid prefix implies a valid file */
+    static const tenon__library_format formats[] = {TENON__ELF, TENON__PE, TENON__MACHO};
+    int valid = 0;
+    for (int k = 0; k < 3; k++) {
+        tenon_status whole = check(formats[k], data, size);
+        valid += whole == TENON_OK;
+        for (size_t length = 0; length < size; length += length < 256 ? 1 : 1 + length / 8) {
+            tenon_status prefix = check(formats[k], data, length);
+            FUZZ_CHECK(prefix == TENON_EINVAL || whole == TENON_OK); /* a valid prefix implies a valid file */
+        }
+    }
+    FUZZ_CHECK(valid <= 1);
     return 0;
 }

@@ -208,14 +208,32 @@ static inline void tenon__spin_unlock(atomic_flag *lock)
 
 /* ------------------------------------------------------------------------------------------------------- libraries */
 
-enum { TENON__LIBRARY_HEADER = 64, TENON__LIBRARY_SEGMENT = 56 };
+enum { TENON__LIBRARY_HEADER = 64 };
 
-/* tenon_library_check in two steps, for a file of `size` bytes that is not in memory. The first step checks the header, of
- * which `length` bytes are passed: 64, unless the file is shorter. It sets `*at` and `*count`, where the segments begin
- * and how many there are; the second step checks these. */
-tenon_status tenon__library_header(const void *header, size_t length, uint64_t size, uint64_t *at, uint64_t *count,
-                                   tenon_error *err);
-tenon_status tenon__library_segments(const void *segments, uint64_t count, uint64_t size, tenon_error *err);
+typedef enum tenon__library_format { TENON__UNKNOWN_FORMAT, TENON__ELF, TENON__PE, TENON__MACHO } tenon__library_format;
+
+/* The format that the loader of this system takes. */
+#if defined(_WIN32)
+#define TENON__OWN_FORMAT TENON__PE
+#elif defined(__APPLE__)
+#define TENON__OWN_FORMAT TENON__MACHO
+#else
+#define TENON__OWN_FORMAT TENON__ELF
+#endif
+
+/* Where in the file its header says that the rest is described. `length` is 0 if there is nothing to check. */
+typedef struct tenon__library_table {
+    uint64_t at, length;
+} tenon__library_table;
+
+/* tenon_library_check for any format. */
+tenon_status tenon__library_check(tenon__library_format format, const void *memory, size_t size, tenon_error *err);
+/* The same in two steps, for a file of `size` bytes that is not in memory. The first step checks the header, of which
+ * `length` bytes are passed: 64, unless the file is shorter. It finds the table, which the second step checks. */
+tenon_status tenon__library_header(tenon__library_format format, const void *header, size_t length, uint64_t size,
+                                   tenon__library_table *table, tenon_error *err);
+tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes, uint64_t length, uint64_t size,
+                                        tenon_error *err);
 /* The module of an open library, checked. `get` is its TENON_MODULE_SYMBOL, or NULL if it has none. */
 tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err);
 

@@ -10,18 +10,44 @@ from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
+    from tenon._array import Array, FrameworkArray
+    from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
     from tenon._torch_ops import torch_ops
 
-__all__ = ["Tensor", "check", "from_dlpack", "jax_ops", "load", "to", "torch_info", "torch_ops", "__version__"]
+__all__ = [
+    "Array",
+    "CompileError",
+    "FrameworkArray",
+    "Tensor",
+    "check",
+    "compile",
+    "from_dlpack",
+    "jax_ops",
+    "load",
+    "to",
+    "torch_info",
+    "torch_ops",
+    "__version__",
+]
+
+# The modules of the names that are imported when they are first used.
+_LAZY = {
+    "Array": "_array",
+    "CompileError": "_compile",
+    "FrameworkArray": "_array",
+    "compile": "_compile",
+    "jax_ops": "_jax_ops",
+    "torch_ops": "_torch_ops",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("jax_ops", "torch_ops"):
+    if name not in _LAZY:
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"tenon._{name}"), name)
+    found: object = getattr(import_module(f"tenon.{_LAZY[name]}"), name)
     globals()[name] = found
     return found
 

@@ -10,15 +10,7 @@ from typing import Optional
 
 import tenon
 from tenon import _new, _text
-
-
-def _folder(name: str) -> str:
-    # An editable install has the .py files in one folder and the others in another.
-    for folder in tenon.__path__:
-        found = os.path.join(folder, name)
-        if os.path.isdir(found):
-            return found
-    raise FileNotFoundError(f"this installation of tenon has no folder '{name}'")
+from tenon._folders import folder as _folder
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,6 +25,13 @@ def _parser() -> argparse.ArgumentParser:
     stubs.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
     describe = commands.add_parser("describe", help="print the signatures of a library's functions")
     describe.add_argument("library", help="the shared library")
+    build = commands.add_parser("build", help="compile a C, C++ or CUDA file into a shared library")
+    build.add_argument("file", metavar="FILE", help="the source: .c, .cc, .cpp, .cxx or .cu")
+    build.add_argument("-o", "--output", metavar="OUT", required=True, help="the library to write")
+    build.add_argument("--compiler", help="the compiler (default: CC, CXX or the system's, or nvcc)")
+    build.add_argument("--language", choices=["c", "c++", "cuda"], help="the language (default: that of FILE's suffix)")
+    build.add_argument("--verbose", action="store_true", help="print the command")
+    build.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
     new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
     new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
     return parser
@@ -46,6 +45,11 @@ def _answer(options: argparse.Namespace) -> str:
     if options.command == "sources":
         source = _folder("src")
         return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
+    if options.command == "build":
+        from tenon import _compile
+
+        _compile.build(options.file, options.output, options.flags, options.compiler, options.language, options.verbose)
+        return ""
     if options.command == "describe":
         return _text.describe(tenon.load(options.library))
     if options.command == "new":

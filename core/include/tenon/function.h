@@ -40,7 +40,9 @@
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
 #define TENON__EXCEPTIONS
 #include <new>
+#ifndef TENON__CPP /* function.hpp leaves it to stl.hpp: it takes longer to compile than everything else together */
 #include <stdexcept>
+#endif
 #endif
 extern "C" {
 #endif
@@ -1008,42 +1010,56 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
 }
 #define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
 
+/* Handlers that fail the call with an exception. Some standard classes have a status of their own; those of the first
+ * list need <stdexcept>. */
+#define TENON__CATCH(type, status)                                                                                     \
+    catch (const type &error)                                                                                          \
+    {                                                                                                                  \
+        return tenon_fail(call, status, "%s", error.what());                                                           \
+    }
+#define TENON__CATCH_STANDARD                                                                                          \
+    TENON__CATCH(std::out_of_range, TENON_EBOUNDS)                                                                     \
+    TENON__CATCH(std::overflow_error, TENON_EOVERFLOW)                                                                 \
+    TENON__CATCH(std::invalid_argument, TENON_EINVAL)                                                                  \
+    TENON__CATCH(std::domain_error, TENON_EINVAL)                                                                      \
+    TENON__CATCH(std::length_error, TENON_EINVAL)                                                                      \
+    TENON__CATCH(std::range_error, TENON_EINVAL)
+#define TENON__CATCH_OTHERS                                                                                            \
+    TENON__CATCH(std::bad_alloc, TENON_ENOMEM)                                                                         \
+    catch (const std::exception &error)                                                                                \
+    {                                                                                                                  \
+        return tenon_fail(call, TENON_EFAILED, "%s", error.what() ? error.what() : "no reason given");                 \
+    }                                                                                                                  \
+    catch (...)                                                                                                        \
+    {                                                                                                                  \
+        return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");                     \
+    }
+
+/* The function that fails the call with the exception that is being handled. */
+#ifndef TENON__CPP /* function.hpp has its own */
 #ifdef TENON__EXCEPTIONS
-/* Fail the call with the exception that is being handled. Some standard classes have a status of their own. */
 static inline tenon_status tenon__caught(tenon_call *call)
 {
     try {
         throw;
-    } catch (const std::bad_alloc &error) {
-        return tenon_fail(call, TENON_ENOMEM, "%s", error.what());
-    } catch (const std::out_of_range &error) {
-        return tenon_fail(call, TENON_EBOUNDS, "%s", error.what());
-    } catch (const std::overflow_error &error) {
-        return tenon_fail(call, TENON_EOVERFLOW, "%s", error.what());
-    } catch (const std::invalid_argument &error) {
-        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
-    } catch (const std::domain_error &error) {
-        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
-    } catch (const std::length_error &error) {
-        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
-    } catch (const std::range_error &error) {
-        return tenon_fail(call, TENON_EINVAL, "%s", error.what());
-    } catch (const std::exception &error) {
-        return tenon_fail(call, TENON_EFAILED, "%s", error.what() ? error.what() : "no reason given");
-    } catch (...) {
-        return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");
     }
+    TENON__CATCH_STANDARD
+    TENON__CATCH_OTHERS
 }
+#define TENON__CAUGHT tenon__caught
+#else
+#define TENON__CAUGHT nullptr
+#endif
 #endif
 
 /* Exceptions must not propagate into C code. */
-template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
+template <tenon_call_fn function, tenon_call_fn caught> static tenon_status tenon__guarded(tenon_call *call)
 {
 #ifdef TENON__EXCEPTIONS
     try {
         return function(call);
     } catch (...) {
-        return tenon__caught(call);
+        return caught(call);
     }
 #else
     return function(call);
@@ -1053,13 +1069,14 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
 typedef tenon_status (*tenon__load_fn)(tenon_call *, void **);
 typedef void (*tenon__unload_fn)(void *);
 
-template <tenon__load_fn function> static tenon_status tenon__guarded_load(tenon_call *call, void **state)
+template <tenon__load_fn function, tenon_call_fn caught>
+static tenon_status tenon__guarded_load(tenon_call *call, void **state)
 {
 #ifdef TENON__EXCEPTIONS
     try {
         return function(call, state);
     } catch (...) {
-        return tenon__caught(call);
+        return caught(call);
     }
 #else
     return function(call, state);
@@ -1088,9 +1105,9 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
     return function;
 }
 
-#define TENON__GUARDED(function) tenon__guarded<function>
+#define TENON__GUARDED(function) tenon__guarded<function, TENON__CAUGHT>
 #define TENON__GUARDED_LOAD(function)                                                                                  \
-    (tenon__load_of(function) ? tenon__guarded_load<tenon__load_of(function)> : tenon__load_of(nullptr))
+    (tenon__load_of(function) ? tenon__guarded_load<tenon__load_of(function), TENON__CAUGHT> : tenon__load_of(nullptr))
 #define TENON__GUARDED_UNLOAD(function)                                                                                \
     (tenon__unload_of(function) ? tenon__guarded_unload<tenon__unload_of(function)> : tenon__unload_of(nullptr))
 #define TENON__EXTERN_C extern "C"

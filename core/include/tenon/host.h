@@ -256,7 +256,9 @@ TENON_API TENON_NODISCARD void *tenon_call_scratch(tenon_call *call, tenon_block
  *   build is opened through a copy, which is removed immediately. The copy is in the same folder, or in TMPDIR (or /tmp)
  *   if that folder is not writable; then $ORIGIN is another folder.
  *
- * `path` is in the encoding of the system (UTF-8 on Windows, which is untested). $ORIGIN is the folder in `path`, even if
+ * On Windows an open file cannot be overwritten. If it was renamed and a new build is at its path, that is an error.
+ *
+ * `path` is in the encoding of the system, and in UTF-8 on Windows. $ORIGIN is the folder in `path`, even if
  * the file is a symbolic link. Messages do not repeat the path. Older C libraries need -ldl and -pthread at link time. If
  * the core is compiled with TENON_NO_SYSTEM, this function does not exist.
  *
@@ -265,12 +267,10 @@ TENON_API TENON_NODISCARD void *tenon_call_scratch(tenon_call *call, tenon_block
  * Errors:    TENON_EFAILED if the file cannot be read, with the reason in errno; TENON_EINVAL if it is not a library, if
  *            the loader refuses it, or if it has no valid module; TENON_EVERSION, TENON_ENOMEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err);
-#endif
 
-#if !defined(TENON_NO_SYSTEM) && !defined(_WIN32)
 /* Write 32 hexadecimal digits and a final 0 that identify the code of a module: the hash of its file when it was opened
  * with tenon_library_open; of the file that it is mapped from now; or of its signatures, if it has no file. The hash is not
- * cryptographic. These functions do not exist on Windows.
+ * cryptographic.
  *
  * Threads:   any.
  * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened. The message names no function. */
@@ -293,7 +293,8 @@ TENON_API void tenon_turn_leave(tenon_turn *turn);
 #endif
 
 /* Check whether the content of a file is a complete shared library for this machine, as tenon_library_open does: loading
- * a truncated one would crash the process. Only ELF files are checked; on other systems this always succeeds.
+ * a truncated one would crash the process. Libraries for another system (ELF, PE and Mach-O files) are recognised, and the
+ * message says which system it is.
  *
  * Errors: TENON_EINVAL. */
 TENON_API TENON_NODISCARD tenon_status tenon_library_check(const void *bytes, size_t size, tenon_error *err);

@@ -15,25 +15,36 @@ typedef struct tenon__hash {
 void tenon__hash_add(tenon__hash *hash, const void *bytes, size_t size);
 void tenon__hash_end(tenon__hash *hash);
 
-#ifdef TENON__POSIX
+/* An open file. */
+#ifdef TENON__WINDOWS
+typedef void *tenon__file; /* a HANDLE */
+#else
+typedef int tenon__file;
+#endif
 
 /* Report the failure of a system call: TENON_EFAILED with errno set, or TENON_ENOMEM. If `reason` is NULL, the message is
  * strerror(code). */
 tenon_status tenon__system_failure(int code, const char *reason, tenon_error *err);
 
+/* Read `size` bytes, or fewer at the end of the file. Returns how many, or -1 with errno. */
+int64_t tenon__file_read(tenon__file file, void *memory, size_t size, int64_t at);
 /* Check an open file as tenon_library_check does. Reads only its headers. */
-tenon_status tenon__file_check(int file, uint64_t size, tenon_error *err);
+tenon_status tenon__file_check(tenon__file file, uint64_t size, tenon_error *err);
 /* Hash the content of an open file. Returns false and sets errno on failure. */
-bool tenon__file_hash(int file, tenon__hash *out);
-/* Create a file with this name and the content of `file`, which shares its blocks if the file system supports that.
- * Returns a file descriptor. On failure, returns -1, sets errno and leaves no file. */
-int tenon__file_copy(int file, const char *name);
+bool tenon__file_hash(tenon__file file, tenon__hash *out);
 
 /* The hash of the library that tenon_library_open opened and that has this module: 1, 0 if it opened none, or -1 if the
  * hash is unknown because the file has changed since. */
 int tenon__library_hash(const tenon_module *module, tenon__hash *out);
+/* Hash the file that the loader has mapped where the module is: an extension that Python imported. False if there is no
+ * such file any more. */
+bool tenon__mapped_file_hash(const tenon_module *module, tenon__hash *out);
 
-#endif /* TENON__POSIX */
+#ifdef TENON__POSIX
+/* Create a file with this name and the content of `file`, which shares its blocks if the file system supports that.
+ * Returns a file descriptor. On failure, returns -1, sets errno and leaves no file. */
+int tenon__file_copy(int file, const char *name);
+#endif
 
 #endif /* TENON_NO_SYSTEM */
 

@@ -1,6 +1,7 @@
 """Functions that are called with TensorFlow's tensors. Run by test_tensorflow.py."""
 
 import pytest
+from building import tenon
 
 tf = pytest.importorskip("tensorflow")
 
@@ -47,3 +48,7 @@ def test_tapes_are_not_left_out(kernels):
                 kernels.copy(argument)
         assert kernels.copy(tf.stop_gradient(x)).numpy().tolist() == [1, 1, 1]
     assert kernels.copy(x).numpy().tolist() == [1, 1, 1]
+
+
+def test_types_of_annotations():
+    assert isinstance(tf.constant(2.5), tenon.Array) and isinstance(tf.constant(2.5), tenon.FrameworkArray)

@@ -138,10 +138,11 @@ def test_read_only_folder(tmp_path, whole):
         (b"not a library\n" * 100, "it is not an ELF file"),
         (b"\x7fELF", "the file is truncated"),
         (b"\x7fELF" + bytes(1000), "another kind of machine"),
-        (b"MZ" + bytes(1000), "it is not an ELF file"),
+        (b"MZ" + bytes(1000), "it is a Windows library (PE); build it for this system"),
+        (b"\xcf\xfa\xed\xfe" + bytes(1000), "it is a macOS library (Mach-O); build it for this system"),
         (b"!<arch>\n", "it is not an ELF file"),
     ],
-    ids=["empty", "text", "magic", "zeros", "windows", "archive"],
+    ids=["empty", "text", "magic", "zeros", "windows", "macos", "archive"],
 )
 def test_no_library(tmp_path, content, words):
     (tmp_path / "wrong.so").write_bytes(content)

@@ -4,21 +4,69 @@
 
 #include "system.h"
 
-#ifdef TENON__POSIX
+#if defined(TENON__WINDOWS)
+#include <stdlib.h>
+#include <windows.h>
+#elif defined(TENON__POSIX)
 #include <pthread.h>
 #include <stdlib.h>
 #endif
 
-#ifdef TENON__POSIX
+#ifndef TENON_NO_SYSTEM
+
+#ifdef TENON__WINDOWS
+typedef CRITICAL_SECTION turn_mutex; /* recursive */
+#else
+typedef pthread_mutex_t turn_mutex;
+#endif
 
 struct tenon_turn {
     tenon_turn *next;
     const void *library;
     int64_t users;
-    pthread_mutex_t mutex;
+    turn_mutex mutex;
 };
 
 static tenon_turn *all_turns;
+
+#ifdef TENON__WINDOWS
+
+static SRWLOCK turns_lock = SRWLOCK_INIT;
+
+static void init_turn(tenon_turn *turn)
+{
+    InitializeCriticalSection(&turn->mutex);
+}
+
+static void destroy_turn(tenon_turn *turn)
+{
+    DeleteCriticalSection(&turn->mutex);
+}
+
+static void lock_turns(void)
+{
+    AcquireSRWLockExclusive(&turns_lock);
+}
+
+static void unlock_turns(void)
+{
+    ReleaseSRWLockExclusive(&turns_lock);
+}
+
+void tenon_turn_enter(tenon_turn *turn)
+{
+    if (turn)
+        EnterCriticalSection(&turn->mutex);
+}
+
+void tenon_turn_leave(tenon_turn *turn)
+{
+    if (turn)
+        LeaveCriticalSection(&turn->mutex);
+}
+
+#else
+
 static pthread_mutex_t turns_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t turns_once = PTHREAD_ONCE_INIT;
 
@@ -29,6 +77,11 @@ static void init_turn(tenon_turn *turn)
     pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE); /* a function may call others of its library */
     pthread_mutex_init(&turn->mutex, &kind);
     pthread_mutexattr_destroy(&kind);
+}
+
+static void destroy_turn(tenon_turn *turn)
+{
+    pthread_mutex_destroy(&turn->mutex);
 }
 
 static void lock_turns(void)
@@ -54,9 +107,25 @@ static void watch_turns(void)
     pthread_atfork(lock_turns, unlock_turns, reset_turns);
 }
 
+void tenon_turn_enter(tenon_turn *turn)
+{
+    if (turn)
+        pthread_mutex_lock(&turn->mutex);
+}
+
+void tenon_turn_leave(tenon_turn *turn)
+{
+    if (turn)
+        pthread_mutex_unlock(&turn->mutex);
+}
+
+#endif
+
 tenon_turn *tenon_turn_retain(const void *library)
 {
+#ifdef TENON__POSIX
     pthread_once(&turns_once, watch_turns);
+#endif
     lock_turns();
     tenon_turn *turn = all_turns;
     while (turn && turn->library != library)
@@ -85,23 +154,11 @@ void tenon_turn_release(tenon_turn *turn)
         while (*link != turn)
             link = &(*link)->next;
         *link = turn->next;
-        pthread_mutex_destroy(&turn->mutex);
+        destroy_turn(turn);
     }
     unlock_turns();
     if (last)
         free(turn);
-}
-
-void tenon_turn_enter(tenon_turn *turn)
-{
-    if (turn)
-        pthread_mutex_lock(&turn->mutex);
-}
-
-void tenon_turn_leave(tenon_turn *turn)
-{
-    if (turn)
-        pthread_mutex_unlock(&turn->mutex);
 }
 
 #endif

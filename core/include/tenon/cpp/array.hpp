@@ -1,0 +1,471 @@
+// Tensors as parameters of a C++ function: in, rw, out, kept, list; and owned, a tensor in memory of the library.
+//
+// An array is a pointer, sizes and strides that were copied out of the tenon_view, so that they stay in registers. It owns
+// nothing, except for kept and owned, and is copied freely. An argument that may be None is falsy if it was not given.
+#ifndef TENON_CPP_ARRAY_HPP
+#define TENON_CPP_ARRAY_HPP
+
+#include <tenon/cpp/error.hpp>
+
+#include <type_traits>
+
+namespace tenon
+{
+
+// The N of an array that may have any number of dimensions (`*b` in the signature).
+constexpr int any = -1;
+
+namespace impl // types only: see visibility.hpp
+{
+
+// The sizes and strides of N dimensions.
+template <int N> struct extents {
+    int64_t shape[N ? N : 1];
+    int64_t strides[N ? N : 1];
+
+    TENON__DEVICE TENON__HIDDEN extents() : shape(), strides()
+    {
+    }
+    TENON__HIDDEN void read(const tenon_view *view, bool contiguous)
+    {
+        for (int i = 0; i < N; i++)
+            shape[i] = view->shape[i];
+        if (contiguous)
+            pack();
+        else
+            for (int i = 0; i < N; i++)
+                strides[i] = view->strides[i];
+    }
+    // C order without gaps. Constants and sizes, so that the compiler knows the last stride.
+    TENON__DEVICE TENON__HIDDEN void pack()
+    {
+        int64_t step = 1;
+        for (int i = N - 1; i >= 0; i--) {
+            strides[i] = step;
+            step *= shape[i];
+        }
+    }
+    TENON__DEVICE TENON__HIDDEN constexpr int ndim() const
+    {
+        return N;
+    }
+};
+
+// The same of a view with any number of dimensions. It points into the view.
+template <> struct extents<any> {
+    const int64_t *shape;
+    const int64_t *strides;
+    int count;
+
+    TENON__DEVICE TENON__HIDDEN extents() : shape(nullptr), strides(nullptr), count(0)
+    {
+    }
+    TENON__HIDDEN void read(const tenon_view *view, bool)
+    {
+        shape = view->shape;
+        strides = view->strides;
+        count = view->ndim;
+    }
+    TENON__DEVICE TENON__HIDDEN int ndim() const
+    {
+        return count;
+    }
+};
+
+#ifdef TENON_CHECKED
+// What a message calls an array.
+struct label {
+    const char *kind; // "argument" or "result"
+    const char *name; // NULL for a result without a name
+    int length;       // of the name, or the index of the result
+};
+
+[[noreturn]] TENON__HIDDEN inline void raise_bounds(const label &l, int64_t index, int dimension, int64_t size)
+{
+    if (l.name)
+        raise(error(TENON_EBOUNDS, "%s '%.*s': index %lld is outside dimension %d, which has %lld elements", l.kind,
+                    l.length, l.name, static_cast<long long>(index), dimension, static_cast<long long>(size)));
+    raise(error(TENON_EBOUNDS, "%s %d: index %lld is outside dimension %d, which has %lld elements", l.kind, l.length,
+                static_cast<long long>(index), dimension, static_cast<long long>(size)));
+}
+#endif
+
+} // namespace impl
+
+// What in, rw, out and kept have in common. T is const if the elements are only read, and void if the dtype is known only
+// at run time.
+#ifdef TENON_CHECKED
+inline namespace checked // its arrays have another layout, so files with and without the option do not link
+{
+#endif
+
+template <class T, int N> class array
+{
+    static_assert(N >= any && N <= TENON_MAX_NDIM, "the number of dimensions is from 0 to 64, or tenon::any");
+
+  public:
+    using value_type = typename std::remove_const<T>::type;
+    using element = typename std::conditional<std::is_void<T>::value, const char, T>::type;
+
+    TENON__HIDDEN array()
+    {
+    }
+    // The tensor of a view.
+    TENON__HIDDEN explicit array(const tenon_view *view, bool contiguous = false) : view_(view)
+    {
+        if (view) {
+            data_ = static_cast<T *>(view->data);
+            extents_.read(view, contiguous);
+        }
+    }
+    // Memory in C order.
+    TENON__HIDDEN array(T *data, const int64_t (&shape)[N > 0 ? N : 1]) : data_(data)
+    {
+        for (int i = 0; i < N; i++)
+            extents_.shape[i] = shape[i];
+        extents_.pack();
+    }
+    // The same array, whose elements are only read.
+    template <class U,
+              class = typename std::enable_if<std::is_same<const U, T>::value && !std::is_const<U>::value>::type>
+    TENON__DEVICE TENON__HIDDEN_MEMBER array(const array<U, N> &other)
+        : data_(other.data_), extents_(other.extents_), view_(other.view_)
+    {
+#ifdef TENON_CHECKED
+        label_ = other.label_;
+#endif
+    }
+
+    // Whether an optional argument was given, or a result is allocated.
+    TENON__DEVICE TENON__HIDDEN explicit operator bool() const
+    {
+        return data_ || view_;
+    }
+    // The first element.
+    TENON__DEVICE TENON__HIDDEN T *data() const
+    {
+        return data_;
+    }
+    TENON__DEVICE TENON__HIDDEN constexpr int ndim() const
+    {
+        return extents_.ndim();
+    }
+    // The number of elements.
+    TENON__DEVICE TENON__HIDDEN int64_t size() const
+    {
+        int64_t product = 1;
+        for (int i = 0; i < ndim(); i++)
+            product *= extents_.shape[i];
+        return product;
+    }
+    // The size of a dimension.
+    TENON__DEVICE TENON__HIDDEN int64_t size(int dimension) const
+    {
+        return extents_.shape[dimension];
+    }
+    // The distance between two neighbours of a dimension, in elements.
+    TENON__DEVICE TENON__HIDDEN int64_t stride(int dimension) const
+    {
+        return extents_.strides[dimension];
+    }
+    TENON__DEVICE TENON__HIDDEN const int64_t *shape() const
+    {
+        return extents_.shape;
+    }
+    TENON__DEVICE TENON__HIDDEN const int64_t *strides() const
+    {
+        return extents_.strides;
+    }
+    // The view, for the functions of function.h. NULL if it was not given, or if the array was made from memory.
+    TENON__DEVICE TENON__HIDDEN const tenon_view *view() const
+    {
+        return view_;
+    }
+
+    // The element at these indices, one for each dimension. With -DTENON_CHECKED, an index that is out of range fails the
+    // call (TENON_EBOUNDS).
+    template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
+    {
+        static_assert(!std::is_void<T>::value, "the elements of an array of void have no type: use data()");
+        static_assert(N == any || sizeof...(index) == N, "an array needs one index for each dimension");
+        const int64_t indices[sizeof...(index) + 1] = {static_cast<int64_t>(index)...};
+        int64_t offset = 0;
+        for (int i = 0; i < static_cast<int>(sizeof...(index)); i++) {
+#ifdef TENON_CHECKED
+            check(i, indices[i]);
+#endif
+            offset += indices[i] * extents_.strides[i];
+        }
+        return data_[offset];
+    }
+
+#ifdef TENON_CHECKED
+    TENON__HIDDEN void name(const impl::label &label)
+    {
+        label_ = label;
+    }
+#endif
+
+  protected:
+    template <class, int> friend class array;
+
+#ifdef TENON_CHECKED
+    TENON__DEVICE TENON__HIDDEN void check(int i, int64_t index) const
+    {
+        int64_t size = i < ndim() ? extents_.shape[i] : 0;
+        if (index < 0 || index >= size) {
+#ifdef __CUDA_ARCH__
+            __trap();
+#else
+            impl::raise_bounds(label_, index, i, size);
+#endif
+        }
+    }
+    impl::label label_ = {"an array", "", 0};
+#endif
+    T *data_ = nullptr;
+    impl::extents<N> extents_;
+    const tenon_view *view_ = nullptr;
+};
+
+// A tensor argument that is only read. Every other array converts to it.
+template <class T, int N> class in : public array<const T, N>
+{
+  public:
+    TENON__HIDDEN in()
+    {
+    }
+    TENON__HIDDEN explicit in(const tenon_view *view, bool contiguous = false) : array<const T, N>(view, contiguous)
+    {
+    }
+    TENON__HIDDEN in(const T *data, const int64_t (&shape)[N > 0 ? N : 1]) : array<const T, N>(data, shape)
+    {
+    }
+    TENON__DEVICE TENON__HIDDEN in(const array<const T, N> &other) : array<const T, N>(other)
+    {
+    }
+    TENON__DEVICE TENON__HIDDEN in(const array<T, N> &other) : array<const T, N>(other)
+    {
+    }
+};
+
+// A tensor argument that is written to ('rw' in the signature).
+template <class T, int N> class rw : public array<T, N>
+{
+  public:
+    TENON__HIDDEN rw()
+    {
+    }
+    TENON__HIDDEN explicit rw(const tenon_view *view, bool contiguous = false) : array<T, N>(view, contiguous)
+    {
+    }
+};
+
+// A tensor argument that is kept after the call ('keep' in the signature). It has a share of the memory until it is
+// destroyed, which may happen on any thread.
+template <class T, int N> class kept : public array<const T, N>
+{
+  public:
+    TENON__HIDDEN kept()
+    {
+    }
+    // Takes the share, which may be NULL.
+    TENON__HIDDEN explicit kept(tenon_kept *share, bool contiguous = false)
+        : array<const T, N>(share ? share->view : nullptr, contiguous), share_(share)
+    {
+    }
+    TENON__HIDDEN kept(kept &&other) noexcept : array<const T, N>(other), share_(other.share_)
+    {
+        other.forget();
+    }
+    TENON__HIDDEN kept &operator=(kept &&other) noexcept
+    {
+        if (this != &other) {
+            tenon_kept_release(share_);
+            array<const T, N>::operator=(other);
+            share_ = other.share_;
+            other.forget();
+        }
+        return *this;
+    }
+    TENON__HIDDEN ~kept()
+    {
+        tenon_kept_release(share_);
+    }
+
+  private:
+    TENON__HIDDEN void forget()
+    {
+        array<const T, N>::operator=(array<const T, N>());
+        share_ = nullptr;
+    }
+    tenon_kept *share_ = nullptr;
+};
+
+// A list of tensors.
+template <class T, int N> class list
+{
+  public:
+    TENON__HIDDEN list()
+    {
+    }
+    TENON__HIDDEN list(const tenon_view *items, int64_t count, bool contiguous = false)
+        : items_(items), count_(count), contiguous_(contiguous)
+    {
+    }
+    TENON__HIDDEN explicit operator bool() const
+    {
+        return items_;
+    }
+    TENON__HIDDEN int64_t size() const
+    {
+        return count_;
+    }
+    TENON__HIDDEN in<T, N> operator[](int64_t i) const
+    {
+#ifdef TENON_CHECKED
+        if (i < 0 || i >= count_)
+            impl::raise(error(TENON_EBOUNDS, "a list of %lld tensors has no item %lld", static_cast<long long>(count_),
+                              static_cast<long long>(i)));
+#endif
+        return in<T, N>(items_ + i, contiguous_);
+    }
+
+  private:
+    const tenon_view *items_ = nullptr;
+    int64_t count_ = 0;
+    bool contiguous_ = false;
+};
+
+// Memory of the library that becomes a tensor without a copy ('own' in the signature): `return tenon::owned<float, 2>
+// {std::move(rows), {n, d}}`. The container, which has data() or get(), moves to the heap until the last array is gone.
+template <class T, int N> class owned
+{
+  public:
+    using value_type = T;
+
+    template <class Container>
+    TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[N ? N : 1])
+        : owned(static_cast<Container &&>(container))
+    {
+        int64_t elements = 1;
+        for (int i = 0; i < N; i++)
+            elements *= shape_[i] = shape[i];
+        if (known_ && elements != size_)
+            impl::raise(error(TENON_EFAILED, "its code returns %lld elements with a shape that has %lld",
+                              static_cast<long long>(size_), static_cast<long long>(elements)));
+    }
+    // One dimension, of as many elements as the container has.
+    template <class Container,
+              class = typename std::enable_if<!std::is_same<typename std::decay<Container>::type, owned>::value>::type>
+    TENON__HIDDEN explicit owned(Container &&container)
+    {
+        static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
+        using type = typename std::decay<Container>::type;
+        type *moved = new type(static_cast<Container &&>(container));
+        owner_ = moved;
+        release_ = [](void *owner) { delete static_cast<type *>(owner); };
+        attach(*moved, 0);
+        shape_[0] = size_;
+    }
+    TENON__HIDDEN owned(owned &&other) noexcept
+        : data_(other.data_), owner_(other.owner_), release_(other.release_), size_(other.size_), known_(other.known_)
+    {
+        for (int i = 0; i < N; i++)
+            shape_[i] = other.shape_[i];
+        other.owner_ = nullptr;
+    }
+    TENON__HIDDEN ~owned()
+    {
+        if (owner_)
+            release_(owner_);
+    }
+    owned &operator=(owned &&) = delete;
+
+    // Gives the memory to the host, as a result of the call.
+    TENON__HIDDEN tenon_status give(tenon_call *call, int index)
+    {
+        tenon_status status = tenon_result_give(call, index, data_, N, shape_, nullptr, owner_, release_);
+        if (status == TENON_OK)
+            owner_ = nullptr;
+        return status;
+    }
+
+  private:
+    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), void())
+    {
+        static_assert(std::is_same<decltype(c.data()), T *>::value, "the container's elements have another dtype");
+        data_ = c.data();
+        size_ = static_cast<int64_t>(c.size());
+        known_ = true;
+    }
+    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), void())
+    {
+        static_assert(std::is_same<decltype(c.get()), T *>::value, "the container's elements have another dtype");
+        data_ = c.get();
+    }
+
+    T *data_ = nullptr;
+    void *owner_ = nullptr;
+    void (*release_)(void *owner) = nullptr;
+    int64_t size_ = 0;
+    bool known_ = false; // a smart pointer does not know its size
+    int64_t shape_[N ? N : 1] = {};
+};
+
+// A tensor result. The host has allocated it, unless its size is not in the signature: then one of alloc, give and show is
+// called before its elements are used, or none if it may be None.
+template <class T, int N> class out : public array<T, N>
+{
+  public:
+    TENON__HIDDEN out()
+    {
+    }
+    TENON__HIDDEN out(tenon_call *call, int index, bool contiguous)
+        : array<T, N>(call->results[index].as.view, contiguous), call_(call), index_(index)
+    {
+    }
+
+    // Allocates a result with '?' among its sizes, or after its type. If it fails, it throws; without exceptions, the array
+    // stays empty.
+    template <class... Size> TENON__HIDDEN_MEMBER void alloc(Size... sizes)
+    {
+        static_assert(N == any || sizeof...(sizes) == N, "alloc() needs one size for each dimension");
+        const int64_t shape[sizeof...(sizes) + 1] = {static_cast<int64_t>(sizes)...};
+        const tenon_view *view = tenon_result_alloc(call_, index_, static_cast<int>(sizeof...(sizes)), shape);
+        if (!view)
+            impl::raise_failed();
+        read(view);
+    }
+    // Gives memory of the library ('own' in the signature).
+    TENON__HIDDEN void give(owned<T, N> memory)
+    {
+        if (memory.give(call_, index_) != TENON_OK)
+            impl::raise_failed();
+    }
+    // Shows memory of the object or of an argument ('of(...)' in the signature).
+    TENON__HIDDEN void show(const array<const T, N> &memory)
+    {
+        if (tenon_result_show(call_, index_, const_cast<T *>(memory.data()), memory.ndim(), memory.shape(),
+                              memory.strides()) != TENON_OK)
+            impl::raise_failed();
+    }
+
+  private:
+    TENON__HIDDEN void read(const tenon_view *view)
+    {
+        this->view_ = view;
+        this->data_ = view ? static_cast<T *>(view->data) : nullptr;
+        if (view)
+            this->extents_.read(view, true);
+    }
+    tenon_call *call_ = nullptr;
+    int index_ = 0;
+};
+
+#ifdef TENON_CHECKED
+} // namespace checked
+#endif
+} // namespace tenon
+
+#endif

@@ -1,0 +1,108 @@
+// Makes the entry of a module's table from a signature and a C++ function.
+#ifndef TENON_CPP_BIND_HPP
+#define TENON_CPP_BIND_HPP
+
+#include <tenon/cpp/generic.hpp>
+
+namespace tenon
+{
+namespace impl TENON__HIDDEN
+{
+
+template <class Entry, class R, class... P> constexpr bool check_typed_function(types<P...> parameters)
+{
+    return check_function<Entry, types<>, R>(parameters, std::index_sequence_for<P...>());
+}
+
+// The function for the table of the module. `Caught` fails the call with the exception that is being handled.
+template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
+{
+    using F = decltype(Entry::function());
+    if constexpr (is_generic<F>::value) {
+        return tenon__guarded<run_generic<Entry>, Caught>;
+    } else {
+        using R = typename signature_of<F>::result;
+        using P = typename signature_of<F>::parameters;
+        if constexpr (check_typed_function<Entry, R>(P()))
+            return tenon__guarded<runner<Entry, R, P>::run, Caught>;
+    }
+    return nullptr;
+}
+
+// What stands after the signature in an entry.
+template <class Function, class Shape> struct entry_parts {
+    Function function;
+    Shape shape;
+    const char *doc;
+    uint64_t flags;
+};
+
+template <class Function>
+constexpr entry_parts<Function, std::nullptr_t> make_parts(Function function, const char *doc, uint64_t flags = 0)
+{
+    return {function, nullptr, doc, flags};
+}
+
+template <class Function, class Shape>
+constexpr entry_parts<Function, Shape> make_parts(Function function, Shape shape, const char *doc, uint64_t flags)
+{
+    return {function, shape, doc, flags};
+}
+
+template <class Source, bool Shape> struct entry {
+    static constexpr bool shapes = Shape;
+    static constexpr const char *text()
+    {
+        return Source::text();
+    }
+    static constexpr auto function()
+    {
+        if constexpr (Shape)
+            return Source::parts().shape;
+        else
+            return Source::parts().function;
+    }
+};
+
+// The entry of the table.
+template <class Source, tenon_call_fn Caught> constexpr tenon_function make_function()
+{
+    constexpr signature s = parse(Source::text());
+    constexpr auto parts = Source::parts();
+    if constexpr (!check_text<s.ok, s.position>::ok)
+        return {};
+    else if constexpr (std::is_same<decltype(parts.shape), std::nullptr_t>::value)
+        return {Source::text(), parts.doc, bind<entry<Source, false>, Caught>(), nullptr, nullptr, parts.flags, {0, 0}};
+    else
+        return {Source::text(),
+                parts.doc,
+                bind<entry<Source, false>, Caught>(),
+                bind<entry<Source, true>, Caught>(),
+                nullptr,
+                parts.flags,
+                {0, 0}};
+}
+
+// "class Name" for the table.
+template <class C> struct class_text {
+    struct buffer {
+        char text[64];
+    };
+    static constexpr buffer make()
+    {
+        buffer b{};
+        const char *prefix = "class ", *name = name_of<C>::get();
+        int at = 0;
+        for (; prefix[at]; at++)
+            b.text[at] = prefix[at];
+        for (int i = 0; name[i] && at < 63; i++)
+            b.text[at++] = name[i];
+        return b;
+    }
+    static constexpr buffer value = make();
+};
+
+} // namespace impl
+} // namespace tenon
+
+#endif

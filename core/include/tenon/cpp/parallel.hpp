@@ -1,0 +1,83 @@
+// Loops on several threads.
+#ifndef TENON_CPP_PARALLEL_HPP
+#define TENON_CPP_PARALLEL_HPP
+
+#include <tenon/cpp/error.hpp>
+
+#include <type_traits>
+
+namespace tenon
+{
+namespace impl TENON__HIDDEN
+{
+
+template <class Body> struct parallel_body {
+    Body &body;
+#ifdef TENON__EXCEPTIONS
+    std::exception_ptr first; // that any thread caught
+    unsigned char taken = 0;
+#endif
+
+    explicit parallel_body(Body &b) : body(b)
+    {
+    }
+    void run(int64_t begin, int64_t end)
+    {
+        if constexpr (std::is_invocable<Body &, int64_t, int64_t>::value)
+            body(begin, end);
+        else
+            for (int64_t i = begin; i < end; i++)
+                body(i);
+    }
+    static tenon_status part(void *context, int64_t begin, int64_t end)
+    {
+        parallel_body &self = *static_cast<parallel_body *>(context);
+#ifdef TENON__EXCEPTIONS
+        try {
+            self.run(begin, end);
+        } catch (...) {
+            if (self.take())
+                self.first = std::current_exception();
+            return TENON_EFAILED;
+        }
+#else
+        self.run(begin, end);
+#endif
+        return TENON_OK;
+    }
+#ifdef TENON__EXCEPTIONS
+    // Whether this thread is the first that failed.
+    bool take()
+    {
+#ifdef __GNUC__
+        return !__atomic_exchange_n(&taken, static_cast<unsigned char>(1), __ATOMIC_ACQ_REL);
+#else
+        return !_InterlockedExchange8(reinterpret_cast<char *>(&taken), 1);
+#endif
+    }
+#endif
+};
+
+} // namespace impl
+
+// Calls body(begin, end), or body(i), for parts of 0 to count - 1, each of at least `grain` except the last, on several
+// threads if the host has them. An exception that the body throws ends the loop and is thrown again here. The body must
+// not use tenon::call().
+template <class Body> TENON__HIDDEN void parallel_for(int64_t count, int64_t grain, Body &&body)
+{
+    using type = typename std::remove_reference<Body>::type;
+    static_assert(std::is_invocable<type &, int64_t, int64_t>::value || std::is_invocable<type &, int64_t>::value,
+                  "the body of parallel_for takes (int64_t begin, int64_t end), or one int64_t");
+    impl::parallel_body<type> all(body);
+    tenon_status status = tenon_parallel_for(call(), count, grain, all.part, &all);
+#ifdef TENON__EXCEPTIONS
+    if (all.first)
+        std::rethrow_exception(all.first);
+#endif
+    if (status != TENON_OK)
+        impl::raise_failed(status);
+}
+
+} // namespace tenon
+
+#endif

@@ -1,0 +1,556 @@
+// Parses signatures at compile time, so that function.hpp can compare them with C++ functions.
+//
+// It accepts what the core accepts in a module of version 1.1 (core/src/functions/signature.c and its neighbours), and
+// the later parts of that version, which no host has yet. The module is not known here: every class exists, and a function
+// with the name of a class is not known to be a constructor.
+#ifndef TENON_CPP_SIGNATURE_HPP
+#define TENON_CPP_SIGNATURE_HPP
+
+#include <tenon/cpp/tensors.hpp>
+
+namespace tenon
+{
+namespace impl TENON__HIDDEN
+{
+
+constexpr kind find_kind(const word &w)
+{
+    return w.is("int")      ? kind::integer
+           : w.is("float")  ? kind::number
+           : w.is("bool")   ? kind::boolean
+           : w.is("str")    ? kind::text
+           : w.is("ints")   ? kind::integers
+           : w.is("floats") ? kind::numbers
+           : w.is("handle") ? kind::handle
+                            : kind::none;
+}
+
+// The kinds that no host has yet.
+constexpr kind find_later_kind(const word &w)
+{
+    return w.is("uint")      ? kind::uinteger
+           : w.is("complex") ? kind::complex
+           : w.is("bytes")   ? kind::bytes
+           : w.is("strs")    ? kind::texts
+           : w.is("dtype")   ? kind::dtype
+                             : kind::none;
+}
+
+// Parses a signature from left to right.
+struct parser : tensor_parser {
+    bool keyword_only = false;
+    int positional = 0, required = 0;
+
+    using tensor_parser::tensor_parser;
+
+    // ------------------------------------------------------------------------------------------------------- types
+
+    // Whether the string or integer is one of the first `count` choices of the item's type.
+    constexpr bool is_choice(const slot &item, int count, const word &wanted, uint64_t whole, bool negative)
+    {
+        int back = at;
+        bool found = false;
+        at = item.position;
+        for (int i = 0; i < count && !found; i++) {
+            word w{};
+            uint64_t other = 0;
+            bool minus = false;
+            if (item.kind == kind::choice)
+                found = quoted(w) && w.is(wanted.start, wanted.length);
+            else
+                found = integer(other, minus) && other == whole && (minus == negative || whole == 0);
+            accept('|');
+        }
+        at = back;
+        return found;
+    }
+
+    constexpr bool choice_type(slot &item)
+    {
+        skip_spaces();
+        item.kind = is_quote(text[at]) ? kind::choice : kind::integer;
+        do {
+            word w{};
+            uint64_t whole = 0;
+            bool negative = false;
+            skip_spaces();
+            int position = at;
+            if (!(item.kind == kind::choice ? quoted(w) : integer(whole, negative)))
+                return false;
+            if (is_choice(item, item.choices, w, whole, negative))
+                return fail(position);
+            item.choices++;
+        } while (accept('|'));
+        return item.kind == kind::choice || item.choices > 1 || fail(at);
+    }
+
+    constexpr bool handle_type(slot &item)
+    {
+        word w{};
+        if (!expect('(') || !quoted(w))
+            return false;
+        item.class_name = w.start;
+        item.class_length = w.length;
+        return (w.length > 0 || fail(w.at)) && expect(')');
+    }
+
+    constexpr bool list_length(slot &item)
+    {
+        int64_t count = 0;
+        if (!number(count))
+            return false;
+        if (count < 1 || count > 1024)
+            return fail(at - 1);
+        item.length = static_cast<int>(count);
+        return expect(']');
+    }
+
+    // "(T)" after "dtype".
+    constexpr bool dtype_variable(slot &item)
+    {
+        word w = next_word();
+        if (w.length == 0 || !is_upper(*w.start))
+            return fail(w.at);
+        if (!intern_type(w, item.type))
+            return false;
+        typed[item.type] = true;
+        return expect(')');
+    }
+
+    constexpr bool tensors_type(slot &item)
+    {
+        accept('[');
+        skip_spaces();
+        int position = at;
+        return tensor(item) && (!item.optional || fail(position)) && expect(']');
+    }
+
+    constexpr bool type(slot &item)
+    {
+        word w = peek_word();
+        char first = text[w.at], next = after(w);
+        item.position = w.at;
+        item.type = -1;
+        item.kind = find_kind(w);
+        bool listed = item.kind == kind::integers || item.kind == kind::numbers;
+        if (!listed && (next == '[' || next == '|')) // bool[n] and bool|u8[n] are tensors
+            item.kind = kind::none;
+        else if (item.kind == kind::none)
+            item.kind = find_later_kind(w);
+        if (item.kind == kind::none && first != '[' && !is_digit(first) && first != '-' && !is_quote(first)) {
+            item.kind = kind::tensor;
+            return tensor(item);
+        }
+        bool ok = true;
+        if (item.kind != kind::none)
+            next_word();
+        if (item.kind == kind::handle) {
+            ok = handle_type(item);
+        } else if (item.kind == kind::dtype) {
+            ok = !accept('(') || dtype_variable(item);
+        } else if (listed) {
+            ok = !accept('[') || list_length(item);
+        } else if (first == '[') {
+            item.kind = kind::tensors;
+            ok = tensors_type(item);
+        } else if (item.kind == kind::none) {
+            ok = choice_type(item);
+        }
+        if (!ok)
+            return false;
+        item.optional = accept('?');
+        return !in_result || (item.kind != kind::dtype && item.kind != kind::tensors) || fail(item.position);
+    }
+
+    // ---------------------------------------------------------------------------------------------------- defaults
+
+    constexpr bool list_item(const slot &item)
+    {
+        uint64_t whole = 0;
+        bool negative = false;
+        word w{};
+        return item.kind == kind::integers  ? integer(whole, negative)
+               : item.kind == kind::numbers ? literal(false, whole, negative)
+                                            : quoted(w);
+    }
+
+    constexpr bool list_default(const slot &item)
+    {
+        skip_spaces();
+        int position = at, count = 0;
+        char close = text[at] == '(' ? ')' : ']';
+        if (!accept('(') && !accept('['))
+            return fail(position);
+        while (!accept(close)) {
+            if (!list_item(item))
+                return false;
+            if (!accept(',')) {
+                skip_spaces();
+                if (text[at] != close || (close == ')' && count == 0)) // in Python (1) is a number
+                    return fail(at);
+            }
+            count++;
+        }
+        return item.length == 0 || count == item.length || fail(position);
+    }
+
+    // A number, an imaginary number such as 2j, or a sum of both.
+    constexpr bool complex_default()
+    {
+        uint64_t whole = 0;
+        bool negative = false;
+        int position = at;
+        if (!literal(false, whole, negative, true))
+            return false;
+        bool imaginary = text[at] == 'j';
+        at += imaginary;
+        skip_spaces();
+        if (!imaginary && (text[at] == '+' || text[at] == '-')) {
+            at++;
+            skip_spaces();
+            if (text[at] == '-' || !literal(false, whole, negative, true) || text[at] != 'j')
+                return fail(position);
+            at++;
+        }
+        return !is_inside(text[at]) || fail(position);
+    }
+
+    constexpr bool default_value(const slot &item)
+    {
+        word w = peek_word();
+        uint64_t whole = 0;
+        bool negative = false;
+        tenon_dtype dtype{};
+        if (w.is("None")) {
+            next_word();
+            return item.optional || fail(w.at);
+        }
+        switch (item.kind) {
+        case kind::integer:
+            return integer(whole, negative) &&
+                   (item.choices == 0 || is_choice(item, item.choices, w, whole, negative) || fail(w.at));
+        case kind::uinteger:
+            return literal(true, whole, negative) && (!negative || fail(w.at));
+        case kind::number:
+            return literal(false, whole, negative);
+        case kind::complex:
+            return complex_default();
+        case kind::boolean:
+            next_word();
+            return w.is("True") || w.is("False") || fail(w.at);
+        case kind::text:
+            return quoted(w);
+        case kind::choice:
+            return quoted(w) && (is_choice(item, item.choices, w, 0, false) || fail(w.at));
+        case kind::dtype:
+            return quoted(w) && (find_dtype(w, dtype) || fail(w.at));
+        case kind::integers:
+        case kind::numbers:
+        case kind::texts:
+            return list_default(item);
+        default:
+            return fail(w.at);
+        }
+    }
+
+    // -------------------------------------------------------------------------------------- parameters and results
+
+    constexpr bool parameter()
+    {
+        word w = peek_word();
+        if (w.is("self") && after(w) != ':')
+            return fail(w.at);
+        if (!name(w))
+            return false;
+        if (find(w, out.parameter, out.parameters) >= 0 || out.parameters == max_parameters)
+            return fail(w.at);
+        slot &item = out.parameter[out.parameters];
+        item.name = w.start;
+        item.name_length = w.length;
+        if (!expect(':') || !type(item))
+            return false;
+        if (accept('=')) {
+            item.defaulted = true;
+            if (!default_value(item))
+                return false;
+        }
+        item.defaulted |= item.optional;
+        if (!keyword_only) {
+            if (!item.defaulted && required < positional)
+                return fail(w.at);
+            required += !item.defaulted;
+            positional++;
+        }
+        out.parameters++;
+        return true;
+    }
+
+    constexpr bool self()
+    {
+        word w = next_word();
+        if (!w.is("self") || after(w) == ':')
+            return fail(w.at);
+        slot &item = out.parameter[0];
+        item.kind = kind::handle;
+        item.type = -1;
+        item.name = w.start;
+        item.name_length = w.length;
+        item.class_name = out.class_name;
+        item.class_length = out.class_length;
+        item.position = w.at;
+        out.parameters = positional = required = 1;
+        return true;
+    }
+
+    constexpr bool parameters()
+    {
+        if (!expect('('))
+            return false;
+        if (out.method) {
+            if (!self())
+                return false;
+            if (!accept(','))
+                return expect(')');
+        }
+        if (accept(')'))
+            return true;
+        do {
+            skip_spaces();
+            int position = at;
+            if (accept('*')) {
+                if (keyword_only)
+                    return fail(position);
+                keyword_only = true;
+                if (!expect(','))
+                    return false;
+            }
+            if (!parameter())
+                return false;
+        } while (accept(','));
+        return expect(')');
+    }
+
+    constexpr bool result()
+    {
+        word w = peek_word();
+        bool has_name = w.length && after(w) == ':';
+        if (out.results == max_results || (!has_name && w.is("None")) ||
+            (out.results && has_name != (out.result[0].name != nullptr)))
+            return fail(w.at);
+        slot &item = out.result[out.results];
+        if (has_name) {
+            if (!name(w))
+                return false;
+            if (*w.start == '_' || find(w, out.result, out.results) >= 0)
+                return fail(w.at);
+            item.name = w.start;
+            item.name_length = w.length;
+            expect(':');
+        }
+        if (!type(item))
+            return false;
+        out.results++;
+        return true;
+    }
+
+    constexpr bool results()
+    {
+        skip_spaces();
+        out.constructor_candidate = !out.method;
+        if (text[at] != '-' || text[at + 1] != '>')
+            return true;
+        at += 2;
+        out.constructor_candidate = false;
+        in_result = true;
+        do {
+            if (!result())
+                return false;
+        } while (accept(','));
+        in_result = false;
+        return true;
+    }
+
+    // ------------------------------------------------------------------------------------------------ where clauses
+
+    constexpr bool is_condition() const
+    {
+        int end = at;
+        while (text[end] && text[end] != '<' && text[end] != '>' && text[end] != ',' && text[end] != '=')
+            end++;
+        return text[end] == '<' || text[end] == '>';
+    }
+
+    // One side of a condition. `floats` says whether it is a float parameter, and `literals` whether it may be compared
+    // with one.
+    constexpr bool side(bool &floats, bool &literals)
+    {
+        word w = peek_word();
+        int index = find(w, out.parameter, out.parameters);
+        floats = index >= 0 && out.parameter[index].kind == kind::number;
+        literals = false;
+        if (floats) {
+            next_word();
+            return true;
+        }
+        uint64_t whole = 0;
+        bool negative = false;
+        reader ahead(text);
+        ahead.at = at;
+        if (ahead.literal(false, whole, negative)) {
+            ahead.skip_spaces();
+            char c = text[ahead.at];
+            literals = c == '<' || c == '>' || c == ',' || c == '\0';
+        }
+        if (literals) {
+            at = ahead.at;
+            return true;
+        }
+        start = at;
+        operations = 0;
+        return expression();
+    }
+
+    constexpr bool condition()
+    {
+        bool left = false, right = false, left_literal = false, right_literal = false;
+        int position = at;
+        in_condition = true;
+        if (!side(left, left_literal))
+            return false;
+        if (!accept('<') && !accept('>'))
+            return fail(at);
+        at += text[at] == '=';
+        if (!side(right, right_literal))
+            return false;
+        in_condition = false;
+        return (left ? right_literal : right ? left_literal : !(left_literal && right_literal)) || fail(position);
+    }
+
+    constexpr bool where()
+    {
+        if (!peek_word().is("where"))
+            return true;
+        next_word();
+        do {
+            skip_spaces();
+            if (is_condition()) {
+                if (!condition())
+                    return false;
+                continue;
+            }
+            word w = next_word();
+            int index = find_type(w), listed = 0;
+            if (w.length == 0 || index < 0 || defined[index])
+                return fail(w.at);
+            defined[index] = true;
+            if (!expect('=') || !dtypes(out.variable[index], listed))
+                return false;
+        } while (accept(','));
+        return true;
+    }
+
+    // --------------------------------------------------------------------------------------------------- the whole
+
+    constexpr bool method_name(word &w)
+    {
+        w = peek_word();
+        if (w.is("close") || w.is("closed"))
+            return fail(w.at);
+        if (w.length < 2 || w.start[0] != '_' || w.start[1] != '_')
+            return name(w);
+        next_word();
+        return w.is("__len__") || w.is("__repr__") || w.is("__getitem__") || fail(w.at);
+    }
+
+    constexpr bool head()
+    {
+        word w = peek_word();
+        if (w.is("class") && text[w.at + w.length] != '(') {
+            next_word();
+            out.is_class = true;
+        }
+        if (!name(w))
+            return false;
+        if (!out.is_class && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
+            return fail(w.at);
+        if (!out.is_class && accept('.')) {
+            out.method = true;
+            out.class_name = w.start;
+            out.class_length = w.length;
+            if (!method_name(w))
+                return false;
+        }
+        out.name = w.start;
+        out.name_length = w.length;
+        return true;
+    }
+
+    constexpr bool returns(impl::kind wanted) const
+    {
+        return out.results == 1 && out.result[0].kind == wanted && !out.result[0].optional;
+    }
+
+    // Special methods have parameters and results that hosts expect.
+    constexpr bool check_method()
+    {
+        word w{out.name, out.name_length, 0};
+        bool ok = true;
+        if (w.is("__len__"))
+            ok = out.parameters == 1 && returns(kind::integer) && out.result[0].choices == 0;
+        else if (w.is("__repr__"))
+            ok = out.parameters == 1 && returns(kind::text);
+        else if (w.is("__getitem__"))
+            ok = out.parameters == 2 && required == 2 && out.parameter[1].kind == kind::integer && out.results == 1;
+        return ok || fail(0);
+    }
+
+    // The names that tensors use.
+    constexpr bool check_names()
+    {
+        for (int i = 0; i < dims.count; i++)
+            if (!dims.bound[i] && !is_integer_parameter(dims.item[i]))
+                return fail(dims.item[i].at);
+        for (int i = 0; i < stars.count; i++)
+            if (!stars.bound[i])
+                return fail(stars.item[i].at);
+        for (int i = 0; i < out.variables; i++)
+            if (!defined[i] || !typed[i])
+                return fail(static_cast<int>(out.variable[i].name - text));
+        for (int i = 0; i < max_parameters + max_results; i++) {
+            if (inplace[i] == 0)
+                continue;
+            at = inplace[i];
+            word w = next_word();
+            int other = find(w, out.parameter, out.parameters);
+            if (other < 0 || other == i || out.parameter[other].kind != kind::tensor)
+                return fail(w.at);
+        }
+        return true;
+    }
+
+    constexpr bool all()
+    {
+        if (!head())
+            return false;
+        if (!out.is_class && !(parameters() && results() && where()))
+            return false;
+        skip_spaces();
+        if (text[at] != '\0')
+            return fail(at);
+        return (at < 8192 || fail(0)) && (!out.method || check_method()) && check_names();
+    }
+};
+
+constexpr signature parse(const char *text)
+{
+    signature out{};
+    parser p(text, out);
+    out.ok = p.all();
+    out.position = out.ok ? 0 : p.mistake;
+    return out;
+}
+
+} // namespace impl
+} // namespace tenon
+
+#endif

@@ -1,0 +1,216 @@
+/* Tensors in memory that several processes share, and tensors from the bytes of a pickle. */
+#include "_native.h"
+
+#include <tenon/shared.h>
+
+#include <limits.h>
+#include <string.h>
+
+/* Read a sequence of dimensions. Returns their number, or -1 with an exception. */
+static int32_t read_dims(PyObject *sequence, int64_t dims[TENON_MAX_NDIM])
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    Py_ssize_t count = items ? PyTuple_Size(items) : -1;
+    if (count > TENON_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "expected at most %d dimensions, got %zd", TENON_MAX_NDIM, count);
+        count = -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(items, i), PyExc_OverflowError);
+        if (dims[i] == -1 && PyErr_Occurred())
+            count = -1;
+    }
+    Py_XDECREF(items);
+    return (int32_t)count;
+}
+
+/* The object of a tensor, whose reference it takes. */
+static PyObject *as_object(tenon_tensor *tensor, tenon_status status, const tenon_error *err)
+{
+    if (status)
+        return tenon_py_raise(err);
+    PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TENSOR);
+    tenon_tensor_release(tensor);
+    return object;
+}
+
+static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *shape;
+    const char *name;
+    tenon_dtype dtype;
+    tenon_error err;
+    int64_t dims[TENON_MAX_NDIM];
+    tenon_tensor *tensor = NULL;
+    if (!PyArg_ParseTuple(arguments, "Os:_shared_alloc", &shape, &name))
+        return NULL;
+    if (tenon_dtype_parse(name, &dtype, &err))
+        return tenon_py_raise(&err);
+    int32_t ndim = read_dims(shape, dims);
+    if (ndim < 0)
+        return NULL;
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS /* it fills the memory with zeros */
+        status = tenon_shared_alloc(dtype, ndim, dims, &tensor, &err);
+    Py_END_ALLOW_THREADS return as_object(tensor, status, &err);
+}
+
+static PyObject *shared_attach(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = NULL;
+    tenon_error err;
+    if (PyUnicode_Check(object)) {
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(object, &length);
+        if (!name)
+            return NULL;
+        if (strlen(name) != (size_t)length)
+            return PyErr_Format(PyExc_ValueError, "tenon.attach(): argument 'name_or_fd' has a NUL character");
+        tenon_status status = tenon_shared_open(name, &tensor, &err);
+        return as_object(tensor, status, &err);
+    }
+    long fd = PyLong_AsLong(object);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (fd < 0 || fd > INT_MAX)
+        return PyErr_Format(PyExc_ValueError,
+                            "tenon.attach(): argument 'name_or_fd': expected a file descriptor, got %ld", fd);
+    tenon_status status = tenon_shared_attach((int)fd, &tensor, &err);
+    return as_object(tensor, status, &err);
+}
+
+/* The tensor of an object; NULL with an exception. */
+static tenon_tensor *require_tensor(PyObject *object)
+{
+    tenon_tensor *tensor = tenon__py_tensor_of(object);
+    if (!tensor && !tenon__py_is_tensor(object))
+        PyErr_Format(PyExc_TypeError, "expected a tenon.Tensor, got %R", (PyObject *)Py_TYPE(object));
+    else if (!tensor)
+        tenon__py_alive(object);
+    return tensor;
+}
+
+static PyObject *shared_fd(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object);
+    tenon_error err;
+    int fd = -1;
+    if (!tensor)
+        return NULL;
+    return tenon_shared_fd(tensor, &fd, &err) ? tenon_py_raise(&err) : PyLong_FromLong(fd);
+}
+
+/* Return (root, offset in bytes) of a view of a shared tensor, or None. */
+static PyObject *shared_root(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object);
+    int fd;
+    if (!tensor)
+        return NULL;
+    tenon_tensor *root = tenon_tensor_root(tensor);
+    if (tenon_shared_fd(root, &fd, NULL))
+        Py_RETURN_NONE;
+    const char *start = tenon_tensor_view(root)->data, *first = tenon_tensor_view(tensor)->data;
+    return Py_BuildValue("(NL)", tenon_py_export(root, TENON_PY_AS_TENSOR), (long long)(first - start));
+}
+
+static void release_tensor(void *owner)
+{
+    tenon_tensor_release(owner);
+}
+
+/* Create a tensor on the memory of another, which it keeps alive. */
+static tenon_status tensor_inside(tenon_tensor *source, int64_t offset, tenon_dtype dtype, int32_t ndim,
+                                  const int64_t *shape, const int64_t *strides, tenon_tensor **out, tenon_error *err)
+{
+    const tenon_view *view = tenon_tensor_view(source);
+    if (!(view->flags & TENON_VIEW_C) || offset < 0)
+        return tenon_error_set(err, TENON_EINVAL, "the elements are not in the memory that was given");
+    if (ndim > 0 && view->numel == 0)
+        strides = NULL;
+    tenon_blob blob = {
+        .data = view->data,
+        .byte_offset = (uint64_t)offset,
+        .data_size = (uint64_t)tenon_view_nbytes(view),
+        .dtype = dtype,
+        .ndim = ndim,
+        .shape = shape,
+        .strides = strides,
+        .flags = view->flags & TENON_READ_ONLY,
+        .owner = tenon_tensor_retain(source),
+        .release = release_tensor,
+    };
+    tenon_status status = tenon_tensor_from_blob(&blob, out, err);
+    if (status)
+        tenon_tensor_release(source);
+    return status;
+}
+
+static PyObject *tensor_on(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *object, *shape, *strides;
+    long long offset;
+    const char *name;
+    int64_t dims[TENON_MAX_NDIM], steps[TENON_MAX_NDIM];
+    tenon_dtype dtype;
+    tenon_error err;
+    tenon_tensor *made = NULL;
+    if (!PyArg_ParseTuple(arguments, "OLsOO:_tensor_on", &object, &offset, &name, &shape, &strides))
+        return NULL;
+    if (tenon_dtype_parse(name, &dtype, &err))
+        return tenon_py_raise(&err);
+    int32_t ndim = read_dims(shape, dims);
+    if (ndim < 0)
+        return NULL;
+    if (strides != Py_None && read_dims(strides, steps) != ndim)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "expected a stride for each dimension");
+    tenon_tensor *source = tenon_py_import(object, 0);
+    if (!source)
+        return NULL;
+    tenon_status status =
+        tensor_inside(source, offset, dtype, ndim, dims, strides == Py_None ? NULL : steps, &made, &err);
+    tenon_tensor_release(source);
+    return as_object(made, status, &err);
+}
+
+static PyObject *copy_into(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *to, *from;
+    tenon_error err;
+    if (!PyArg_ParseTuple(arguments, "OO:_copy_into", &to, &from))
+        return NULL;
+    tenon_tensor *target = require_tensor(to);
+    tenon_tensor *source = target ? tenon_py_import(from, 0) : NULL;
+    if (!source)
+        return NULL;
+    tenon_tensor_retain(target); /* another thread may release the object */
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS status = tenon_copy(tenon_tensor_view(target), tenon_tensor_view(source), &err);
+    Py_END_ALLOW_THREADS tenon_tensor_release(target);
+    tenon_tensor_release(source);
+    if (status)
+        return tenon_py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef tenon__shared_methods[] = {
+    {"_shared_alloc", shared_alloc, METH_VARARGS,
+     "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
+    {"_shared_attach", shared_attach, METH_O,
+     "_shared_attach(name_or_fd, /)\n--\n\nReturn a tensor on the shared memory of another process."},
+    {"_shared_fd", shared_fd, METH_O, "_shared_fd(tensor, /)\n--\n\nReturn the descriptor of a shared tensor."},
+    {"_shared_root", shared_root, METH_O,
+     "_shared_root(tensor, /)\n--\n\nReturn the shared tensor whose memory this is, and the offset in bytes; or "
+     "None."},
+    {"_tensor_on", tensor_on, METH_VARARGS,
+     "_tensor_on(memory, offset, dtype, shape, strides, /)\n--\n\nReturn a tensor on the memory of a buffer or of "
+     "another tensor."},
+    {"_copy_into", copy_into, METH_VARARGS, "_copy_into(tensor, array, /)\n--\n\nCopy the elements of an array."},
+    {NULL, NULL, 0, NULL},
+};
