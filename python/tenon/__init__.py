@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tenon._array import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
+    from tenon._shared import attach, reducers, share, shared
     from tenon._torch_ops import torch_ops
 
 __all__ = [
@@ -20,11 +21,15 @@ __all__ = [
     "CompileError",
     "FrameworkArray",
     "Tensor",
+    "attach",
     "check",
     "compile",
     "from_dlpack",
     "jax_ops",
     "load",
+    "reducers",
+    "share",
+    "shared",
     "to",
     "torch_info",
     "torch_ops",
@@ -36,8 +41,12 @@ _LAZY = {
     "Array": "_array",
     "CompileError": "_compile",
     "FrameworkArray": "_array",
+    "attach": "_shared",
     "compile": "_compile",
     "jax_ops": "_jax_ops",
+    "reducers": "_shared",
+    "share": "_shared",
+    "shared": "_shared",
     "torch_ops": "_torch_ops",
 }
 

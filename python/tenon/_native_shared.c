@@ -199,6 +199,28 @@ static PyObject *copy_into(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* The elements of a tensor in C order as bytes: on the same memory, unless they have to be copied. */
+static PyObject *bytes_of(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object), *dense = NULL, *made = NULL;
+    tenon_error err;
+    if (!tensor)
+        return NULL;
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (view->flags & TENON_SUBBYTE_PADDED)
+        return PyErr_Format(PyExc_TypeError, "a tensor whose elements are padded to whole bytes cannot be pickled");
+    if (!tenon_device_on_host(view->device))
+        return PyErr_Format(PyExc_TypeError, "a tensor that is not on the CPU cannot be pickled; copy it to the CPU");
+    tenon_status status = tenon_tensor_contiguous(tensor, &dense, &err);
+    if (status)
+        return tenon_py_raise(&err);
+    int64_t size = tenon_view_nbytes(view);
+    status = tensor_inside(dense, 0, TENON_U8, 1, &size, NULL, &made, &err);
+    tenon_tensor_release(dense);
+    return as_object(made, status, &err);
+}
+
 PyMethodDef tenon__shared_methods[] = {
     {"_shared_alloc", shared_alloc, METH_VARARGS,
      "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
@@ -211,6 +233,7 @@ PyMethodDef tenon__shared_methods[] = {
     {"_tensor_on", tensor_on, METH_VARARGS,
      "_tensor_on(memory, offset, dtype, shape, strides, /)\n--\n\nReturn a tensor on the memory of a buffer or of "
      "another tensor."},
+    {"_bytes_of", bytes_of, METH_O, "_bytes_of(tensor, /)\n--\n\nReturn the elements as a tensor of bytes."},
     {"_copy_into", copy_into, METH_VARARGS, "_copy_into(tensor, array, /)\n--\n\nCopy the elements of an array."},
     {NULL, NULL, 0, NULL},
 };
