@@ -5,7 +5,7 @@
 #   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
 #   make test-elixir the BEAM bridge's     make bench-check            the targets that are missed
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
-#   make test-all    longer, with fuzzers
+#   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
 #   make check       style and headers     make format                 clang-format in place
 #   make clean       remove the build folder
 #
@@ -23,7 +23,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle fuzz demo format clean
+	bundle fuzz demo docs docs-look format clean
 
 all: demo
 
@@ -51,6 +51,12 @@ bench-check:
 
 demo:
 	@tools/demo "$(python)"
+
+docs:
+	@tools/build-site "$(python)"
+
+docs-look: docs
+	@"$(python)" tools/look-site $(BUILD)/site
 
 format:
 	@find core python frameworks elixir/c_src elixir/include examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' -not -path '*/vendor/*' 2>/dev/null | xargs clang-format -i

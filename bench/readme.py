@@ -1,5 +1,5 @@
-"""Writes the numbers of README.md and docs/performance.md between their markers, and docs/benchmarks.md with its chart,
-all from bench/results/latest.json.
+"""Writes the numbers of README.md and of the pages of docs/ between their markers, and docs/benchmarks.md with its chart, all
+from bench/results/latest.json.
 
     readme.py [--check]
 
@@ -51,7 +51,8 @@ def machine(results):
     return f"{words['cores']} cores of an {words['cpu']}, Python {words['python']}, {packages}"
 
 
-FILES = ("README.md", "docs/performance.md")
+FILES = ("README.md", "docs/comparison.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md", "docs/frameworks/numpy.md",
+         "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md", "docs/performance.md")
 BLOCKS = {"layers": tables.layers, "crossings": crossings,
           "functions": lambda results: tables.functions(results, spread=False),
           "copies": tables.copies,
@@ -62,7 +63,7 @@ BLOCKS = {"layers": tables.layers, "crossings": crossings,
 def text_of(name, results):
     if name in BLOCKS:
         return BLOCKS[name](results)
-    kind, *place = name.split(":")
+    kind, *place = name.split(":", 3)  # a contender may begin with a colon
     found = {tables.key(row): row for row in results["rows"]}
     if len(place) == 3:
         value = found.get(tuple(place), {}).get("ns" if kind in ("times", "over") else kind)

@@ -36,17 +36,63 @@ static inline void tenon__at_fork(void (*before)(void), void (*after)(void))
 
 /* -------------------------------------------------------------------------------------------------------- numbers */
 
+#ifdef __GNUC__
 #define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
+#define tenon__sub_overflows(a, b, out) __builtin_sub_overflow(a, b, out)
 #define tenon__mul_overflows(a, b, out) __builtin_mul_overflow(a, b, out)
+/* For the validation of views, which every borrow runs: failures are rare there. */
+#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
+#define tenon__lowest_bit(number)  __builtin_ctzll(number)
+#else
+/* The type of `out` decides: it is int64_t, or an unsigned type of 64 bits. */
+#define tenon__add_overflows(a, b, out)                                                                                \
+    _Generic(*(out), int64_t : tenon__add_signed, default : tenon__add_unsigned)(a, b, (void *)(out))
+#define tenon__sub_overflows(a, b, out) tenon__sub_signed(a, b, out)
+#define tenon__mul_overflows(a, b, out) tenon__mul_signed(a, b, out)
+#define tenon__unlikely(condition)      (condition)
+
+static inline bool tenon__add_signed(int64_t a, int64_t b, void *out)
+{
+    *(int64_t *)out = (int64_t)((uint64_t)a + (uint64_t)b);
+    return b >= 0 ? a > INT64_MAX - b : a < INT64_MIN - b;
+}
+
+static inline bool tenon__add_unsigned(uint64_t a, uint64_t b, void *out)
+{
+    *(uint64_t *)out = a + b;
+    return a > UINT64_MAX - b;
+}
+
+static inline bool tenon__sub_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a - (uint64_t)b);
+    return b >= 0 ? a < INT64_MIN + b : a > INT64_MAX + b;
+}
+
+static inline bool tenon__mul_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a * (uint64_t)b);
+    if (a == 0 || b == 0)
+        return false;
+    if (a > 0)
+        return b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a;
+    return b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a;
+}
+
+static inline int tenon__lowest_bit(uint64_t number)
+{
+    int bit = 0;
+    while (!(number >> bit & 1))
+        bit++;
+    return bit;
+}
+#endif
 
 /* A product that may wrap, for strides that are never used. */
 static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
-
-/* For the validation of views, which every borrow runs: failures are rare there. */
-#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* ----------------------------------------------------------------------------------------------------------- text */
 
@@ -95,7 +141,7 @@ static inline bool tenon__dtype_known(tenon_dtype dtype)
     if (dtype.code > TENON_CODE_F4_E2M1FN || dtype.lanes == 0 || bits == 0)
         return false;
     if ((bits & (bits - 1)) == 0)
-        return sizes[dtype.code] >> __builtin_ctz(bits) & 1;
+        return sizes[dtype.code] >> tenon__lowest_bit(bits) & 1;
     return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
 }
 

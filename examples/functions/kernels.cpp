@@ -45,4 +45,5 @@ tenon_status argsort(tenon_call *call)
 
 TENON_MODULE(kernels, "Kernels in C++.",
              TENON_FUNCTION("median(x: T[n]) -> float where T = f32|f64", median, "Returns the upper median."),
-             TENON_FUNCTION("argsort(x: f32[n] c) -> i64[n]", argsort, "Returns the indices that sort x. The sort is stable."))
+             TENON_FUNCTION("argsort(x: f32[n] c) -> i64[n]", argsort,
+                            "Returns the indices that sort x. The sort is stable."))

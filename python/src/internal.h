@@ -4,10 +4,33 @@
 
 #include "exchange/process.h"
 
-/* Not inlined, so that the fast path of its caller stays short. */
-#define TENON__PY_NOINLINE __attribute__((noinline))
-/* For a function of two paths, of which one counts nanoseconds. */
+/* TENON__PY_NOINLINE: not inlined, so that the fast path of its caller stays short.
+ * TENON__PY_ALWAYS_INLINE: for a function of two paths, of which one counts nanoseconds. */
+#ifdef __GNUC__
+#define TENON__PY_NOINLINE      __attribute__((noinline))
 #define TENON__PY_ALWAYS_INLINE inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define TENON__PY_NOINLINE      __declspec(noinline)
+#define TENON__PY_ALWAYS_INLINE __forceinline
+#else
+#define TENON__PY_NOINLINE
+#define TENON__PY_ALWAYS_INLINE inline
+#endif
+
+/* --------------------------------------------------------------------------------------------------------- system */
+
+/* A shared library that the process has loaded, or NULL. It is borrowed from whoever loaded it. */
+void *tenon__py_loaded_library(const char *name);
+/* Store the address of a function in a library at `place`. False if the library has no such function. */
+bool tenon__py_symbol(void *library, const char *name, void *place);
+/* Call it in the child after every later fork. Does nothing on systems without fork. */
+void tenon__py_after_fork(void (*in_child)(void));
+/* The time since some event in the past. */
+int64_t tenon__py_microseconds(void);
+/* Let another thread run. */
+void tenon__py_yield(void);
+/* Memory that is never freed. */
+void *tenon__py_aligned_alloc(size_t alignment, size_t size);
 
 /* --------------------------------------------------------------------------------------------------- interpreters */
 
@@ -209,10 +232,9 @@ const tenon_dl_exchange *tenon__py_torch_table(void);
 const char *tenon__py_torch_advice(PyObject *object);
 /* Whether the view may be one that torch negates on reading, so that torch must be asked. */
 bool tenon__py_torch_may_be_negated(const tenon_view *view);
-/* The shared library of torch, or NULL; the address of a function in it, stored at `place`; the result of a function
- * that only returns a number; and torch's numbers for dtypes, one call of `found` for each. */
+/* The shared library of torch, or NULL; the result of a function in it that only returns a number; and torch's numbers for
+ * dtypes, one call of `found` for each. */
 void *tenon__py_torch_library(void);
-bool tenon__py_symbol(void *library, const char *name, void *place);
 bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
 void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
                             void *context);

@@ -4,7 +4,7 @@
     kernels.saxpy(2.0, x, y)        # takes arrays of NumPy, PyTorch, JAX, …; returns the same kind
 """
 
-from tenon._load import load
+from tenon._load import Library, load
 from tenon._native import Tensor, check, from_dlpack, to, torch_info
 from tenon._native import version as __version__
 
@@ -20,6 +20,7 @@ __all__ = [
     "Array",
     "CompileError",
     "FrameworkArray",
+    "Library",
     "Tensor",
     "attach",
     "check",

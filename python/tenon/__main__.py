@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from typing import Optional
 
 import tenon
-from tenon import _new, _text
+from tenon import _new, _stubs, _text
 from tenon._folders import folder as _folder
+
+# The commands that print a folder of the package.
+_FOLDERS = {"include": "include", "cmakedir": "cmake", "pkgconfigdir": "pkgconfig", "docs": "docs"}
+_ERRORS = (OSError, ImportError, ValueError, RuntimeError)  # a library's `load` may raise the last two
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -19,12 +23,18 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("cflags", help="print the options that a C compiler needs to find the headers")
     commands.add_parser("include", help="print the folder of the headers")
+    commands.add_parser("cmakedir", help="print the folder for CMake's find_package(Tenon): -DTenon_DIR=FOLDER")
+    commands.add_parser("pkgconfigdir", help="print the folder of tenon.pc, for PKG_CONFIG_PATH")
+    commands.add_parser("docs", help="print the folder of signatures.md, which describes the grammar of signatures")
     commands.add_parser("sources", help="print the C files to compile into an extension that uses TENON_PY_MODULE")
     stubs = commands.add_parser("stubs", help="write a .pyi with the types of a library's functions")
     stubs.add_argument("library", help="the shared library")
     stubs.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
-    describe = commands.add_parser("describe", help="print the signatures of a library's functions")
-    describe.add_argument("library", help="the shared library")
+    describe = commands.add_parser("describe", help="print the signatures of the functions of libraries")
+    describe.add_argument("libraries", nargs="+", metavar="library", help="a shared library")
+    form = describe.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print everything that is known about each function, as JSON")
+    form.add_argument("--markdown", action="store_true", help="print a page of reference")
     build = commands.add_parser("build", help="compile a C, C++ or CUDA file into a shared library")
     build.add_argument("file", metavar="FILE", help="the source: .c, .cc, .cpp, .cxx or .cu")
     build.add_argument("-o", "--output", metavar="OUT", required=True, help="the library to write")
@@ -37,11 +47,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _answer(options: argparse.Namespace) -> str:
+def _describe(options: argparse.Namespace, errors: list[Exception]) -> str:
+    found = []
+    for file in options.libraries:
+        try:
+            found.append((file, tenon.load(file)))
+        except _ERRORS as error:
+            errors.append(error)
+    if options.json:
+        return _text.as_json(found) if found else ""
+    return "\n".join((_text.as_markdown if options.markdown else _text.describe)(module) for _, module in found)
+
+
+def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
+    """The text to print. Errors that do not keep the rest of it from being printed are added to `errors`."""
     if options.command == "cflags":
         return shlex.quote("-I" + _folder("include")) + "\n"
-    if options.command == "include":
-        return _folder("include") + "\n"
+    if options.command in _FOLDERS:
+        return _folder(_FOLDERS[options.command]) + "\n"
     if options.command == "sources":
         source = _folder("src")
         return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
@@ -51,10 +74,10 @@ def _answer(options: argparse.Namespace) -> str:
         _compile.build(options.file, options.output, options.flags, options.compiler, options.language, options.verbose)
         return ""
     if options.command == "describe":
-        return _text.describe(tenon.load(options.library))
+        return _describe(options, errors)
     if options.command == "new":
         return _new.new(options.name, _folder("include"))
-    text = _text.stub(tenon.load(options.library), os.path.basename(options.library))
+    text = _stubs.stub(tenon.load(options.library), os.path.basename(options.library))
     if not options.output:
         return text
     with open(options.output, "w", encoding="utf-8", newline="\n") as file:
@@ -66,17 +89,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as a stub is when it is written to a file
+    errors: list[Exception] = []
     try:
-        sys.stdout.write(_answer(options))
+        sys.stdout.write(_answer(options, errors))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe. Without this, Python would try to flush it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (OSError, ImportError, ValueError, RuntimeError) as error:  # a library's `load` may raise the last two
-        print(f"python -m tenon: {error}", file=sys.stderr)
-        return 1
-    return 0
+    except _ERRORS as error:
+        errors.append(error)
+    for reason in errors:
+        print(f"python -m tenon: {reason}", file=sys.stderr)
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

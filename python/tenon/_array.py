@@ -12,64 +12,64 @@ from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
 
 @runtime_checkable
-class SupportsDLPack(Protocol):
+class DLPack(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @runtime_checkable
-class SupportsDLPackDevice(Protocol):
+class DLPackDevice(Protocol):
     def __dlpack_device__(self) -> tuple[Any, Any]: ...
 
 
 @runtime_checkable
-class SupportsTensorFlow(Protocol):
+class TensorFlow(Protocol):
     def __tf_tensor__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @runtime_checkable
-class SupportsBuffer(Protocol):
+class Buffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 @runtime_checkable
-class SupportsArrayInterface(Protocol):
+class ArrayInterface(Protocol):
     @property
     def __array_interface__(self) -> Any: ...
 
 
 @runtime_checkable
-class SupportsArrayStruct(Protocol):
+class ArrayStruct(Protocol):
     @property
     def __array_struct__(self) -> Any: ...
 
 
 @runtime_checkable
-class SupportsCudaArrayInterface(Protocol):
+class CudaArrayInterface(Protocol):
     @property
     def __cuda_array_interface__(self) -> Any: ...
 
 
 @runtime_checkable
-class SupportsArrowArray(Protocol):
+class ArrowArray(Protocol):
     def __arrow_c_array__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @runtime_checkable
-class SupportsArrowStream(Protocol):
+class ArrowStream(Protocol):
     def __arrow_c_stream__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 # An array of a framework: a function that is given one returns arrays of the same framework.
-FrameworkArray = Union[SupportsDLPack, SupportsDLPackDevice, SupportsTensorFlow]
+FrameworkArray = Union[DLPack, DLPackDevice, TensorFlow]
 
 Array = Union[
     FrameworkArray,
-    SupportsBuffer,
-    SupportsArrayInterface,
-    SupportsArrayStruct,
-    SupportsCudaArrayInterface,
-    SupportsArrowArray,
-    SupportsArrowStream,
+    Buffer,
+    ArrayInterface,
+    ArrayStruct,
+    CudaArrayInterface,
+    ArrowArray,
+    ArrowStream,
 ]
 
 if not TYPE_CHECKING:

@@ -130,7 +130,7 @@ def _content(path: str) -> Optional[bytes]:
 def store(entry: str, name: str, content: bytes, used: Optional[Iterable[str]], started: int) -> str:
     """Store a library and the files that it was built from, and return its path.
 
-    Without `used` nobody knows when to build it again, so that find() will not find it. `started` is the time in
+    If `used` is None, find() will not find it, because there is nothing to compare. `started` is the time in
     nanoseconds before the first of these files was read: a file that has changed since may not be the one that was
     compiled, and is never up to date."""
     path = put(entry, f"{name}-{sha256(content).hexdigest()[:16]}{SUFFIX}", content)

@@ -241,7 +241,10 @@ class _Job:
         return found[1].decode() if found else "source"
 
     def command(self, source: str, built: str, used: str) -> list[str]:
-        words = [*self.compiler, f"-std={_STANDARDS[self.language]}", "-O3", "-shared"]
+        words = [*self.compiler, "-shared"]
+        for option, value in (("-std=", _STANDARDS[self.language]), ("-O", "3")):
+            if not any(flag.startswith(option) for flag in self.flags):  # nvcc warns about a second one
+                words.append(option + value)
         if self.is_nvcc:
             words += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
             others = [*self.flags, *(os.environ.get(name, "") for name in _ENVIRONMENT)]

@@ -26,10 +26,9 @@ def functions_of(library: ModuleType) -> list[BuiltinFunctionType]:
     return [value for value in vars(library).values() if is_function(value)]
 
 
-def _classes_of(library: ModuleType) -> list[type]:
-    """Named results are types too, but cannot be closed."""
-    types = [value for value in vars(library).values() if isinstance(value, type)]
-    return [value for value in types if hasattr(value, "closed") and not issubclass(value, tuple)]
+def is_class(value: object) -> bool:
+    """Whether it is a class of a library. Named results are types too, but cannot be closed."""
+    return isinstance(value, type) and hasattr(value, "closed") and not issubclass(value, tuple)
 
 
 def make_operators(
@@ -48,7 +47,8 @@ def make_operators(
             operators[function.__name__] = make(function)
         except Refused as reason:
             left_out[function.__name__] = str(reason)
-    left_out.update({kind.__name__: "it makes an object, which operators do not return" for kind in _classes_of(library)})
+    kinds = filter(is_class, vars(library).values())
+    left_out.update({kind.__name__: "it makes an object, which operators do not return" for kind in kinds})
     for name, why in left_out.items():
         if strict or name in backward:
             raise ValueError(f"{caller}: {name}() cannot be an operator: {why}")

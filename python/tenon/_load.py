@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from tenon._native import open_library
-from tenon._results import make_picklable
+import sys
+
+from tenon._pickle import Origin
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from os import PathLike
     from types import ModuleType
-    from typing import Union
+    from typing import Any, Union
+else:
+    ModuleType = type(sys)
 
 
-def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> ModuleType:
+class Library(ModuleType):
+    """The functions and classes of a shared library, as tenon.load() returns them."""
+
+    __module__ = "tenon"
+    # Attributes of this class with usual names would be in the way of functions with such names.
+    __slots__ = ("__origin",)
+
+    def __init__(self, name: str, origin: Origin) -> None:
+        super().__init__(name)
+        self.__origin = origin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.__origin.reduce("")
+
+    def __copy__(self) -> Library:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Library:
+        return self
+
+
+def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
     """Open a shared library that has a TENON_MODULE, and return its functions as a module.
 
     Every call makes a new module with its own state. Nothing is added to sys.modules, and no library is ever closed.
@@ -21,6 +45,9 @@ def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> ModuleType:
     functions, and the old ones still work. Do not overwrite a file that is open (as `cp` does): that damages the old
     functions, and calling one may end the process. load() then opens the new build through a copy.
 
+    The module, its functions and its classes can be pickled. Reading such a pickle loads the library from the same path,
+    unless this process has it already, and so runs native code: read only pickles that you trust.
+
     Raises OSError if the file cannot be read, and ImportError if it does not have a usable TENON_MODULE.
     """
-    return make_picklable(open_library(path))
+    return Origin(path).open(Library)

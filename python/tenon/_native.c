@@ -6,15 +6,31 @@
 
 #include <string.h>
 
-static PyObject *open_library(PyObject *self, PyObject *object)
+#define MODULE_CAPSULE "tenon.module"
+
+static PyObject *open_library(PyObject *self, PyObject *arguments)
 {
     (void)self;
-    PyObject *path = NULL;
-    if (!PyUnicode_FSConverter(object, &path))
+    PyObject *path = NULL, *type, *owner;
+    if (!PyArg_ParseTuple(arguments, "O&OO:open_library", PyUnicode_FSConverter, &path, &type, &owner))
         return NULL;
-    PyObject *module = tenon_py_open(PyBytes_AsString(path));
+    const tenon_module *found = NULL;
+    PyObject *module = tenon__py_open_as(PyBytes_AsString(path), type, owner, &found);
     Py_DECREF(path);
-    return module;
+    /* The library is never closed. */
+    return module ? Py_BuildValue("(NN)", module, PyCapsule_New((void *)(uintptr_t)found, MODULE_CAPSULE, NULL)) : NULL;
+}
+
+static PyObject *library_hash(PyObject *self, PyObject *capsule)
+{
+    (void)self;
+    const tenon_module *module = PyCapsule_GetPointer(capsule, MODULE_CAPSULE);
+    char hash[TENON_HASH_SIZE];
+    tenon_error err;
+    if (!module)
+        return NULL;
+    return tenon_module_hash(module, hash, &err) ? PyErr_Format(PyExc_ValueError, "%s", tenon_error_reason(&err))
+                                                 : PyUnicode_FromString(hash);
 }
 
 /* Whether a function got no keyword arguments; false with a TypeError if it did. */
@@ -180,7 +196,13 @@ static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"open_library", open_library, METH_O, "open_library(path, /)\n--\n\nOpen a shared library and return its module."},
+    {"open_library", open_library, METH_VARARGS,
+     "open_library(path, type, owner, /)\n--\n\nOpen a shared library. Return its module, which type(name, owner) "
+     "makes, "
+     "and a "
+     "capsule that stands for the library."},
+    {"library_hash", library_hash, METH_O,
+     "library_hash(capsule, /)\n--\n\nReturn 32 hexadecimal digits that identify the content of a library."},
     {"check", check, METH_VARARGS,
      "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
      "checked before."},

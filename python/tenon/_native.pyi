@@ -1,10 +1,12 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from types import ModuleType
-from typing import Any, NoReturn, Optional, SupportsIndex, TypedDict, Union, final, type_check_only
+from typing import Any, NoReturn, Optional, SupportsIndex, TypedDict, TypeVar, Union, final, type_check_only
 
 version: str
 
+_Library = TypeVar("_Library", bound=ModuleType)
+_Owner = TypeVar("_Owner")
 _Index = Union[SupportsIndex, slice, None, ellipsis]
 
 @final
@@ -67,6 +69,7 @@ class Parameter(TypedDict):
     handle: Optional[str]
     count: Optional[int]
     written: bool
+    serial: bool  # an object of a class: calls on one run one after the other
 
 @type_check_only
 class TensorType(TypedDict):
@@ -77,9 +80,11 @@ class TensorType(TypedDict):
     # numbers, names and the operators + - * //
     dims: tuple[tuple[str, str, Optional[str], tuple[Union[int, str], ...]], ...]
     devices: list[str]  # none: memory that the CPU can read
-    attributes: list[str]  # of rw, c, f, dense, anywhere, alias, unaligned; a result has those that its `out` needs
+    # Of rw, c, f, dense, anywhere, alias, unaligned, keep, own. A result has those that its `out` needs.
+    attributes: list[str]
     alignment: int  # of aligned(N), or 0
     inplace: Optional[str]
+    of: Optional[str]  # the parameter whose memory a result shows
 
 @type_check_only
 class Function:
@@ -96,6 +101,8 @@ class Function:
     @property
     def results(self) -> tuple[Parameter, ...]: ...
     @property
+    def flags(self) -> list[str]: ...  # of release_lock, keep_lock, no_grad_check, capturable
+    @property
     def tensors(self) -> tuple[Optional[TensorType], ...]: ...
 
 @type_check_only
@@ -103,7 +110,10 @@ class Method:
     @property
     def function(self) -> Function: ...
 
-def open_library(path: Union[str, bytes, "PathLike[str]", "PathLike[bytes]"], /) -> ModuleType: ...
+def open_library(
+    path: Union[str, bytes, "PathLike[str]", "PathLike[bytes]"], type: Callable[[str, _Owner], _Library], owner: _Owner, /
+) -> tuple[_Library, object]: ...  # and a capsule
+def library_hash(capsule: object, /) -> str: ...
 def check(on: bool, /) -> bool: ...
 def torch_info() -> dict[str, str]: ...
 def _torch_probe(words: Any = None) -> dict[str, Any]: ...

@@ -1,50 +1,20 @@
-"""The functions of a library as text: a stub for type checkers, and the list that other runtimes read."""
+"""The functions of a library as text: the list that other runtimes read, JSON, and a page of reference."""
 
 from __future__ import annotations
 
-import keyword
+import json
 import re
-from collections.abc import Iterator
-from types import BuiltinFunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Union
+
+from tenon._library import is_class, is_function
+from tenon._native import version
 
 if TYPE_CHECKING:
-    from tenon._native import Function, Parameter
+    from tenon._native import Function, Parameter, TensorType
 
-# The names that annotations use, and the modules that they come from.
-_SOURCES = {
-    "Any": "typing",
-    "Literal": "typing",
-    "NamedTuple": "typing",
-    "NoReturn": "typing",
-    "Optional": "typing",
-    "Protocol": "typing",
-    "SupportsFloat": "typing",
-    "SupportsIndex": "typing",
-    "Union": "typing",
-    "final": "typing",
-    "type_check_only": "typing",
-    "Iterable": "collections.abc",
-    "bool": "builtins",
-    "float": "builtins",
-    "int": "builtins",
-    "object": "builtins",
-    "property": "builtins",
-    "str": "builtins",
-    "tuple": "builtins",
-}
-
-
-def functions(module: ModuleType) -> Iterator[Function]:
-    """Yield the descriptions of the functions of a loaded module, in the order of its table."""
-    for value in vars(module).values():
-        if isinstance(value, BuiltinFunctionType):
-            yield cast("Function", value.__self__)
-
-
-def is_class(value: object) -> bool:
-    """Whether a value of a loaded module is one of its classes, and not the type of named results."""
-    return isinstance(value, type) and not issubclass(value, tuple)
+    Entry = Union["Class", Function]
 
 
 class Class:
@@ -60,221 +30,174 @@ class Class:
             self.doc = self.doc.removesuffix(self.constructor.signature).rstrip()
             self.doc = self.doc.removesuffix((self.constructor.doc or "").rstrip()).rstrip()
 
+    @property
+    def functions(self) -> list[Function]:
+        return [*([self.constructor] if self.constructor else []), *self.methods]
+
+
+def entries(module: ModuleType) -> Iterator[Entry]:
+    """Yield the functions and classes of a loaded module, in the order of its table."""
+    for value in vars(module).values():
+        if is_function(value):
+            yield value.__self__
+        elif is_class(value):
+            yield Class(value)
+
+
+def one_line(signature: str) -> str:
+    # Spaces inside strings are kept.
+    return re.sub(r"""('[^']*'|"[^"]*")|\s+""", lambda found: found[1] or " ", signature)
+
+
+# --------------------------------------------------------------------------------------------------------------- plain
+
 
 def describe(module: ModuleType) -> str:
     """Return the signatures, one on each line. Every other line is a comment or empty."""
-    version = getattr(module, "__version__", None)
-    blocks = [_comment(f"{module.__name__} {version}" if version else module.__name__) + _comment(module.__doc__)]
-    for value in vars(module).values():
-        entries: list[Function] = []
-        if is_class(value):
-            made = Class(value)
-            blocks.append(_comment(made.doc) + f"class {made.name}\n")
-            entries = [*([made.constructor] if made.constructor else []), *made.methods]
-        elif isinstance(value, BuiltinFunctionType):
-            entries = [cast("Function", value.__self__)]
-        blocks += [_comment(function.doc) + _one_line(function.signature) + "\n" for function in entries]
+    blocks = [_comment(_title(module)) + _comment(module.__doc__)]
+    for entry in entries(module):
+        if isinstance(entry, Class):
+            blocks.append(_comment(entry.doc) + f"class {entry.name}\n")
+        functions = entry.functions if isinstance(entry, Class) else [entry]
+        blocks += [_comment(function.doc) + one_line(function.signature) + "\n" for function in functions]
     return "\n".join(blocks)
+
+
+def _title(module: ModuleType) -> str:
+    own = getattr(module, "__version__", None)
+    return f"{module.__name__} {own}" if own else module.__name__
 
 
 def _comment(text: str | None) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in (text or "").splitlines())
 
 
-def _one_line(signature: str) -> str:
-    # Spaces inside strings are kept.
-    return re.sub(r"""('[^']*'|"[^"]*")|\s+""", lambda found: found[1] or " ", signature)
+# ---------------------------------------------------------------------------------------------------------------- JSON
+
+SCHEMA = 1  # of the JSON; docs/types.md describes it
 
 
-def stub(module: ModuleType, source: str) -> str:
-    """Return the text of a .pyi. Its first line says that it was generated from `source`."""
-    return _Stub(module).text(source)
+def as_json(modules: Sequence[tuple[str, ModuleType]]) -> str:
+    """Return a description of modules, with the files that they were loaded from."""
+    libraries = [_library(file, module) for file, module in modules]
+    return json.dumps({"schema": SCHEMA, "tenon": version, "libraries": libraries}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _alias(source: str) -> str:
-    """A name to import a whole module under that is not the name of a function."""
-    return f"_tenon_{source.replace('.', '_')}"
+def _library(file: str, module: ModuleType) -> dict[str, Any]:
+    found = list(entries(module))
+    functions = [function for entry in found for function in (entry.functions if isinstance(entry, Class) else [entry])]
+    items = [item for function in functions for item in (*function.parameters, *function.results)]
+    serial = {item["handle"] for item in items if item["serial"]}
+    return {
+        "file": file,
+        "name": module.__name__,
+        "version": getattr(module, "__version__", None),
+        "doc": module.__doc__,
+        "entries": [_class(entry, serial) if isinstance(entry, Class) else _function(entry) for entry in found],
+    }
 
 
-class _Stub:
-    def __init__(self, module: ModuleType) -> None:
-        self.module = module
-        self.functions = {function.name: function for function in functions(module)}
-        self.objects = {made.name: made for made in map(Class, filter(is_class, vars(module).values()))}
-        # In the body of a class, the names of its methods hide those of the module.
-        self.members = {method.name.split(".")[1] for made in self.objects.values() for method in made.methods}
-        self.hidden = {*self.functions, *self.objects, *self.members}
-        self.taken = {*self.hidden, *_SOURCES, "builtins", "collections", "typing"}
-        self.used: set[str] = set()
-        self.handles: dict[str, str] = {}
-        self.integers = ""
-        self.classes: list[str] = []
-        self.array = self.new_name("_Array")
+def _class(made: Class, serial: set[str | None]) -> dict[str, Any]:
+    return {
+        "entry": "class",
+        "name": made.name,
+        "doc": made.doc or None,
+        "serial": made.name in serial,
+        "constructor": _function(made.constructor) if made.constructor else None,
+        "methods": [_function(method) for method in made.methods],
+    }
 
-    def text(self, source: str) -> str:
-        values = [f"{self.array} = {self.word('Any')}  # an array of any framework"]
-        if hasattr(self.module, "__version__"):
-            values.append(f"__version__: {self.word('str')}")
-        body = [self.object(made) for made in self.objects.values()]
-        body += [self.function(function) for function in self.functions.values()]
-        head = f"# Generated by `python -m tenon stubs {source}`; do not edit.\n"
-        doc = (self.module.__doc__ or "").strip()
-        if doc:
-            head += _docstring(doc, "")
-        return "\n".join([head, self.imports(), *values, "", *self.classes, *body])
 
-    def imports(self) -> str:
-        words = sorted(self.used)
-        whole = {_SOURCES[word] for word in words if word in self.hidden}
-        lines = [f"import {source} as {_alias(source)}\n" for source in sorted(whole)]
-        if "torch.Tensor" in self.handles:  # without torch it is Any
-            lines.append(f"import torch as {_alias('torch')}  # type: ignore[import, unused-ignore]\n")
-        for source in ("collections.abc", "typing"):
-            names = [word for word in words if _SOURCES[word] == source and word not in self.hidden]
-            if names:
-                lines.append(f"from {source} import {', '.join(names)}\n")
-        return "".join(lines)
+def _function(function: Function) -> dict[str, Any]:
+    count = len(function.parameters)
+    return {
+        "entry": "function",
+        "name": function.name,
+        "signature": one_line(function.signature),
+        "doc": function.doc,
+        "flags": function.flags,
+        "parameters": list(map(_item, function.parameters, function.tensors[:count])),
+        "results": list(map(_item, function.results, function.tensors[count:])),
+    }
 
-    def word(self, word: str) -> str:
-        """How to write a name of _SOURCES here. A function of the library may have the same name."""
-        self.used.add(word)
-        return f"{_alias(_SOURCES[word])}.{word}" if word in self.hidden else word
 
-    def new_name(self, wanted: str) -> str:
-        name = re.sub(r"\W", "_", wanted, flags=re.ASCII)
-        name = f"_{name}" if name[0].isdigit() else name
-        while name in self.taken or keyword.iskeyword(name):
-            name += "_"
-        self.taken.add(name)
-        return name
+def _item(item: Parameter, tensor: TensorType | None) -> dict[str, Any]:
+    names = ("kind", "text", "name", "code")
+    described = tensor and {**tensor, "dims": [dict(zip(names, dim)) for dim in tensor["dims"]]}
+    return {**item, "tensor": described}
 
-    def function(self, function: Function) -> str:
-        arguments = self.parameters(function, [])
-        return f"def {function.name}({arguments}) -> {self.result(function)}:\n" + _doc_of(function, "    ")
 
-    def object(self, made: Class) -> str:
-        """A class of the library."""
-        own = self.object_name(made.name)
-        lines = [f"@{self.word('final')}\nclass {made.name}:\n"]
-        if made.doc.strip():
-            lines.append(_docstring(made.doc, "    "))
-        if made.constructor:
-            arguments = self.parameters(made.constructor, ["cls"])
-            lines.append(f"    def __new__({arguments}) -> {own}:\n" + _doc_of(made.constructor, "        "))
-        else:  # no call is right
-            lines.append(f"    def __new__(cls, _: {self.word('NoReturn')}, /) -> {own}: ...\n")
-        for method in made.methods:
-            name = method.name.split(".")[1]
-            arguments = self.parameters(method, ["self"])
-            lines.append(f"    def {name}({arguments}) -> {self.result(method)}:\n" + _doc_of(method, "        "))
-        lines.append(
-            f"    @{self.word('property')}\n    def closed(self) -> {self.word('bool')}: ...\n"
-            f"    def close(self) -> None: ...\n    def __enter__(self) -> {own}: ...\n"
-            f"    def __exit__(self, *error: {self.word('object')}) -> None: ...\n"
-        )
-        return "".join(lines)
+# ------------------------------------------------------------------------------------------------------------ Markdown
 
-    def object_name(self, name: str) -> str:
-        """How to write a class of the library. A method of the same name would hide it."""
-        return self.word("Any") if name in self.members else name
+_KINDS = {
+    "tensor": "an array",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "True or False",
+    "str": "a string",
+    "enum": "one of these strings",
+    "ints": "integers",
+    "floats": "numbers",
+}
 
-    def parameters(self, function: Function, first: list[str]) -> str:
-        # In a stub, a name that begins with `__` marks a positional-only parameter.
-        if any(parameter["name"].startswith("__") for parameter in function.parameters if parameter["name"]):
-            return ", ".join([*first, f"*args: {self.word('Any')}, **kwargs: {self.word('Any')}"])
-        positional = list(first)
-        keywords: list[str] = []
-        for parameter in function.parameters[1 if first == ["self"] else 0 :]:
-            text = f"{parameter['name']}: {self.optional(parameter, self.taken_type(parameter))}"
-            if parameter["optional"] or parameter["default"] is not None:
-                text += " = ..."
-            (keywords if parameter["keyword_only"] else positional).append(text)
-        kinds = [result["kind"] for result in function.results]
-        if kinds == ["tensor"] and not _is_open(function):
-            keywords.append(f"out: {self.word('Optional')}[{self.array}] = ...")
-        if "tensor" in kinds:
-            keywords.append(f"like: {self.word('Any')} = ...")
-        return ", ".join(positional + (["*", *keywords] if keywords else []))
 
-    def result(self, function: Function) -> str:
-        types = [self.optional(result, self.given_type(result)) for result in function.results]
-        if not types:
-            return "None"
-        if function.results[0]["name"] is None:
-            return types[0] if len(types) == 1 else f"{self.word('tuple')}[{', '.join(types)}]"
-        parts = re.split(r"[_.]", function.name)
-        name = self.new_name("".join(part[:1].upper() + part[1:] for part in parts) + "Result")
-        # Not a class: a field may be named `count`, like a method of tuple, or `int`.
-        fields = ", ".join(f'("{result["name"]}", {kind})' for result, kind in zip(function.results, types))
-        self.classes.append(f'{name} = {self.word("NamedTuple")}("{name}", [{fields}])\n')
-        return name
-
-    def optional(self, parameter: Parameter, kind: str) -> str:
-        return f"{self.word('Optional')}[{kind}]" if parameter["optional"] else kind
-
-    def taken_type(self, parameter: Parameter) -> str:
-        kind = parameter["kind"]
-        if kind == "tensor":
-            return self.array
-        if kind in ("int", "ints"):
-            number = self.integer()
-        elif kind in ("float", "floats"):
-            number = self.word("SupportsFloat")
+def as_markdown(module: ModuleType) -> str:
+    """Return a page that describes a module. Its documentation is Markdown already."""
+    found = list(entries(module))
+    blocks = [f"# {_title(module)}", (module.__doc__ or "").strip()]
+    for entry in found:
+        if isinstance(entry, Class):
+            blocks += [f"## class {entry.name}", entry.doc.strip()]
+            for function in entry.functions:
+                blocks += [f"### {function.name}", *_section(function)]
         else:
-            return self.given_type(parameter)
-        # Not a Sequence: to type checkers, arrays are not sequences.
-        return f"{self.word('Iterable')}[{number}]" if kind in ("ints", "floats") else number
-
-    def integer(self) -> str:
-        """The type that an `int` accepts. NumPy's bool has no __index__, but it has `~`, which floats do not."""
-        if not self.integers:
-            bits = self.new_name("_Bits")
-            self.classes.append(
-                f"@{self.word('type_check_only')}\nclass {bits}({self.word('Protocol')}):\n"
-                f"    def __int__(self) -> {self.word('int')}: ...\n"
-                f"    def __invert__(self) -> {self.word('Any')}: ...\n"
-            )
-            self.integers = f"{self.word('Union')}[{self.word('SupportsIndex')}, {bits}]"
-        return self.integers
-
-    def given_type(self, parameter: Parameter) -> str:
-        kind = parameter["kind"]
-        if kind == "tensor":
-            return self.word("Any")
-        if kind == "enum":
-            return f"{self.word('Literal')}[{', '.join(map(repr, parameter['choices']))}]"
-        if kind == "handle":
-            return self.handle(parameter["handle"] or "")
-        return self.word(kind)
-
-    def handle(self, handle: str) -> str:
-        if handle in self.objects:
-            return self.object_name(handle)
-        if handle == "torch.Tensor":
-            self.handles[handle] = f"{_alias('torch')}.Tensor"
-        elif handle not in self.handles:
-            self.handles[handle] = self.new_name(handle)
-            self.classes.append(f"@{self.word('type_check_only')}\nclass {self.handles[handle]}: ...\n")
-        return self.handles[handle]
+            blocks += [f"## {entry.name}", *_section(entry)]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _is_open(function: Function) -> bool:
-    """Whether only the function itself can make its first result, a tensor."""
-    tensor = function.tensors[len(function.parameters)]
-    sizes = [dim[0] for dim in tensor["dims"]] if tensor else []
-    given = re.search(r"\]\??.*\b(own|of\s*\()", function.results[0]["type"])
-    return function.results[0]["optional"] or "unknown" in sizes or given is not None
+def _section(function: Function) -> Iterator[str]:
+    count = len(function.parameters)
+    parameters = list(zip(function.parameters, function.tensors[:count]))
+    is_method = "." in function.name
+    is_constructor = function.signature.split("(")[0].strip() == (function.results[0]["handle"] if function.results else None)
+    yield f"```text\n{one_line(function.signature)}\n```"
+    yield (function.doc or "").strip()
+    yield _table("argument", parameters[is_method:])
+    yield _table("result", [] if is_constructor else list(zip(function.results, function.tensors[count:])))
+    if function.flags:
+        yield f"Flags: {', '.join(map(_code, function.flags))}."
 
 
-def _doc_of(function: Function, indent: str) -> str:
-    doc = _one_line(function.signature) + (f"\n\n{function.doc}" if function.doc else "")
-    return _docstring(doc, indent)
+def _table(title: str, items: list[tuple[Parameter, TensorType | None]]) -> str:
+    rows = []
+    for i, (item, tensor) in enumerate(items):
+        name = _code(item["name"]) if item["name"] else str(i)
+        rows.append(f"| {name} | {_code(one_line(item['type']))} | {'; '.join(_notes(item, tensor))} |")
+    return "\n".join([f"| {title} | type | |", "|---|---|---|", *rows]) if rows else ""
 
 
-def _docstring(text: str, indent: str) -> str:
-    text = text.strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if text.endswith('"'):
-        text = text[:-1] + '\\"'
-    first, *others = text.splitlines()
-    lines = [f'{indent}"""{first}', *(f"{indent}{line}".rstrip() for line in others)]
-    return "\n".join(lines) + (f'\n{indent}"""\n' if others else '"""\n')
+def _notes(item: Parameter, tensor: TensorType | None) -> Iterator[str]:
+    if item["kind"] == "handle":
+        yield f"an object: {_code(item['handle'] or '')}"
+    else:
+        yield f"{item['count']} {_KINDS[item['kind']]}" if item["count"] is not None else _KINDS[item["kind"]]
+    if item["written"]:
+        yield "written to"
+    if tensor and "keep" in tensor["attributes"]:
+        yield "kept after the call"
+    if tensor and "own" in tensor["attributes"]:
+        yield "memory of the library"
+    if tensor and tensor["of"]:
+        yield f"memory of {_code(tensor['of'])}"
+    if item["keyword_only"]:
+        yield "by keyword only"
+    if item["optional"]:
+        yield "may be None"
+    if item["default"] is not None:
+        yield f"default {_code(item['default'])}"
+
+
+def _code(text: str) -> str:
+    """Code in a cell of a table."""
+    mark = "``" if "`" in text else "`"
+    return f"{mark}{text}{mark}".replace("|", r"\|")

@@ -34,6 +34,7 @@ def build_torch_probe(folder):
 
 def build_package(folder):
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
+    shutil.copytree(ROOT / "core/include", folder / "tenon/include")
     build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", PACKAGE)
 
 

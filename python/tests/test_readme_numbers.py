@@ -35,17 +35,23 @@ def text_of(name):
 
 
 def test_exactly_these_markers_are_there():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("elixir/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("elixir/*.md")]
     found = {path.relative_to(ROOT).as_posix(): {name for name, _ in readme.MARKER.findall(path.read_text("utf-8"))}
              for path in pages}
-    assert {name: markers for name, markers in found.items() if markers} == MARKERS
-    assert sorted(MARKERS) == sorted(readme.FILES)
+    assert sorted(name for name, markers in found.items() if markers) == sorted(readme.FILES)
+    assert {name: found[name] for name in MARKERS} == MARKERS
 
 
 @pytest.mark.parametrize("name", readme.FILES)
 def test_every_marker_has_its_end(name):
     text = text_of(name)
     assert text.count("<!-- bench:") == text.count("<!-- /bench:") == len(readme.MARKER.findall(text))
+
+
+@pytest.mark.parametrize("name", readme.FILES)
+def test_no_line_begins_with_the_marker_of_a_figure(name):
+    """In Markdown that would end the paragraph."""
+    assert not re.findall(r"^ *<!-- bench:\w+:.*", text_of(name), re.M)
 
 
 @pytest.mark.parametrize("name", readme.FILES)

@@ -15,6 +15,9 @@
 #define SIZEOF_WCHAR_T   __SIZEOF_WCHAR_T__
 #define SIZEOF_TIME_T    8
 
+#define _GNU_SOURCE      1 /* what Python sees of the system: all of it */
+#define _DARWIN_C_SOURCE 1
+
 #define HAVE_STDDEF_H    1
 #define HAVE_WCHAR_H     1
 #define HAVE_LONG_LONG   1

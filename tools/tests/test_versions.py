@@ -24,3 +24,11 @@ def test_the_demo_is_built_again_if_any_source_changes():
     parts = [f"{folder}/{part}" for folder in folders for part in ("CMakeLists.txt", "include", "src")]
     wanted = {part for part in parts if (ROOT / part).exists()}
     assert wanted | {"CMakeLists.txt", "pyproject.toml", "tools/bundle", "python/tenon"} <= set(named)
+
+
+def test_the_citation_has_the_header_s_version():
+    assert re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.M) == [version()]
+
+
+def test_the_changelog_has_the_header_s_version():
+    assert re.search(rf"\b{re.escape(version())}\b", (ROOT / "CHANGELOG.md").read_text())

@@ -18,7 +18,8 @@
  *   TENON_MODULE(kernels, "Kernels written once.",
  *       TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
  *
- * docs/signatures.md describes the grammar of signatures. The header compiles as C99, C11, C++17 and CUDA.
+ * docs/signatures.md describes the grammar of signatures; `python -m tenon docs` prints the folder of that page in the
+ * Python package. The header compiles as C99, C11, C++17 and CUDA.
  *
  * ABI: structs that are stored in arrays are frozen. Structs that are passed by pointer begin with `size` and grow only
  * at the end. */

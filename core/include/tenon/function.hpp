@@ -68,8 +68,15 @@
 #endif
 #include <tenon/function.h>
 
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // GCC compares our parameters with the user's global names
+#endif
 #include <tenon/cpp/bind.hpp>
 #include <tenon/cpp/parallel.hpp>
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 
 #undef TENON__CAUGHT
 #ifdef TENON__EXCEPTIONS

@@ -354,7 +354,7 @@ tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *sour
         tenon__dtype_known(source->dtype)) {
         int64_t item = tenon__item_bits(source->dtype, flags) / 8;
         if (item > 0 && (item & (item - 1)) == 0 && is_plain(source, flags) &&
-            describe_fast(view, source, __builtin_ctzll((uint64_t)item), flags, dims))
+            describe_fast(view, source, tenon__lowest_bit((uint64_t)item), flags, dims))
             return TENON_OK;
         in_elements.strides = dims + source->ndim;
         tenon_status status = divide_strides(source, flags, in_elements.strides, function, err);

@@ -170,7 +170,7 @@ bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, co
         if (op->kind == TENON_OP_ADD)
             fine = !tenon__add_overflows(*left, right, left);
         else if (op->kind == TENON_OP_SUB)
-            fine = !__builtin_sub_overflow(*left, right, left);
+            fine = !tenon__sub_overflows(*left, right, left);
         else if (op->kind == TENON_OP_MUL)
             fine = !tenon__mul_overflows(*left, right, left);
         else

@@ -1,7 +1,6 @@
 /* Find the torch of this process, and what it can do. */
 #include "torch_bridge.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,9 +95,13 @@ static void find_for_kernels(void *library, tenon__torch_api *api)
         api->kernels.usable &= tenon__py_symbol(library, needed[i].name, needed[i].place);
     api->kernels.optionals = tenon__py_symbol(library, "torch_delete_stable_ivalue", &api->delete_optional);
     /* Its own library, which libtorch_cpu does not link. */
+#ifdef _WIN32
+    static const char *const names[] = {"torch_cuda.dll", "torch_hip.dll"};
+#else
     static const char *const names[] = {"libtorch_cuda.so", "libtorch_hip.so"};
+#endif
     for (size_t i = 0; i < 2 && !api->kernels.current_cuda_stream; i++) {
-        void *device = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        void *device = tenon__py_loaded_library(names[i]);
         if (device)
             tenon__py_symbol(device, "aoti_torch_get_current_cuda_stream", &api->kernels.current_cuda_stream);
     }

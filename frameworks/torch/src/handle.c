@@ -49,7 +49,7 @@ static tenon__torch_block *pool_take(void)
     pool_unlock();
     if (block)
         return block;
-    char *chunk = aligned_alloc(TENON__TORCH_BLOCK, (size_t)CHUNK * TENON__TORCH_BLOCK);
+    char *chunk = tenon__py_aligned_alloc(TENON__TORCH_BLOCK, (size_t)CHUNK * TENON__TORCH_BLOCK);
     for (int i = 0; chunk && i < CHUNK; i++) {
         block = (tenon__torch_block *)(void *)(chunk + (ptrdiff_t)i * TENON__TORCH_BLOCK);
         block->tag = 0;

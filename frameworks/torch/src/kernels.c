@@ -5,7 +5,6 @@
  * C kernels are used only if the unwinder knows these frames. */
 #include "kernels.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { MOST_KERNELS = 256 };
@@ -19,7 +18,6 @@ typedef struct kernel_place {
 
 static kernel_place places[MOST_KERNELS];
 static int next_place; /* where to look first, so that a place is used again as late as possible */
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---------------------------------------------------------------------------------------------------- trampolines */
 
@@ -67,20 +65,36 @@ static bool can_throw(const tenon__torch_api *api)
 
 /* ---------------------------------------------------------------------------------------------------------- forks */
 
-/* The threads that ran a kernel or held the lock of the table do not exist in a child process. */
+/* The threads that ran a kernel do not exist in a child process. */
 static void reset_child(void)
 {
     for (int i = 0; i < MOST_KERNELS; i++)
         atomic_store(&places[i].running, 0);
-    pthread_mutex_init(&table_lock, NULL);
 }
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, reset_child);
+    static _Atomic bool watched;
+    if (!atomic_exchange(&watched, true))
+        tenon__py_after_fork(reset_child);
 }
 
 /* ------------------------------------------------------------------------------------------------------ the table */
+
+/* The lock of the table is a turn, which is free again in a forked child. NULL if memory is exhausted; not after a place was
+ * taken. */
+static tenon_turn *lock_table(void)
+{
+    tenon_turn *turn = tenon_turn_retain(places);
+    tenon_turn_enter(turn);
+    return turn;
+}
+
+static void unlock_table(tenon_turn *turn)
+{
+    tenon_turn_leave(turn);
+    tenon_turn_release(turn);
+}
 
 /* Free it, and return its function, which the caller releases after the lock of the table. */
 static const tenon__py_function *kernel_free(tenon__torch_kernel *kernel)
@@ -127,9 +141,9 @@ static void sweep_all(void)
 {
     const tenon__py_function *function;
     do {
-        pthread_mutex_lock(&table_lock);
+        tenon_turn *turn = lock_table();
         function = sweep();
-        pthread_mutex_unlock(&table_lock);
+        unlock_table(turn);
         Py_XDECREF((PyObject *)(uintptr_t)function);
     } while (function);
 }
@@ -137,10 +151,11 @@ static void sweep_all(void)
 /* Put the kernel in a free place. -1 if all are taken, or memory is exhausted. */
 static int place_take(tenon__torch_kernel *kernel)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int found = -1;
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&table_lock);
+    watch_forks();
+    tenon_turn *turn = lock_table();
+    if (!turn)
+        return -1;
     for (int i = 0; i < MOST_KERNELS && found < 0; i++) {
         kernel_place *place = &places[(next_place + i) % MOST_KERNELS];
         if (!atomic_load(&place->kernel) && !place->removed && atomic_load(&place->running) == 0)
@@ -152,15 +167,17 @@ static int place_take(tenon__torch_kernel *kernel)
     if (found >= 0) {
         atomic_store(&places[found].kernel, kernel);
         next_place = (found + 1) % MOST_KERNELS;
+        tenon_turn_leave(turn); /* it stays retained, so that a removal never fails */
+    } else {
+        unlock_table(turn);
     }
-    pthread_mutex_unlock(&table_lock);
     return found;
 }
 
 bool tenon__torch_kernel_remove(int index)
 {
     tenon__torch_kernel *kernel = NULL;
-    pthread_mutex_lock(&table_lock);
+    tenon_turn *turn = lock_table();
     if (index >= 0 && index < MOST_KERNELS)
         kernel = atomic_load(&places[index].kernel);
     if (kernel) {
@@ -168,7 +185,7 @@ bool tenon__torch_kernel_remove(int index)
         places[index].removed = kernel;
         atomic_store(&places[index].kernel, NULL);
     }
-    pthread_mutex_unlock(&table_lock);
+    unlock_table(turn);
     sweep_all();
     return kernel;
 }

@@ -25,6 +25,9 @@ static TENON__PY_NOINLINE const tenon__torch_words *find_words(void)
 
 bool tenon__torch_can_watch(void)
 {
+#ifndef __ELF__ /* the loaders of other systems return another address for a variable of a thread */
+    return false;
+#endif
     int found = atomic_load_explicit(&watch_symbols.found, memory_order_acquire);
     void *library = found ? NULL : tenon__py_torch_library();
     if (library) { /* several threads may store the same addresses */

@@ -9,7 +9,24 @@
 #include <string.h>
 
 /* Most sources use only some of these functions. */
+#ifdef __GNUC__
 #define TENON__PY_INLINE static inline __attribute__((unused))
+#else
+#define TENON__PY_INLINE static inline
+#endif
+
+/* The position of the lowest bit of a number that is not 0. */
+TENON__PY_INLINE int tenon__py_lowest_bit(unsigned number)
+{
+#ifdef __GNUC__
+    return __builtin_ctz(number);
+#else
+    int bit = 0;
+    while (!(number >> bit & 1))
+        bit++;
+    return bit;
+#endif
+}
 
 #ifdef Py_GIL_DISABLED
 enum { TENON__PY_HAS_LOCK = 0 };
@@ -198,28 +215,18 @@ TENON__PY_INLINE PyObject *tenon__py_get_by(PyObject *descriptor, PyObject *obje
 
 /* --------------------------------------------------------------------------------------------------- classes, methods */
 
-/* A type whose attributes are set one by one, and which is then sealed. The stable ABI cannot make a type immutable after it
- * was made. There its metaclass `meta` refuses to set attributes; it is not used otherwise. */
-#ifdef Py_LIMITED_API
-enum { TENON__PY_HAS_META = 1 };
-
+/* A type whose attributes are set one by one, and which is then sealed. Its metaclass `meta`, which adds no fields, refuses to
+ * set attributes: the stable ABI cannot make a type immutable after it was made. */
 TENON__PY_INLINE PyObject *tenon__py_open_type(PyTypeObject *meta, PyType_Spec *spec)
 {
+#if PY_VERSION_HEX >= 0x030c0000
     return PyType_FromMetaclass(meta, NULL, spec, NULL);
-}
-
-TENON__PY_INLINE int tenon__py_set_in_type(PyObject *type, PyObject *name, PyObject *value)
-{
-    setattrofunc set = (setattrofunc)(uintptr_t)PyType_GetSlot(&PyType_Type, Py_tp_setattro);
-    return set(type, name, value);
-}
 #else
-enum { TENON__PY_HAS_META = 0 };
-
-TENON__PY_INLINE PyObject *tenon__py_open_type(PyTypeObject *meta, PyType_Spec *spec)
-{
     PyObject *type = PyType_FromSpec(spec);
-    (void)meta;
+    if (type) {
+        Py_INCREF((PyObject *)meta);
+        Py_SET_TYPE(type, meta);
+    }
 #if PY_VERSION_HEX < 0x030b0000
     PyTypeObject *made = (PyTypeObject *)type;
     /* The name is the spec's, which need not live as long. The doc may be without its text signature. */
@@ -236,13 +243,18 @@ TENON__PY_INLINE PyObject *tenon__py_open_type(PyTypeObject *meta, PyType_Spec *
     }
 #endif
     return type;
+#endif
 }
 
 TENON__PY_INLINE int tenon__py_set_in_type(PyObject *type, PyObject *name, PyObject *value)
 {
-    return PyObject_SetAttr(type, name, value);
-}
+#ifdef Py_LIMITED_API
+    setattrofunc set = (setattrofunc)(uintptr_t)PyType_GetSlot(&PyType_Type, Py_tp_setattro);
+#else
+    setattrofunc set = PyType_Type.tp_setattro;
 #endif
+    return set(type, name, value);
+}
 
 /* Python 3.9 does not have immutable types of this kind. */
 TENON__PY_INLINE void tenon__py_seal_type(PyObject *type)

@@ -1,9 +1,6 @@
 /* CUDA's driver, if the process has loaded it: to make one stream wait for another. Nothing is linked. */
 #include "../internal.h"
 
-#include <dlfcn.h>
-#include <string.h>
-
 typedef struct driver_functions {
     int (*device_get)(int *device, int ordinal);
     int (*context_retain)(void **context, int device);
@@ -20,7 +17,11 @@ typedef struct driver_functions {
 /* False: CUDA is not in use in this process. */
 static bool find_driver(driver_functions *out)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+#ifdef _WIN32
+    void *library = tenon__py_loaded_library("nvcuda.dll");
+#else
+    void *library = tenon__py_loaded_library("libcuda.so.1");
+#endif
     if (!library)
         return false;
     const struct {
@@ -39,7 +40,6 @@ static bool find_driver(driver_functions *out)
     bool complete = true;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         complete = tenon__py_symbol(library, wanted[i].name, wanted[i].place) && complete;
-    dlclose(library); /* whoever loaded it keeps it */
     return complete;
 }
 

@@ -159,30 +159,54 @@ static int meta_setattr(PyObject *type, PyObject *name, PyObject *value)
     return -1;
 }
 
-static PyType_Slot meta_slots[] = {
-    {Py_tp_base, &PyType_Type},
-    {Py_tp_setattro, TENON__PY_SLOT(meta_setattr)},
-    {0, NULL},
-};
-
-static PyType_Spec meta_spec = {
-    .name = "tenon.ClassType",
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = meta_slots,
-};
-
 static PyObject *make_class(PyType_Spec *spec)
 {
-    tenon__py_interp *interp = TENON__PY_HAS_META ? tenon__py_interp_state() : NULL;
+    /* Not static: on Windows the address of a type of Python is not a constant. */
+    PyType_Slot meta_slots[] = {
+        {Py_tp_base, &PyType_Type},
+        {Py_tp_setattro, TENON__PY_SLOT(meta_setattr)},
+        {0, NULL},
+    };
+    PyType_Spec meta_spec = {
+        .name = "tenon.ClassType",
+        .flags = Py_TPFLAGS_DEFAULT,
+        .slots = meta_slots,
+    };
+    tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *meta = interp ? tenon__py_make_type(&interp->meta_type, &meta_spec) : NULL;
-    return meta || !TENON__PY_HAS_META ? tenon__py_type_of(tenon__py_open_type(meta, spec)) : NULL;
+    if (!meta || tenon__py_register_reduce((PyObject *)meta) < 0)
+        return NULL;
+    return tenon__py_type_of(tenon__py_open_type(meta, spec));
 }
 
-int tenon__py_class_add(PyObject *type, const char *name, PyObject *value)
+static int set_in_class(PyObject *type, const char *name, PyObject *value)
 {
     PyObject *text = PyUnicode_InternFromString(name);
     int status = text ? tenon__py_set_in_type(type, text, value) : -1;
     Py_XDECREF(text);
+    return status;
+}
+
+/* Calls __getitem__ with 0, 1, … until it raises IndexError. */
+static PyObject *instance_iterate(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PySeqIter_New(self);
+}
+
+/* Python iterates without this method too, but then the class is not an Iterable to type checkers and isinstance(). */
+static PyMethodDef iterate_method = {"__iter__", instance_iterate, METH_NOARGS,
+                                     "__iter__($self, /)\n--\n\nReturn an iterator over the items."};
+
+int tenon__py_class_add(PyObject *type, const char *name, PyObject *value)
+{
+    if (set_in_class(type, name, value) < 0)
+        return -1;
+    if (strcmp(name, "__getitem__") != 0)
+        return 0;
+    PyObject *iterate = PyDescr_NewMethod((PyTypeObject *)type, &iterate_method);
+    int status = iterate ? set_in_class(type, "__iter__", iterate) : -1;
+    Py_XDECREF(iterate);
     return status;
 }
 
@@ -201,11 +225,11 @@ static PyObject *class_doc(const char *name, const char *doc, const tenon_signat
     return text;
 }
 
-PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const char *doc,
+PyObject *tenon__py_class_new(const tenon__py_origin *origin, const char *name, const char *doc,
                               const tenon_signature *constructor, const char *constructor_doc)
 {
     PyObject *full_doc = class_doc(name, doc ? doc : "", constructor, constructor_doc ? constructor_doc : "");
-    PyObject *full_name = full_doc ? PyUnicode_FromFormat("%U.%s", module_name, name) : NULL;
+    PyObject *full_name = full_doc ? PyUnicode_FromFormat("%U.%s", origin->module_name, name) : NULL;
     const char *name_text = full_name ? PyUnicode_AsUTF8AndSize(full_name, NULL) : NULL;
     const char *doc_text = name_text ? PyUnicode_AsUTF8AndSize(full_doc, NULL) : NULL;
     PyType_Slot slots[] = {
@@ -226,6 +250,8 @@ PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const cha
         .slots = slots,
     };
     PyObject *type = doc_text ? make_class(&spec) : NULL;
+    if (type && origin->owner && tenon__py_class_add(type, TENON__PY_OWNER, origin->owner) < 0)
+        Py_CLEAR(type);
     Py_XDECREF(full_doc);
     Py_XDECREF(full_name);
     return type;

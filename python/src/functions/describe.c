@@ -110,12 +110,20 @@ static const char *described_device(int bit, char *room, size_t size)
     return room;
 }
 
+/* The bits of tenon_spec.flags, then those of described_extra. */
 static const char *described_attribute(int bit, char *room, size_t size)
 {
-    static const char *const words[] = {NULL, "rw", "c", "f", "dense", "anywhere", "alias", NULL, "unaligned"};
+    static const char *const words[] = {NULL,    "rw", "c",         "f",    "dense", "anywhere",
+                                        "alias", NULL, "unaligned", "keep", "own"};
     (void)room;
     (void)size;
     return bit < (int)(sizeof words / sizeof *words) ? words[bit] : NULL;
+}
+
+/* The attributes that are not part of a spec. */
+static uint32_t described_extra(const tenon_parameter *item)
+{
+    return (item->flags & TENON_PARAMETER_KEEP ? 1u << 9 : 0) | (item->flags & TENON_PARAMETER_OWN ? 1u << 10 : 0);
 }
 
 /* A dict, or None if the item is not a tensor. */
@@ -138,13 +146,28 @@ static PyObject *described_item(const void *from, int32_t index)
     if (spec->flags & TENON_SPEC_OPTIONAL)
         end = strchr(end, '?') + 1;
     int32_t count = dtypes->count + described_kind_count(dtypes);
-    return Py_BuildValue("{sNszsNsNsNsNsLsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text),
-                         "variable", varies ? t.names->types[spec->variable] : NULL, "dtypes",
-                         described_tuple(count, described_dtype, dtypes), "dims",
-                         described_tuple(spec->ndims, described_dimension, &t), "devices",
-                         described_words(spec->devices, described_device), "attributes",
-                         described_words(spec->flags, described_attribute), "alignment", (long long)spec->alignment,
-                         "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL);
+    const char *owner = item->flags & TENON_PARAMETER_OF ? tenon_signature_param(s, item->owner)->name : NULL;
+    return Py_BuildValue(
+        "{sNszsNsNsNsNsLszsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text), "variable",
+        varies ? t.names->types[spec->variable] : NULL, "dtypes", described_tuple(count, described_dtype, dtypes),
+        "dims", described_tuple(spec->ndims, described_dimension, &t), "devices",
+        described_words(spec->devices, described_device), "attributes",
+        described_words(spec->flags | described_extra(item), described_attribute), "alignment",
+        (long long)spec->alignment, "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL, "of", owner);
+}
+
+static const char *described_flag(int bit, char *room, size_t size)
+{
+    static const char *const words[] = {"release_lock", "keep_lock", "no_grad_check", "capturable"};
+    (void)room;
+    (void)size;
+    return bit < (int)(sizeof words / sizeof *words) ? words[bit] : NULL;
+}
+
+PyObject *tenon__py_describe_flags(PyObject *self, void *unused)
+{
+    (void)unused;
+    return described_words((uint32_t)((tenon__py_function *)self)->function.flags, described_flag);
 }
 
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused)

@@ -47,8 +47,16 @@ typedef struct tenon__py_function {
     tenon__py_interp *interp; /* in whose list of functions it is */
     struct tenon__py_function *previous, *next;
     _Atomic(PyObject *) *descrs; /* NumPy's dtype object of each parameter, once met; NULL: calls are not planned */
+    PyObject *owner;             /* what pickles as its library; NULL: its module is imported by name */
     PyObject *names[];           /* of the parameters, interned, then "out" and "like" */
 } tenon__py_function;
+
+#ifndef TENON_NO_SYSTEM
+/* As tenon_py_open, but the module is `type(name, owner)`. Functions and classes hold `owner`, whose method reduce(name) returns
+ * the reduced value, as __reduce__ does, of the attribute with that dotted name. Both may be NULL. Sets *found if it opened
+ * the library. */
+PyObject *tenon__py_open_as(const char *path, PyObject *type, PyObject *owner, const tenon_module **found);
+#endif
 
 /* Check the calls of all functions of this interpreter, or stop. 1 or 0: whether they were checked before; -1 with an
  * exception. */

@@ -118,14 +118,15 @@ static PyObject *item_dict(const tenon_parameter *item, bool is_result)
                           ? PyLong_FromLong(item->count)
                           : text_or_none(NULL);
     PyObject *written = PyBool_FromLong(!is_result && item->spec && (item->spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
-    return Py_BuildValue("{sNsssssNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind], "type",
-                         item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
+    PyObject *serial = PyBool_FromLong(item->flags & TENON_PARAMETER_SERIAL ? 1 : 0);
+    return Py_BuildValue("{sNsssssNsNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind],
+                         "type", item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
                          "keyword_only", PyBool_FromLong(item->flags & TENON_PARAMETER_KEYWORD_ONLY), "default",
                          text_or_none(is_result       ? NULL
                                       : item->literal ? item->literal
                                                       : fallback),
                          "choices", choices_tuple(item), "handle", text_or_none(item->handle), "count", count,
-                         "written", written);
+                         "written", written, "serial", serial);
 }
 
 static PyObject *item_dicts(const tenon_parameter *items, int32_t count, bool are_results)
@@ -182,6 +183,13 @@ static PyObject *get_module(PyObject *self, void *unused)
     return name;
 }
 
+static PyObject *copy_itself(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    Py_INCREF(self);
+    return self;
+}
+
 static PyGetSetDef function_attributes[] = {
     {"name", get_name, NULL, "The name in the signature.", NULL},
     {"signature", get_signature, NULL, "The signature as the library wrote it.", NULL},
@@ -189,9 +197,17 @@ static PyGetSetDef function_attributes[] = {
     {"module", get_module, NULL, "The name of its module.", NULL},
     {"parameters", get_parameters, NULL, "One dict for each parameter.", NULL},
     {"results", get_results, NULL, "One dict for each result.", NULL},
+    {"flags", tenon__py_describe_flags, NULL, "A list of the names of its flags.", NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
      "One dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef function_methods[] = {
+    {"__reduce__", tenon__py_function_reduce, METH_NOARGS, NULL},
+    {"__copy__", copy_itself, METH_NOARGS, NULL},
+    {"__deepcopy__", copy_itself, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ------------------------------------------------------------------------------------------------------------ type */
@@ -202,6 +218,7 @@ static int function_traverse(PyObject *object, visitproc visit, void *arg)
     const tenon__py_function *self = (const tenon__py_function *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->result_type);
+    Py_VISIT(self->owner);
     for (int32_t i = 0; self->classes && i < self->signature->nparams + self->signature->nresults; i++)
         Py_VISIT(self->classes[i]);
     return 0;
@@ -219,6 +236,7 @@ static void function_dealloc(PyObject *object)
     for (Py_ssize_t i = 0; i < Py_SIZE(object); i++)
         Py_XDECREF(self->names[i]);
     Py_XDECREF(self->module_name);
+    Py_XDECREF(self->owner);
     Py_XDECREF(self->result_type);
     PyMem_Free(self->doc);
     for (int32_t i = 0; self->descrs && i < self->signature->nparams; i++)
@@ -251,7 +269,9 @@ static PyType_Slot function_slots[] = {
     {Py_tp_dealloc, TENON__PY_SLOT(function_dealloc)},
     {Py_tp_traverse, TENON__PY_SLOT(function_traverse)},
     {Py_tp_repr, TENON__PY_SLOT(function_repr)},
+    {Py_tp_getattro, TENON__PY_SLOT(tenon__py_function_getattr)},
     {Py_tp_getset, function_attributes},
+    {Py_tp_methods, function_methods},
     {Py_tp_doc, "The description of a function: its __self__."},
     {0, NULL},
 };
@@ -350,8 +370,8 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
     return fill_doc(self);
 }
 
-PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_function *entry, tenon_signature *signature,
-                                 PyObject *module_name, PyObject *classes)
+PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_function *entry,
+                                 tenon_signature *signature)
 {
     tenon__py_interp *interp = tenon__py_interp_state();
     PyTypeObject *type = interp ? tenon__py_make_type(&interp->function_type, &function_spec) : NULL;
@@ -361,7 +381,7 @@ PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_functio
         tenon_signature_release(signature);
         return NULL;
     }
-    self->library = tenon__py_library_retain(library);
+    self->library = tenon__py_library_retain(origin->library);
     self->function = *entry;
     self->signature = signature;
     self->doc = NULL;
@@ -373,11 +393,13 @@ PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_functio
     self->nobjects = 0;
     self->takes_handle = self->has_foreign = self->shows_self = false;
     self->result_type = NULL;
-    self->module_name = module_name;
-    Py_INCREF(module_name);
+    self->module_name = origin->module_name;
+    Py_INCREF(self->module_name);
+    self->owner = origin->owner;
+    Py_XINCREF(self->owner);
     for (Py_ssize_t i = 0; i < names; i++)
         self->names[i] = NULL;
-    if (fill_function(self, classes) == 0) {
+    if (fill_function(self, origin->classes) == 0) {
         PyObject_GC_Track((PyObject *)self);
         return (PyObject *)self;
     }

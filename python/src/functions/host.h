@@ -4,10 +4,17 @@
 
 #include "object.h"
 
-/* The description of a module's entry that is not a class. Takes the signature, even on failure. `classes` has the types of
- * the module's classes by name. */
-PyObject *tenon__py_function_new(tenon__py_library *library, const tenon_function *entry, tenon_signature *signature,
-                                 PyObject *module_name, PyObject *classes);
+/* What the parts of a module have in common. */
+typedef struct tenon__py_origin {
+    tenon__py_library *library;
+    PyObject *module_name;
+    PyObject *owner;   /* see tenon__py_open_as; or NULL */
+    PyObject *classes; /* a dict: the types by name */
+} tenon__py_origin;
+
+/* The description of a module's entry that is not a class. Takes the signature, even on failure. */
+PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_function *entry,
+                                 tenon_signature *signature);
 /* The callable: a builtin function, which for a constructor is the `__new__` of its class, or a method descriptor. */
 PyObject *tenon__py_callable_new(PyObject *function);
 PyObject *tenon__py_method_new(PyObject *function);
@@ -19,13 +26,23 @@ PyObject *tenon__py_text_signature(const tenon_signature *signature, const char 
 
 /* The type of a class. `constructor` and both docs may be NULL. Attributes are added, then it is sealed with tenon__py_seal_type. NULL or -1: with an
  * exception. */
-PyObject *tenon__py_class_new(PyObject *module_name, const char *name, const char *doc,
+PyObject *tenon__py_class_new(const tenon__py_origin *origin, const char *name, const char *doc,
                               const tenon_signature *constructor, const char *constructor_doc);
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
 /* "<closed spatial.KDTree>" */
 PyObject *tenon__py_closed_repr(PyObject *object);
 
-/* Its attribute `tensors`: what describe.c tells of each item. */
+/* Pickling. The builtin of a function reduces to (getattr, (description, name)), so a description has its function as an
+ * attribute, and is pickled by its library. */
+PyObject *tenon__py_function_reduce(PyObject *self, PyObject *unused);
+PyObject *tenon__py_function_getattr(PyObject *self, PyObject *name);
+/* Have the classes of this metaclass pickled by their libraries. 0, or -1 with an exception. */
+int tenon__py_register_reduce(PyObject *meta);
+/* The attribute of a class that is its owner. */
+#define TENON__PY_OWNER "_tenon_library"
+
+/* Its attributes `flags` and `tensors`. */
+PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
 /* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among

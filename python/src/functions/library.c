@@ -51,10 +51,9 @@ static int add_text(PyObject *object, const char *name, const char *text)
 
 /* A module that is being made. */
 typedef struct library_loader {
-    PyObject *module, *name;
-    tenon__py_library *library;
+    PyObject *module;
+    tenon__py_origin origin;
     tenon_signature **signatures; /* of the entries; NULL once a function has taken it */
-    PyObject *classes;            /* a dict: the types by name */
     PyObject *methods;            /* a set: the names of the methods so far */
 } library_loader;
 
@@ -72,7 +71,7 @@ static int add_result_type(const library_loader *l, PyObject *function)
 
 static int compile_signatures(library_loader *l)
 {
-    const tenon_module *module = l->library->module;
+    const tenon_module *module = l->origin.library->module;
     l->signatures = PyMem_Calloc(module->nfunctions ? (size_t)module->nfunctions : 1, sizeof(tenon_signature *));
     if (!l->signatures)
         return PyErr_NoMemory(), -1;
@@ -95,10 +94,10 @@ static int compile_signatures(library_loader *l)
 /* The constructor of a class, or NULL; and its entry. */
 static const tenon_signature *find_constructor(const library_loader *l, const char *name, tenon_function *entry)
 {
-    for (int64_t i = 0; i < l->library->module->nfunctions; i++) {
+    for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
         if (l->signatures[i]->role != TENON_ROLE_CONSTRUCTOR || strcmp(l->signatures[i]->name, name) != 0)
             continue;
-        tenon_module_function(l->library->module, i, entry);
+        tenon_module_function(l->origin.library->module, i, entry);
         return l->signatures[i];
     }
     return NULL;
@@ -107,15 +106,15 @@ static const tenon_signature *find_constructor(const library_loader *l, const ch
 /* Make the types, which functions refer to. */
 static int make_classes(library_loader *l)
 {
-    for (int64_t i = 0; i < l->library->module->nfunctions; i++) {
+    for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
         tenon_function entry, maker = {.doc = NULL};
         const char *name = l->signatures[i]->name;
         if (l->signatures[i]->role != TENON_ROLE_CLASS)
             continue;
-        tenon_module_function(l->library->module, i, &entry);
+        tenon_module_function(l->origin.library->module, i, &entry);
         const tenon_signature *constructor = find_constructor(l, name, &maker);
-        PyObject *type = tenon__py_class_new(l->name, name, entry.doc, constructor, maker.doc);
-        int status = type ? PyDict_SetItemString(l->classes, name, type) : -1;
+        PyObject *type = tenon__py_class_new(&l->origin, name, entry.doc, constructor, maker.doc);
+        int status = type ? PyDict_SetItemString(l->origin.classes, name, type) : -1;
         Py_XDECREF(type);
         if (status < 0)
             return -1;
@@ -141,7 +140,7 @@ static int add_to_class(const library_loader *l, const tenon_signature *s, PyObj
     PyObject *name = PyUnicode_FromString(s->name);
     int known = name ? PySet_Contains(l->methods, name) : -1;
     int status = -1;
-    PyObject *type = known == 0 ? PyDict_GetItemString(l->classes, s->class_name) : NULL;
+    PyObject *type = known == 0 ? PyDict_GetItemString(l->origin.classes, s->class_name) : NULL;
     if (known > 0)
         PyErr_Format(PyExc_ImportError, "there are two methods '%U'", name);
     else if (type && PySet_Add(l->methods, name) == 0)
@@ -156,13 +155,13 @@ static int add_entry(library_loader *l, int64_t index)
 {
     tenon_function entry;
     tenon_signature *s = l->signatures[index];
-    tenon_module_function(l->library->module, index, &entry);
+    tenon_module_function(l->origin.library->module, index, &entry);
     if (s->role == TENON_ROLE_CLASS) {
-        PyObject *type = PyDict_GetItemString(l->classes, s->name);
+        PyObject *type = PyDict_GetItemString(l->origin.classes, s->name);
         return type ? add_attribute(l, s->name, type) : (PyErr_NoMemory(), -1);
     }
     l->signatures[index] = NULL;
-    PyObject *function = tenon__py_function_new(l->library, &entry, s, l->name, l->classes);
+    PyObject *function = tenon__py_function_new(&l->origin, &entry, s);
     PyObject *value = !function                      ? NULL
                       : s->role == TENON_ROLE_METHOD ? tenon__py_method_new(function)
                                                      : tenon__py_callable_new(function);
@@ -176,42 +175,45 @@ static int add_entry(library_loader *l, int64_t index)
     return status;
 }
 
-static int add_entries(PyObject *module, tenon__py_library *library, PyObject *name)
+static int add_entries(PyObject *module, tenon__py_library *library, PyObject *name, PyObject *owner)
 {
-    library_loader l = {.module = module, .name = name, .library = library};
-    l.classes = PyDict_New();
-    l.methods = l.classes ? PySet_New(NULL) : NULL;
+    library_loader l = {.module = module, .origin = {.library = library, .module_name = name, .owner = owner}};
+    l.origin.classes = PyDict_New();
+    l.methods = l.origin.classes ? PySet_New(NULL) : NULL;
     int status = l.methods ? compile_signatures(&l) : -1;
     if (status == 0)
         status = make_classes(&l);
     for (int64_t i = 0; status == 0 && i < library->module->nfunctions; i++)
         status = add_entry(&l, i);
     PyObject *key, *type;
-    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.classes, &at, &key, &type);)
+    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.origin.classes, &at, &key, &type);)
         tenon__py_seal_type(type);
     for (int64_t i = 0; l.signatures && i < library->module->nfunctions; i++)
         tenon_signature_release(l.signatures[i]);
     PyMem_Free((void *)l.signatures);
-    Py_XDECREF(l.classes);
+    Py_XDECREF(l.origin.classes);
     Py_XDECREF(l.methods);
     return status;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- modules */
 
-PyObject *tenon_py_module(const tenon_module *module, const char *name)
+/* As tenon_py_module; `type` and `owner` as in tenon__py_open_as. */
+static PyObject *make_module(const tenon_module *module, const char *name, PyObject *type, PyObject *owner)
 {
     tenon_error err;
     if (tenon_module_check(module, &err))
         return PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
     PyObject *own_name = PyUnicode_FromFormat("%s", name ? name : module->name);
-    PyObject *object = own_name ? PyModule_NewObject(own_name) : NULL;
+    PyObject *object = !own_name ? NULL
+                       : type    ? PyObject_CallFunctionObjArgs(type, own_name, owner, NULL)
+                                 : PyModule_NewObject(own_name);
     tenon__py_library *library = object ? library_new(module) : NULL;
     int status = library ? add_text(object, "__doc__", module->doc) : -1;
     if (status == 0)
         status = add_text(object, "__version__", module->version);
     if (status == 0)
-        status = add_entries(object, library, own_name);
+        status = add_entries(object, library, own_name, owner);
     if (library)
         tenon__py_library_release(library);
     Py_XDECREF(own_name);
@@ -220,6 +222,11 @@ PyObject *tenon_py_module(const tenon_module *module, const char *name)
         return NULL;
     }
     return object;
+}
+
+PyObject *tenon_py_module(const tenon_module *module, const char *name)
+{
+    return make_module(module, name, NULL, NULL);
 }
 
 /* -------------------------------------------------------------------------------------------------------- opening */
@@ -262,27 +269,32 @@ static void raise_os_error(int code, const char *reason, PyObject *file)
     Py_XDECREF(error);
 }
 
-PyObject *tenon_py_open(const char *path)
+PyObject *tenon__py_open_as(const char *path, PyObject *type, PyObject *owner, const tenon_module **found)
 {
-    const tenon_module *found = NULL;
     tenon_error err;
     PyObject *file = PyUnicode_DecodeFSDefault(path);
     if (!file)
         return NULL;
-    tenon_status status = tenon_library_open(path, &found, &err);
+    tenon_status status = tenon_library_open(path, found, &err);
     if (status == TENON_EFAILED)
         raise_os_error(errno, tenon_error_reason(&err), file);
     else if (status == TENON_ENOMEM)
         PyErr_NoMemory();
     else if (status)
         PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
-    PyObject *module = status ? NULL : tenon_py_module(found, NULL);
+    PyObject *module = status ? NULL : make_module(*found, NULL, type, owner);
     if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
         Py_CLEAR(module);
     if (!module)
         add_file_name(path, file);
     Py_DECREF(file);
     return module;
+}
+
+PyObject *tenon_py_open(const char *path)
+{
+    const tenon_module *found = NULL;
+    return tenon__py_open_as(path, NULL, NULL, &found);
 }
 
 #endif

@@ -6,11 +6,8 @@
  * that lock first, the object would be in use again by the time it had it. */
 #include "host.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How long a waiter sleeps before it looks at signals, and how often it does so after the interpreter's atexit hooks have
  * run: threads that have ended with the interpreter never leave. */
@@ -49,7 +46,7 @@ static void note_fork(void)
 void tenon__py_lock_init(tenon__py_lock *lock, bool is_concurrent)
 {
     if (!atomic_exchange(&tenon__py_global.watches_forks, true))
-        pthread_atfork(NULL, NULL, note_fork);
+        tenon__py_after_fork(note_fork);
     atomic_init(&lock->guard, 0);
     lock->process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed);
     lock->is_concurrent = is_concurrent;
@@ -94,7 +91,7 @@ static inline void guard(tenon__py_lock *lock)
         if (seen == process + 1) {
             seen = 0;
             if (++spins % SPINS == 0)
-                sched_yield();
+                tenon__py_yield();
         }
     if (lock->process != process)
         forget_parent(lock, process);
@@ -259,18 +256,11 @@ static tenon__py_entry try_close(tenon__py_instance *self, unsigned long thread,
 
 typedef tenon__py_entry attempt(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter);
 
-static int64_t microseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* Sleep until woken, or until the time: then the waiter is neither on the list nor counted, because Python code that runs next
  * may call the object. */
 static bool sleep_until(tenon__py_instance *self, tenon__py_waiter *waiter, int64_t end)
 {
-    int64_t left = end - microseconds();
+    int64_t left = end - tenon__py_microseconds();
     if (PyThread_acquire_lock_timed(waiter->wake, left > 0 ? left : 0, 0) == PY_LOCK_ACQUIRED)
         return true;
     guard(&self->lock);
@@ -292,7 +282,7 @@ static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thre
     if (entry != ENTRY_BUSY)
         return entry;
     PyThreadState *state = PyEval_SaveThread();
-    int64_t end = microseconds() + WAIT_MICROSECONDS;
+    int64_t end = tenon__py_microseconds() + WAIT_MICROSECONDS;
     waiter->overslept = true;
     while (entry == ENTRY_BUSY && sleep_until(self, waiter, end)) {
         waiter->overslept = false;

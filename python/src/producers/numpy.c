@@ -178,7 +178,7 @@ static PyObject *numpy_dtype(tenon_dtype dtype, uint64_t flags)
         [TENON_CODE_COMPLEX] = {0, 0, 0, 0, 0, 0, 14, 15},
     };
     if (dtype.code <= TENON_CODE_BOOL && dtype.lanes == 1 && (dtype.bits & (dtype.bits - 1)) == 0) {
-        int type_num = type_nums[dtype.code][__builtin_ctz(dtype.bits)];
+        int type_num = type_nums[dtype.code][tenon__py_lowest_bit(dtype.bits)];
         if (type_num || dtype.code == TENON_CODE_BOOL)
             return ((numpy_descr_from_type)(uintptr_t)tenon__py_global.numpy.api[API_DESCR_FROM_TYPE])(type_num);
     }

@@ -178,7 +178,7 @@ int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_reque
     int result = 1;
     for (uint32_t left = kind->readers; left && result == 1; left &= left - 1) {
         request->is_last = !(left & (left - 1) & ~kind->guesses);
-        result = producers[__builtin_ctz(left)]->read(object, kind, request, out);
+        result = producers[tenon__py_lowest_bit(left)]->read(object, kind, request, out);
     }
     return result;
 }

@@ -11,7 +11,7 @@ from handmade import Echo
 
 from tenon._shapes import Dim
 
-PLAIN = {"variable": None, "devices": [], "attributes": [], "alignment": 0, "inplace": None}
+PLAIN = {"variable": None, "devices": [], "attributes": [], "alignment": 0, "inplace": None, "of": None}
 
 
 def tensors(signature):

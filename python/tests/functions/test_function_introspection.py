@@ -12,7 +12,8 @@ from handmade import Echo, entry, load, module
 
 
 def test_module(kernels):
-    assert type(kernels) is types.ModuleType
+    assert type(kernels) is tenon.Library and isinstance(kernels, types.ModuleType) and inspect.ismodule(kernels)
+    assert type(kernels).__module__ == "tenon" and repr(kernels).startswith("<module 'kernels' from '/")
     assert (kernels.__name__, kernels.__doc__, kernels.__version__) == ("kernels", "Kernels written once.", "1.2.3")
     assert {"saxpy", "copy", "moments"} <= set(dir(kernels))
     assert "kernels" in repr(kernels)
@@ -120,11 +121,9 @@ def test_copies(kernels):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickling_fails_clearly(kernels, protocol):
-    """The file may not be there when it is read again: the error says what cannot be pickled."""
-    for thing, word in ((kernels.saxpy, "Function"), (kernels.counter_new(), "Handle")):
-        with pytest.raises((TypeError, pickle.PicklingError), match=word):
-            pickle.dumps(thing, protocol)
+def test_a_handle_is_not_pickled(kernels, protocol):
+    with pytest.raises((TypeError, pickle.PicklingError), match="Handle"):
+        pickle.dumps(kernels.counter_new(), protocol)
     alive = kernels.counts().alive
     with pytest.raises(TypeError, match="Handle"):
         copy.copy(kernels.counter_new())

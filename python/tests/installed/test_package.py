@@ -74,7 +74,7 @@ def test_to_keeps_the_memory():
 def test_load(tmp_path, form):
     file = counting(tmp_path / "kérnels.so", 42)
     module = tenon.load(form(file))
-    assert type(module) is types.ModuleType
+    assert type(module) is tenon.Library and isinstance(module, types.ModuleType)
     assert (module.__name__, module.__doc__, module.__file__) == ("counting", "Counts.", str(file))
     assert not hasattr(module, "__version__")
     assert "counting" not in sys.modules

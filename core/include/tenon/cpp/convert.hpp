@@ -266,7 +266,7 @@ template <class Entry, int I, class P> struct out_argument {
     explicit out_argument(tenon_call *call) : value(call, I, shape.contiguous)
     {
 #ifdef TENON_CHECKED
-        value.name({"result", shape.name, shape.name ? shape.name_length : I});
+        value.name({"result", shape.name, shape.name_length ? shape.name_length : I});
 #endif
     }
     P &&pass()

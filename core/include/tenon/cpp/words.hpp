@@ -177,12 +177,13 @@ constexpr bool find_lane(const word &w, tenon_dtype &out)
 // The dtype with this name, which may end in its number of lanes: "f32x4", "f4_e2m1fn_x2".
 constexpr bool find_dtype(const word &w, tenon_dtype &out)
 {
+    if (find_lane(w, out))
+        return true;
     int digits = w.length, lanes = 0;
     while (digits > 0 && is_digit(w.start[digits - 1]))
         digits--;
-    if (digits == w.length || digits == 0 || w.start[digits - 1] != 'x')
-        return find_lane(w, out);
-    if (w.length - digits > 5 || w.start[digits] == '0')
+    if (digits == w.length || digits == 0 || w.start[digits - 1] != 'x' || w.length - digits > 5 ||
+        w.start[digits] == '0')
         return false;
     for (int i = digits; i < w.length; i++)
         lanes = lanes * 10 + (w.start[i] - '0');

@@ -2,7 +2,6 @@
 #include "../../exchange/source.h"
 #include "torch.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +23,6 @@ typedef struct torch_functions {
     } dtypes[MOST_DTYPES];
     int ndtypes;
 } torch_functions;
-
-bool tenon__py_symbol(void *library, const char *name, void *place)
-{
-    void *symbol = dlsym(library, name); /* C keeps the addresses of functions apart from those of objects */
-    memcpy(place, &symbol, sizeof symbol);
-    return symbol;
-}
 
 bool tenon__py_torch_number(void *library, const char *name, int32_t *out)
 {
@@ -95,6 +87,16 @@ static bool torch_find_all(void *library, torch_functions *all)
     return there;
 }
 
+#ifdef _WIN32
+
+/* Windows finds a library that is loaded by its name alone. */
+void *tenon__py_torch_library(void)
+{
+    return tenon__py_loaded_library("torch_cpu.dll");
+}
+
+#else
+
 void *tenon__py_torch_library(void)
 {
 #ifdef __APPLE__
@@ -110,13 +112,15 @@ void *tenon__py_torch_library(void)
     void *library = NULL;
     char full[4096];
     if (slash && PyOS_snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
-        library = dlopen(full, RTLD_NOW | RTLD_NOLOAD);
+        library = tenon__py_loaded_library(full);
     Py_XDECREF(torch);
     Py_XDECREF(file);
     Py_XDECREF(bytes);
     PyErr_Clear();
     return library;
 }
+
+#endif
 
 static const torch_functions *torch_find(void)
 {

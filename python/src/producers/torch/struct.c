@@ -329,8 +329,8 @@ int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py
                                     .device = tenon_device_of(TENON_CPU, 0),
                                     .ndim = (int32_t)fields.ndim,
                                     .dtype = *fields.dtype,
-                                    .shape = tenon__py_numbers_of(fields.sizes),
-                                    .strides = tenon__py_numbers_of(fields.strides)};
+                                    .shape = (int64_t *)(uintptr_t)fields.sizes,
+                                    .strides = (int64_t *)(uintptr_t)fields.strides};
     if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, NULL))
         return 1;
     out->private_.table = kind->table;

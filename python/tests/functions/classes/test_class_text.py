@@ -1,14 +1,11 @@
 """The stub and the description of a library with classes."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-
 import pytest
 from building import build, tenon
+from type_checkers import check_lines, mypy
 
 _text = pytest.importorskip("tenon._text")
+_stubs = pytest.importorskip("tenon._stubs")
 
 NAMES = """
 #define TENON_TARGET 1
@@ -39,10 +36,17 @@ box.dot(x=x)
 box.dot()  # error
 rows = box.nearest(x, k=3).rows
 box.nearest(x, "k")  # error
-box.scaled(x, out=x, like="numpy")
+box.scaled(x, out=x)
+box.scaled(x, like="numpy")
+box.scaled(x, out=x, like="numpy")  # error
 size: int = len(box)
 first: float = box[0]
 box["text"]  # error
+numbers: list[float] = list(box)
+for number in box:
+    first = number
+1.5 in box
+list(boxes.bare())  # error
 closed: bool = box.closed
 box.closed = True  # error
 with box as same:
@@ -60,7 +64,7 @@ box.nonsense()  # error
 def stub(library, folder):
     module = tenon.load(library)
     file = folder / f"{module.__name__}.pyi"
-    file.write_text(_text.stub(module, library.name))
+    file.write_text(_stubs.stub(module, library.name))
     return file.read_text()
 
 
@@ -81,17 +85,11 @@ def test_stub_of_names_that_are_taken(tmp_path):
     compile(text, "names.pyi", "exec")
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("mypy"), reason="mypy is not installed")
 def test_mypy(tmp_path):
     stub(build("classes/boxes.c"), tmp_path)
     stub(build(NAMES), tmp_path)
     (tmp_path / "use.py").write_text(USE)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--config-file", ""]
-    done = subprocess.run([*command, "boxes.pyi", "names.pyi"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    assert done.returncode == 0, done.stdout
-    done = subprocess.run([*command, "use.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    named = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("use.py:")})
-    assert named == [i for i, line in enumerate(USE.splitlines(), 1) if line.endswith("# error")], done.stdout
+    check_lines({"use.py": USE}, mypy(tmp_path, "boxes.pyi", "names.pyi", "use.py"))
 
 
 def test_describe():
@@ -103,6 +101,8 @@ def test_describe():
     )
 
 
-def test_the_type_of_named_results_keeps_the_capitals_of_its_class(tmp_path):
+def test_named_results_have_the_name_that_the_module_has(tmp_path):
     source = NAMES.replace("Any._fields", "Any.find_KD").replace('"Any', '"KDTree').replace("'Any'", "'KDTree'")
-    assert 'KDTreeFindKDResult = NamedTuple("KDTreeFindKDResult", ' in stub(build(source), tmp_path)
+    library = build(source)
+    assert "class KDTree_find_KD_result(NamedTuple):\n" in stub(library, tmp_path)
+    assert tenon.load(library).KDTree_find_KD_result._fields == ("a", "b")

@@ -1,5 +1,6 @@
 """Classes of a library as Python types: what they are, what they take, and what they refuse."""
 
+import collections.abc
 import copy
 import gc
 import inspect
@@ -222,6 +223,26 @@ def test_len_repr_and_items(boxes, box):
     with pytest.raises(TypeError, match="argument 'i': expected int, got str"):
         box["text"]
     assert bool(boxes.Box(floats())) is False
+
+
+def test_a_class_with_items_is_iterable(boxes, box):
+    assert isinstance(box, collections.abc.Iterable) and not isinstance(boxes.bare(), collections.abc.Iterable)
+    iterator = iter(box)
+    assert [next(iterator), *iterator] == [1, 2, 3] == list(boxes.Box.__iter__(box))
+    with pytest.raises(TypeError, match="descriptor '__iter__'"):
+        boxes.Box.__iter__(3)
+    iterator = iter(box)
+    box.close()
+    refused(next, ValueError, "Box.__getitem__(): this Box is closed", iterator)
+
+
+def test_an_iterator_keeps_the_object(boxes):
+    box = boxes.Box(floats(1, 2))
+    iterator, alive = iter(box), weakref.ref(box)
+    del box
+    assert list(iterator) == [1, 2]
+    del iterator
+    assert alive() is None
 
 
 def test_default_repr(boxes):

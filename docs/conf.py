@@ -1,0 +1,33 @@
+"""The settings of the documentation site. tools/build-site runs Sphinx with them, on the pages that stage.py collects."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+project = "Tenon"
+author = "the authors of Tenon"
+copyright = f"2026, {author}"
+version = release = re.search(r'#define TENON_VERSION "(.*)"', (ROOT / "core/include/tenon/tenon.h").read_text("utf-8"))[1]
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+nitpicky = True
+# Pygments knows neither the grammar of a signature nor every line of sh.
+suppress_warnings = ["misc.highlighting_failure"]
+highlight_language = "text"
+
+templates_path = []
+html_theme = "furo"
+html_title = f"Tenon {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = html_show_sourcelink = False
+html_favicon = html_logo = "_static/tenon.svg"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#8a4b14", "color-brand-content": "#8a4b14"},
+    "dark_css_variables": {"color-brand-primary": "#e0a66c", "color-brand-content": "#e0a66c"},
+    "footer_icons": [],
+}

@@ -1,0 +1,96 @@
+/* What the bridge needs of the operating system, on POSIX and on Windows. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#endif
+
+#include "../internal.h"
+
+#ifdef _WIN32
+#include <malloc.h>
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#endif
+
+#ifdef _WIN32
+
+void *tenon__py_loaded_library(const char *name)
+{
+    return (void *)GetModuleHandleA(name);
+}
+
+bool tenon__py_symbol(void *library, const char *name, void *place)
+{
+    FARPROC symbol = GetProcAddress((HMODULE)library, name);
+    memcpy(place, &symbol, sizeof symbol);
+    return symbol;
+}
+
+void tenon__py_after_fork(void (*in_child)(void))
+{
+    (void)in_child;
+}
+
+int64_t tenon__py_microseconds(void)
+{
+    LARGE_INTEGER ticks, per_second;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&per_second);
+    int64_t seconds = ticks.QuadPart / per_second.QuadPart, rest = ticks.QuadPart % per_second.QuadPart;
+    return seconds * 1000000 + rest * 1000000 / per_second.QuadPart;
+}
+
+void tenon__py_yield(void)
+{
+    SwitchToThread();
+}
+
+void *tenon__py_aligned_alloc(size_t alignment, size_t size)
+{
+    return _aligned_malloc(size, alignment);
+}
+
+#else
+
+void *tenon__py_loaded_library(const char *name)
+{
+    void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (library)
+        dlclose(library); /* whoever loaded it keeps it */
+    return library;
+}
+
+bool tenon__py_symbol(void *library, const char *name, void *place)
+{
+    void *symbol = dlsym(library, name); /* C keeps the addresses of functions apart from those of objects */
+    memcpy(place, &symbol, sizeof symbol);
+    return symbol;
+}
+
+void tenon__py_after_fork(void (*in_child)(void))
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+int64_t tenon__py_microseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void tenon__py_yield(void)
+{
+    sched_yield();
+}
+
+void *tenon__py_aligned_alloc(size_t alignment, size_t size)
+{
+    return aligned_alloc(alignment, size);
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* An extension, built by tenon_add_module of the installed CMake package. */
+#include <tenon/python.h>
+
+static tenon_status answer(tenon_call *call)
+{
+    tenon_return_int(call, 0, 42);
+    return TENON_OK;
+}
+
+TENON_MODULE(answering, NULL, TENON_FUNCTION("answer() -> int", answer, NULL))
+TENON_PY_MODULE(answering)

@@ -1,0 +1,46 @@
+"""tools/check-workflows finds steps that cannot run."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+loader = importlib.machinery.SourceFileLoader("check_workflows", str(ROOT / "tools/check-workflows"))
+check_workflows = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_workflows", loader))
+loader.exec_module(check_workflows)
+
+
+def check(tmp_path, *steps):
+    path = tmp_path / "w.yml"
+    path.write_text("jobs:\n  one:\n    defaults:\n      run:\n        shell: bash\n    steps:\n"
+                    + "".join(f"      - {step}\n" for step in steps))
+    return list(check_workflows.check(path))
+
+
+@pytest.mark.parametrize("step", ["run: make test", "run: make test-lite PYTHON=python", "uses: actions/checkout@v5",
+                                  "uses: pypa/gh-action-pypi-publish@release/v1", f"uses: a/b/c@{'0f' * 20}", "name: run"])
+def test_good_steps(tmp_path, step):
+    assert check(tmp_path, step) == []
+
+
+@pytest.mark.parametrize(
+    "step, said",
+    [
+        ("run: make no-such-target", "the Makefile has no target no-such-target"),
+        ("run: pip install .", "a step runs one target, `make TARGET [NAME=value]`, and not `pip install .`"),
+        ("run: make test && make docs", "and not `make test && make docs`"),
+        ("run: |\n          make test", "and not `|`"),
+        ("uses: actions/checkout@main", "actions/checkout@main is not pinned"),
+        ("uses: actions/checkout", "actions/checkout is not pinned"),
+    ],
+)
+def test_bad_steps(tmp_path, step, said):
+    (failure,) = check(tmp_path, step)
+    assert failure.startswith("w.yml:7: ") and said in failure
+
+
+def test_every_kind_of_workflow_exists():
+    assert {path.name for path in (ROOT / ".github/workflows").glob("*")} == {
+        "tests.yml", "docs.yml"}
