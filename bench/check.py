@@ -37,11 +37,12 @@ def judge(target, found):
     there = target.get("other_operation", place[0]), target.get("other_producer", place[1])
     other = found.get(there, {}).get(target["other"], {})
     name = target["other"] if there == place else f"{target['other']}'s {there[0]}"
-    if row.get("ns") is None or other.get("ns") is None:
-        missing = f"{ours}" if row.get("ns") is None else name
+    field = target.get("field", "ns")
+    if row.get(field) is None or other.get(field) is None:
+        missing = f"{ours}" if row.get(field) is None else name
         return None, f"{title} beside {name}: {missing} is not measured"
-    mine, theirs = row["ns"], other["ns"] * target.get("times", 1)
-    figures = f"{tables.number(mine)} beside {name}'s {tables.number(theirs)} ns"
+    mine, theirs = row[field], other[field] * target.get("times", 1)
+    figures = f"{tables.number(mine)} beside {name}'s {tables.number(theirs)} {field}"
     if "at_most" in target:
         return mine <= target["at_most"] * theirs, \
             f"{title}: {mine / theirs:.2f}x, at most {target['at_most']} ({figures})"

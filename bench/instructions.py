@@ -23,6 +23,8 @@ PATHS = {
     ("new memory as numpy", "numpy", "tenon"): ("bench_make_numpy", "crossing.make_numpy()"),
     ("saxpy", "numpy", "tenon"): ("tenon__py_call", "kernels.saxpy(2.0, v, w)"),
     ("dot", "numpy", "tenon"): ("tenon__py_call", "kernels.dot(v, w)"),
+    ("saxpy", "numpy", "tenon, C++"): ("tenon__py_call", "in_cpp.saxpy(2.0, v, w)"),
+    ("dot", "numpy", "tenon, C++"): ("tenon__py_call", "in_cpp.dot(v, w)"),
     ("borrow", "numpy", "limit"): ("struct_read", "limit.struct_read(n)"),
     ("new memory as numpy", "numpy", "limit"): ("make_numpy", "limit.make_numpy()"),
     ("saxpy", "numpy", "C by hand"): ("saxpy", "hand.saxpy(2.0, v, w)"),
@@ -40,7 +42,7 @@ PATHS = {
 }
 # The owner of the code in a file, by its name.
 OWNERS = {
-    "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"kernels\.so", "CPython": r"(lib)?python3.*",
+    "Tenon": r"(crossing|same_object|_native)\.so", "the function": r"kernels(_cpp)?\.so", "CPython": r"(lib)?python3.*",
     "NumPy": r"_multiarray_umath.*", "torch": r"(libtorch|libc10|_C\.).*",
     "C library": r"(libc|ld-linux.*|libpthread)\.so.*"}
 # One process for each set, because the name of an entry may be the name of a kernel in another set.
@@ -58,7 +60,7 @@ crossing = building.load_file({own!r} + "/crossing.so")
 same = building.load_file({own!r} + "/same_object.so")
 limit = building.load_file({c!r} + "/limit.so")
 hand = building.load_file({c!r} + "/kernels.so", "kernels")
-kernels = tenon.load({kernels!r})
+kernels, in_cpp = (tenon.load({functions!r} + name) for name in ("/kernels.so", "/kernels_cpp.so"))
 n, n2, n3 = (numpy.arange(6, dtype="float32").reshape(2, 3) for _ in range(3))
 v, w = (numpy.arange(6, dtype="float32") for _ in range(2))
 if {torch}:
@@ -78,7 +80,7 @@ for number, call in enumerate({calls!r}):
 def collect(python, folder, keys, out):
     """Run the calls under callgrind, which writes a file for each."""
     code = CODE.format(bench=str(building.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), count=CALLS,
-                       kernels=str(folder / "tenon/kernels.so"), mark=str(folder / "mark.so"),
+                       functions=str(folder / "tenon"), mark=str(folder / "mark.so"),
                        calls=[PATHS[key][1] for key in keys], torch=keys[0][1] == "torch")
     command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
                f"--callgrind-out-file={out}/callgrind",

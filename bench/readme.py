@@ -25,21 +25,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MARKER = re.compile(r"<!-- bench:([^>]+?) -->(.*?)<!-- /bench:\1 -->", re.S)
 
 
-def crossings(results):
-    """The main table: a line for each crossing, a column for each contender."""
+def borrows(results):
+    """The table of the README: a line for each framework, a column for each contender."""
     columns = (("empty call", "empty call"), ("limit", "floor"), ("tenon", "**Tenon**"), ("nanobind", "nanobind"),
                ("pybind11", "pybind11"), ("tvm-ffi", "tvm-ffi"), ("torch C++ extension", "torch C++"),
                ("pyo3-dlpack", "pyo3-dlpack"), ("dlpark", "dlpark"))
-    found, lines = tables.grid(results), []
-    for operation in ("borrow", "borrow three", "import and release", "in and out", "new memory as numpy",
-                      "new memory as torch"):
-        for producer in ("numpy", "torch", "jax"):
-            row = found.get((operation, producer))
-            if row:
-                title = operation if operation.startswith("new memory") else f"{operation}, {tables.TITLES[producer]}"
-                title = title.replace("as numpy", "as NumPy").replace("as torch", "as PyTorch")
-                lines.append([title, *(tables.bold(name, tables.cell(row.get(name), spread=False))
-                                       for name, _ in columns)])
+    found = tables.grid(results)
+    lines = [[tables.TITLES[producer], *(tables.bold(name, tables.cell(found["borrow", producer].get(name), spread=False))
+                                         for name, _ in columns)] for producer in ("numpy", "torch", "jax")]
     return tables.table(["ns per call", *(title for _, title in columns)], lines)
 
 
@@ -53,11 +46,7 @@ def machine(results):
 
 FILES = ("README.md", "docs/comparison.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md", "docs/frameworks/numpy.md",
          "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md", "docs/performance.md")
-BLOCKS = {"layers": tables.layers, "crossings": crossings,
-          "functions": lambda results: tables.functions(results, spread=False),
-          "copies": tables.copies,
-          "once": tables.once, "machine": machine,
-          "sizes": lambda results: tables.simple(results, "sizes", title="", spread=False)}
+BLOCKS = {"layers": tables.layers, "borrows": borrows, "machine": machine}
 
 
 def text_of(name, results):

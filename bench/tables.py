@@ -2,7 +2,7 @@
 FLOOR = ("empty call", "limit", "limit, exchange table", "limit, torch's C functions", "C by hand", "raw C", "empty NIF",
          "idle")
 ORDER = (*FLOOR, "tenon", "tenon, torch.ops", "tenon, the function", "tenon, same object", "tenon, its own Tensor",
-         "tenon, no gradient check", "tenon, abi3", "tenon, pure_callback", "jax.numpy", "jax.jit", "jax-tvm-ffi",
+         "tenon, no gradient check", "tenon, C++", "tenon, abi3", "tenon, pure_callback", "jax.numpy", "jax.jit", "jax-tvm-ffi",
          "nanobind", "pybind11", "tvm-ffi", "torch C++ extension",
          "TORCH_LIBRARY in C++", "pyo3-tch", "pyo3-dlpack", "dlpark", "Cython", "cffi", "ctypes")
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "torch 2.13": "PyTorch 2.13", "jax": "JAX", "tensorflow": "TensorFlow",
@@ -156,8 +156,11 @@ def arguments(results):
 def once(results):
     found = grid(results)
     columns = (("import and load, ms", "import and load", lambda row: f"{row['ns'] / 1e6:.1f}"),
+               ("compile saxpy in C++, ms", "compile time of the saxpy module", lambda row: f"{row['ns'] / 1e6:.0f}"),
+               ("compile, cached, ms", "compile, cached", lambda row: f"{row['ns'] / 1e6:.1f}"),
                ("bytes, stripped", "bytes of the extension, stripped", lambda row: f"{row['bytes']:,}"),
                ("lines of user code", "lines of user code", lambda row: str(row["lines"])))
+    columns = [column for column in columns if (column[1], "start") in found]
     names = sorted({name for _, operation, _ in columns for name in found.get((operation, "start"), {})}, key=rank)
     lines = [[bold(name, name), *(bold(name, show(found[operation, "start"][name]))
                                   if name in found.get((operation, "start"), {}) else ""

@@ -1,18 +1,23 @@
-"""Costs that are paid once: import time, bytes, lines."""
+"""Costs that are paid once: import time, compile time, compiled source that is in a cache, bytes, lines."""
 import contextlib
 import importlib.util
 import json
+import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import building
 
 # Loaded before the clock starts, the same for every contender: their users have these anyway, and some contenders need them
 # (a torch extension) or import them if they are installed (tvm-ffi).
 BEFORE = ("numpy", "torch")
+# Loaded before a call that compiles source.
+BEFORE_COMPILING = (*BEFORE, "torch.utils.cpp_extension", "tvm_ffi.cpp", "tenon._compile")
 # One process loads these; each sample is taken in a fork of it, which has loaded nothing else.
 SAMPLES = """
 import gc, json, os, sys, time
@@ -64,6 +69,22 @@ def imports(folder):
     }
 
 
+def compilers(folder):
+    """{contender: the code that compiles its saxpy and dot, or finds them in a cache}."""
+    def source(peer, name):
+        return f"open({str(building.PEERS / peer / name)!r}).read()"
+
+    os.makedirs(folder / "torch_cpp/inline", exist_ok=True)
+    return {
+        "tenon": f"import tenon; tenon.compile({source('tenon', 'kernels.c')})",
+        "torch C++ extension": "from torch.utils import cpp_extension; cpp_extension.load_inline('torch_inline', "
+                               f"{source('torch_cpp', 'kernels.cpp')}, extra_cflags=['-O3'], "
+                               f"build_directory={str(folder / 'torch_cpp/inline')!r})",
+        "tvm-ffi": "import tvm_ffi.cpp; "
+                   f"tvm_ffi.cpp.load_inline('tvm_inline', cpp_sources={source('tvm_ffi', 'kernels.cc')}, extra_cflags=['-O3'])",
+    }
+
+
 def code_lines(path):
     """The number of lines that are neither blank nor a comment."""
     text = path.read_text()
@@ -78,21 +99,37 @@ def shown(peer):
     return "C by hand" if peer.NAME == "C" else peer.NAME
 
 
-def import_times(session, names, rounds):
-    """{contender: [nanoseconds]}, without those that cannot be loaded."""
-    codes = {name: code for name, code in imports(session.folder).items() if name in names}
-    before = [name for name in BEFORE if importlib.util.find_spec(name)]
+def times(session, title, codes, before, rounds, **environment):
+    """{contender: [nanoseconds]}, without those that cannot be loaded. `before` is loaded before the clock starts."""
+    codes = {name: code for name, code in codes.items() if name in session.versions}
+    before = [name for name in before if importlib.util.find_spec(name.partition(".")[0])]
     command = [sys.executable, "-c", SAMPLES, building.BENCH, json.dumps(codes), json.dumps(before), rounds]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               text=True)
+                               text=True, env={**os.environ, **environment})
     samples = {name: [] for name in codes}
     for count, line in enumerate(process.stdout, 1):
         name, _, seconds = line.rstrip("\n").partition("\t")
         if seconds:
             samples[name].append(float(seconds) * 1e9)
         if count % len(codes) == 0:
-            session.step(f"import time, round {count // len(codes)}")
+            session.step(f"{title}, round {count // len(codes)}")
     process.wait()
+    return samples
+
+
+def compile_times(session, peers, rounds):
+    """{contender: [nanoseconds]}: the processor time of the compiler for an object file of saxpy alone, at -O2."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "saxpy.o"
+        commands = {shown(peer): peer.compile_saxpy(sys.executable, target) for peer in peers if hasattr(peer, "compile_saxpy")}
+        samples = {name: [] for name in commands}
+        for turn in range(rounds):
+            for name, command in commands.items():
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                building.run(command)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                samples[name].append((after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e9)
+            session.step(f"compile time, round {turn + 1}")
     return samples
 
 
@@ -100,11 +137,20 @@ def start_group(session):
     peers = {name: building.peer(name) for name in session.built}
     session.versions = {shown(peer): session.built[name] for name, peer in peers.items()}
     rounds = 3 if session.plan.quick else 11
-    session.say(total=rounds + 1)
-    for name, values in import_times(session, set(session.versions), rounds).items():
-        if values:
-            session.row("import and load", "start", name, ns=min(values), median=statistics.median(values),
-                        spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
+    session.say(total=3 * rounds + 2)
+    found = {"import and load": times(session, "import and load", imports(session.folder), BEFORE, rounds)}
+    sys.path.insert(0, str(session.folder / "tenon/own"))
+    caches = {"PYTHONPATH": str(session.folder / "tenon/own"), "TENON_CACHE": str(session.folder / "tenon/cache"),
+              "TVM_FFI_CACHE_DIR": str(session.folder / "tvm_ffi/cache")}
+    for operation, count in (("compile", 1), ("compile, cached", rounds)):  # the first fills the caches
+        found[operation] = times(session, operation, compilers(session.folder), BEFORE_COMPILING, count, **caches)
+    del found["compile"]
+    found["compile time of the saxpy module"] = compile_times(session, peers.values(), rounds)
+    for operation, samples in found.items():
+        for name, values in samples.items():
+            if values:
+                session.row(operation, "start", name, ns=min(values), median=statistics.median(values),
+                            spread=round(100 * (statistics.median(values) / min(values) - 1), 1))
     for folder, peer in peers.items():
         if hasattr(peer, "binaries"):
             for name, path in peer.binaries(session.folder / folder).items():
@@ -119,7 +165,6 @@ def start_group(session):
 
 def stripped(path):
     import shutil
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "copy.so"
         shutil.copy(path, copy)

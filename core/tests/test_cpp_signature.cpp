@@ -1,6 +1,6 @@
 // The parser of tenon/cpp/signature.hpp and that of the core agree: on what is a signature, and on each parameter and
-// result of it. Compared are the string literals of the files that are given (the tests of signatures), the files of the
-// folders (the corpus of the fuzzer), and random changes of all these.
+// result of it. Compared are the string literals of the files that are given (the tests of signatures), the files of
+// the folders (the corpus of the fuzzer), and random changes of all these.
 #define TENON_TARGET 1
 #include <tenon/cpp/numbers.hpp>
 #include <tenon/cpp/signature.hpp>

@@ -4,11 +4,11 @@ defmodule Tenon.PagesTest do
   import ExUnit.CaptureIO
   alias Tenon.Test.Kernels, as: Build
 
-  # The programs in Elixir of the documentation, with the library of the block `kernels.c` of the same page. tools/check-docs
-  # runs the other parts of these pages.
+  # The programs in Elixir of the documentation, with the library of the block `kernels.c` or `kernels.cpp` of the same
+  # page. tools/check-docs runs the other parts of these pages.
 
-  for name <- ["start.md", "frameworks/elixir.md"], page = Build.repository("docs/#{name}") do
-    test "the program of docs/#{name} prints what it says" do
+  for name <- ["README.md", "docs/start.md", "docs/cpp.md", "docs/frameworks/elixir.md"], page = Build.repository(name) do
+    test "the program of #{name} prints what it says" do
       text = File.read!(unquote(page))
       library = build!(text, unquote(Path.basename(Path.rootname(name))))
       [program, expected] = Regex.run(~r/^```elixir\n(.*?)^```\n```text\n(.*?)^```/ms, text, capture: :all_but_first)
@@ -21,8 +21,8 @@ defmodule Tenon.PagesTest do
   end
 
   defp build!(text, name) do
-    [block] = Regex.run(~r{^```c\n(/\* kernels\.c \*/.*?)^```}ms, text, capture: :all_but_first)
-    source = Path.join(Path.dirname(Build.path(name)), "#{name}.c")
+    [suffix, block] = Regex.run(~r{^```(c|cpp)\n(/[*/] kernels\.\1\b.*?)^```}ms, text, capture: :all_but_first)
+    source = Path.join(Path.dirname(Build.path(name)), "#{name}.#{suffix}")
     File.write!(source, block)
     Build.build!(name, source)
   end

@@ -17,14 +17,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def load(name, folder):
-    """Compiles NAME.c by the command in its first lines."""
-    source = HERE / f"{name}.c"
-    command = re.search(r"^ \* +cc (.* -o .*?)(?: \*/)?$", source.read_text(), re.M)[1]
+    """Compiles a file by the command in its first lines."""
+    source = HERE / name
+    compiler, command, library = re.search(r" (cc|c\+\+) (.* -o (\S+).*?)(?: \*/)?$", source.read_text(), re.M).groups()
+    compiler = os.environ.get("CC" if compiler == "cc" else "CXX", compiler)
     flags = f"-I{pathlib.Path(tenon.__file__).parent / 'include'}"
     words = command.replace("$(python -m tenon cflags)", "FLAGS").split()
     words = [flags if word == "FLAGS" else str(source) if word == source.name else word for word in words]
-    subprocess.run([os.environ.get("CC", "cc"), *words], cwd=folder, check=True)
-    return tenon.load(folder / f"{name}.so")
+    subprocess.run([compiler, *words], cwd=folder, check=True)
+    return tenon.load(folder / library)
 
 
 def trees(kdtree):
@@ -71,11 +72,12 @@ def shapes(module):
 
 
 def main(folder):
-    trees(load("kdtree", folder))
-    words(load("words", folder))
-    files(load("mapped", folder), folder)
-    views(load("views", folder))
-    shapes(load("resample", folder))
+    trees(load("kdtree.c", folder))
+    trees(load("kdtree.cpp", folder))
+    words(load("words.c", folder))
+    files(load("mapped.c", folder), folder)
+    views(load("views.c", folder))
+    shapes(load("resample.c", folder))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,11 @@ from tenon._folders import folder as _folder
 # The commands that print a folder of the package.
 _FOLDERS = {"include": "include", "cmakedir": "cmake", "pkgconfigdir": "pkgconfig", "docs": "docs"}
 _ERRORS = (OSError, ImportError, ValueError, RuntimeError)  # a library's `load` may raise the last two
+_KINDS = {
+    "cpp": "functions in C++ (default: C)",
+    "cuda": "functions in CUDA",
+    "extension": "an extension module, which works without the package of Tenon",
+}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
     new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
     new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
+    kind = new.add_mutually_exclusive_group()
+    for name, text in _KINDS.items():
+        kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, default="c", help=text)
     return parser
 
 
@@ -76,7 +84,7 @@ def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
     if options.command == "describe":
         return _describe(options, errors)
     if options.command == "new":
-        return _new.new(options.name, _folder("include"))
+        return _new.new(options.name, options.kind)
     text = _stubs.stub(tenon.load(options.library), os.path.basename(options.library))
     if not options.output:
         return text

@@ -59,7 +59,7 @@ def _chosen_folder() -> str:
         parent = os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
     if not os.path.isabs(parent):
         raise Unusable("there is no home folder")
-    return os.path.join(parent, "tenon")
+    return os.path.join(parent, "tenon", "compiled")
 
 
 def private_folder() -> Optional[str]:
@@ -136,7 +136,7 @@ def store(entry: str, name: str, content: bytes, used: Optional[Iterable[str]], 
     path = put(entry, f"{name}-{sha256(content).hexdigest()[:16]}{SUFFIX}", content)
     if used is not None:
         rows = [_row(one, None if _changed(one, started) else _content(one)) for one in used]
-        put(entry, _MANIFEST, _manifest(os.path.basename(path), len(content), rows))
+        put(entry, _MANIFEST, _manifest(os.path.basename(path), rows))
     return path
 
 
@@ -173,7 +173,7 @@ def _changed(path: str, started: int) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- the manifest
-# The name of the library and its size; then, for each file that it was built from, its size, time, hash and path.
+# The name of the library; then, for each file that it was built from, its size, time, hash and path.
 
 
 def _row(path: str, content: Optional[bytes]) -> str:
@@ -183,21 +183,18 @@ def _row(path: str, content: Optional[bytes]) -> str:
     return f"{found.st_size} {found.st_mtime_ns} {sha256(content).hexdigest()} {path}"
 
 
-def _manifest(name: str, size: int, rows: Iterable[str]) -> bytes:
-    return "\n".join([name, str(size), *rows, ""]).encode("utf-8", "surrogateescape")
+def _manifest(name: str, rows: Iterable[str]) -> bytes:
+    return "\n".join([name, *rows, ""]).encode("utf-8", "surrogateescape")
 
 
 def find(folder: str, key: str) -> Optional[str]:
-    """Return the library of a key if it and the files that it was built from have not changed."""
+    """Return the library of a key if the files that it was built from have not changed."""
     entry = os.path.join(folder, key)
     written = _content(os.path.join(entry, _MANIFEST))
     if written is None:
         return None
     try:
-        name, size, *rows = written.decode("utf-8", "surrogateescape").split("\n")[:-1]
-        path = os.path.join(entry, name)
-        if os.stat(path).st_size != int(size):
-            return None
+        name, *rows = written.decode("utf-8", "surrogateescape").split("\n")[:-1]
         current = [_current(row) for row in rows]
         if None in current:
             return None
@@ -205,10 +202,10 @@ def find(folder: str, key: str) -> Optional[str]:
         return None  # a file is gone, or the manifest is damaged
     if current != rows:  # the files were touched: compare their times from now on
         try:
-            put(entry, _MANIFEST, _manifest(name, int(size), [row for row in current if row]))
+            put(entry, _MANIFEST, _manifest(name, [row for row in current if row]))
         except OSError:
             pass
-    return path
+    return os.path.join(entry, name)
 
 
 def _current(row: str) -> Optional[str]:

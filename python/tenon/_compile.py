@@ -11,13 +11,12 @@ from hashlib import sha256
 import tenon
 from tenon import _cache
 from tenon._folders import folder
-from tenon._load import load
+from tenon._load import Library, load
 
 TYPE_CHECKING = False  # importing typing would take longer than a call that finds its library
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
-    from types import ModuleType
     from typing import Literal, Optional, Union
 
     Path = Union[PathLike[str], PathLike[bytes]]
@@ -34,7 +33,8 @@ _CPP_DRIVERS = {"gcc": "g++", "clang": "clang++", "cc": "c++"}
 _CPP = rb'^[ \t]*#[ \t]*include[ \t]*[<"]tenon/function\.hpp[>"]'
 _MODULE = rb"^[ \t]*TENON_\w*MODULE\w*\(\s*(\w+)"
 _C_DRIVER = r"((?:.*[/\\-])?)(gcc|clang|cc)(-[\d.]+)?(\.exe)?"
-_SAME_EVERYWHERE = r"-(?:[DOUWfglmp]|std=)[^,/\\]*|(?:-[IL])?/.*"  # flags that do not depend on the current folder
+# Flags that do not depend on the current folder: they name no file, or name it by an absolute path.
+_SAME_EVERYWHERE = r"-(?:[DUOglmp]|std=).*|-[Wf][\w+-]*(?:[,=](?:[\w+-]*|/[^,=]*))*|(?:-[ILB]|-isystem|-iquote)?/.*"
 # The compilers read these themselves.
 _ENVIRONMENT = (
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
@@ -67,7 +67,7 @@ def compile(
     compiler: Union[str, Path, Sequence[str], None] = None,
     language: Optional[Language] = None,
     verbose: bool = False,
-) -> ModuleType:
+) -> Library:
     """Compile source in C, C++ or CUDA that has a TENON_MODULE, and return its functions as a module, as load() does.
 
     A path, or a string without a newline that ends in .c, .cc, .cpp, .cxx or .cu, names a file; any other string is the
@@ -254,9 +254,14 @@ class _Job:
             words += [source] if source.endswith(".cu") else ["-x", self.language.replace("cuda", "cu"), source]
         else:
             words += ["-fPIC", "-fvisibility=hidden", "-g1"]  # -g1: a debugger shows lines
-            words += [word for name in _VARIABLES.get(self.language, ())[1:] for word in _variable(name)]
+            words += self.environment_flags()
             words += ["-I" + folder("include"), "-x", self.language, source, "-x", "none"]
         return [*words, "-o", built, "-MMD", "-MF", used, *self.flags]
+
+    def environment_flags(self) -> list[str]:
+        """Return the flags of the environment. nvcc reads its own."""
+        names = () if self.is_nvcc else _VARIABLES.get(self.language, ())[1:]
+        return [word for name in names for word in _variable(name)]
 
     def key(self) -> str:
         """Return a hash of everything that decides the result, except for the files that the source includes."""
@@ -264,7 +269,8 @@ class _Job:
         parts: list[object] = [tenon.__version__, sys.platform, self.language, command]
         parts += [_identity(word) for word in self.compiler if not word.startswith("-")]
         parts += [os.environ.get(name) for name in _ENVIRONMENT]
-        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in [*self.compiler[1:], *self.flags]):
+        given = [*(word for word in self.compiler if word.startswith("-")), *self.environment_flags(), *self.flags]
+        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given):
             parts.append(os.getcwd())
         if any("native" in word for word in command):
             import platform
@@ -279,7 +285,7 @@ class _Job:
                 found = _dependencies(file.read())
         except OSError:
             return None  # not every compiler writes it
-        found += [flag for flag in self.flags if os.path.isfile(flag)]
+        found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
         return [os.path.abspath(name) for name in found]
 
 
@@ -330,7 +336,7 @@ def _dependencies(rule: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------ to build
 
 
-def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> ModuleType:
+def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Library:
     """Compile, store and load. Raise Unusable if the cache folder cannot be written to."""
     import tempfile
 
@@ -341,7 +347,7 @@ def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Mod
             entry = _cache.make_entry(parent, key)
             source = job.path or _cache.put(entry, name + _SUFFIXES[job.language], job.source)
         except OSError as error:
-            raise _unusable(parent, error) from error
+            raise _unusable(parent, error) from None
         try:
             _run(job, job.command(source, built, used), work, built, verbose)
             with open(built, "rb") as file:
@@ -352,7 +358,7 @@ def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Mod
             try:
                 library = _cache.store(entry, name, content, includes, started)
             except OSError as error:
-                raise _unusable(parent, error) from error
+                raise _unusable(parent, error) from None
             return _load(job, entry, library)
         except BaseException as error:
             if not (isinstance(error, CompileError) and error.command):  # a command that failed can be run again
@@ -366,7 +372,7 @@ def _unusable(parent: str, error: OSError) -> Exception:
     return _cache.Unusable(f"cannot write to the cache folder {parent} ({error.strerror})")
 
 
-def _load(job: _Job, entry: str, library: str) -> ModuleType:
+def _load(job: _Job, entry: str, library: str) -> Library:
     try:
         return load(library)
     except ImportError as error:

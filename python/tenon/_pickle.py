@@ -60,6 +60,10 @@ class Origin:
         """What __reduce__ returns for the attribute with this dotted name; "" is the library itself."""
         return unpickle, (self._path, self.hash, self._number, name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Classes refer to it, so it is reached if something other than pickle stores a class with its attributes."""
+        raise TypeError(f"the classes of {self._path} cannot be pickled by value, as cloudpickle does; pass the library instead")
+
     def is_build(self, hash: str) -> bool:
         try:
             return self.hash == hash

@@ -21,31 +21,39 @@ def make_picklable(module: ModuleType) -> ModuleType:
 
 
 def _prepare(made: Any) -> None:
-    made.__reduce__, made.__copy__, made.__deepcopy__ = _reduce, _copy, _deepcopy
+    made.__reduce__ = _reduce
     _types[made.__module__, made.__name__, made._fields] = made
 
 
 def _reduce(self: Any) -> tuple[Any, ...]:
-    made = type(self)
-    return rebuild, (made.__module__, made.__name__, made._fields, tuple(self))
+    return _Maker(type(self)), tuple(self)
 
 
-def _copy(self: Any) -> Any:
-    return self
+class _Maker:
+    """The type of results, for copies. In a pickle it is replaced by a call of find_type()."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def __call__(self, *values: Any) -> Any:
+        return self.made(*values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find_type, (self.made.__module__, self.made.__name__, self.made._fields)
 
 
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    from copy import deepcopy
+# Pickles refer to the next two functions by name: do not move or rename them.
 
-    return type(self)(*deepcopy(tuple(self), memo))
+
+def find_type(module: str, name: str, fields: tuple[str, ...]) -> Any:
+    """Return the type of results that were pickled."""
+    made: Any = getattr(sys.modules.get(module), name, None)
+    return made if getattr(made, "_fields", None) == fields else named_type(module, name, fields)
 
 
 def rebuild(module: str, name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """Return the result that was pickled. Do not move or rename this function: pickles refer to it by name."""
-    made: Any = getattr(sys.modules.get(module), name, None)
-    if getattr(made, "_fields", None) != fields:
-        made = named_type(module, name, fields)
-    return made(*values)
+    """Return a result that was pickled by an older version."""
+    return find_type(module, name, fields)(*values)
 
 
 def named_type(module: str, name: str, fields: tuple[str, ...]) -> Any:

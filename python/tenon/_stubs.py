@@ -182,17 +182,17 @@ class _Stub:
         array = self.array("Array") if any(function.tensors[: len(function.parameters)]) else ""
         takes_like = any(result["kind"] == "tensor" for result in function.results)
         takes_out = takes_like and len(function.results) == 1 and not _is_open(function)
-        no_out, no_like = ("out: None = ..." if takes_out else None), "like: None = ..."
+        no_out, no_like = "out: None = ..." if takes_out else None, "like: None = ..."
         any_like = f"like: {anything} = ..." if takes_like else None
-        if not _following(function):
-            any_out = f"out: {self.word('Optional')}[{self.array('Array')}] = ..." if takes_out else None
-            return [_Form(array, anything, any_out, any_like)]
-        variable = self.array("ArrayT")
-        forms = [_Form(variable, variable, no_out, no_like), _Form(array, anything, no_out, any_like)]
-        if takes_out:
-            out = self.array("OutT")
-            forms.insert(1, _Form(array, out, f"out: {out}", no_like))
-        return forms
+        forms = []
+        if _following(function):
+            forms.append(_Form(self.array("ArrayT"), self.arrays["ArrayT"], no_out, no_like))
+            if takes_out and not function.results[0]["name"]:
+                out = self.array("OutT")
+                forms.append(_Form(array, out, f"out: {out}", no_like))
+                return [*forms, _Form(array, anything, no_out, any_like)]
+        any_out = f"out: {self.word('Optional')}[{self.array('Array')}] = ..." if takes_out else None
+        return [*forms, _Form(array, anything, any_out, any_like)]
 
     def parameters(self, function: Function, first: list[str], form: _Form) -> str:
         # In a stub, a name that begins with `__` marks a positional-only parameter.

@@ -14,7 +14,7 @@ from tenon._native import version
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter, TensorType
 
-    Entry = Union["Class", Function]
+    _Entry = Union["Class", Function]
 
 
 class Class:
@@ -35,7 +35,7 @@ class Class:
         return [*([self.constructor] if self.constructor else []), *self.methods]
 
 
-def entries(module: ModuleType) -> Iterator[Entry]:
+def entries(module: ModuleType) -> Iterator[_Entry]:
     """Yield the functions and classes of a loaded module, in the order of its table."""
     for value in vars(module).values():
         if is_function(value):
@@ -143,27 +143,25 @@ _KINDS = {
 
 def as_markdown(module: ModuleType) -> str:
     """Return a page that describes a module. Its documentation is Markdown already."""
-    found = list(entries(module))
     blocks = [f"# {_title(module)}", (module.__doc__ or "").strip()]
-    for entry in found:
+    for entry in entries(module):
         if isinstance(entry, Class):
-            blocks += [f"## class {entry.name}", entry.doc.strip()]
+            blocks += [f"## class `{entry.name}`", entry.doc.strip()]
             for function in entry.functions:
-                blocks += [f"### {function.name}", *_section(function)]
+                blocks += [f"### `{function.name}`", *_section(function)]
         else:
-            blocks += [f"## {entry.name}", *_section(entry)]
+            blocks += [f"## `{entry.name}`", *_section(entry)]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _section(function: Function) -> Iterator[str]:
     count = len(function.parameters)
     parameters = list(zip(function.parameters, function.tensors[:count]))
-    is_method = "." in function.name
-    is_constructor = function.signature.split("(")[0].strip() == (function.results[0]["handle"] if function.results else None)
+    results = list(zip(function.results, function.tensors[count:]))
     yield f"```text\n{one_line(function.signature)}\n```"
     yield (function.doc or "").strip()
-    yield _table("argument", parameters[is_method:])
-    yield _table("result", [] if is_constructor else list(zip(function.results, function.tensors[count:])))
+    yield _table("argument", parameters["." in function.name :])  # without self
+    yield _table("result", results)
     if function.flags:
         yield f"Flags: {', '.join(map(_code, function.flags))}."
 
@@ -171,7 +169,7 @@ def _section(function: Function) -> Iterator[str]:
 def _table(title: str, items: list[tuple[Parameter, TensorType | None]]) -> str:
     rows = []
     for i, (item, tensor) in enumerate(items):
-        name = _code(item["name"]) if item["name"] else str(i)
+        name = _code(item["name"]) if item["name"] else str(i) if len(items) > 1 else ""
         rows.append(f"| {name} | {_code(one_line(item['type']))} | {'; '.join(_notes(item, tensor))} |")
     return "\n".join([f"| {title} | type | |", "|---|---|---|", *rows]) if rows else ""
 

@@ -83,3 +83,13 @@ def test_writes_named_blocks_and_leaves_elixir_to_its_own_tests(tmp_path):
     )
     count, failures = check_docs.check(str(page), tmp_path)
     assert count == 5 and len(failures) == 1 and "expected\n3" in failures[0]
+
+
+def test_a_block_may_need_a_program(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\n# needs no-such-program\nexit 1\n```\n```text\n1\n```\n```sh\n# needs git no-such-program\nexit 1\n```\n"
+        "```sh\n# needs git\necho 2\n```\n```text\n3\n```\n"
+    )
+    count, failures = check_docs.check(str(page), tmp_path)
+    assert count == 2 and len(failures) == 1 and "expected\n3" in failures[0]

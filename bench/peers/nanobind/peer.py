@@ -27,6 +27,13 @@ def version(folder):
     return of("nanobind")
 
 
+def compile_saxpy(python, target):
+    """The command that compiles saxpy.cpp, without nanobind's own source."""
+    headers = building.ask(python, "import nanobind; print(nanobind.include_dir())")
+    return ["c++", "-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", building.include(python),
+            f"-I{headers}", "-c", HERE / "saxpy.cpp", "-o", target]
+
+
 def binaries(folder):
     return {"nanobind": folder / "kernels.so"}
 

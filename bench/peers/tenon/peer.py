@@ -40,12 +40,15 @@ def build(python, folder):
         (target / "tenon").mkdir(parents=True)
         for file in (building.ROOT / "python/tenon").glob("*.py"):
             shutil.copy(file, target / "tenon")
+        shutil.copytree(building.ROOT / "core/include", target / "tenon/include")
         for own, name, library in parts:
             building.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
         building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
     for name in ("kernels", "more", "objects"):
         building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
+    building.run(["c++", "-std=c++17", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include", HERE / "kernels.cpp",
+                  "-o", folder / "kernels_cpp.so"])
     building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
                   f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").rglob("*.c")), "-pthread",
                   "-o", folder / "libtenon.so"])
@@ -55,6 +58,11 @@ def build(python, folder):
 def version(folder):
     header = (building.ROOT / "core/include/tenon/tenon.h").read_text()
     return header.split('#define TENON_VERSION "')[1].split('"')[0]
+
+
+def compile_saxpy(python, target):
+    """The command that compiles saxpy.cpp."""
+    return ["c++", "-std=c++17", "-O2", "-fPIC", f"-I{building.ROOT}/core/include", "-c", HERE / "saxpy.cpp", "-o", target]
 
 
 def binaries(folder):
@@ -88,6 +96,8 @@ def operations(folder):
         "dot": functions.dot, "take0": more.take0, "take2": more.take2, "take6": more.take6,
         **{f"{way} {dtype}": getattr(more, f"{way}_{dtype}") for way in ("dense", "strided")
            for dtype in ("f32", "i64", "u8")}}
+    in_cpp = tenon.load(folder / "kernels_cpp.so")
+    yield "tenon, C++", {"saxpy": in_cpp.saxpy, "dot": in_cpp.dot}
     yield "tenon, no gradient check", {
         name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
     same = building.load_file(folder / "own/same_object.so")

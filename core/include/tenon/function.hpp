@@ -98,17 +98,17 @@
 #define TENON_CPP_SHAPED(signature, ...) TENON__CPP_ENTRY(signature, __VA_ARGS__)
 #define TENON__CPP_ENTRY(signature, ...)                                                                               \
     [] {                                                                                                               \
-        struct entry {                                                                                                 \
-            static constexpr const char *text()                                                                        \
+        struct tenon__entry {                                                                                          \
+            static constexpr const char *tenon__text()                                                                 \
             {                                                                                                          \
                 return signature;                                                                                      \
             }                                                                                                          \
-            static constexpr auto parts()                                                                              \
+            static constexpr auto tenon__parts()                                                                       \
             {                                                                                                          \
                 return tenon::impl::make_parts(__VA_ARGS__);                                                           \
             }                                                                                                          \
         };                                                                                                             \
-        return tenon::impl::make_function<entry, TENON__CAUGHT>();                                                     \
+        return tenon::impl::make_function<tenon__entry, TENON__CAUGHT>();                                              \
     }()
 
 // Tie a C++ type to the class of its name in signatures, or to that of another name. Use these outside of any namespace,

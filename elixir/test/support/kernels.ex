@@ -39,8 +39,13 @@ defmodule Tenon.Test.Kernels do
     out = path(name)
     # Beside it, and then to its name: an open library is not written, and several tests may build the same one at once.
     new = "#{out}.#{System.unique_integer([:positive])}.new"
-    cc = System.get_env("CC") || "cc"
-    arguments = ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-I", Tenon.include_dir()] ++ sources ++ ["-o", new]
+    cpp? = Enum.any?(sources, &String.ends_with?(&1, ".cpp"))
+    cc = if cpp?, do: System.get_env("CXX") || "c++", else: System.get_env("CC") || "cc"
+    standard = if cpp?, do: ["-std=c++17"], else: []
+
+    arguments =
+      standard ++ ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-I", Tenon.include_dir()] ++ sources ++ ["-o", new]
+
     {output, status} = System.cmd(cc, arguments, stderr_to_stdout: true)
     if status != 0, do: raise("#{name}: #{output}")
     File.rename!(new, out)

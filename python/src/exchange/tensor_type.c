@@ -180,10 +180,10 @@ static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *key
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tenon__py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)"},
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nReturn a DLPack capsule."},
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
-     "__array__(dtype=None, copy=None)\n--\n\nReturn a NumPy array on the same memory."},
+     "__array__($self, dtype=None, copy=None)\n--\n\nReturn a NumPy array on the same memory."},
     {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
      "Return the number in a tensor without dimensions as a complex."},
     {"freeze", tenon__py_tensor_freeze, METH_NOARGS,

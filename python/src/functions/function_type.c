@@ -67,7 +67,7 @@ static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
     const char *words = self->function.doc ? self->function.doc : "";
-    const char *first = s->role == TENON_ROLE_METHOD ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "$type" : "";
+    const char *first = s->role == TENON_ROLE_METHOD ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "cls" : "";
     PyObject *parameters = tenon__py_text_signature(s, first, self->takes_out, self->takes_like);
     PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters, words,
                                                       *words ? "\n\n" : "", s->text)

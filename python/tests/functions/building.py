@@ -29,6 +29,7 @@ for name in os.environ.get("TENON_WITHOUT", "").split():
 tenon = pytest.importorskip("tenon", reason="the package is not installed; pip install .")
 PACKAGE = pathlib.Path(tenon.__file__).resolve().parents[1]
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
+CPP_COMPILER = shlex.split(os.environ.get("CXX", "c++"))
 if not runs(COMPILER[0]):
     pytest.skip("there is no C compiler that runs", allow_module_level=True)
 
@@ -52,6 +53,13 @@ def build(source, *options, name=None, compiler=None, standard="c11"):
         subprocess.run([*command, str(HERE / source), "-o", str(file)], check=True)
         _built[key] = file
     return _built[key]
+
+
+def build_cpp(source, *options, **keywords):
+    """The same of C++."""
+    if not runs(CPP_COMPILER[0]):
+        pytest.skip("there is no C++ compiler that runs")
+    return build(source, *options, compiler=CPP_COMPILER, standard="c++17", **keywords)
 
 
 def run_python(code, *arguments, check=True, **options):

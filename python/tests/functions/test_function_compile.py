@@ -98,6 +98,24 @@ def test_cpp(tmp_path):
 
 
 @needs_cpp
+def test_versions_share_no_variables():
+    """Without hidden visibility, all libraries of a process would have one variable of a template."""
+    text = """
+        #include <tenon/function.h>
+        template <class T> struct Counter { static T value; };
+        template <class T> T Counter<T>::value = ANSWER;
+        static tenon_status next(tenon_call *call)
+        {
+            tenon_return_int(call, 0, Counter<int64_t>::value++);
+            return TENON_OK;
+        }
+        TENON_MODULE(counter, nullptr, TENON_FUNCTION("next() -> int", next, nullptr))
+        """
+    old, new = (tenon.compile(text, language="c++", flags=[f"-DANSWER={number}"]) for number in (10, 20))
+    assert [old.next(), new.next(), old.next(), new.next()] == [10, 20, 11, 21]
+
+
+@needs_cpp
 def test_text_that_is_cpp():
     module = tenon.compile("""
         #include <tenon/function.hpp>

@@ -4,6 +4,7 @@ import concurrent.futures
 import errno
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -126,10 +127,14 @@ def test_relative_flags_belong_to_a_folder(runs_of, tmp_path, monkeypatch):
         for flags in (["-I."], ["-I", "."], ["-include", "value.h", f"-I{folder}"]):
             assert runs_of(INCLUDES, flags=flags)[0].answer() == number
             assert not runs_of(INCLUDES, flags=flags)[1]
-    monkeypatch.chdir(tmp_path)
-    assert runs_of(INCLUDES, flags=[f"-I{tmp_path}/1"])[0].answer() == 1
-    monkeypatch.chdir(tmp_path / "2")
-    assert not runs_of(INCLUDES, flags=[f"-I{tmp_path}/1"])[1]
+        monkeypatch.setenv("CFLAGS", "-I.")
+        assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
+        monkeypatch.delenv("CFLAGS")
+    flags = [f"-I{tmp_path}/1", "-O1", "-Wall", "-Wl,-O1,-rpath,/lib", "-DX=1.5", "-fno-math-errno", f"-L{tmp_path}", "-std=c11"]
+    for folder in (tmp_path, tmp_path / "2"):
+        monkeypatch.chdir(folder)
+        module, ran = runs_of(INCLUDES, flags=flags)
+        assert module.answer() == 1 and ran == (folder is tmp_path)
 
 
 def test_native_flags_belong_to_a_machine(runs_of, monkeypatch):
@@ -196,14 +201,17 @@ def test_header_that_changes_meanwhile(tmp_path):
     assert tenon.compile(INCLUDES, **options).answer() == 2
 
 
-def test_object_file_among_the_flags(runs_of, tmp_path):
+def test_files_among_the_flags(runs_of, tmp_path):
     text = C.replace("ANSWER", "value()").replace("static", "int value(void);\nstatic", 1)
     for number in (1, 2):
         made = build(f"int value(void);\nint value(void) {{ return {number}; }}\n", "-c", "-r", name="value.o")
         shutil.copy(made, tmp_path / "value.o")
-        module, ran = runs_of(text, flags=[str(tmp_path / "value.o")])
-        assert ran and module.answer() == number
-        assert not runs_of(text, flags=[str(tmp_path / "value.o")])[1]
+        write_late(tmp_path / "more flags", f"-DMORE={number}\n")
+        for flag in (str(tmp_path / "value.o"), f"@{tmp_path / 'more flags'}"):
+            source = text if flag.endswith(".o") else C.replace("ANSWER", "MORE")
+            module, ran = runs_of(source, flags=[flag])
+            assert ran and module.answer() == number
+            assert not runs_of(source, flags=[flag])[1]
 
 
 def test_compiler_without_dependencies(tmp_path):
@@ -212,6 +220,23 @@ def test_compiler_without_dependencies(tmp_path):
     first, second = (tenon.compile(answers(1), compiler=compiler) for _ in range(2))
     assert first.answer() == second.answer() == 1
     assert not (pathlib.Path(first.__file__).parent / "manifest").exists()
+
+
+def test_pickle(tmp_path):
+    """By its file, which is still there after a header has changed."""
+    header = tmp_path / "value.h"
+    write_late(header, "#define ANSWER 1\n")
+    old = tenon.compile(INCLUDES, flags=[f"-I{tmp_path}"])
+    (tmp_path / "pickle").write_bytes(pickle.dumps([old, old.answer]))
+    write_late(header, "#define ANSWER 2\n")
+    assert tenon.compile(INCLUDES, flags=[f"-I{tmp_path}"]).answer() == 2
+    code = """
+        import pickle, sys
+        with open(sys.argv[1], "rb") as file:
+            module, answer = pickle.load(file)
+        print(module.answer(), answer())
+        """
+    assert run_python(code, tmp_path / "pickle") == "1 1\n"
 
 
 # ---------------------------------------------------------------------------------------------------------- damaged files
@@ -264,11 +289,11 @@ def test_which_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("TENON_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(chosen))
     monkeypatch.setattr(sys, "platform", "linux")
-    assert _cache.user_folder() == str(chosen / "tenon")
+    assert _cache.user_folder() == str(chosen / "tenon" / "compiled")
     monkeypatch.setenv("HOME", str(chosen))
     for relative in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", relative)
-        assert _cache.user_folder() == str(chosen / ".cache" / "tenon")
+        assert _cache.user_folder() == str(chosen / ".cache" / "tenon" / "compiled")
     monkeypatch.setenv("HOME", "relative")
     with pytest.raises(_cache.Unusable, match="no home folder"):
         _cache.user_folder()

@@ -309,6 +309,12 @@ def test_other_picklers(kernels, name):
         assert other.loads(other.dumps(part)) is part
 
 
+def test_a_class_by_value(boxes):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    with pytest.raises(TypeError, match="boxes.so cannot be pickled by value, as cloudpickle does; pass the library instead$"):
+        cloudpickle.dumps(boxes.Box)
+
+
 def test_joblib(kernels):
     joblib = pytest.importorskip("joblib")
     found = joblib.Parallel(2)(joblib.delayed(kernels.unlocked)(b"12345678") for _ in range(4))
@@ -375,6 +381,7 @@ def test_nothing_leaks(kernels, boxes):
             except AttributeError:
                 pass
 
+    turn()
     with same_counts(*parts):
         for _ in range(10):
             turn()
@@ -440,5 +447,14 @@ def test_another_process_needs_no_library(tmp_path):
 def test_copies_have_the_same_type():
     old, _ = tenon.load(build("kernels.c")), tenon.load(build("kernels.c"))
     named = old.counts()
-    assert copy.copy(named) is named
+    assert copy.copy(named) == named and type(copy.copy(named)) is type(named)
     assert copy.deepcopy(named) == named and type(copy.deepcopy([named])[0]) is type(named)
+
+
+def test_pickles_of_an_older_version():
+    from tenon._results import rebuild
+
+    named = tenon.load(build("kernels.c")).counts()
+    made = type(named)
+    again = rebuild(made.__module__, made.__name__, made._fields, tuple(named))
+    assert again == named and type(again) is made

@@ -2,8 +2,10 @@
 
 import array
 import contextlib
+import copy
 import gc
 import importlib
+import pickle
 import sys
 
 import pytest
@@ -362,6 +364,23 @@ def test_named_ones_are_ordinary_tuples():
         named.pair(False)
         counts.append(sys.getrefcount(type(got)))
     assert counts[-1] == counts[50]
+
+
+def test_named_as_methods_of_tuples():
+    """A field hides the method; the method of tuple still works."""
+    got = Echo("f() -> count: int, index: float, self: bool, cls: str, mro: int")()
+    assert got._fields == ("count", "index", "self", "cls", "mro")
+    assert (got.count, got.index, got.self, got.cls, got.mro) == tuple(got) == (7, 2.5, True, "echo", 7)
+    assert tuple.index(got, 2.5) == 1 and tuple.count(got, 7) == 2
+    assert repr(got).endswith("_result(count=7, index=2.5, self=True, cls='echo', mro=7)")
+    assert got._replace(index=3) == (7, 3, True, "echo", 7) and got._asdict()["count"] == 7
+    assert pickle.loads(pickle.dumps(got)) == copy.deepcopy(got) == got
+
+
+@pytest.mark.parametrize("name", ["_fields", "_replace", "__class__", "_", "in", "None"])
+def test_names_that_no_field_can_have(name):
+    with pytest.raises(ImportError, match=rf"(must start with a letter|{name})"):
+        Echo(f"f() -> {name}: int")
 
 
 def test_one_that_is_named():

@@ -1,10 +1,12 @@
-"""tenon.compile with CUDA source: a plain script, since nothing can be installed where there is a GPU.
+"""tenon.compile and `python -m tenon new` with CUDA source: a plain script, since nothing can be installed where there is a GPU.
 
     python3 python/tests/gpu/compile.py        builds the package with cc; skips without a GPU, torch or nvcc
 """
 import importlib.util
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +14,7 @@ import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from compiling import build_package  # noqa: E402
+from compiling import ROOT, build_package  # noqa: E402
 
 SOURCE = """
 #include <tenon/function.h>
@@ -50,6 +52,25 @@ static tenon_status architecture(tenon_call *call)
 TENON_MODULE(gpu, "Functions on the GPU.",
     TENON_FUNCTION("saxpy(a: float, x: f32[n] c cuda, y: f32[n] c cuda) -> f32[n]", saxpy, "a*x + y"),
     TENON_FUNCTION("architecture(x: i32[1] c rw cuda)", architecture, "The architecture that the code was compiled for."))
+"""
+CPP_SOURCE = """
+#include <tenon/function.hpp>
+
+template <typename T> __global__ void scale_kernel(int64_t n, float a, const T *x, T *z)
+{
+    int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i < n)
+        z[i] = T(a * float(x[i]));
+}
+
+TENON_CPP_MODULE(gpu_cpp, "C++ on the GPU.",
+    TENON_CPP("scale(a: float, x: T[n] c cuda) -> T[n] where T = f32|f16|bf16", [](double a, auto x, auto z) {
+        auto blocks = (unsigned)((x.size() + 255) / 256);
+        auto stream = (cudaStream_t)tenon_stream(tenon::call());
+        scale_kernel<<<blocks, 256, 0, stream>>>(x.size(), (float)a, x.data(), z.data());
+        if (cudaError_t error = cudaGetLastError())
+            throw tenon::error(TENON_EFAILED, cudaGetErrorString(error));
+    }, "a*x"))
 """
 OPTIONS = {"language": "cuda", "flags": ["-DMORE=0"]}
 
@@ -104,6 +125,30 @@ def test_file_and_a_changed_header():
         (folder / "more.h").write_text(f"#define MORE {more}\n")
         os.utime(folder / "more.h", ns=(more, more))
         assert tenon.compile(folder / "kernels.cu").saxpy(2.0, one, one).tolist() == [3.0 + more] * 3
+
+
+def test_cpp():
+    kernels = tenon.compile(CPP_SOURCE, language="cuda")
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = torch.arange(1000.0, device="cuda").to(dtype)
+        z = kernels.scale(2.0, x)
+        assert z.dtype == dtype and torch.equal(z, 2 * x)
+
+
+def test_new_project():
+    if not shutil.which("cmake"):
+        raise Skip("no CMake")
+    folder = pathlib.Path(tempfile.mkdtemp())
+    package = pathlib.Path(tenon.__file__).parent
+    (package / "cmake").mkdir()
+    for file in ("python/TenonConfig.cmake", "core/TenonModule.cmake"):
+        shutil.copy(ROOT / file, package / "cmake")
+    environment = dict(os.environ, PYTHONPATH=f"{package.parent}:src")
+    for command in (f"{sys.executable} -m tenon new mine --cuda",
+                    f"cd mine && cmake -B build -DTenon_DIR={package}/cmake -DCMAKE_CUDA_ARCHITECTURES=native",
+                    "cd mine && cmake --build build && cp build/kernels.tenon src/mine",
+                    f"cd mine && {sys.executable} -m pytest -q tests"):
+        subprocess.run(command, shell=True, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_errors():

@@ -1,9 +1,9 @@
 """find_package(Tenon) and tenon_add_module of the installed package, with CMake; tenon.pc, with make and Meson."""
 
+import importlib.metadata
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -107,11 +107,20 @@ def test_cross_compiling_does_not_run_python(tmp_path):
     refusing.chmod(0o755)
     configure = project(tmp_path, "tenon_add_module(far far.c PYTHON)", far_dot_c=EXTENSION.replace("NAME", "far"))
     check(*configure, f"-DPython_EXECUTABLE={refusing}", f"-DPython_INCLUDE_DIR={HEADERS}", "-DCMAKE_SYSTEM_NAME=Linux",
-          "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={shutil.which(COMPILER)}")
+          "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={COMPILER}")
     check("cmake", "--build", tmp_path / "build")
     (built,) = (tmp_path / "build").glob("far*.so")
     assert exported(built) == ["PyInit_far", "tenon_module_v1"]
     assert not (tmp_path / "has-run").exists()
+
+
+def test_entry_point():
+    """scikit-build-core finds the folder by it. Python 3.9 cannot find resources of a folder without __init__.py."""
+    points = importlib.metadata.entry_points()
+    group = points.select(group="cmake.root") if hasattr(points, "select") else points["cmake.root"]
+    (module,) = [point.load() for point in group if point.name == "Tenon"]
+    (folder,) = command_line("cmakedir")
+    assert os.path.samefile(os.path.dirname(module.__file__), folder)
 
 
 # ----------------------------------------------------------------------------------------------------------- mistakes

@@ -4,81 +4,127 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 
 import pytest
-from libraries import build, run
+from libraries import run
 from tenon import _new
 
-# What `pip install .` and `pip install -e .` run in the project, without pip and the network.
-BUILD = "import sys, scikit_build_core.build as build; print(getattr(build, f'build_{sys.argv[1]}')(sys.argv[2]))"
+# What `pip install .` and `pip install -e .` run in the project, without pip and the network; the bridge of an extension
+# compiles faster without optimisation.
+BUILD = """
+import sys, scikit_build_core.build as build
+getattr(build, f"build_{sys.argv[1]}")(sys.argv[2], {"cmake.build-type": "Debug"})
+"""
 # Python reads the .pth file of an editable install only in a folder of its own.
 INSTALLED = "import site, sys; site.addsitedir(sys.argv[1]); "
 TEST = INSTALLED + "import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider']))"
 SHOW = INSTALLED + """
-import importlib, inspect, pkgutil, pydoc, demo_kernels as demo
-print(demo.__version__, demo.__doc__, demo.saxpy.__module__)
+import inspect, pkgutil, pydoc, demo_kernels as demo
+print(demo.__version__, demo.__doc__)
 print(inspect.getsourcefile(demo))
 print([module.name for module in pkgutil.iter_modules(demo.__path__)])
-print("PACKAGE CONTENTS" in pydoc.render_doc(demo), "saxpy(a" in pydoc.render_doc(demo))
-try:
-    importlib.import_module("demo_kernels.kernels")
-except ModuleNotFoundError as error:
-    print(error)
+print(demo.saxpy.__module__)
+print("saxpy(a" in pydoc.render_doc(demo))
 """
+KINDS = {"c": [], "cpp": ["--cpp"], "cuda": ["--cuda"], "extension": ["--extension"]}
 
 
-@pytest.fixture
-def project(tmp_path):
-    done = run("new", "demo_kernels", cwd=tmp_path)
+def create(folder, kind):
+    done = run("new", "demo_kernels", *KINDS[kind], cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "pip install ." in done.stdout and "pytest" in done.stdout and "NAME" not in done.stdout
-    return tmp_path / "demo_kernels"
+    assert "pip install -e" in done.stdout and "pytest" in done.stdout
+    return folder / "demo_kernels"
 
 
-def test_files(project):
+def finish(*command, **options):
+    """The output of a command that succeeds."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files(tmp_path, kind):
+    project = create(tmp_path, kind)
+    source = {"cpp": "kernels.cpp", "cuda": "kernels.cu"}.get(kind, "kernels.c")
     files = sorted(str(file.relative_to(project)) for file in project.rglob("*") if file.is_file())
     assert files == [
+        ".github/workflows/ci.yml",
+        ".gitignore",
         "CMakeLists.txt",
-        "include/tenon/function.h",
-        "kernels.c",
+        "README.md",
+        source,
         "pyproject.toml",
         "src/demo_kernels/__init__.py",
-        "src/demo_kernels/__init__.pyi",
+        *(["src/demo_kernels/_kernels.pyi"] if kind == "extension" else ["src/demo_kernels/__init__.pyi"]),
         "src/demo_kernels/py.typed",
         "tests/test_demo_kernels.py",
+        "tests/test_stub.py",
     ]
-    assert not any("NAME" in (project / file).read_text() for file in files if "include" not in file)
+    text = "".join((project / file).read_text() for file in files)
+    assert not re.search(r"\bNAME\b|SOURCE_FILE|STUB_FILE", text)
+    assert source in (project / "pyproject.toml").read_text() and source in (project / "README.md").read_text()
 
 
-@pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_builds_and_passes(project, tmp_path, kind):
+@pytest.mark.parametrize("kind, form", [("c", "wheel"), ("c", "editable"), ("cpp", "wheel"), ("extension", "wheel"),
+                                        ("extension", "editable")])
+def test_builds_and_passes(tmp_path, kind, form):
     pytest.importorskip("scikit_build_core")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    built = subprocess.run([sys.executable, "-c", BUILD, kind, tmp_path], cwd=project, **pipes)
-    assert built.returncode == 0, built.stdout
+    project = create(tmp_path, kind)
+    finish(sys.executable, "-c", BUILD, form, tmp_path, cwd=project)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.startswith("demo_kernels-0.1.0-py3-none-")
+    stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    version = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    tag = "py3-none" if kind != "extension" else "cp312-abi3" if stable else f"{version}-{version}{sys.abiflags}"
+    assert wheel.name.startswith(f"demo_kernels-0.1.0-{tag}-")
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
-        assert "Requires-Dist: libtenon" in archive.read("demo_kernels-0.1.0.dist-info/METADATA").decode()
+        metadata = archive.read("demo_kernels-0.1.0.dist-info/METADATA").decode()
         archive.extractall(site)
-    tested = subprocess.run([sys.executable, "-c", TEST, site], cwd=project, **pipes)
-    assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout
-    shown = subprocess.run([sys.executable, "-c", SHOW, site], cwd=tmp_path, **pipes)
-    source = project / "src" if kind == "editable" else site
-    assert shown.stdout.splitlines() == [
-        "0.1.0 Functions written once. demo_kernels",
-        str(source / "demo_kernels/__init__.py"),
-        "[]",
-        "False True",
-        "No module named 'demo_kernels.kernels'",
-    ]
+    needs_tenon = re.search("^Requires-Dist: libtenon$", metadata, re.M)
+    assert bool(needs_tenon) == (kind != "extension")
+    # The tests of the project compare its stub with the library.
+    assert "3 passed" in finish(sys.executable, "-c", TEST, site, cwd=project)
+    source = project / "src" if form == "editable" else site
+    shown = finish(sys.executable, "-c", SHOW, site, cwd=tmp_path).splitlines()
+    assert shown[:2] == ["0.1.0 Functions written once.", str(source / "demo_kernels/__init__.py")]
+    # The library is not mistaken for a module; the extension is one.
+    modules = {"c": "[]", "cpp": "[]", "extension": "['_kernels']"}
+    assert form == "editable" or shown[2] == modules[kind]
+    assert shown[3:] == ["demo_kernels" if kind != "extension" else "demo_kernels._kernels", "True"]
 
 
-def test_stub_is_what_stubs_makes(project, tmp_path):
-    file = build(tmp_path / "kernels.tenon", (project / "kernels.c").read_text())
-    assert run("stubs", file).stdout == (project / "src/demo_kernels/__init__.pyi").read_text()
+def test_types(tmp_path):
+    pytest.importorskip("mypy")
+    for kind in KINDS:
+        (tmp_path / kind).mkdir()
+        project = create(tmp_path / kind, kind)
+        assert "Success" in finish(sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", cwd=project)
+
+
+def test_stub_of_cuda(tmp_path):
+    """It differs from that of C only in the signature."""
+    stubs = {}
+    for kind in ("c", "cuda"):
+        (tmp_path / kind).mkdir()
+        stubs[kind] = (create(tmp_path / kind, kind) / "src/demo_kernels/__init__.pyi").read_text()
+    signature = re.search(r'"(saxpy\(.*)", saxpy', (tmp_path / "cuda/demo_kernels/kernels.cu").read_text())[1]
+    assert stubs["cuda"] == stubs["c"].replace("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", signature)
+
+
+def test_two_kinds(tmp_path):
+    done = run("new", "demo_kernels", "--cpp", "--extension", cwd=tmp_path)
+    assert done.returncode == 2 and "not allowed with argument" in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_failure_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_new, "_files", lambda kind: {"one": __file__, "two": str(tmp_path / "missing")})
+    with pytest.raises(FileNotFoundError, match="missing"):
+        _new.new("demo_kernels")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "2fast", "a-b", "a b", "../up", "class", "last_", "_first", "näme", "a\n", "__x__"])
@@ -100,6 +146,8 @@ def test_refuses_what_is_not_a_name(tmp_path, name):
         ("pip", "installs packages"),
         ("setuptools", "installs packages"),
         ("wheel", "installs packages"),
+        ("mypy", "builds or checks"),
+        ("build", "builds or checks"),
         ("int", "builtins"),
         ("pytest", "pytest"),
         ("pluggy", "pytest"),

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import sysconfig
+import types
 
 import pytest
 from libraries import COMPILER, WIDE, build, command_line, counting, run, tenon
@@ -52,14 +53,17 @@ def test_sources_make_an_extension(tmp_path):
 @needs_headers
 def test_extension_inside_a_package(tmp_path, monkeypatch):
     code = """
+    #define TENON_TARGET 1
     #include <tenon/python.h>
+    static tenon_status name(tenon_call *call) { (void)call; return TENON_OK; }
     static tenon_status size(tenon_call *call)
     {
         tenon_return_int(call, 0, 3);
         tenon_return_double(call, 1, 0.5);
         return TENON_OK;
     }
-    TENON_MODULE(inner, "Inner.", TENON_FUNCTION("size() -> count: int, mean: float", size, NULL))
+    TENON_MODULE(inner, "Inner.", TENON_FUNCTION("size() -> count: int, mean: float", size, NULL),
+        TENON_FUNCTION("name()", name, NULL), TENON_CLASS("Thing", NULL), TENON_FUNCTION("Thing.use(self)", name, NULL))
     TENON_PY_MODULE(inner)"""
     package = tmp_path / "outer_package"
     package.mkdir()
@@ -75,6 +79,17 @@ def test_extension_inside_a_package(tmp_path, monkeypatch):
         assert type(result).__module__ == "outer_package.inner"
         again = pickle.loads(pickle.dumps(result))
         assert again == result == (3, 0.5) and type(again) is type(result) is inner.size_result
+        for part in (inner.size, inner.size.__self__, inner.name, inner.Thing, inner.Thing.use, inner.Thing.use.function):
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                stored = pickle.dumps(part, protocol)
+                assert pickle.loads(stored) is part and b"outer_package.inner" in stored and b"tenon" not in stored
+        sys.modules["outer_package.inner"] = types.ModuleType("inner")
+        for part, error in ((inner.size, AttributeError), (inner.Thing, pickle.PicklingError)):
+            with pytest.raises(error):
+                pickle.dumps(part)
+        sys.modules["outer_package.inner"] = types.SimpleNamespace(size=types.SimpleNamespace(__self__=None))
+        with pytest.raises(TypeError, match=r"^size\(\) cannot be pickled: another object is found as outer_package.inner.size$"):
+            pickle.dumps(inner.size)
     finally:
         del sys.modules["outer_package.inner"], sys.modules["outer_package"]
 

@@ -4,43 +4,8 @@ import importlib.util
 import os
 
 import pytest
-from libraries import build, run
+from libraries import TYPED, build, run
 from type_checkers import check_lines, mypy, pyright
-
-# These functions are never called.
-TYPED = """
-#define TENON_TARGET 1
-#include <tenon/function.h>
-static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
-TENON_MODULE(typed, NULL,
-    TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", none, NULL),
-    TENON_FUNCTION("matmul(a: T[*b, n, k], b: T[*b, k, m]) -> T[*b, n, m] where T = f32|f64", none, NULL),
-    TENON_FUNCTION("keyword(*, k: int = 3, x: f32[n]) -> f32[n]", none, NULL),
-    TENON_FUNCTION("positive(x: f32[n]) -> f32[?]", none, NULL),
-    TENON_FUNCTION("perhaps(x: f32[n]) -> f32[n]?", none, NULL),
-    TENON_FUNCTION("other_dtype(x: f32[n]) -> i64[n]", none, NULL),
-    TENON_FUNCTION("other_rank(x: f32[n, k]) -> f32[n]", none, NULL),
-    TENON_FUNCTION("more_dims(x: f32[*b]) -> f32[*b, 3]", none, NULL),
-    TENON_FUNCTION("other_variable(x: T[n], y: U[n]) -> U[n] where T = f32|f64, U = f32|f64", none, NULL),
-    TENON_FUNCTION("several_dtypes(x: real[n]) -> f32[n]", none, NULL),
-    TENON_FUNCTION("optional(n: int, x: f32[n]?) -> f32[n]", none, NULL),
-    TENON_FUNCTION("zeros(n: int) -> f32[n]", none, NULL),
-    TENON_FUNCTION("pair(x: f32[n]) -> f32[n], i64[n], int", none, NULL),
-    TENON_FUNCTION("search(x: f32[n]) -> index: i64[n], count: int, score: f32[n]", none, NULL),
-    TENON_FUNCTION("score(x: f32[n], y: f32[n]?) -> float", none, NULL),
-    TENON_CLASS("Tree", "A tree."),
-    TENON_FUNCTION("Tree(points: f32[n, d] c keep, leaf: int = 16)", none, NULL),
-    TENON_FUNCTION("Tree.query(self, x: f32[m, d] c, k: int = 1) -> rows: i64[m, k], distance: f32[m, k]", none, NULL),
-    TENON_FUNCTION("Tree.shift(self, x: f32[n]) -> f32[n]", none, NULL),
-    TENON_FUNCTION("Tree.points(self) -> f32[?, ?] of(self)", none, NULL),
-    TENON_FUNCTION("Tree.head(self, x: f32[n]) -> f32[?] of(x)", none, NULL),
-    TENON_FUNCTION("Tree.found(self, x: f32[n]) -> f32[n] own", none, NULL),
-    TENON_FUNCTION("Tree.__len__(self) -> int", none, NULL),
-    TENON_FUNCTION("Tree.__getitem__(self, i: int) -> float", none, NULL),
-    TENON_CLASS("Rows", NULL),
-    TENON_FUNCTION("rows() -> handle('Rows')", none, NULL),
-    TENON_FUNCTION("Rows.__getitem__(self, i: int) -> f32[?] of(self)", none, NULL))
-"""
 
 # A line with "# error" is one that a checker must complain about; no other line is.
 USE = """\

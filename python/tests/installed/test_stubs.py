@@ -4,7 +4,7 @@ import ast
 import os
 
 import pytest
-from libraries import WIDE, build, run, tenon
+from libraries import AWKWARD, WIDE, build, run, tenon
 from type_checkers import check_lines, mypy, pyright
 
 # Of the stubs of NumPy and torch what matters here: reading theirs takes a minute.
@@ -179,3 +179,46 @@ def test_library_without_functions_of_note(tmp_path):
     assert "__version__" not in (tmp_path / "plain.pyi").read_text()
     accepted = mypy(tmp_path, "plain.pyi")
     assert accepted.returncode == 0, accepted.stdout
+
+
+USE_AWKWARD = """\
+from typing import Any
+
+import awkward
+from tenon import Tensor
+from typing_extensions import assert_type
+
+
+def use(x: Tensor, item: awkward.Item) -> None:
+    found = awkward.find(x)
+    assert_type(found.index, Any)
+    assert_type(found.count, int)
+    assert_type(found.self, Tensor)
+    assert_type(found.cls, float)
+    assert_type(found.mro, str)
+    assert_type(tuple.index(found, 3) + tuple.count(found, 3), int)
+    found.count(3)  # error
+    assert_type(awkward.one(x).count, Tensor)
+    words = awkward.words(x)
+    assert_type(words.int, float)
+    assert_type(words.float, int)
+    assert_type(words.Any, Tensor)
+    assert_type(words.NamedTuple, int)
+    assert_type(awkward.more(x).tuple, bool)
+    assert_type(awkward.overload(x, x, 3), Tensor)
+    assert_type(awkward.overload(Array=x, self=x, cls=3), Tensor)
+    assert_type(awkward.TypeVar(x, 3), Tensor)
+    assert_type(awkward._ArrayT(x), Tensor)
+    assert_type(item.index(x).index, Tensor)
+    assert_type(item.property(), int)
+    assert_type(item.overload(x), Tensor)
+    for one in item:
+        pass
+"""
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_awkward_names(tmp_path, check):
+    run("stubs", build(tmp_path / "awkward.so", AWKWARD), "-o", tmp_path / "awkward.pyi")
+    (tmp_path / "use.py").write_text(USE_AWKWARD)
+    check_lines({"use.py": USE_AWKWARD}, check(tmp_path, "use.py", "awkward.pyi"))

@@ -26,15 +26,15 @@ template <int N> struct extents {
     TENON__DEVICE TENON__HIDDEN extents() : shape(), strides()
     {
     }
-    TENON__HIDDEN void read(const tenon_view *view, bool contiguous)
+    TENON__HIDDEN void read(const tenon_view &view, bool contiguous)
     {
         for (int i = 0; i < N; i++)
-            shape[i] = view->shape[i];
+            shape[i] = view.shape[i];
         if (contiguous)
             pack();
         else
             for (int i = 0; i < N; i++)
-                strides[i] = view->strides[i];
+                strides[i] = view.strides[i];
     }
     // C order without gaps. Constants and sizes, so that the compiler knows the last stride.
     TENON__DEVICE TENON__HIDDEN void pack()
@@ -60,11 +60,11 @@ template <> struct extents<any> {
     TENON__DEVICE TENON__HIDDEN extents() : shape(nullptr), strides(nullptr), count(0)
     {
     }
-    TENON__HIDDEN void read(const tenon_view *view, bool)
+    TENON__HIDDEN void read(const tenon_view &view, bool)
     {
-        shape = view->shape;
-        strides = view->strides;
-        count = view->ndim;
+        shape = view.shape;
+        strides = view.strides;
+        count = view.ndim;
     }
     TENON__DEVICE TENON__HIDDEN int ndim() const
     {
@@ -110,13 +110,11 @@ template <class T, int N> class array
     TENON__HIDDEN array()
     {
     }
-    // The tensor of a view.
-    TENON__HIDDEN explicit array(const tenon_view *view, bool contiguous = false) : view_(view)
+    // The tensor of a view, which the signature may say to be in C order.
+    TENON__HIDDEN explicit array(const tenon_view &view, bool contiguous = false)
+        : data_(static_cast<T *>(view.data)), view_(&view)
     {
-        if (view) {
-            data_ = static_cast<T *>(view->data);
-            extents_.read(view, contiguous);
-        }
+        extents_.read(view, contiguous);
     }
     // Memory in C order.
     TENON__HIDDEN array(T *data, const int64_t (&shape)[N > 0 ? N : 1]) : data_(data)
@@ -187,15 +185,12 @@ template <class T, int N> class array
     template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
     {
         static_assert(!std::is_void<T>::value, "the elements of an array of void have no type: use data()");
-        static_assert(N == any || sizeof...(index) == N, "an array needs one index for each dimension");
-        const int64_t indices[sizeof...(index) + 1] = {static_cast<int64_t>(index)...};
+        static_assert(N == any || static_cast<int>(sizeof...(index)) == N,
+                      "an array needs one index for each dimension");
         int64_t offset = 0;
-        for (int i = 0; i < static_cast<int>(sizeof...(index)); i++) {
-#ifdef TENON_CHECKED
-            check(i, indices[i]);
-#endif
-            offset += indices[i] * extents_.strides[i];
-        }
+        int i = 0; // no loop over the indices: GCC does not unroll it at -O2
+        ((offset += step(i++, static_cast<int64_t>(index))), ...);
+        (void)i;
         return data_[offset];
     }
 
@@ -209,18 +204,23 @@ template <class T, int N> class array
   protected:
     template <class, int> friend class array;
 
-#ifdef TENON_CHECKED
-    TENON__DEVICE TENON__HIDDEN void check(int i, int64_t index) const
+    // How far an index of a dimension is from its first element.
+    TENON__DEVICE TENON__HIDDEN int64_t step(int dimension, int64_t index) const
     {
-        int64_t size = i < ndim() ? extents_.shape[i] : 0;
+#ifdef TENON_CHECKED
+        int64_t size = dimension < ndim() ? extents_.shape[dimension] : 0;
         if (index < 0 || index >= size) {
 #ifdef __CUDA_ARCH__
             __trap();
 #else
-            impl::raise_bounds(label_, index, i, size);
+            impl::raise_bounds(label_, index, dimension, size);
 #endif
         }
+#endif
+        return index * extents_.strides[dimension];
     }
+
+#ifdef TENON_CHECKED
     impl::label label_ = {"an array", "", 0};
 #endif
     T *data_ = nullptr;
@@ -235,7 +235,7 @@ template <class T, int N> class in : public array<const T, N>
     TENON__HIDDEN in()
     {
     }
-    TENON__HIDDEN explicit in(const tenon_view *view, bool contiguous = false) : array<const T, N>(view, contiguous)
+    TENON__HIDDEN explicit in(const tenon_view &view, bool contiguous = false) : array<const T, N>(view, contiguous)
     {
     }
     TENON__HIDDEN in(const T *data, const int64_t (&shape)[N > 0 ? N : 1]) : array<const T, N>(data, shape)
@@ -256,7 +256,7 @@ template <class T, int N> class rw : public array<T, N>
     TENON__HIDDEN rw()
     {
     }
-    TENON__HIDDEN explicit rw(const tenon_view *view, bool contiguous = false) : array<T, N>(view, contiguous)
+    TENON__HIDDEN explicit rw(const tenon_view &view, bool contiguous = false) : array<T, N>(view, contiguous)
     {
     }
 };
@@ -270,9 +270,10 @@ template <class T, int N> class kept : public array<const T, N>
     {
     }
     // Takes the share, which may be NULL.
-    TENON__HIDDEN explicit kept(tenon_kept *share, bool contiguous = false)
-        : array<const T, N>(share ? share->view : nullptr, contiguous), share_(share)
+    TENON__HIDDEN explicit kept(tenon_kept *share, bool contiguous = false) : share_(share)
     {
+        if (share)
+            array<const T, N>::operator=(array<const T, N>(*share->view, contiguous));
     }
     TENON__HIDDEN kept(kept &&other) noexcept : array<const T, N>(other), share_(other.share_)
     {
@@ -328,7 +329,7 @@ template <class T, int N> class list
             impl::raise(error(TENON_EBOUNDS, "a list of %lld tensors has no item %lld", static_cast<long long>(count_),
                               static_cast<long long>(i)));
 #endif
-        return in<T, N>(items_ + i, contiguous_);
+        return in<T, N>(items_[i], contiguous_);
     }
 
   private:
@@ -421,8 +422,11 @@ template <class T, int N> class out : public array<T, N>
     TENON__HIDDEN out()
     {
     }
-    TENON__HIDDEN out(tenon_call *call, int index, bool contiguous)
-        : array<T, N>(call->results[index].as.view, contiguous), call_(call), index_(index)
+    TENON__HIDDEN out(tenon_call *call, int index) : call_(call), index_(index) // not yet allocated
+    {
+    }
+    TENON__HIDDEN out(tenon_call *call, int index, const tenon_view &view)
+        : array<T, N>(view, true), call_(call), index_(index)
     {
     }
 
@@ -430,12 +434,13 @@ template <class T, int N> class out : public array<T, N>
     // stays empty.
     template <class... Size> TENON__HIDDEN_MEMBER void alloc(Size... sizes)
     {
-        static_assert(N == any || sizeof...(sizes) == N, "alloc() needs one size for each dimension");
+        static_assert(N == any || static_cast<int>(sizeof...(sizes)) == N, "alloc() needs one size for each dimension");
         const int64_t shape[sizeof...(sizes) + 1] = {static_cast<int64_t>(sizes)...};
         const tenon_view *view = tenon_result_alloc(call_, index_, static_cast<int>(sizeof...(sizes)), shape);
-        if (!view)
+        if (view)
+            array<T, N>::operator=(array<T, N>(*view, true));
+        else
             impl::raise_failed();
-        read(view);
     }
     // Gives memory of the library ('own' in the signature).
     TENON__HIDDEN void give(owned<T, N> memory)
@@ -452,13 +457,6 @@ template <class T, int N> class out : public array<T, N>
     }
 
   private:
-    TENON__HIDDEN void read(const tenon_view *view)
-    {
-        this->view_ = view;
-        this->data_ = view ? static_cast<T *>(view->data) : nullptr;
-        if (view)
-            this->extents_.read(view, true);
-    }
     tenon_call *call_ = nullptr;
     int index_ = 0;
 };

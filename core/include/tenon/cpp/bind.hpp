@@ -9,11 +9,6 @@ namespace tenon
 namespace impl TENON__HIDDEN
 {
 
-template <class Entry, class R, class... P> constexpr bool check_typed_function(types<P...> parameters)
-{
-    return check_function<Entry, types<>, R>(parameters, std::index_sequence_for<P...>());
-}
-
 // The function for the table of the module. `Caught` fails the call with the exception that is being handled.
 template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
 {
@@ -23,8 +18,10 @@ template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
     } else {
         using R = typename signature_of<F>::result;
         using P = typename signature_of<F>::parameters;
-        if constexpr (check_typed_function<Entry, R>(P()))
+        if constexpr (compare<Entry, R, P>::fits())
             return tenon__guarded<runner<Entry, R, P>::run, Caught>;
+        else
+            compare<Entry, R, P>::report();
     }
     return nullptr;
 }
@@ -53,28 +50,29 @@ template <class Source, bool Shape> struct entry {
     static constexpr bool shapes = Shape;
     static constexpr const char *text()
     {
-        return Source::text();
+        return Source::tenon__text();
     }
     static constexpr auto function()
     {
         if constexpr (Shape)
-            return Source::parts().shape;
+            return Source::tenon__parts().shape;
         else
-            return Source::parts().function;
+            return Source::tenon__parts().function;
     }
 };
 
 // The entry of the table.
 template <class Source, tenon_call_fn Caught> constexpr tenon_function make_function()
 {
-    constexpr signature s = parse(Source::text());
-    constexpr auto parts = Source::parts();
-    if constexpr (!check_text<s.ok, s.position>::ok)
-        return {};
+    constexpr signature s = parse(Source::tenon__text());
+    constexpr auto parts = Source::tenon__parts();
+    if constexpr (!s.ok)
+        return (void)parse_mistake<name_in<entry<Source, false>>, s.position>(), tenon_function();
     else if constexpr (std::is_same<decltype(parts.shape), std::nullptr_t>::value)
-        return {Source::text(), parts.doc, bind<entry<Source, false>, Caught>(), nullptr, nullptr, parts.flags, {0, 0}};
+        return {Source::tenon__text(), parts.doc, bind<entry<Source, false>, Caught>(), nullptr, nullptr,
+                parts.flags,           {0, 0}};
     else
-        return {Source::text(),
+        return {Source::tenon__text(),
                 parts.doc,
                 bind<entry<Source, false>, Caught>(),
                 bind<entry<Source, true>, Caught>(),
@@ -91,7 +89,9 @@ template <class C> struct class_text {
     static constexpr buffer make()
     {
         buffer b{};
-        const char *prefix = "class ", *name = name_of<C>::get();
+        static_assert(name_of<C>::get() != nullptr,
+                      "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+        const char *prefix = "class ", *name = name_of<C>::get() ? name_of<C>::get() : "";
         int at = 0;
         for (; prefix[at]; at++)
             b.text[at] = prefix[at];

@@ -83,30 +83,60 @@ constexpr chosen_types choose(const signature &s, types<>)
 
 // --------------------------------------------------------------------------------------------------------- assertions
 
-template <bool Parses, int Position> struct check_text {
-    static_assert(Parses, "the signature does not parse: Position counts characters from 0");
-    static constexpr bool ok = Parses;
+// The name of a function as template arguments, because an assertion of C++17 cannot print it: the compiler shows them in
+// the note that follows the assertion. They are made only for a function that has a mistake.
+template <char... Character> struct named {
 };
 
-template <int Expected, int Found> struct check_count {
+constexpr size_t measure_name(const char *text)
+{
+    size_t length = 0;
+    while (length < 40 && text[length] != '\0' && text[length] != '(')
+        length++;
+    return length;
+}
+
+template <class Entry, size_t... I> named<Entry::text()[I]...> spell_name(std::index_sequence<I...>);
+
+template <class Entry>
+using name_in = decltype(spell_name<Entry>(std::make_index_sequence<measure_name(Entry::text())>()));
+
+template <class Function, int Position> struct parse_mistake {
+    static_assert(Position < 0, "the signature does not parse: Position counts characters from 0");
+};
+
+template <class Function, int Expected, int Found> struct count_mistake {
     static_assert(Expected == Found, "the C++ function has another number of parameters than its signature");
-    static constexpr bool ok = Expected == Found;
 };
 
-template <int Index, class Parameter, fault Fault> struct check_parameter {
+template <class Function, int Index, class Parameter, fault Fault> struct parameter_mistake {
     static_assert(Fault != fault::kind, "parameter Index of the C++ function is of another kind than in its signature");
     static_assert(Fault != fault::dtype, "parameter Index of the C++ function has another dtype than in its signature");
     static_assert(Fault != fault::rank,
                   "parameter Index of the C++ function has another number of dimensions than in its signature");
-    static constexpr bool ok = Fault == fault::none;
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
 };
 
-template <class Result, fault Fault> struct check_result {
+template <class Function, class Result, fault Fault> struct result_mistake {
     static_assert(Fault != fault::kind, "the C++ function returns a value of another kind than its signature");
     static_assert(Fault != fault::dtype, "the C++ function returns another dtype than its signature");
     static_assert(Fault != fault::rank, "the C++ function returns another number of dimensions than its signature");
-    static constexpr bool ok = Fault == fault::none;
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
 };
+
+template <class Entry, int Index, class Parameter, fault Fault> constexpr void report_parameter()
+{
+    if constexpr (Fault != fault::none)
+        (void)parameter_mistake<name_in<Entry>, Index, Parameter, Fault>();
+}
+
+template <class Entry, class Result, fault Fault> constexpr void report_result()
+{
+    if constexpr (Fault != fault::none)
+        (void)result_mistake<name_in<Entry>, Result, Fault>();
+}
 
 // Of a function that returns R.
 template <class Entry, class R> constexpr int returned_index()
@@ -116,19 +146,26 @@ template <class Entry, class R> constexpr int returned_index()
 }
 
 // A constructor has no result in its signature, and returns an object of the class that it is named after.
-template <class Entry, class R> constexpr bool is_constructor()
+template <class Entry, class R> constexpr fault find_constructor_fault()
 {
-    constexpr bool candidate = parsed<Entry>::value.constructor_candidate;
-    if constexpr (candidate && !std::is_void<typename pointee<R>::type>::value)
-        return same_text(name_of<typename pointee<R>::type>::get(), parsed<Entry>::value.name,
-                         parsed<Entry>::value.name_length);
-    return false;
+    using C = typename pointee<R>::type;
+    if constexpr (!std::is_void<C>::value && parsed<Entry>::value.constructor_candidate) {
+        slot self{};
+        self.class_name = parsed<Entry>::value.name;
+        self.class_length = parsed<Entry>::value.name_length;
+        return find_class_fault<C>(self);
+    }
+    return fault::kind;
 }
+
+template <class Entry, class R> constexpr bool is_constructor = find_constructor_fault<Entry, R>() == fault::none;
 
 template <class Entry, class R, class Chosen> constexpr fault find_return_fault()
 {
-    if constexpr (std::is_void<R>::value || is_constructor<Entry, R>())
+    if constexpr (std::is_void<R>::value)
         return fault::none;
+    else if constexpr (parsed<Entry>::value.constructor_candidate)
+        return find_constructor_fault<Entry, R>();
     else if constexpr (returned_index<Entry, R>() < 0)
         return fault::kind;
     else
@@ -152,16 +189,39 @@ template <class Entry, class R, class Chosen, class P> constexpr fault find_para
     return find_out_fault<P>(parsed<Entry>::value.result[result_of<Entry, R>(j)], chosen.item);
 }
 
-template <class Entry, class Chosen, class R, class... P, size_t... J>
-constexpr bool check_function(types<P...>, std::index_sequence<J...>)
-{
-    constexpr int expected =
-        parsed<Entry>::value.parameters + parsed<Entry>::value.results - (returned_index<Entry, R>() >= 0 ? 1 : 0);
-    if constexpr (check_count<expected, static_cast<int>(sizeof...(P))>::ok)
-        return (check_result<R, find_return_fault<Entry, R, Chosen>()>::ok && ... &&
-                check_parameter<static_cast<int>(J), P, find_parameter_fault<Entry, R, Chosen, P>(J)>::ok);
-    return false;
-}
+template <class Entry, class R>
+constexpr int expected_parameters = parsed<Entry>::value.parameters + parsed<Entry>::value.results -
+                                    (returned_index<Entry, R>() >= 0 ? 1 : 0);
+
+// Compares the parameters P and the result R of a function with its signature: the types only if there are as many as
+// expected. Mistakes are reported apart from the comparison, because clang would report each use of it, too.
+template <class Entry, class R, class Parameters, class Indices> struct comparison;
+template <class Entry, class R, class... P, size_t... J>
+struct comparison<Entry, R, types<P...>, std::index_sequence<J...>> {
+    static constexpr int found = static_cast<int>(sizeof...(P));
+
+    static constexpr bool fits()
+    {
+        if constexpr (expected_parameters<Entry, R> == found)
+            return ((find_return_fault<Entry, R, types<>>() == fault::none) && ... &&
+                    (find_parameter_fault<Entry, R, types<>, P>(J) == fault::none));
+        return false;
+    }
+    static constexpr void report()
+    {
+        if constexpr (expected_parameters<Entry, R> == found) {
+            report_result<Entry, R, find_return_fault<Entry, R, types<>>()>();
+            (report_parameter<Entry, static_cast<int>(J), P, find_parameter_fault<Entry, R, types<>, P>(J)>(), ...);
+        } else {
+            (void)count_mistake<name_in<Entry>, expected_parameters<Entry, R>, found>();
+        }
+    }
+};
+
+template <class Entry, class R, class Parameters> struct compare;
+template <class Entry, class R, class... P>
+struct compare<Entry, R, types<P...>> : comparison<Entry, R, types<P...>, std::index_sequence_for<P...>> {
+};
 
 // -------------------------------------------------------------------------------------------------------------- calls
 
@@ -199,7 +259,7 @@ template <class Entry, class R, class... P, size_t... J>
 tenon_status run_with(tenon_call *call, types<P...>, std::index_sequence<J...>)
 {
     constexpr bool shapes = Entry::shapes;
-    constexpr int returned = is_constructor<Entry, R>() ? 0 : returned_index<Entry, R>();
+    constexpr int returned = is_constructor<Entry, R> ? 0 : returned_index<Entry, R>();
     constexpr auto function = Entry::function();
     call_scope scope(call);
     arguments<argument_of<Entry, R, static_cast<int>(J), P>...> all(call);
@@ -208,7 +268,7 @@ tenon_status run_with(tenon_call *call, types<P...>, std::index_sequence<J...>)
             return TENON_EFAILED;
     tenon_status status = TENON_OK;
     if constexpr (returned >= 0 && !shapes) {
-        constexpr bool constructs = is_constructor<Entry, R>();
+        constexpr bool constructs = is_constructor<Entry, R>;
         constexpr slot result = parsed<Entry>::value.result[returned];
         status = return_value < constructs ? kind::handle : result.kind, result.owned,
         result.optional >

@@ -35,7 +35,7 @@ template <class X, kind Kind, bool Contiguous> X read_given(tenon_call *call, in
     if constexpr (Kind == kind::tensor && array_of<X>::is == role::kept)
         return X(tenon_arg_keep(call, index), Contiguous);
     else if constexpr (Kind == kind::tensor)
-        return X(value.as.view, Contiguous);
+        return X(*value.as.view, Contiguous);
     else if constexpr (Kind == kind::tensors)
         return X(static_cast<const tenon_view *>(value.as.list.data), value.as.list.length, Contiguous);
     else if constexpr (Kind == kind::number)
@@ -263,7 +263,15 @@ template <class Entry, int I, class P> struct out_argument {
     static constexpr slot shape = parsed<Entry>::value.result[I];
     bare<P> value;
 
-    explicit out_argument(tenon_call *call) : value(call, I, shape.contiguous)
+    static bare<P> make(tenon_call *call)
+    {
+        const tenon_view *view = call->results[I].as.view;
+        if constexpr (shape.open) // unless the shape function has allocated it
+            return view ? bare<P>(call, I, *view) : bare<P>(call, I);
+        else
+            return bare<P>(call, I, *view);
+    }
+    explicit out_argument(tenon_call *call) : value(make(call))
     {
 #ifdef TENON_CHECKED
         value.name({"result", shape.name, shape.name_length ? shape.name_length : I});

@@ -44,6 +44,18 @@ TENON__HIDDEN inline tenon_call *call()
     return impl::current_call;
 }
 
+namespace impl TENON__HIDDEN
+{
+// A status as the first argument of a constructor that is not the best match for two arguments.
+struct formatted_status {
+    tenon_status value;
+
+    formatted_status(tenon_status status) : value(status)
+    {
+    }
+};
+} // namespace impl
+
 // Fails the call with a status and a message, if it is thrown. With more arguments, the message is formatted as by printf.
 class TENON__HIDDEN error : public std::exception
 {
@@ -58,7 +70,7 @@ class TENON__HIDDEN error : public std::exception
     {
         snprintf(text_, sizeof text_, "%.*s", static_cast<int>(text.size()), text.data());
     }
-    error(tenon_status status, const char *format, ...) noexcept TENON_PRINTF(3, 4) : status_(status)
+    error(impl::formatted_status status, const char *format, ...) noexcept TENON_PRINTF(3, 4) : status_(status.value)
     {
         va_list arguments;
         va_start(arguments, format);

@@ -36,7 +36,8 @@ template <class Entry, int I> struct any_object {
 
     template <class C> C *get() const
     {
-        static_assert(is_class<C>(parsed<Entry>::value.parameter[I]), "this parameter is an object of another kind");
+        constexpr fault found = find_class_fault<C>(parsed<Entry>::value.parameter[I]);
+        report_parameter<Entry, I, C, found>();
         return static_cast<C *>(pointer);
     }
     template <class C, class = typename std::enable_if<std::is_void<typename class_of<C>::type>::value>::type>
@@ -148,9 +149,10 @@ template <class F, class... P> struct applied<F, types<P...>> {
     using result = std::invoke_result<F, P...>;
 };
 
-template <bool Invocable> struct check_generic {
+template <class Function, bool Invocable> struct generic_mistake {
     static_assert(Invocable,
-                  "the generic lambda has another number of parameters than its signature, or one of another kind");
+                  "the generic lambda has another number of parameters than its signature, or one of another "
+                  "kind");
 };
 
 template <class Entry, class Chosen> tenon_status run_chosen(tenon_call *call)
@@ -161,12 +163,12 @@ template <class Entry, class Chosen> tenon_status run_chosen(tenon_call *call)
     using Parameters = canonical<Entry, Returned, Chosen>;
     if constexpr (applied<F, Parameters>::ok) {
         using R = typename applied<F, Parameters>::result::type;
-        constexpr bool fits = check_result<R, find_return_fault<Entry, R, Chosen>()>::ok;
-        if constexpr (fits)
+        if constexpr (find_return_fault<Entry, R, Chosen>() == fault::none)
             return runner<Entry, R, Parameters>::run(call);
+        else
+            (void)result_mistake<name_in<Entry>, R, find_return_fault<Entry, R, Chosen>()>();
     } else {
-        check_generic<applied<F, Parameters>::ok> failed;
-        (void)failed;
+        (void)generic_mistake<name_in<Entry>, applied<F, Parameters>::ok>();
     }
     return TENON_EFAILED;
 }

@@ -16,12 +16,11 @@ namespace impl TENON__HIDDEN
 
 template <class T> using bare = typename std::remove_cv<typename std::remove_reference<T>::type>::type;
 
-// The name of the class that a C++ type has in signatures: TENON_CPP_TYPE.
+// The name of the class that a C++ type has in signatures: TENON_CPP_TYPE. NULL if it has none.
 template <class C> struct name_of {
     static constexpr const char *get()
     {
-        static_assert(sizeof(C) == 0, "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
-        return "";
+        return nullptr;
     }
 };
 
@@ -142,7 +141,7 @@ template <class C> struct class_of<object<C>> {
 
 // ------------------------------------------------------------------------------------------------------------- faults
 
-enum class fault { none, kind, dtype, rank };
+enum class fault { none, kind, dtype, rank, name };
 
 // Whether X takes an argument of this kind that is neither a tensor nor an object.
 template <class X> constexpr bool takes(kind k)
@@ -204,9 +203,13 @@ template <class T, int N> constexpr fault find_array_fault(const slot &s, const 
     return fault::none;
 }
 
-template <class C> constexpr bool is_class(const slot &s)
+// An object of C++ type C for this slot.
+template <class C> constexpr fault find_class_fault(const slot &s)
 {
-    return same_text(name_of<typename std::remove_cv<C>::type>::get(), s.class_name, s.class_length);
+    const char *name = name_of<typename std::remove_cv<C>::type>::get();
+    if (!name)
+        return fault::name;
+    return same_text(name, s.class_name, s.class_length) ? fault::none : fault::kind;
 }
 
 // Parameter P for an argument.
@@ -227,7 +230,7 @@ template <class P> constexpr fault find_fault(const slot &s, const tenon_dtype *
         using C = typename class_of<P>::type;
         if constexpr (!std::is_void<C>::value && !is_array<X> && !is_optional<X>)
             if (!s.optional || !std::is_reference<P>::value)
-                return is_class<C>(s) ? fault::none : fault::kind;
+                return find_class_fault<C>(s);
         return fault::kind;
     }
     if (s.optional && !is_optional<X> && !is_nullable<X>)
@@ -270,7 +273,7 @@ template <class R> constexpr fault find_result_fault(const slot &s, const tenon_
         return has_parts<V>::value ? fault::none : fault::kind;
     case kind::handle:
         if constexpr (!std::is_void<typename pointee<V>::type>::value)
-            return is_class<typename pointee<V>::type>(s) ? fault::none : fault::kind;
+            return find_class_fault<typename pointee<V>::type>(s);
         return fault::kind;
     default:
         return takes<V>(s.kind) ? fault::none : fault::kind;

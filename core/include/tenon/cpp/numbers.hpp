@@ -2,10 +2,10 @@
 //
 //   tenon::f16, tenon::bf16, tenon::f8_e4m3fn, tenon::f8_e5m2
 //
-// They convert to float implicitly, and from a number by assignment or explicitly, so that the same expression works for
-// all of them: z(i) = a * x(i) + y(i). Arithmetic happens in float or double. Conversions round to the nearest value, and
-// to the even one of two that are equally near. What is too large becomes infinity, or NaN in f8_e4m3fn, which has no
-// infinity.
+// They convert to float implicitly, and from a number by assignment or explicitly, so that the same expression works
+// for all of them: z(i) = a * x(i) + y(i). Arithmetic happens in float or double. Conversions round to the nearest
+// value, and to the even one of two that are equally near. A number that is too large becomes infinity, or NaN in
+// f8_e4m3fn, which has no infinity.
 #ifndef TENON_CPP_NUMBERS_HPP
 #define TENON_CPP_NUMBERS_HPP
 
@@ -73,8 +73,8 @@ TENON__DEVICE constexpr Word round_bits(Word magnitude)
 
 } // namespace impl
 
-// A float of 8 or 16 bits: one for the sign, then its exponent and its mantissa. It has no constructor without arguments
-// of its own, so that arrays of it are plain memory.
+// A float of 8 or 16 bits: one for the sign, then its exponent and its mantissa. It has no constructor without
+// arguments of its own, so that arrays of it are plain memory.
 template <int Exponent, int Mantissa, bool Finite> class small_float
 {
   public:
@@ -177,8 +177,8 @@ template <int Exponent, int Mantissa, bool Finite> class small_float
     }
 };
 
-// A complex number that needs no other header, for functions that are instantiated for c64 and c128. It converts to and from
-// every type with real() and imag(), such as std::complex.
+// A complex number that needs no other header, for functions that are instantiated for c64 and c128. It converts to
+// and from every type with real() and imag(), such as std::complex.
 template <class Part> class complex
 {
   public:
@@ -390,7 +390,7 @@ template <> struct type_of<TENON_CODE_F8_E5M2, 8> {
 
 } // namespace impl
 
-// The dtype of a C++ type; its bits are 0 if there is none.
+// The dtype of a C++ type; its bits are 0 if the type has no dtype.
 template <class T> static constexpr tenon_dtype dtype_of = impl::dtype_code<T>::value();
 
 } // namespace tenon

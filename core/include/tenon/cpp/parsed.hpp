@@ -52,8 +52,8 @@ struct slot {
     int position; // of the type in the signature
 };
 
-// A dtype variable, with the dtypes of its where clause in their order, each once. "real", "integer" and "any" stand for
-// the dtypes that have a C++ type (numbers.hpp).
+// A dtype variable, with the dtypes of its where clause in their order, each once. "real", "integer" and "any" stand
+// for the dtypes that have a C++ type (numbers.hpp).
 struct variable {
     const char *name;
     int length;

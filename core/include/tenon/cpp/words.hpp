@@ -119,7 +119,7 @@ constexpr bool is_device(const word &w)
     }
 }
 
-// The code of a small float from what follows its number of bits, such as "_e4m3fn"; -1 if there is none.
+// The code of a small float from what follows its number of bits, such as "_e4m3fn"; -1 if it is not known.
 constexpr int find_small_float(const word &rest, int bits)
 {
     if (bits == 8)

@@ -44,7 +44,6 @@ def test_is_final(boxes):
         type("Larger", (boxes.Box,), {})
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="Python 3.9 has no immutable heap types")
 def test_is_immutable(boxes):
     with pytest.raises(TypeError, match="immutable type"):
         boxes.Box.more = 1

@@ -1,0 +1,205 @@
+"""A C++ function that does not fit its signature does not compile, and the compiler says what is wrong."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+from building import ROOT
+from programs import runs
+
+COMPILERS = [name for name in ("g++", "clang++") if runs(name)]
+pytestmark = pytest.mark.skipif(not COMPILERS, reason="there is neither g++ nor clang++")
+
+PARSE = "the signature does not parse"
+COUNT = "another number of parameters"
+KIND = "of another kind"
+DTYPE = "another dtype"
+RANK = "another number of dimensions"
+
+START = """#include <tenon/function.hpp>
+
+struct Tree { int64_t size; };
+struct Other { int64_t size; };
+TENON_CPP_TYPE(Tree)
+TENON_CPP_TYPE(Other)
+enum class mode { mean, sum };
+using namespace tenon;
+"""
+
+# Only what a case needs is included: the headers of the standard library take longer than the rest.
+HEADERS = {
+    "std::complex": "complex",
+    "std::make_unique": "memory",
+    "std::optional": "optional",
+    "std::string": "string",
+    "std::vector": "vector",
+}
+
+WRONG = [
+    (PARSE, "f(", "[] {}"),
+    (PARSE, "f(x: f23[n])", "[](in<float, 1>) {}"),
+    (PARSE, "f(x: f32[n]) -> f32[m]", "[](in<float, 1>, out<float, 1>) {}"),
+    (PARSE, "f(x: T[n])", "[](in<float, 1>) {}"),
+    (PARSE, "lambda(x: f32[n])", "[](in<float, 1>) {}"),
+    (PARSE, "Tree.get(x: int)", "[](Tree &, int64_t) {}"),
+    (PARSE, "", "[] {}"),
+    (COUNT, "f()", "[](double) {}"),
+    (COUNT, "f(a: float)", "[] {}"),
+    (COUNT, "f(x: f32[n]) -> f32[n]", "[](in<float, 1>) {}"),
+    (COUNT, "f(x: f32[n])", "[](in<float, 1>, out<float, 1>) {}"),
+    (COUNT, "f(x: f32[n]) -> f32[n], f32[n]", "[](in<float, 1>, out<float, 1>) {}"),
+    (COUNT, "Tree.get(self, i: int) -> int", "[](int64_t i) { return i; }"),
+    (COUNT, "f(x: T[n]) -> T[n] where T = f32|f64", "[](auto) {}"),
+    (KIND, "f(a: int)", "[](double) {}"),
+    (KIND, "f(a: int)", "[](int) {}"),
+    (KIND, "f(a: int)", "[](uint64_t) {}"),
+    (KIND, "f(a: uint)", "[](int64_t) {}"),
+    (KIND, "f(a: float)", "[](int64_t) {}"),
+    (KIND, "f(a: bool)", "[](int) {}"),
+    (KIND, "f(a: str)", "[](double) {}"),
+    (KIND, "f(a: 'mean'|'sum')", "[](std::string) {}"),
+    (KIND, "f(a: ints)", "[](std::vector<int>) {}"),
+    (KIND, "f(a: floats)", "[](in<float, 1>) {}"),
+    (KIND, "f(a: bytes)", "[](double) {}"),
+    (KIND, "f(a: strs)", "[](text) {}"),
+    (KIND, "f(a: dtype)", "[](int) {}"),
+    (KIND, "f(a: complex)", "[](double) {}"),
+    (KIND, "f(a: float?)", "[](double) {}"),
+    (KIND, "f(a: float)", "[](std::optional<double>) {}"),
+    (KIND, "f(x: f32[n])", "[](double) {}"),
+    (KIND, "f(x: f32[n])", "[](rw<float, 1>) {}"),
+    (KIND, "f(x: f32[n])", "[](out<float, 1>) {}"),
+    (KIND, "f(x: f32[n])", "[](kept<float, 1>) {}"),
+    (KIND, "f(x: f32[n])", "[](const float *) {}"),
+    (KIND, "f(x: f32[n] rw)", "[](in<float, 1>) {}"),
+    (KIND, "f(x: [f32[n]])", "[](in<float, 1>) {}"),
+    (KIND, "f(x: f32[n]) -> f32[n]", "[](in<float, 1>, in<float, 1>) {}"),
+    (KIND, "f(x: f32[n]) -> f32[n]", "[](in<float, 1>, rw<float, 1>) {}"),
+    (KIND, "f(x: f32[n]) -> a: f32[n], b: int", "[](in<float, 1>, out<float, 1>, int64_t) {}"),
+    (KIND, "f() -> int", "[] { return std::string(); }"),
+    (KIND, "f() -> str", "[] { return 1.5; }"),
+    (KIND, "f() -> f32[?]", "[] { return 1.5; }"),
+    (KIND, "Tree.get(self)", "[](Other &) {}"),
+    (KIND, "Tree.get(self)", "[](double) {}"),
+    (KIND, "f(t: handle('Tree'))", "[](object<Other>) {}"),
+    (KIND, "f() -> handle('Tree')", "[] { return std::make_unique<Other>(); }"),
+    (DTYPE, "f(x: f32[n])", "[](in<double, 1>) {}"),
+    (DTYPE, "f(x: i64[n])", "[](in<uint64_t, 1>) {}"),
+    (DTYPE, "f(x: f16[n])", "[](in<bf16, 1>) {}"),
+    (DTYPE, "f(x: c64[n])", "[](in<tenon::complex<double>, 1>) {}"),
+    (DTYPE, "f(x: f32|f64[n])", "[](in<float, 1>) {}"),
+    (DTYPE, "f(x: T[n]) where T = f32|f64", "[](in<float, 1>) {}"),
+    (DTYPE, "f(x: f32[n] rw)", "[](rw<double, 1>) {}"),
+    (DTYPE, "f(x: f32[n] keep)", "[](kept<double, 1>) {}"),
+    (DTYPE, "f(x: f32[n]) -> f32[n]", "[](in<float, 1>, out<double, 1>) {}"),
+    (DTYPE, "f() -> f32[?] own", "[] { return std::vector<double>(); }"),
+    (RANK, "f(x: f32[n])", "[](in<float, 2>) {}"),
+    (RANK, "f(x: f32[n, k])", "[](in<float, 1>) {}"),
+    (RANK, "f(x: f32[*b, n])", "[](in<float, 2>) {}"),
+    (RANK, "f(x: f32[n] rw)", "[](rw<float, 0>) {}"),
+    (RANK, "f(x: f32[n]) -> f32[n, n]", "[](in<float, 1>, out<float, 1>) {}"),
+    (RANK, "f() -> f32[?, ?] own", "[] { return std::vector<float>(); }"),
+]
+
+NAMED = [number for number, (message, *_) in enumerate(WRONG) if message != PARSE]
+
+RIGHT = [
+    ("f()", "[] {}"),
+    ("f(a: int, b: float, c: bool, d: str)", "[](int64_t, double, bool, text) {}"),
+    ("f(a: 'mean'|'sum', b: 'mean'|'sum')", "[](int, mode) {}"),
+    ("f(a: ints, b: floats[3], c: strs, d: bytes)", "[](in<int64_t, 1>, std::vector<double>, texts, bytes) {}"),
+    ("f(a: uint, b: complex, c: dtype)", "[](uint64_t, std::complex<double>, tenon_dtype) {}"),
+    ("f(a: float?, x: f32[n]?)", "[](std::optional<double>, in<float, 1>) {}"),
+    ("f(x: f32[*b, n], y: real[n], z: f32|f64[n])", "[](in<float, any>, in<void, 1>, in<void, 1>) {}"),
+    ("f(x: f32[n] rw, y: f32[n] keep, z: [u8[n, k]])", "[](rw<float, 1>, kept<float, 1>, list<uint8_t, 2>) {}"),
+    ("f(x: f32[n]) -> a: f32[n], b: int", "[](in<float, 1>, out<float, 1>, int64_t &) {}"),
+    ("f() -> f32[?, ?] own", "[] { return owned<float, 2>{std::vector<float>(6), {2, 3}}; }"),
+    ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),
+    ("Tree.join(self, t: handle('Other')) -> int", "[](Tree &, object<Other>) { return int64_t(1); }"),
+    ("Tree(n: int)", "[](int64_t n) { return new Tree{n}; }"),
+]
+
+
+def compile_module(compiler, folder, entries):
+    """The compiler's return code and messages for a module with these entries."""
+    file = pathlib.Path(folder, "module.cpp")
+    lines = ",\n".join(f'TENON_CPP("{signature}", {function}, "")' for signature, function in entries)
+    headers = "".join(f"#include <{header}>\n" for name, header in HEADERS.items() if name in lines)
+    file.write_text(f"{headers}{START}TENON_CPP_MODULE(wrong, nullptr,\n{lines})\n", encoding="utf-8")
+    options = shlex.split("-std=c++17 -fsyntax-only -Wall -Wextra -I")
+    more = ["-ferror-limit=0"] if compiler == "clang++" else []
+    done = subprocess.run(
+        [compiler, *more, *options, str(ROOT / "core/include"), str(file)], stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    return done.returncode, done.stderr
+
+
+def errors(messages):
+    return [line for line in messages.splitlines() if " error: " in line]
+
+
+def mistakes(messages):
+    """{function: [message]}. The name of the function is a template argument that the compiler shows: named<'f', '1'>. g++
+    shows it before the message, and clang++ after it."""
+    found, name, waiting = {}, None, None
+    for line in messages.splitlines():
+        shown = re.search(r"_mistake<tenon::impl::named<([^>]*)>", line)
+        name = "".join(re.findall(r"'(.)'", shown[1])) if shown else name
+        failed = re.search(r'error: static assertion failed: (.*)|error: static_assert failed.* "(.*)"', line)
+        if failed and failed[1]:
+            found.setdefault(name, []).append(failed[1])
+        elif failed:
+            waiting = failed[2]
+        elif shown and waiting:
+            found.setdefault(name, []).append(waiting)
+            waiting = None
+    return found
+
+
+@pytest.fixture(scope="module", params=COMPILERS)
+def compiled(request, tmp_path_factory):
+    """The mistakes of all functions of WRONG that have a name, each with a name of its own, and the number of errors."""
+    entries = [(WRONG[number][1].replace("(", f"{number}(", 1), WRONG[number][2]) for number in NAMED]
+    code, messages = compile_module(request.param, tmp_path_factory.mktemp("wrong"), entries)
+    assert code != 0
+    return mistakes(messages), len(errors(messages))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_functions_that_fit(compiler, tmp_path):
+    assert compile_module(compiler, tmp_path, RIGHT) == (0, "")
+
+
+@pytest.mark.parametrize("number", NAMED, ids=lambda number: "{0}: {1} {2}".format(*WRONG[number]))
+def test_functions_that_do_not_fit(compiled, number):
+    message, signature, _ = WRONG[number]
+    name = signature.partition("(")[0]
+    found = compiled[0][f"{name}{number}"]
+    assert len(found) == 1 and message in found[0]
+
+
+def test_there_are_no_other_errors(compiled):
+    found, count = compiled
+    assert sum(map(len, found.values())) == count == len(NAMED)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("signature", "function"), [case[1:] for case in WRONG if case[0] == PARSE])
+def test_signatures_that_do_not_parse(compiler, signature, function, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [(signature, function)])
+    assert code != 0 and len(errors(messages)) == 1 and PARSE in errors(messages)[0], messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_position_of_a_mistake(compiler, tmp_path):
+    """It is an argument of the template that the compiler shows, as the name of the function is."""
+    _, messages = compile_module(compiler, tmp_path, [("f(x: f32[n] wr)", "[](in<float, 1>) {}")])
+    assert "parse_mistake<tenon::impl::named<'f'>, 12>" in messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_type_without_a_name(compiler, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [("Tree.get(self)", "[](std::string &) {}")])
+    assert code != 0 and "TENON_CPP_TYPE" in errors(messages)[0]
