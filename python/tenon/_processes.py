@@ -8,7 +8,7 @@ import pickle
 import time
 from multiprocessing import parent_process, resource_sharer, util
 from multiprocessing.context import get_spawning_popen
-from multiprocessing.reduction import recv_handle, send_handle
+from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
 from typing import Any, Optional
 
 from tenon import _native
@@ -33,6 +33,9 @@ def reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     whole = tensor.shared_name is not None
     place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
     return _from_descriptor, (_send(_native._shared_fd(root)), place)
+
+
+ForkingPickler.register(Tensor, reduce_for_process)
 
 
 def _send(fd: int) -> Any:

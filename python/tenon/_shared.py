@@ -9,6 +9,11 @@ from typing import Any, SupportsIndex, Union
 from tenon import _native
 from tenon._native import Tensor
 
+try:
+    from tenon import _processes  # noqa: F401
+except ImportError:  # Windows has no descriptors to pass, and some small systems have no multiprocessing
+    pass
+
 
 def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> Tensor:
     """Return a tensor of zeros in memory that other processes can attach to and write to.
@@ -58,17 +63,3 @@ def _dtype_name(dtype: Any) -> str:
             raise ValueError(f"tenon.shared(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
         return str(dtype.name)
     raise TypeError(f"tenon.shared(): argument 'dtype': expected a name or a dtype of NumPy or torch, got {dtype!r}")
-
-
-def _register() -> None:
-    # Windows has no descriptors to pass, and some small systems have no multiprocessing.
-    try:
-        from multiprocessing.reduction import DupFd, ForkingPickler  # noqa: F401
-
-        from tenon._processes import reduce_for_process
-    except ImportError:
-        return
-    ForkingPickler.register(Tensor, reduce_for_process)
-
-
-_register()
