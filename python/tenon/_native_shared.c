@@ -126,6 +126,11 @@ static PyObject *shared_fd(PyObject *self, PyObject *object)
     return tenon_shared_fd(tensor, &fd, &err) ? tenon_py_raise(&err) : PyLong_FromLong(fd);
 }
 
+static void release_tensor(void *owner)
+{
+    tenon_tensor_release(owner);
+}
+
 /* Return (root, offset in bytes) of a view of a shared tensor, or None. */
 static PyObject *shared_root(PyObject *self, PyObject *object)
 {
@@ -134,16 +139,13 @@ static PyObject *shared_root(PyObject *self, PyObject *object)
     int fd;
     if (!tensor)
         return NULL;
-    tenon_tensor *root = tenon_tensor_root(tensor);
+    tenon_tensor *root = tenon_tensor_root(tensor), *inner;
+    while ((inner = tenon_tensor_owner(root, release_tensor))) /* of a view that came from another process */
+        root = tenon_tensor_root(inner);
     if (tenon_shared_fd(root, &fd, NULL))
         Py_RETURN_NONE;
     const char *start = tenon_tensor_view(root)->data, *first = tenon_tensor_view(tensor)->data;
     return Py_BuildValue("(NL)", tenon_py_export(root, TENON_PY_AS_TENSOR), (long long)(first - start));
-}
-
-static void release_tensor(void *owner)
-{
-    tenon_tensor_release(owner);
 }
 
 /* Create a tensor on the memory of another, which it keeps alive. */

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import signal
+import threading
 import time
-from multiprocessing import parent_process, resource_sharer, util
+from multiprocessing import current_process, parent_process, util
+from multiprocessing.connection import Client, Connection, Listener
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
 from typing import Any, Optional
@@ -18,13 +21,8 @@ from tenon._reduce import reduce
 # The place of a view in the memory: the offset in bytes, the dtype, the shape and the strides.
 _Place = tuple[int, str, tuple[int, ...], tuple[int, ...]]
 
-_SECONDS = 5.0
 
-_waiting: set[int] = set()  # descriptors that no process has fetched yet
-_watched: list[int] = []  # the process whose end is watched
-
-
-def reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
+def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     """Pickle for a process of multiprocessing: shared memory by its descriptor, everything else by its elements."""
     found = _native._shared_root(tensor)
     if found is None:
@@ -32,34 +30,14 @@ def reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     root, offset = found
     whole = tensor.shared_name is not None
     place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
-    return _from_descriptor, (_send(_native._shared_fd(root)), place)
-
-
-ForkingPickler.register(Tensor, reduce_for_process)
-
-
-def _send(fd: int) -> Any:
-    """Return what stands for a descriptor in a pickle: an object of a process that is being started, or an address."""
+    fd = _native._shared_fd(root)
     starting: Any = get_spawning_popen()
-    if starting is not None:
-        return starting.DupFd(starting.duplicate_for_child(fd))
-    copy = os.dup(fd)
-    _waiting.add(copy)
-
-    def send(connection: Any, process: int) -> None:
-        send_handle(connection, copy, process)
-
-    def close() -> None:
-        os.close(copy)
-        _waiting.discard(copy)
-
-    _watch()
-    sharer: Any = resource_sharer
-    return sharer._resource_sharer.register(send, close)
+    sent = _sender.offer(fd) if starting is None else starting.DupFd(starting.duplicate_for_child(fd))
+    return _from_descriptor, (sent, place)
 
 
 def _from_descriptor(sent: Any, place: Optional[_Place]) -> Tensor:
-    fd = _fetch(sent) if isinstance(sent, tuple) else sent.detach()
+    fd = _fetch(*sent) if isinstance(sent, tuple) else sent.detach()
     try:
         tensor = _native._shared_attach(fd)
     finally:
@@ -67,12 +45,12 @@ def _from_descriptor(sent: Any, place: Optional[_Place]) -> Tensor:
     return tensor if place is None else _native._tensor_on(tensor, *place)
 
 
-def _fetch(address: tuple[Any, ...]) -> int:
-    sharer: Any = resource_sharer
+def _fetch(address: str, key: bytes) -> int:
     try:
-        with sharer._resource_sharer.get_connection(address) as connection:
+        with Client(address, "AF_UNIX", authkey=current_process().authkey) as connection:
+            connection.send_bytes(key + str(os.getpid()).encode())
             return recv_handle(connection)
-    except (ConnectionError, EOFError, FileNotFoundError) as error:
+    except (ConnectionError, EOFError) as error:
         raise FileNotFoundError(
             errno.ENOENT,
             "tenon: the process that sent this shared tensor has ended; receive it before that process ends, or "
@@ -80,18 +58,66 @@ def _fetch(address: tuple[Any, ...]) -> int:
         ) from error
 
 
-# A worker often ends right after it has put its result on a queue.
+class _Sender:
+    """A thread that gives descriptors to the processes that ask for them. Its address is in no file system."""
+
+    _KEY_SIZE = 16
+    _SECONDS = 5.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listener: Optional[Listener] = None
+        self._waiting: dict[bytes, int] = {}  # descriptors that have not been fetched yet
+        os.register_at_fork(after_in_child=self._forget)
+        util.register_after_fork(self, _Sender._watch)
+        self._watch()
+
+    def offer(self, fd: int) -> tuple[Any, bytes]:
+        key, copy = os.urandom(self._KEY_SIZE), os.dup(fd)
+        with self._lock:
+            if self._listener is None:
+                address = f"\0tenon-{os.getpid()}-{os.urandom(8).hex()}"
+                self._listener = Listener(address, "AF_UNIX", backlog=128, authkey=current_process().authkey)
+                threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+            self._waiting[key] = copy
+            return self._listener.address, key
+
+    def _serve(self, listener: Listener) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True:
+            try:
+                with listener.accept() as connection:
+                    self._give(connection)
+            except Exception:  # the other process reports it: it has ended, or it is not ours
+                pass
+
+    def _give(self, connection: Connection) -> None:
+        message = connection.recv_bytes(100)
+        key, process = message[: self._KEY_SIZE], int(message[self._KEY_SIZE :])
+        fd = self._waiting[key]
+        try:
+            send_handle(connection, fd, process)
+        finally:
+            del self._waiting[key]
+            os.close(fd)
+
+    def _forget(self) -> None:
+        """In a new process, which has neither the thread nor anything to give."""
+        for fd in self._waiting.values():
+            os.close(fd)
+        self._waiting.clear()
+        self._lock = threading.Lock()
+        self._listener = None
+
+    def _watch(self) -> None:
+        util.Finalize(None, self._wait, exitpriority=-10)  # after the queues have written what they hold (-5)
+
+    def _wait(self) -> None:
+        """At the end of a worker: wait until its descriptors are fetched, but not for long, nor if its parent has ended."""
+        parent, end = parent_process(), time.monotonic() + self._SECONDS
+        while self._waiting and parent is not None and parent.is_alive() and time.monotonic() < end:
+            time.sleep(0.001)
 
 
-def _watch() -> None:
-    if _watched != [os.getpid()]:
-        _watched[:] = [os.getpid()]
-        util.Finalize(None, _wait, exitpriority=-10)  # after the queues have written what they hold (-5)
-
-
-def _wait() -> None:
-    """Wait until the descriptors have been fetched, but not for long, and not if nobody is left to fetch them."""
-    parent = parent_process()
-    end = time.monotonic() + _SECONDS
-    while _waiting and parent is not None and parent.is_alive() and time.monotonic() < end:
-        time.sleep(0.001)
+_sender = _Sender()
+ForkingPickler.register(Tensor, _reduce_for_process)

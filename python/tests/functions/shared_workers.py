@@ -54,12 +54,20 @@ def echo(incoming, outgoing):
         outgoing.put(tensor)
 
 
+def opened():
+    """The numbers of mappings of shared tensors and of descriptors."""
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:tenon" in line for line in maps), len(os.listdir("/proc/self/fd"))
+
+
 def attach_often(name, count, total):
+    """Return how many mappings and descriptors are left."""
+    before = opened()
     for _ in range(count):
         if sum(values(tenon.attach(name))) != total:
             raise AssertionError("other elements")
-    with open("/proc/self/maps") as maps:
-        return sum("memfd:tenon" in line for line in maps), len(os.listdir("/proc/self/fd"))
+    after = opened()
+    return after[0] - before[0], after[1] - before[1]
 
 
 def hold(name, connection):

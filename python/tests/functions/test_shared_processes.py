@@ -43,6 +43,12 @@ def nothing_left_anywhere():
     assert mappings() == 0 and files() == before
 
 
+def started(context, function, *arguments):
+    process = context.Process(target=function, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
 def end(process):
     process.join(SECONDS)
     assert process.exitcode is not None, "it hangs"
@@ -51,16 +57,14 @@ def end(process):
 
 def test_as_an_argument(context):
     tensor = workers.create(4)
-    process = context.Process(target=workers.add_to_all, args=(tensor, 10))
-    process.start()
+    process = started(context, workers.add_to_all, tensor, 10)
     assert end(process) == 0
     assert workers.values(tensor) == [10, 11, 12, 13]
 
 
 def test_through_queues(context):
     forth, back = context.Queue(), context.Queue()
-    process = context.Process(target=workers.echo, args=(forth, back))
-    process.start()
+    process = started(context, workers.echo, forth, back)
     whole = workers.create(6)
     for tensor, expected in ((whole, [1, 2, 3, 4, 5, 6]), (whole[2:4], [1, 2, 4, 5, 5, 6]), (whole[::3], [2, 2, 4, 6, 5, 6])):
         forth.put(tensor)
@@ -68,25 +72,24 @@ def test_through_queues(context):
         assert workers.values(whole) == expected and workers.values(again) == workers.values(tensor)
         assert again.strides == tensor.strides and (again.shared_name is None) == (tensor.shared_name is None)
         numpy.asarray(again)[0] += 100
-        assert workers.values(whole)[0 if tensor is not whole[2:4] else 2] in (expected[0] + 100, expected[0])
+        assert workers.values(tensor)[0] == workers.values(again)[0] >= 100
         numpy.asarray(again)[0] -= 100
-    frozen, private = tenon.share(numpy.ones(3, "f4")), tenon.from_dlpack(numpy.ones(3, "f4"))
+    private = tenon.from_dlpack(numpy.ones(3, "f4"))
     forth.put(private)
     again = back.get(timeout=SECONDS)
     assert workers.values(again) == [2, 2, 2] and workers.values(private) == [1, 1, 1]
     forth.put(None)
     assert end(process) == 0
-    del frozen
 
 
 def test_pool(context):
     whole = workers.create(4)
     with context.Pool(2) as pool:
         assert pool.map(workers.describe, [whole, whole[1:3]]) == [
-            ((4,), "f32", False, [0, 1, 2, 3], True),
-            ((2,), "f32", False, [1, 2], False),
+            ((4,), "float32", False, [0, 1, 2, 3], True),
+            ((2,), "float32", False, [1, 2], False),
         ]
-        assert pool.apply(workers.describe, (tenon.share(numpy.ones(2, "f4")),)) == ((2,), "f32", True, [1, 1], True)
+        assert pool.apply(workers.describe, (tenon.share(numpy.ones(2, "f4")),)) == ((2,), "float32", True, [1, 1], True)
         again = pool.apply(workers.give_back, (whole,))
         numpy.asarray(again)[0] = 50
         assert workers.values(whole) == [50, 1, 2, 3]
@@ -117,8 +120,7 @@ def test_a_worker_that_ends_at_once(context):
     """It waits until its tensor has been received."""
     for _ in range(5 if context.get_start_method() == "fork" else 1):
         queue = context.Queue()
-        process = context.Process(target=workers.put_and_end, args=(queue, 4))
-        process.start()
+        process = started(context, workers.put_and_end, queue, 4)
         assert workers.values(queue.get(timeout=SECONDS)) == [0, 1, 2, 3]
         assert end(process) == 0
 
@@ -126,8 +128,7 @@ def test_a_worker_that_ends_at_once(context):
 def test_a_worker_that_ends_before_its_tensor_is_received():
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    process = context.Process(target=workers.put_and_die, args=(queue, 4))
-    process.start()
+    process = started(context, workers.put_and_die, queue, 4)
     assert end(process) == 0
     with pytest.raises(FileNotFoundError, match="the process that sent this shared tensor has ended"):
         queue.get(timeout=SECONDS)
@@ -137,11 +138,10 @@ def test_nobody_receives(monkeypatch):
     """The worker does not wait forever."""
     from tenon import _processes
 
-    monkeypatch.setattr(_processes, "_SECONDS", 0.1)
+    monkeypatch.setattr(_processes._Sender, "_SECONDS", 0.1)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    process = context.Process(target=workers.put_and_end, args=(queue, 4))
-    process.start()
+    process = started(context, workers.put_and_end, queue, 4)
     assert end(process) == 0
     with pytest.raises(FileNotFoundError):
         queue.get(timeout=SECONDS)
@@ -152,8 +152,7 @@ def test_a_worker_is_killed_in_the_middle():
     tensor = workers.create(1 << 20)
     name = tensor.shared_name
     here, there = context.Pipe()
-    process = context.Process(target=workers.hold, args=(name, there))
-    process.start()
+    process = started(context, workers.hold, name, there)
     assert here.poll(SECONDS) and here.recv() == "attached"
     os.kill(process.pid, signal.SIGKILL)
     assert end(process) == -signal.SIGKILL
@@ -167,8 +166,7 @@ def test_the_owner_is_killed():
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     here, there = context.Pipe()
-    process = context.Process(target=own, args=(there,))
-    process.start()
+    process = started(context, own, there)
     name = here.recv()
     tensor = tenon.attach(name)
     os.kill(process.pid, signal.SIGKILL)
@@ -192,8 +190,7 @@ def test_eight_processes_attach_at_once():
     tensor = workers.create(1000)
     with multiprocessing.get_context("fork").Pool(8) as pool:
         results = pool.starmap(workers.attach_often, [(tensor.shared_name, 200, 499500)] * 8, chunksize=1)
-    assert {left for left, _ in results} == {1}  # the parent's, by the fork
-    assert len({descriptors for _, descriptors in results}) <= 2
+    assert results == [(0, 0)] * 8
 
 
 def test_after_a_fork_both_have_a_name():
@@ -229,8 +226,7 @@ def test_the_memory_is_counted_once():
     numpy.asarray(tensor)[...] = 1
     context = multiprocessing.get_context("fork")
     barrier, queue = context.Barrier(2), context.Queue()
-    process = context.Process(target=workers.touch_into, args=(tensor, barrier, queue))
-    process.start()
+    process = started(context, workers.touch_into, tensor, barrier, queue)
     _, ours = workers.touch(tensor, barrier)
     total, theirs = queue.get(timeout=SECONDS)
     assert end(process) == 0 and total == size // 1024
