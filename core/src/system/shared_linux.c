@@ -114,7 +114,7 @@ static bool all_zero(const unsigned char *from, const unsigned char *to)
     return from == to;
 }
 
-/* What is wrong with a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
+/* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
 static const char *check_header(const unsigned char *header, uint64_t file_size)
 {
     uint64_t ndim = get(header + AT_NDIM, 4);
