@@ -1,17 +1,18 @@
 defmodule Tenon.Test.Python do
   @moduledoc false
-  # A Python with the package `tenon`, for tests that need another process: TENON_PYTHON and TENON_PACKAGE name them,
-  # otherwise those that the repository's own build has.
+  # A Python with the package `tenon`, for tests that need another process: PYTHON and TENON_PACKAGE name them,
+  # otherwise they are those of the repository's own build.
 
   alias Tenon.Test.Kernels, as: Build
 
   @doc "`{:ok, python, package}`, or `{:error, why}`: why there is no such Python here."
   def find do
-    python = System.get_env("TENON_PYTHON") || Build.repository(".venv/bin/python") || System.find_executable("python3")
+    name = System.get_env("PYTHON") || Build.repository(".venv/bin/python") || "python3"
+    python = System.find_executable(name)
     package = System.get_env("TENON_PACKAGE") || Build.repository("build/dev/package")
 
     cond do
-      python == nil -> {:error, "there is no Python; install python3"}
+      python == nil -> {:error, "#{name} is not installed"}
       package == nil -> {:error, "Python's package is not built; build the target tenon_probes"}
       true -> try_import(python, package)
     end
@@ -20,7 +21,7 @@ defmodule Tenon.Test.Python do
   # The package may be of another Python, or older than this folder.
   defp try_import(python, package) do
     case System.cmd(python, ["-c", "import numpy, tenon; tenon.attach"],
-           env: [{"PYTHONPATH", package}],
+           env: [{"PYTHONPATH", package}, {"LD_PRELOAD", nil}],
            stderr_to_stdout: true
          ) do
       {_, 0} ->
@@ -33,8 +34,15 @@ defmodule Tenon.Test.Python do
     error in ErlangError -> {:error, "#{python} does not run: #{inspect(error.original)}"}
   end
 
-  @doc "`[]`, or the tags that skip a test and say why."
-  def skip_unless_found, do: with({:error, why} <- find(), do: [skip: why], else: (_ -> []))
+  @doc "`[]`, or the tags that skip a test, after a line that says why."
+  def skip_unless_found do
+    with {:error, why} <- find() do
+      IO.puts("skipped, the tests with Python: #{why}")
+      [skip: why]
+    else
+      _ -> []
+    end
+  end
 
   @doc "Starts a program, which reads lines and answers each with a line. It ends when the port is closed."
   def start!(program) do
@@ -45,7 +53,8 @@ defmodule Tenon.Test.Python do
       :use_stdio,
       {:line, 10_000},
       {:args, ["-u", "-c", program]},
-      {:env, [{'PYTHONPATH', String.to_charlist(package)}]}
+      # Without the sanitizer, if these tests have one.
+      {:env, [{'PYTHONPATH', String.to_charlist(package)}, {'LD_PRELOAD', false}]}
     ])
   end
 
