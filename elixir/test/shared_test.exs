@@ -76,7 +76,10 @@ defmodule Tenon.SharedTest do
         in_process(fn ->
           tensor = Shared.zeros!({1000})
           name = Shared.name!(tensor)
-          {Shared.attach!(name), name}
+          attached = Shared.attach!(name)
+          # A variable keeps its tensor only until its last use.
+          Tenon.release(tensor)
+          {attached, name}
         end)
 
       settled()
@@ -279,6 +282,7 @@ defmodule Tenon.SharedTest do
       assert reason(Shared.attach(name, immutable: true)) == {:badarg, :immutable}
       assert message(Shared.attach(name, immutable: true)) =~ "frozen"
       assert_raise ArgumentError, ~r/unknown option/, fn -> Shared.attach(name, copy: :never) end
+      Tenon.release(tensor)
     end
   end
 
@@ -342,6 +346,7 @@ defmodule Tenon.SharedTest do
     write!(tensor, [1, 2, 3, 4])
     read = "Tenon.to_list!(Tenon.Shared.attach!(#{inspect(Shared.name!(tensor))}))"
     assert on_peer(peer, read) == [1.0, 2.0, 3.0, 4.0]
+    Tenon.release(tensor)
 
     # Its tensor is held by a process there.
     theirs =
@@ -397,6 +402,7 @@ defmodule Tenon.SharedTest do
       assert Tenon.to_list!(tensor) == [2.0, 4.0, 6.0]
       Shared.freeze!(tensor)
       assert Python.ask!(python, "write " <> Shared.name!(tensor)) == "refused"
+      Tenon.release(tensor)
       Python.stop!(python)
     end
 
@@ -524,6 +530,7 @@ defmodule Tenon.SharedTest do
     assert Nx.to_binary(Tenon.Nx.to_nx!(attached, copy: :allow)) == large()
     promised = Shared.attach!(Shared.name!(shared), immutable: true)
     assert address(Tenon.Nx.from_nx!(Tenon.Nx.to_nx!(promised))) == address(promised)
+    Tenon.release(shared)
   end
 
   test "a function that fails with TENON_ESYSTEM" do

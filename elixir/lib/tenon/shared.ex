@@ -10,6 +10,8 @@ defmodule Tenon.Shared do
       iex> attached = Tenon.Shared.attach!(name)
       iex> {attached.type, attached.shape, Tenon.writable?(attached)}
       {{:s, 32}, {3}, true}
+      iex> Tenon.to_list!(attached) == Tenon.to_list!(tensor)
+      true
 
   In Python, `tenon.attach(name)` does the same, and `tenon.shared`, `tenon.share` and `shared_name` are the other side of
   `zeros/2`, `share/1` and `name/1`. The results are tensors like any other: the functions of `Tenon`, `Tenon.Nx` and
@@ -32,8 +34,11 @@ defmodule Tenon.Shared do
 
   The memory is an anonymous file: it has no path, and it is freed when the last process has released it or has ended, even
   if it was killed. A name is valid as long as the process that made it holds the tensor, so keep the tensor until the other
-  process says that it has attached. Each tensor has one file descriptor. A process that makes them in a loop collects its
-  garbage after 256 of them, or earlier if they are large; `Tenon.release/1` closes the descriptor at once.
+  process says that it has attached: in the state of a process, or by calling `Tenon.release/1` after the answer. A variable
+  that is not used again does not keep it, because it is garbage from its last use on.
+
+  Each tensor has one file descriptor. A process that makes them in a loop collects its garbage after 256 of them, or earlier
+  if they are large; `Tenon.release/1` closes the descriptor without waiting for that.
 
   ## Errors
 
