@@ -35,7 +35,7 @@ def answer(line):
 
 
 def main():
-    # Only answers may go to the pipe. What else is printed goes to stderr.
+    # Only answers may go to the pipe; other output goes to stderr.
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         text, held = answer(line)  # holds the result until the next request; by then the BEAM has attached to it
