@@ -178,7 +178,8 @@ TENON_NIF(shared_name)
     if (handle->storage->shared->name(handle->tensor, name, &err)) {
         result = tenon_nif_core_error(env, &err, "name", "tensor");
     } else {
-        memcpy(enif_make_new_binary(env, strlen(name), &result), name, strlen(name));
+        size_t length = strlen(name);
+        memcpy(enif_make_new_binary(env, length, &result), name, length);
         result = tenon_nif_ok(env, result);
     }
     tenon_nif_tensor_unpin(handle);

@@ -42,6 +42,16 @@ defmodule Tenon.BeamPythonTest do
              """
     end
 
+    test "the benchmark measures the name beside the bytes", %{python: python} do
+      {kept, arguments} = {System.get_env("PYTHON"), System.argv()}
+      System.put_env("PYTHON", python)
+      System.argv(["--quick"])
+      output = ExUnit.CaptureIO.capture_io(fn -> Code.require_file("../bench/shared.exs", __DIR__) end)
+      System.argv(arguments)
+      if kept, do: System.put_env("PYTHON", kept), else: System.delete_env("PYTHON")
+      assert length(Regex.scan(~r/KiB  (the name|share|the bytes)/, output)) == 9
+    end
+
     test "the worker reports errors of Python, and its end", %{python: python} do
       [{worker, _} | _] = Code.require_file("lib/beam_python/worker.ex", @folder)
       {:ok, process} = worker.start_link(python: python)
