@@ -7,7 +7,7 @@
  *
  * The first 4,096 bytes of the file are a header that says what the elements are. It is read once, into a copy, and every
  * field is checked against the size of the file, which is sealed: no process can make the file shorter. What is trusted
- * and what is not is in docs/scaling.md. */
+ * and what is not is in docs/shared.md. */
 #ifndef TENON_SHARED_H
 #define TENON_SHARED_H
 
