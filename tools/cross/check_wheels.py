@@ -1,4 +1,4 @@
-"""What must be true of every file in dist/ (`tools/wheels check`)."""
+"""Checks every file in dist/ (`tools/wheels check`)."""
 import csv
 import io
 import json
@@ -13,7 +13,7 @@ OLDEST_GLIBC = (2, 17)
 
 
 class Wrong(Exception):
-    """What is wrong with a file."""
+    """The reason why a file is refused."""
 
 
 def require(condition, message):
@@ -58,7 +58,7 @@ def check_pe(data):
 
 
 def check_macho(data):
-    """The symbols that it defines; a stripped one has only those that others see."""
+    """The symbols that it defines; a stripped one has only those that others see, and three of the linker."""
     number = lambda at, size: int.from_bytes(data[at:at + size], "little")  # noqa: E731
     at, defined = 32, set()
     for _ in range(number(16, 4)):
@@ -67,8 +67,9 @@ def check_macho(data):
             for i in range(symbols, symbols + 16 * count, 16):
                 start = names + number(i, 4)
                 name, kind = data[start:data.index(b"\0", start)].decode(), data[i + 4]
-                require(not kind & 0xe0, "its extension is not stripped")
-                if kind & 0x0e and kind & 1:
+                is_local = kind & 0x0e and not kind & 1 and name != "dyld_private"
+                require(not kind & 0xe0 and not is_local, "its extension is not stripped")
+                if kind & 0x0e and kind & 1 and name not in ("__mh_dylib_header", "___dso_handle"):
                     defined.add(name.removeprefix("_"))
         at += number(at + 4, 4)
     return defined

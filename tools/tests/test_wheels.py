@@ -79,6 +79,8 @@ def test_symbols_of_macos():
     assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New", 0x01))) == {"PyInit__native"}
     with pytest.raises(checks.Wrong, match="not stripped"):
         checks.check_macho(macho(("_PyInit__native", 0x0F), ("main.c", 0x64)))
+    with pytest.raises(checks.Wrong, match="not stripped"):
+        checks.check_macho(macho(("_PyInit__native", 0x0F), ("_tenon__debug", 0x1E)))
     with pytest.raises(checks.Wrong, match="exports PyInit__native, tenon_load"):
         checks.check_extension("w.whl", macho(("_PyInit__native", 0x0F), ("_tenon_load", 0x0F)))
 
