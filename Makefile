@@ -7,6 +7,7 @@
 #   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
 #   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
 #   make check       style and headers     make format                 clang-format in place
+#   make wheels [WHEELS=native]  dist/     make check-wheels           what must be true of dist/
 #   make clean       remove the build folder
 #
 # PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
@@ -16,6 +17,7 @@ PYTHON :=
 PREFIX :=
 FUZZ_SECONDS := 60
 BENCH :=
+WHEELS :=
 BUILD := build
 
 python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
@@ -23,7 +25,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle fuzz demo docs docs-look format clean
+	bundle wheels check-wheels fuzz demo docs docs-look format clean
 
 all: demo
 
@@ -42,6 +44,12 @@ setup:
 bundle:
 	@"$(python)" tools/bundle --prefix "$(PREFIX)" --output $(BUILD)/bundle
 
+wheels:
+	@tools/check-wheels "$(python)" build $(WHEELS)
+
+check-wheels:
+	@tools/check-wheels "$(python)" check
+
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt
 	@.venv-bench/bin/python bench/run.py $(BENCH)
@@ -56,7 +64,7 @@ docs:
 	@tools/build-site "$(python)"
 
 docs-look: docs
-	@"$(python)" tools/look-site $(BUILD)/site
+	@"$(python)" tools/look-site $(BUILD)/site --keep
 
 format:
 	@find core python frameworks elixir/c_src elixir/include examples -name '*.[ch]' -not -path '*/corpus/*' -not -path '*/abi/*' -not -path '*/vendor/*' 2>/dev/null | xargs clang-format -i

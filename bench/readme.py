@@ -5,7 +5,8 @@ from bench/results/latest.json.
 
 A marker is <!-- bench:NAME --> … <!-- /bench:NAME -->. NAME is one of BLOCKS, or
 
-    ns:OPERATION:PRODUCER:CONTENDER              a figure; so are `instructions:…` and `mib:…`
+    ns:OPERATION:PRODUCER:CONTENDER              a figure; so are `instructions:…` and `mib:…`. A producer "… on cuda" is
+                                                 that of bench/results/gpu.json
     times:OPERATION:PRODUCER:CONTENDER           how many times longer that contender takes than Tenon
     over:OPERATION:PRODUCER:CONTENDER            how many nanoseconds longer Tenon takes than that contender
     function:PATH:NAME                           instructions of one function in a path of the layers
@@ -44,8 +45,9 @@ def machine(results):
     return f"{words['cores']} cores of an {words['cpu']}, Python {words['python']}, {packages}"
 
 
-FILES = ("README.md", "docs/comparison.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md", "docs/frameworks/numpy.md",
-         "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md", "docs/performance.md")
+FILES = ("README.md", "docs/comparison.md", "docs/frameworks/cupy.md", "docs/frameworks/elixir.md", "docs/frameworks/jax.md",
+         "docs/frameworks/numpy.md", "docs/frameworks/tensorflow.md", "docs/frameworks/torch.md", "docs/index.md",
+         "docs/performance.md")
 BLOCKS = {"layers": tables.layers, "borrows": borrows, "machine": machine}
 
 
@@ -53,7 +55,8 @@ def text_of(name, results):
     if name in BLOCKS:
         return BLOCKS[name](results)
     kind, *place = name.split(":", 3)  # a contender may begin with a colon
-    found = {tables.key(row): row for row in results["rows"]}
+    on_gpu = files.results(report.GPU)["rows"] if len(place) == 3 and place[1] in tables.GPU else []
+    found = {tables.key(row): row for row in [*on_gpu, *results["rows"]]}
     if len(place) == 3:
         value = found.get(tuple(place), {}).get("ns" if kind in ("times", "over") else kind)
         ours = found.get((*place[:2], "tenon"), {}).get("ns")

@@ -10,6 +10,7 @@ Sphinx checks the headings that links name.
 import pathlib
 import posixpath
 import re
+import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -45,11 +46,9 @@ class Stage:
         self.folder, self.written, self.wanted, self.failures = folder, set(), [], []
 
     def write(self, page, data):
-        """Write a page or another file, but leave it alone if it is the same: Sphinx reads only what has changed."""
         path = self.folder / page
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != data:
-            path.write_bytes(data)
+        path.write_bytes(data)
         self.written.add(path)
 
     def link(self, name, target):
@@ -105,14 +104,10 @@ class Stage:
         else:
             self.add_source(name)
 
-    def remove_others(self):
-        for path in self.folder.rglob("*"):
-            if path.is_file() and path not in self.written:
-                path.unlink()
-
 
 def main():
     stage = Stage(pathlib.Path(sys.argv[1]).resolve())
+    shutil.rmtree(stage.folder, ignore_errors=True)
     for path in sorted(ROOT.glob("docs/**/*.md")):
         stage.add_markdown(path.relative_to(ROOT).as_posix())
     for name in PAGES:
@@ -126,7 +121,6 @@ def main():
     stage.read_markdown("README.md")
     while stage.wanted:
         stage.add(stage.wanted.pop())
-    stage.remove_others()
     return "\n".join(stage.failures) or None
 
 

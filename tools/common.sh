@@ -44,6 +44,29 @@ sanitizer_runs() { # COMPILER SANITIZERS
     return $status
 }
 
+# apt-get for the packages of Debian trixie, from the mirror that this machine's apt uses. What it knows is in a folder.
+trixie_apt() { # FOLDER ARCHITECTURE ARGUMENT...
+    local folder=$1 architecture=$2 mirror
+    shift 2
+    if ! [ -f "$folder/sources.list" ]; then
+        mirror=$(grep -hE '^URIs:' /etc/apt/sources.list.d/debian* | head -1 | awk '{print $2}')
+        mkdir -p "$folder"/lists/partial "$folder"/cache/archives/partial
+        printf '%s [trusted=yes] %s trixie main\n' deb "$mirror" deb-src "$mirror" >"$folder/sources.list"
+        : >"$folder/status"
+        trixie_apt "$folder" "$architecture" update
+    fi
+    apt-get -o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+        -o "Dir::State::lists=$folder/lists" -o "Dir::State::status=$folder/status" -o "Dir::Cache=$folder/cache" \
+        -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o APT::Sandbox::User=root "$@"
+}
+
+# Unpack the source of CPython 3.13 into FOLDER/src.
+python_source() { # FOLDER
+    (cd "$1" && trixie_apt "$1" "$(dpkg --print-architecture)" source --download-only python3.13)
+    mkdir "$1/src"
+    tar xf "$1"/python3.13_*.orig.tar.xz -C "$1/src" --strip-components=1
+}
+
 # uv does not read pip's settings, so pass them on.
 uv_settings() {
     [ -z "${PIP_FIND_LINKS:-}" ] || export UV_FIND_LINKS=${UV_FIND_LINKS:-$PIP_FIND_LINKS}

@@ -363,8 +363,46 @@ static void test_parallel()
     CHECK(a.run("square_in_parallel") == TENON_OK && parts == 3 + 5 && x[4] == 26 && x[0] == 2);
     host.parallel = nullptr; // all at once
     CHECK(a.run("square_in_parallel") == TENON_OK && parts == 3 + 5 && x[0] == 5);
+    tenon::parallel_for(3, 1, [&](int64_t i) { x[i] = 7; }); // outside of any call
+    CHECK(x[0] == 7 && x[2] == 7 && parts == 3 + 5);
+}
+
+static void test_current_call()
+{
+    call_of outer, inner;
+    CHECK(!tenon::call());
+    {
+        tenon::impl::call_scope first(&outer.call);
+        inner.set_int(0, TENON_KIND_UINT, 1);
+        inner.set_kind({TENON_KIND_UINT});
+        CHECK(inner.run("use_uint") == TENON_OK && tenon::call() == &outer.call);
+    }
     CHECK(!tenon::call());
 }
+
+#ifdef TENON__EXCEPTIONS
+static void test_errors()
+{
+    call_of a;
+    char text[1200] = "x";
+    for (int i = 0; i < 500; i++)
+        std::strcat(text, "\u00e4"); // two bytes
+    for (const char *start : {text, text + 1}) {
+        try {
+            throw tenon::error(TENON_ESHAPE, start);
+        } catch (...) {
+            CHECK(tenon::impl::caught(&a.call) == TENON_ESHAPE);
+        }
+        size_t length = std::strlen(said); // cut between two characters
+        CHECK(length > 700 && length % 2 == (start == text) && std::strncmp(said, start, length) == 0);
+    }
+    try {
+        throw tenon::error(TENON_EINVAL, nullptr);
+    } catch (const tenon::error &reason) {
+        CHECK(reason.status() == TENON_EINVAL && reason.what()[0] == '\0');
+    }
+}
+#endif
 
 int main()
 {
@@ -387,6 +425,10 @@ int main()
     test_dispatch();
     test_objects();
     test_parallel();
+    test_current_call();
+#ifdef TENON__EXCEPTIONS
+    test_errors();
+#endif
     delete fresh;
     return 0;
 }

@@ -20,7 +20,7 @@
 namespace impl = tenon::impl;
 using impl::kind;
 
-static int failures, accepted, refused, later;
+static int failures, accepted, refused, later, same_position, other_position;
 
 static void differ(const std::string &text, const char *what, long core, long ours)
 {
@@ -163,6 +163,20 @@ static std::string class_of(const std::string &text)
     return reader.accept('.') ? std::string(w.start, static_cast<size_t>(w.length)) : "";
 }
 
+// The position of a mistake is that of the core's caret, or close to it: it is shown in messages of the compiler.
+static void compare_position(const std::string &text, const char *message, int position)
+{
+    if (position < 0 || position > static_cast<int>(text.size()))
+        differ(text, "the position of the mistake", 0, position);
+    const char *caret = std::strrchr(message, '\n');
+    if (text.size() >= 80 || !caret) // a long text is not shown from its beginning
+        return;
+    if (static_cast<long>(std::strlen(caret)) - 4 == position)
+        same_position++;
+    else
+        other_position++;
+}
+
 static void compare(const std::string &all)
 {
     std::string text = all.c_str(); // up to a 0
@@ -194,8 +208,7 @@ static void compare(const std::string &all)
     }
     if (!ours.ok) {
         refused++;
-        if (ours.position < 0 || ours.position > static_cast<int>(text.size()))
-            differ(text, "the position of the mistake", 0, ours.position);
+        compare_position(text, err.message, ours.position);
         return;
     }
     accepted++;
@@ -501,5 +514,6 @@ int main(int argc, char **argv)
     check_later();
     std::printf("%zu signatures, and changes of them: %d accepted, %d refused, %d later\n", texts.size(), accepted,
                 refused, later);
-    return failures || accepted < 1000 || refused < 1000;
+    std::printf("%d mistakes at the same position, %d at another\n", same_position, other_position);
+    return failures || accepted < 1000 || refused < 1000 || other_position * 100 > same_position;
 }

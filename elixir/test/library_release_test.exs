@@ -93,9 +93,16 @@ defmodule Tenon.LibraryReleaseTest do
 
     # What goes leaves nothing.
     write!(folder, "c_src/more.c", @files["c_src/kernels.c"])
-    mix!(folder, ["compile"])
-    assert Enum.sort(File.ls!(priv)) == ["kernels.so", "more.so"]
+
+    write!(folder, "c_src/plus.cpp", """
+    #include <tenon/function.hpp>
+    TENON_CPP_MODULE(plus, "It knows.", TENON_CPP("answer() -> int", [] { return 42; }, "The answer."))
+    """)
+
+    assert mix!(folder, ["compile"]) =~ "c++ c_src/plus.cpp -o _build/prod/lib/sample/priv/plus.so"
+    assert Enum.sort(File.ls!(priv)) == ["kernels.so", "more.so", "plus.so"]
     File.rm!(Path.join(folder, "c_src/more.c"))
+    File.rm!(Path.join(folder, "c_src/plus.cpp"))
     mix!(folder, ["compile"])
     assert File.ls!(priv) == ["kernels.so"]
 

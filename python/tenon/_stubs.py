@@ -37,6 +37,7 @@ _SOURCES = {
     "property": "builtins",
     "str": "builtins",
     "tuple": "builtins",
+    "type": "builtins",
 }
 # Without such a package, its types are Any.
 _MAY_BE_MISSING = "  # type: ignore[import, unused-ignore]\n"
@@ -146,7 +147,8 @@ class _Stub:
     def object(self, made: Class) -> str:
         """A class of the library."""
         own = self.object_name(made.name)
-        lines = [f"@{self.word('final')}\nclass {made.name}:\n"]
+        # The metaclass is a detail, but mypy.stubtest wants to be told that there is one.
+        lines = [f"@{self.word('final')}\nclass {made.name}(metaclass={self.word('type')}):\n"]
         if made.doc.strip():
             lines.append(_docstring(made.doc, "    "))
         if made.constructor:

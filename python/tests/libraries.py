@@ -106,6 +106,7 @@ TENON_MODULE(awkward, NULL,
     TENON_CLASS("Item", NULL),
     TENON_FUNCTION("Item.index(self, x: f32[n]) -> index: f32[n], Item: handle('Item')", none, NULL),
     TENON_FUNCTION("Item.property(self) -> int", none, NULL),
+    TENON_FUNCTION("Item.type(self) -> int", none, NULL),
     TENON_FUNCTION("Item.overload(self, x: f32[n]) -> f32[n]", none, NULL),
     TENON_FUNCTION("Item.Iterator(self) -> int", none, NULL),
     TENON_FUNCTION("Item.__getitem__(self, i: int) -> handle('Item')", none, NULL))

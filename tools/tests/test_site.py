@@ -60,15 +60,6 @@ def test_a_link_to_nothing_is_a_failure(tree):
     assert made.failures == [f"docs/page.md: a link to {name}, which does not exist" for name in ("none.md", "../examples/none.c")]
 
 
-def test_pages_that_are_gone_are_removed(tree):
-    root, made = tree
-    (root / "build").mkdir()
-    (root / "build/old.md").write_text("old")
-    made.add("docs/other.md")
-    made.remove_others()
-    assert [path.name for path in (root / "build").rglob("*.md")] == ["other.md"]
-
-
 def test_every_page_is_in_the_table_of_contents_once():
     """Sphinx says it too, but only if it is installed."""
     listed = [line for block in re.findall(r"^:::\{toctree\}\n(.*?)^:::$", (ROOT / "docs/index.md").read_text(), re.M | re.S)

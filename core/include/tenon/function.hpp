@@ -38,7 +38,7 @@
 // (copied) or for f32[?] own (moved, not copied), tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array
 // (tenon::in) of the memory that an 'of(...)' result shows. A constructor returns its object.
 //
-// A function is the name of a function or a lambda without captures. A generic lambda is instantiated for each dtype of
+// A function is the name of a function, a method (`&C::query`) or a lambda without captures. A generic lambda is instantiated for each dtype of
 // the dtype variables:
 //
 //   TENON_CPP("scale(a: float, x: T[n] c) -> T[n] where T = f32|f64|f16",

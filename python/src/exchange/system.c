@@ -1,8 +1,4 @@
 /* What the bridge needs of the operating system, on POSIX and on Windows. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-#endif
-
 #include "../internal.h"
 
 #ifdef _WIN32

@@ -1,6 +1,7 @@
 """python -m tenon new: a project that builds, installs and passes its own test."""
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sysconfig
 import zipfile
 
 import pytest
-from libraries import run
+from libraries import build, run
 from tenon import _new
 
 # What `pip install .` and `pip install -e .` run in the project, without pip and the network; the bridge of an extension
@@ -85,7 +86,6 @@ def test_builds_and_passes(tmp_path, kind, form):
         archive.extractall(site)
     needs_tenon = re.search("^Requires-Dist: libtenon$", metadata, re.M)
     assert bool(needs_tenon) == (kind != "extension")
-    # The tests of the project compare its stub with the library.
     assert "3 passed" in finish(sys.executable, "-c", TEST, site, cwd=project)
     source = project / "src" if form == "editable" else site
     shown = finish(sys.executable, "-c", SHOW, site, cwd=tmp_path).splitlines()
@@ -102,6 +102,35 @@ def test_types(tmp_path):
         (tmp_path / kind).mkdir()
         project = create(tmp_path / kind, kind)
         assert "Success" in finish(sys.executable, "-m", "mypy", "--cache-dir", tmp_path / "cache", cwd=project)
+
+
+def test_stub_is_what_stubs_makes(tmp_path):
+    """To update the templates, write this output into library/src/NAME/__init__.pyi.in, and the same into those of the
+    other kinds, which differ as the next tests say."""
+    project = create(tmp_path, "c")
+    file = build(tmp_path / "kernels.tenon", (project / "kernels.c").read_text())
+    assert run("stubs", file).stdout == (project / "src/demo_kernels/__init__.pyi").read_text()
+
+
+def test_stub_of_an_extension(tmp_path):
+    """It differs from that of a library only in the first line, which has the name of the file."""
+    stubs = {}
+    for kind, name in (("c", "__init__.pyi"), ("extension", "_kernels.pyi")):
+        (tmp_path / kind).mkdir()
+        stubs[kind] = (create(tmp_path / kind, kind) / "src/demo_kernels" / name).read_text()
+    assert stubs["extension"] == stubs["c"].replace("kernels.tenon", "_kernels.abi3.so")
+
+
+def test_stub_that_is_out_of_date(tmp_path):
+    """The project's own test finds a signature that has changed."""
+    project = create(tmp_path, "c")
+    stub = project / "src/demo_kernels/__init__.pyi"
+    stub.write_text(stub.read_text().replace("y: f32[n] c", "y: f32[n]"))
+    build(project / "src/demo_kernels/kernels.tenon", (project / "kernels.c").read_text())
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=project,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(project / "src"), *sys.path])},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and "1 failed, 2 passed" in done.stdout and "how to update the stub" in done.stdout
 
 
 def test_stub_of_cuda(tmp_path):

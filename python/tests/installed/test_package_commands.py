@@ -18,9 +18,9 @@ def test_headers():
     (include,) = command_line("include")
     assert command_line("cflags") == [f"-I{include}"]
     root = pathlib.Path(__file__).parents[3]
-    wanted = [*root.glob("core/include/tenon/*.h"), *root.glob("python/include/tenon/*.h"),
-              *root.glob("frameworks/torch/include/tenon/*.h")]
-    assert {header.name for header in pathlib.Path(include, "tenon").iterdir()} == {header.name for header in wanted}
+    wanted = {str(header.relative_to(folder)) for name in ("core", "python", "frameworks/torch")
+              for folder in [root / name / "include"] for header in folder.rglob("*.h*")}
+    assert {str(header.relative_to(include)) for header in pathlib.Path(include).rglob("*.*")} == wanted
 
 
 def test_function_header_is_enough(tmp_path):

@@ -32,9 +32,11 @@ def check(folder, *modules):
 
 def test_package_itself(tmp_path):
     if os.environ.get("TENON_TYPES_LONG"):
-        # To mypy, a function with a cache takes anything, and so do the names of operators.
-        (tmp_path / "allowed").write_text("tenon\\._(compile|jax|torch)_?.*\n")
-        check(tmp_path, "tenon", "--allowlist", "allowed", "--ignore-unused-allowlist")
+        (tmp_path / "config").write_text("[mypy]\nexclude = /templates/\n")
+        # Modules without a stub are compared with themselves: mypy and Python disagree about functions with a cache.
+        (tmp_path / "allowed").write_text("tenon\\._(?!native|array)\\w+\\..*\n")
+        options = ["--mypy-config-file", "config", "--allowlist", "allowed", "--ignore-unused-allowlist"]
+        check(tmp_path, "tenon", *options)
     else:
         check(tmp_path, "tenon._native", "tenon._array")
 

@@ -26,13 +26,38 @@ template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
     return nullptr;
 }
 
-// What stands after the signature in an entry.
+// What follows the signature in an entry.
 template <class Function, class Shape> struct entry_parts {
     Function function;
     Shape shape;
     const char *doc;
     uint64_t flags;
 };
+
+// A method of a C++ class as a function whose first parameter is the object.
+template <class Method, class Self, class R, class... P> struct method {
+    Method pointer;
+
+    constexpr R operator()(Self &self, P... parameter) const
+    {
+        return (self.*pointer)(static_cast<P &&>(parameter)...);
+    }
+};
+
+template <class Function> constexpr Function as_function(Function function)
+{
+    return function;
+}
+template <class R, class C, class... P, bool Noexcept>
+constexpr auto as_function(R (C::*pointer)(P...) noexcept(Noexcept))
+{
+    return method<decltype(pointer), C, R, P...>{pointer};
+}
+template <class R, class C, class... P, bool Noexcept>
+constexpr auto as_function(R (C::*pointer)(P...) const noexcept(Noexcept))
+{
+    return method<decltype(pointer), const C, R, P...>{pointer};
+}
 
 template <class Function>
 constexpr entry_parts<Function, std::nullptr_t> make_parts(Function function, const char *doc, uint64_t flags = 0)
@@ -55,9 +80,9 @@ template <class Source, bool Shape> struct entry {
     static constexpr auto function()
     {
         if constexpr (Shape)
-            return Source::tenon__parts().shape;
+            return as_function(Source::tenon__parts().shape);
         else
-            return Source::tenon__parts().function;
+            return as_function(Source::tenon__parts().function);
     }
 };
 

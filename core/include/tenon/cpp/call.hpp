@@ -116,6 +116,8 @@ template <class Function, int Index, class Parameter, fault Fault> struct parame
                   "parameter Index of the C++ function has another number of dimensions than in its signature");
     static_assert(Fault != fault::name,
                   "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+    static_assert(Fault != fault::alignment,
+                  "parameter Index of the C++ function is 'unaligned': take an array of void, and use memcpy");
 };
 
 template <class Function, class Result, fault Fault> struct result_mistake {

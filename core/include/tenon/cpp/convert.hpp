@@ -206,7 +206,7 @@ template <bool Owned, class V> tenon_status return_tensor(tenon_call *call, int 
         return tenon_result_show(call, index, const_cast<typename X::value_type *>(value.data()), value.ndim(),
                                  value.shape(), value.strides());
     else if constexpr (Owned)
-        return owned<item<X>, 1>(static_cast<X &&>(value)).give(call, index);
+        return owned<item<X>, 1>(X(static_cast<V &&>(value))).give(call, index);
     else
         return return_copy(call, index, value);
 }

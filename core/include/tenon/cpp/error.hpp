@@ -89,7 +89,7 @@ class TENON__HIDDEN error : public std::exception
 
   private:
     tenon_status status_;
-    char text_[801]; // as much as tenon_fail sends, and one more
+    char text_[802]; // more than tenon_fail sends, so that it sees where a character ends
 };
 
 namespace impl TENON__HIDDEN

@@ -125,7 +125,7 @@ struct pointee<X, typename std::enable_if<std::is_pointer<decltype(lvalue<X>().r
     using type = typename std::remove_pointer<decltype(lvalue<X>().release())>::type;
 };
 
-// The class of an argument that is an object: C &, C * or object<C>. void if it is none of these.
+// The class of an argument that is an object: C &, C * or object<C>. void for any other type.
 template <class P> struct class_of {
     using type = void;
 };
@@ -141,7 +141,7 @@ template <class C> struct class_of<object<C>> {
 
 // ------------------------------------------------------------------------------------------------------------- faults
 
-enum class fault { none, kind, dtype, rank, name };
+enum class fault { none, kind, dtype, rank, name, alignment };
 
 // Whether X takes an argument of this kind that is neither a tensor nor an object.
 template <class X> constexpr bool takes(kind k)
@@ -197,9 +197,12 @@ template <class T, int N> constexpr fault find_array_fault(const slot &s, const 
 {
     if (N != any && N != s.rank)
         return fault::rank;
-    if constexpr (!std::is_void<T>::value)
-        if (!same_dtype(dtype_of<T>, dtype_in(s, types)))
+    if constexpr (!std::is_void<T>::value) {
+        if (dtype_of<T>.bits == 0 || !same_dtype(dtype_of<T>, dtype_in(s, types)))
             return fault::dtype;
+        if (s.unaligned && alignof(T) > 1)
+            return fault::alignment;
+    }
     return fault::none;
 }
 

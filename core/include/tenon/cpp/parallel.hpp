@@ -5,6 +5,9 @@
 #include <tenon/cpp/error.hpp>
 
 #include <type_traits>
+#ifndef __GNUC__
+#include <intrin.h>
+#endif
 
 namespace tenon
 {
@@ -69,7 +72,10 @@ template <class Body> TENON__HIDDEN void parallel_for(int64_t count, int64_t gra
     static_assert(std::is_invocable<type &, int64_t, int64_t>::value || std::is_invocable<type &, int64_t>::value,
                   "the body of parallel_for takes (int64_t begin, int64_t end), or one int64_t");
     impl::parallel_body<type> all(body);
-    tenon_status status = tenon_parallel_for(call(), count, grain, all.part, &all);
+    // A thread that the function started has no call: it runs the loop alone.
+    tenon_status status = call()      ? tenon_parallel_for(call(), count, grain, all.part, &all)
+                          : count > 0 ? all.part(&all, 0, count)
+                                      : TENON_OK;
 #ifdef TENON__EXCEPTIONS
     if (all.first)
         std::rethrow_exception(all.first);

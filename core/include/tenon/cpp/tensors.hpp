@@ -65,8 +65,9 @@ struct tensor_parser : reader {
     int start = 0;       // the position of the tensor or condition that is being parsed
     int operations = 0;  // of all its expressions
     bool single = false; // the last expression is one number or name
-    bool zero = false;   // it is the number 0
-    int named = -1;      // it is this name of a dimension
+    bool zero = false;   // it is the number 0, at this position:
+    int zero_at = 0;
+    int named = -1; // it is this name of a dimension
 
     constexpr tensor_parser(const char *all, signature &result) : reader(all), out(result)
     {
@@ -235,6 +236,7 @@ struct tensor_parser : reader {
             if (!number(value))
                 return false;
             zero = value == 0;
+            zero_at = w.at;
         } else if (is_lower(first) || (in_condition && first)) {
             next_word();
             if (in_condition)
@@ -265,7 +267,7 @@ struct tensor_parser : reader {
             if (!operand())
                 return false;
             if (divided && single && zero)
-                return fail(position);
+                return fail(zero_at);
             if (!step(position))
                 return false;
             single = false;
@@ -286,6 +288,7 @@ struct tensor_parser : reader {
                 return fail(w.at);
             if (item.rank < 0)
                 return fail(position);
+            w.at = position; // mistakes are shown at the '*'
             if (!intern(w, stars, max_variables, index))
                 return false;
             stars.bound[index] |= !in_result;

@@ -70,7 +70,7 @@ def stub(library, folder):
 
 def test_stub(tmp_path):
     text = stub(build("classes/boxes.c"), tmp_path)
-    assert '@final\nclass Box:\n    """A box of numbers."""\n    def __new__(cls, x: _Array, scale' in text
+    assert '@final\nclass Box(metaclass=type):\n    """A box of numbers."""\n    def __new__(cls, x: _Array, scale' in text
     assert "    def __new__(cls, _: NoReturn, /) -> Bare: ...\n" in text
     assert "def sum_of(box: Optional[Box] = ...) -> float:" in text
     compile(text, "boxes.pyi", "exec")

@@ -131,6 +131,15 @@ struct Table {
     {
         alive--;
     }
+    double at(int64_t row, int64_t column) const
+    {
+        return static_cast<double>(rows(row, column));
+    }
+    void scale(double factor) noexcept
+    {
+        for (float &sum : sums)
+            sum *= static_cast<float>(factor);
+    }
 };
 int64_t Table::alive = 0;
 TENON_CPP_TYPE(Table)
@@ -279,6 +288,8 @@ TENON_CPP_MODULE(
         "Table.sums(self) -> f32[?] of(self) rw",
         [](Table &self) { return tenon::in<float, 1>(self.sums.data(), {static_cast<int64_t>(self.sums.size())}); },
         "Shows the sums."),
+    TENON_CPP("Table.at(self, row: int, column: int) -> float", &Table::at, "An element."),
+    TENON_CPP("Table.scale(self, factor: float)", &Table::scale, "Scales the sums."),
     TENON_CPP(
         "Table.__len__(self) -> int", [](Table &self) { return self.sums.size(); }, "Its rows."),
     TENON_CPP(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from building import build_cpp, refused, tenon
+from building import ROOT, build_cpp, refused, tenon
 
 numpy = pytest.importorskip("numpy")
 
@@ -142,6 +142,34 @@ def test_services(kinds):
     kinds.parallel(x)
     assert x.tolist() == [1] * 5
     refused(kinds.parallel, IndexError, "parallel(): a bad index", x, 3)
+
+
+def test_later_kinds_are_refused():
+    """They compile, but no host has them yet (core/tests/test_cpp.cpp calls them)."""
+    file = build_cpp(ROOT / "core/tests/headers/use_cpp.cpp")
+    with pytest.raises(ImportError, match="not yet supported by this host"):
+        tenon.load(file)
+
+
+def test_state_of_a_library():
+    """TENON_MODULE_STATE takes functions of C++, too; what `load` throws is the reason of the ImportError."""
+    text = """
+        #include <tenon/function.hpp>
+        static tenon_status load(tenon_call *, void **state)
+        {
+            if (FAILS)
+                throw tenon::error(TENON_EINVAL, "it is %d o'clock", 5);
+            *state = new int64_t(41);
+            return TENON_OK;
+        }
+        static void unload(void *state) { delete static_cast<int64_t *>(state); }
+        TENON_MODULE_STATE(stateful, "Counts.", load, unload,
+            TENON_CPP("next() -> int", [] { return ++*static_cast<int64_t *>(tenon::call()->state); }, "Counts."))
+    """
+    library = tenon.load(build_cpp(text, "-DFAILS=0", name="stateful.so"))
+    assert [library.next(), library.next()] == [42, 43]
+    with pytest.raises(ImportError, match="it is 5 o'clock"):
+        tenon.load(build_cpp(text, "-DFAILS=1", name="failing.so"))
 
 
 def test_references(kinds):

@@ -17,6 +17,7 @@ COUNT = "another number of parameters"
 KIND = "of another kind"
 DTYPE = "another dtype"
 RANK = "another number of dimensions"
+UNALIGNED = "is 'unaligned': take an array of void"
 
 START = """#include <tenon/function.hpp>
 
@@ -101,6 +102,8 @@ WRONG = [
     (RANK, "f(x: f32[n] rw)", "[](rw<float, 0>) {}"),
     (RANK, "f(x: f32[n]) -> f32[n, n]", "[](in<float, 1>, out<float, 1>) {}"),
     (RANK, "f() -> f32[?, ?] own", "[] { return std::vector<float>(); }"),
+    (UNALIGNED, "f(x: f32[n] unaligned)", "[](in<float, 1>) {}"),
+    (UNALIGNED, "f(x: f32[n] rw unaligned)", "[](rw<float, 1>) {}"),
 ]
 
 NAMED = [number for number, (message, *_) in enumerate(WRONG) if message != PARSE]
@@ -114,6 +117,7 @@ RIGHT = [
     ("f(a: float?, x: f32[n]?)", "[](std::optional<double>, in<float, 1>) {}"),
     ("f(x: f32[*b, n], y: real[n], z: f32|f64[n])", "[](in<float, any>, in<void, 1>, in<void, 1>) {}"),
     ("f(x: f32[n] rw, y: f32[n] keep, z: [u8[n, k]])", "[](rw<float, 1>, kept<float, 1>, list<uint8_t, 2>) {}"),
+    ("f(x: f32[n] unaligned, y: u8[n] unaligned)", "[](in<void, 1>, in<uint8_t, 1>) {}"),
     ("f(x: f32[n]) -> a: f32[n], b: int", "[](in<float, 1>, out<float, 1>, int64_t &) {}"),
     ("f() -> f32[?, ?] own", "[] { return owned<float, 2>{std::vector<float>(6), {2, 3}}; }"),
     ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),

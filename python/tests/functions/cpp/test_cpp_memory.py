@@ -60,7 +60,9 @@ def test_objects(kinds):
     shown = table.rows()
     assert shown.ctypes.data == rows.ctypes.data and not shown.flags.writeable
     table.sums()[0] = 7
-    assert table[0] == 7
+    assert table[0] == 7 and table.at(1, 2) == 5
+    table.scale(2)
+    assert table[0] == 14
     for name in "f4 f8".split():
         added = table.add(numpy.ones(3, name), table)
         assert added.dtype == name and added.tolist() == [1, 3, 5]

@@ -2,21 +2,13 @@
 floats and doubles, the ties between two values and their neighbours, back."""
 
 import ctypes
-import os
-import pathlib
-import shlex
 
 import pytest
-from building import build
-from programs import runs
+from building import build_cpp
 
 np = pytest.importorskip("numpy")
 ml_dtypes = pytest.importorskip("ml_dtypes")
-CXX = shlex.split(os.environ.get("CXX", "c++"))
-pytestmark = [
-    pytest.mark.skipif(not runs(CXX[0]), reason="there is no C++ compiler that runs"),
-    pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered")
 
 DTYPES = {
     "f16": np.dtype(np.float16),
@@ -29,9 +21,7 @@ DTYPES = {
 @pytest.fixture(scope="module")
 def convert():
     """A function that calls one of the library's: it returns the array of results."""
-    source = pathlib.Path(__file__).with_name("numbers.cpp")
-    warnings = shlex.split("-O2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror")
-    library = ctypes.CDLL(str(build(source, *warnings, compiler=CXX, standard="c++17")))
+    library = ctypes.CDLL(str(build_cpp("cpp/numbers.cpp", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")))
 
     def call(name, *arguments, dtype):
         numbers = [a for a in arguments if not isinstance(a, np.ndarray)]

@@ -1,7 +1,7 @@
 defmodule Mix.Tasks.Compile.Tenon do
   @shortdoc "Builds libraries of Tenon functions"
   @moduledoc """
-  Builds each `c_src/NAME.c` of a project as `priv/NAME.so` in its build folder, for `Tenon.Library`.
+  Builds each `c_src/NAME.c` and `c_src/NAME.cpp` of a project as `priv/NAME.so` in its build folder, for `Tenon.Library`.
 
       def project do
         [
@@ -18,8 +18,9 @@ defmodule Mix.Tasks.Compile.Tenon do
     * `:ldflags` — options after the sources, such as `["-lm"]`.
     * `:libraries` — `[kernels: ["c_src/a.c", "c_src/b.c"]]`, instead of one library for each file.
 
-  The compiler is `$CC`, or `cc`. A library is built again if its sources, the options, `tenon/function.h`, or the headers
-  in `c_src`, in the folders of the sources or in their subfolders have changed. It is removed if its sources are gone,
+  The compiler is `$CC`, or `cc`; if a source is C++ (`.cpp`, `.cc` or `.cxx`), it is `$CXX`, or `c++`, with `-std=c++17`. A
+  library is built again if its sources, the options, the headers of Tenon, or the headers in `c_src`, in the folders of the
+  sources or in their subfolders have changed. It is removed if its sources are gone,
   unless another program has written it since.
 
   Nothing is written into the project itself. If the project has a folder `priv`, Mix usually makes the `priv` of the build
@@ -92,8 +93,8 @@ defmodule Mix.Tasks.Compile.Tenon do
   # By content, because file times are only whole seconds.
   defp state(target, sources, options) do
     folders = Enum.uniq(["c_src" | Enum.map(sources, &Path.dirname/1)])
-    headers = Enum.flat_map(folders, &Path.wildcard(Path.join(&1, "**/*.h")))
-    files = sources ++ headers ++ [Path.join(Tenon.include_dir(), "tenon/function.h")]
+    headers = Enum.flat_map(folders ++ [Tenon.include_dir()], &Path.wildcard(Path.join(&1, "**/*.{h,hpp}")))
+    files = sources ++ headers
     {:erlang.md5(:erlang.term_to_binary({options, Enum.map(files, &content/1)})), content(target)}
   end
 
@@ -125,18 +126,23 @@ defmodule Mix.Tasks.Compile.Tenon do
 
   defp libraries(options) do
     case options[:libraries] do
-      nil -> for source <- Path.wildcard("c_src/*.c"), do: {target(Path.basename(source, ".c")), [source]}
-      libraries -> for {name, sources} <- libraries, do: {target(name), sources}
+      nil ->
+        for source <- Path.wildcard("c_src/*.{c,cpp}"), do: {target(Path.rootname(Path.basename(source))), [source]}
+
+      libraries ->
+        for {name, sources} <- libraries, do: {target(name), sources}
     end
   end
 
   defp target(name), do: Path.join(priv(), "#{name}.so")
 
   defp build({target, sources}, options) do
-    cc = System.get_env("CC") || "cc"
+    cpp? = Enum.any?(sources, &(Path.extname(&1) in [".cpp", ".cc", ".cxx"]))
+    cc = if cpp?, do: System.get_env("CXX") || "c++", else: System.get_env("CC") || "cc"
     # Renamed in one step, so that a process that opens the file sees either the old or the new library.
     new = target <> ".new"
     fixed = ["-shared", "-fPIC", "-fvisibility=hidden", "-I", Tenon.include_dir(), "-I", "c_src"]
+    fixed = if cpp?, do: ["-std=c++17" | fixed], else: fixed
     arguments = Keyword.get(options, :cflags, ["-O3"]) ++ fixed ++ sources ++ ["-o", new]
     arguments = arguments ++ Keyword.get(options, :ldflags, [])
     name = Path.relative_to_cwd(target)
