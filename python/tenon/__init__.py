@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tenon._array import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
+    from tenon._ray_ops import ray_ops
     from tenon._shared import attach, reducers, share, shared
     from tenon._torch_ops import torch_ops
 
@@ -28,6 +29,7 @@ __all__ = [
     "from_dlpack",
     "jax_ops",
     "load",
+    "ray_ops",
     "reducers",
     "share",
     "shared",
@@ -45,6 +47,7 @@ _LAZY = {
     "attach": "_shared",
     "compile": "_compile",
     "jax_ops": "_jax_ops",
+    "ray_ops": "_ray_ops",
     "reducers": "_shared",
     "share": "_shared",
     "shared": "_shared",
