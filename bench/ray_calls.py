@@ -27,7 +27,7 @@ class ByHand:
 
 def main():
     library, *words = sys.argv[1:]
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=200 * 1024 * 1024)
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=200 * 1024 * 1024)
     by_hand = ByHand.remote(library)
     slow = False
     with tenon.ray_ops(tenon.load(library), actors=1) as ops:

@@ -50,8 +50,13 @@ def ray_ops(kernels: ModuleType, *, actors: int = 0, **ray_options: Any) -> RayO
     classes = [name for name, value in vars(kernels).items() if is_class(value)]
     content = _content_of(kernels)
     source = _ray_worker.Source(sha256(content).hexdigest(), ray.put(content))
-    pool = _Actors(ray, source, actors, ray_options) if actors else _Tasks(ray, source, ray_options)
-    return RayOps(pool, kernels.__name__, functions, classes)
+    counts = {name: max(len(function.results), 1) for name, function in functions.items()}
+    pool: _Pool
+    if actors:
+        pool = _Actors(ray, _ray_worker.make_actor(kernels.__name__, counts), source, actors, ray_options)
+    else:
+        pool = _Tasks(ray, kernels.__name__, counts, source, ray_options)
+    return RayOps(pool, functions, classes)
 
 
 def _ray_module() -> Any:
@@ -91,10 +96,10 @@ def _content_of(kernels: Library) -> bytes:
 class RayOps:
     """The functions of a library on the nodes of Ray, by name."""
 
-    def __init__(self, pool: _Pool, library: str, functions: Mapping[str, Function], classes: list[str]) -> None:
+    def __init__(self, pool: _Pool, functions: Mapping[str, Function], classes: list[str]) -> None:
         self._pool = pool
-        vars(self).update({name: RayFunction(pool, library, name, function) for name, function in functions.items()})
-        vars(self).update({name: RayFunction(pool, library, name, None) for name in classes})
+        vars(self).update({name: RayFunction(pool, name, function) for name, function in functions.items()})
+        vars(self).update({name: RayFunction(pool, name, None) for name in classes})
 
     if TYPE_CHECKING:  # each function is an attribute
 
@@ -119,21 +124,20 @@ class RayOps:
 class RayFunction:
     """One function; remote() calls it."""
 
-    def __init__(self, pool: _Pool, library: str, name: str, function: Optional[Function]) -> None:
+    def __init__(self, pool: _Pool, name: str, function: Optional[Function]) -> None:
         self._pool = pool
         self._function = function
         self._parameters = function.parameters if function else ()
         self._refused = [i for i, p in enumerate(self._parameters) if p["written"] or p["kind"] == "handle"]  # if given
         results = function.results if function else ()
         self._makes_handle = function is None or any(r["kind"] == "handle" for r in results)
-        self._options = {"num_returns": max(len(results), 1), "name": f"{library}.{name}"}
         self.__name__ = name
         self.__doc__ = function.doc if function else None
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Start a call. Return an ObjectRef, or a list of them for several results."""
         self._check(args, kwargs)
-        return self._pool.submit(self._options, self.__name__, args, kwargs)
+        return self._pool.submit(self.__name__, args, kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(f"{self.__name__}() runs on Ray; call {self.__name__}.remote(), and ray.get() for the result")
@@ -174,16 +178,19 @@ class RayFunction:
 class _Tasks:
     """Any process of Ray."""
 
-    def __init__(self, ray: Any, source: _ray_worker.Source, options: dict[str, Any]) -> None:
+    def __init__(
+        self, ray: Any, library: str, counts: Mapping[str, int], source: _ray_worker.Source, options: dict[str, Any]
+    ) -> None:
         self._source: Optional[_ray_worker.Source] = source
-        self._options = options
-        self._task = ray.remote(_ray_worker.call)
-        self._task.options(**options)  # Ray checks them
+        task = ray.remote(_ray_worker.call)
+        self._tasks = {
+            name: task.options(**{"num_returns": count, "name": f"{library}.{name}", **options}) for name, count in counts.items()
+        }
 
-    def submit(self, options: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def submit(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._source is None:
             raise _closed(name)
-        return self._task.options(**{**options, **self._options}).remote(self._source, name, *args, **kwargs)
+        return self._tasks[name].remote(self._source, name, *args, **kwargs)
 
     def close(self) -> None:
         self._source = None
@@ -192,11 +199,13 @@ class _Tasks:
 class _Actors:
     """Processes that have loaded the library. They take turns."""
 
-    def __init__(self, ray: Any, source: _ray_worker.Source, count: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self, ray: Any, kind: type[_ray_worker.Actor], source: _ray_worker.Source, count: int, options: dict[str, Any]
+    ) -> None:
         self._ray = ray
         self._turn = itertools.count()
         self._actors: list[Any] = []
-        made = ray.remote(_ray_worker.Actor).options(**options)
+        made = ray.remote(kind).options(**options)
         try:
             for _ in range(count):
                 self._actors.append(made.remote(source))
@@ -204,11 +213,12 @@ class _Actors:
             self.close()
             raise
 
-    def submit(self, options: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def submit(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         actors = self._actors
         if not actors:
             raise _closed(name)
-        return actors[next(self._turn) % len(actors)].call.options(**options).remote(name, *args, **kwargs)
+        actor = actors[next(self._turn) % len(actors)]
+        return getattr(actor, _ray_worker.method_name(name)).remote(*args, **kwargs)
 
     def close(self) -> None:
         actors, self._actors = self._actors, []

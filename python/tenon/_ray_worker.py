@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from tenon import _cache
 from tenon._load import load
@@ -24,13 +24,32 @@ class Source(NamedTuple):
 
 
 class Actor:
-    """One process that has loaded a library."""
+    """One process that has loaded a library. make_actor() adds a method for each function."""
 
     def __init__(self, source: Source) -> None:
         self._library = _library(source)
 
-    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+
+def make_actor(name: str, functions: Mapping[str, int]) -> type[Actor]:
+    """Return a class for the functions of a library and their numbers of results.
+
+    A call costs what it costs with a class that is written by hand; one method for all functions would take a longer time,
+    because it would need the name as an argument."""
+    num_returns = import_module("ray").method
+    methods = {method_name(function): num_returns(num_returns=count)(_method(function)) for function, count in functions.items()}
+    return type(name, (Actor,), methods)
+
+
+def method_name(function: str) -> str:
+    """The prefix keeps it apart from names that Ray uses."""
+    return f"call_{function}"
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Actor, *args: Any, **kwargs: Any) -> Any:
         return _call(self._library, name, args, kwargs)
+
+    return call
 
 
 def call(source: Source, name: str, /, *args: Any, **kwargs: Any) -> Any:
