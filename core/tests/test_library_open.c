@@ -292,6 +292,26 @@ static void test_files_that_are_not_libraries(void **state)
     assert_int_equal(answer(open_ok(path)), 1);
 }
 
+/* It is closed, so that its file can be overwritten, unless other code has opened it too. */
+static void test_refused_libraries_are_closed(void **state)
+{
+    (void)state;
+    char path[NAME];
+    replace(built("no_module.so"), fresh(path));
+    FAILS(TENON_EINVAL, tenon_library_open(path, &(const tenon_module *){NULL}, &err));
+    assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+    overwrite(built("answer_1.so"), path);
+    const tenon_module *module = open_ok(path);
+    assert_int_equal(answer(module), 1);
+    assert_true(is_mapped_from(module, path)); /* in place: it is not taken for an open file that was overwritten */
+
+    replace(built("no_module.so"), fresh(path));
+    void *mine = dlopen(path, RTLD_NOW);
+    for (int i = 0; i < 2; i++)
+        FAILS(TENON_EINVAL, tenon_library_open(path, &(const tenon_module *){NULL}, &err));
+    assert_ptr_equal(dlopen(path, RTLD_NOW | RTLD_NOLOAD), mine);
+}
+
 /* An open library that is cut off is an error; it was written into, so that nothing may run in it again. */
 static void test_cut_off_while_it_is_open(void **state)
 {
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_a_large_one_is_not_read),
         cmocka_unit_test(test_files_that_cannot_be_read),
         cmocka_unit_test(test_files_that_are_not_libraries),
+        cmocka_unit_test(test_refused_libraries_are_closed),
         cmocka_unit_test(test_cut_off_while_it_is_open),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_nothing_is_alive),

@@ -50,7 +50,10 @@ def user_folder() -> str:
 def _chosen_folder() -> str:
     chosen = os.environ.get("TENON_CACHE")
     if chosen:
-        return os.path.abspath(chosen)
+        try:
+            return os.path.abspath(os.path.expanduser(chosen))
+        except FileNotFoundError:
+            raise Unusable(f"TENON_CACHE is {chosen}, and the current folder was removed") from None
     if sys.platform == "win32":
         parent = os.environ.get("LOCALAPPDATA", "")
     elif os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")):
@@ -167,20 +170,22 @@ def _changed(path: str, started: int) -> bool:
     import time
 
     try:
-        return started <= os.stat(path).st_mtime_ns <= time.time_ns()
+        found = os.stat(path)
+        return any(started <= moment <= time.time_ns() for moment in (found.st_mtime_ns, found.st_ctime_ns))
     except OSError:
         return True
 
 
 # ------------------------------------------------------------------------------------------------------- the manifest
-# The name of the library; then, for each file that it was built from, its size, time, hash and path.
+# The name of the library; then, for each file that it was built from, its size, times, hash and path. The time of the last
+# change of status (ctime) finds a file that was replaced by another one of the same size and time, as by `tar` or `rsync -t`.
 
 
 def _row(path: str, content: Optional[bytes]) -> str:
     if content is None:
-        return f"-1 0 - {path}"
+        return f"-1 0 0 - {path}"
     found = os.stat(path)
-    return f"{found.st_size} {found.st_mtime_ns} {sha256(content).hexdigest()} {path}"
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {sha256(content).hexdigest()} {path}"
 
 
 def _manifest(name: str, rows: Iterable[str]) -> bytes:
@@ -209,12 +214,12 @@ def find(folder: str, key: str) -> Optional[str]:
 
 
 def _current(row: str) -> Optional[str]:
-    """Return the row of a file as it is now, or None if its content has changed. It is read only if its time differs."""
-    size, time, digest, path = row.split(" ", 3)
+    """Return the row of a file as it is now, or None if its content has changed. It is read only if a time differs."""
+    size, modified, changed, digest, path = row.split(" ", 4)
     found = os.stat(path)
     if found.st_size != int(size):
         return None
-    if found.st_mtime_ns == int(time):
+    if found.st_mtime_ns == int(modified) and found.st_ctime_ns == int(changed):
         return row
     content = _content(path)
     return _row(path, content) if content is not None and sha256(content).hexdigest() == digest else None

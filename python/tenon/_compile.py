@@ -15,6 +15,7 @@ from tenon._load import Library, load
 
 TYPE_CHECKING = False  # importing typing would take longer than a call that finds its library
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
     from os import PathLike
     from typing import Literal, Optional, Union
@@ -30,14 +31,17 @@ _COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++"), "cu
 _VARIABLES = {"c": ("CC", "CPPFLAGS", "CFLAGS", "LDFLAGS"), "c++": ("CXX", "CPPFLAGS", "CXXFLAGS", "LDFLAGS")}
 _CPP_DRIVERS = {"gcc": "g++", "clang": "clang++", "cc": "c++"}
 # Patterns are compiled when they are first used, because a call that finds its library needs none of them.
-_CPP = rb'^[ \t]*#[ \t]*include[ \t]*[<"]tenon/function\.hpp[>"]'
+_CPP = rb'^[ \t]*#[ \t]*include[ \t]*[<"]tenon/[\w/]+\.hpp[>"]'
 _MODULE = rb"^[ \t]*TENON_\w*MODULE\w*\(\s*(\w+)"
 _C_DRIVER = r"((?:.*[/\\-])?)(gcc|clang|cc)(-[\d.]+)?(\.exe)?"
 # Flags that do not depend on the current folder: they name no file, or name it by an absolute path.
 _SAME_EVERYWHERE = r"-(?:[DUOglmp]|std=).*|-[Wf][\w+-]*(?:[,=](?:[\w+-]*|/[^,=]*))*|(?:-[ILB]|-isystem|-iquote)?/.*"
-# The compilers read these themselves.
+# Headers that belong to the system or to a toolkit, which change with the compiler. -MMD would leave out those of -isystem too.
+_SYSTEM = ("/usr/include/", "/usr/lib/", "/usr/local/cuda", "/Library/Developer/", "/Applications/Xcode")
+# The compilers read these themselves. The first ones are lists of folders.
+_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
 _ENVIRONMENT = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *_FOLDERS,
     *("SDKROOT", "MACOSX_DEPLOYMENT_TARGET", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"),
 )
 
@@ -71,8 +75,8 @@ def compile(
     """Compile source in C, C++ or CUDA that has a TENON_MODULE, and return its functions as a module, as load() does.
 
     A path, or a string without a newline that ends in .c, .cc, .cpp, .cxx or .cu, names a file; any other string is the
-    source itself. The language is that of the file's suffix. Text that includes tenon/function.hpp is C++, and other text
-    is C, unless `language` says "c", "c++" or "cuda".
+    source itself. The language is that of the file's suffix. Text that includes one of our .hpp headers is C++, and other
+    text is C, unless `language` says "c", "c++" or "cuda".
 
     `flags` are added at the end of the command. `compiler` is a program, with options if you like, either as one string
     or as a list; the default is CC, CXX or the system's compiler, or nvcc. `verbose` prints the command to stderr.
@@ -99,7 +103,7 @@ def compile(
             except (OSError, ImportError):
                 continue  # the library is damaged: build it again
             if verbose:
-                print(f"tenon.compile(): cached: {library}", file=sys.stderr)
+                _print(f"tenon.compile(): cached: {library}\n")
             return module
     if not problem:
         try:
@@ -118,14 +122,15 @@ def build(
 ) -> None:
     """Compile a file into a shared library, without the cache. A library of that name is replaced only on success."""
     import pathlib
-    import tempfile
 
     job = _Job("build", pathlib.Path(file), flags, compiler, language)
-    parent = os.path.dirname(os.path.abspath(output))
+    parent = os.path.dirname(_absolute(output, "build"))
     os.stat(parent)  # an error names this folder, not the temporary one
+    if os.path.isdir(output):
+        raise ValueError(f"build: the output {output} is a folder; name a file in it")
     if os.path.exists(output) and os.path.samefile(file, output):
         raise ValueError(f"build: the output {output} is the source")
-    with tempfile.TemporaryDirectory(prefix=".tenon-", dir=parent) as work:
+    with _WorkFolder(".tenon-", parent) as work:
         built = os.path.join(work, "built" + _cache.SUFFIX)
         _run(job, job.command(job.path, built, os.path.join(work, "used")), work, built, verbose)
         os.replace(built, output)
@@ -147,8 +152,8 @@ class _Job:
                 self.source = file.read()
             self.language = language or _LANGUAGES.get(os.path.splitext(self.path)[1]) or self._unknown_suffix()
         else:
-            self.source = str(given).encode()
-            is_cpp = b"tenon/function.hpp" in self.source and re.search(_CPP, self.source, re.M)
+            self.source = self._encoded(str(given))
+            is_cpp = b".hpp" in self.source and re.search(_CPP, self.source, re.M)
             self.language = language or ("c++" if is_cpp else "c")
         self.guessed = not self.path and not language
         self.flags = self._words("flags", flags)
@@ -163,7 +168,7 @@ class _Job:
     def _path(self, given: object) -> str:
         if isinstance(given, str):
             if "\n" not in given and os.path.splitext(given)[1] in _LANGUAGES:
-                return os.path.abspath(given)
+                return _absolute(self._checked("source_or_path", given), self.caller)
             if "\n" in given or "#" in given:
                 return ""
             raise ValueError(
@@ -172,7 +177,25 @@ class _Job:
             )
         if not isinstance(given, os.PathLike):
             raise TypeError(f"{self.caller}: argument 'source_or_path': expected a str or a path, got {type(given).__name__}")
-        return os.path.abspath(os.fsdecode(given))
+        return _absolute(self._checked("source_or_path", os.fsdecode(given)), self.caller)
+
+    def _checked(self, argument: str, word: str) -> str:
+        """Return a word that the operating system can take."""
+        try:
+            if b"\0" not in os.fsencode(word):
+                return word
+        except UnicodeEncodeError:
+            pass
+        raise ValueError(f"{self.caller}: argument '{argument}': {word!r} has a null character, or one that cannot be encoded")
+
+    def _encoded(self, text: str) -> bytes:
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            character = f"{text[error.start]!r} at index {error.start}"
+            raise ValueError(
+                f"{self.caller}: argument 'source_or_path': the text cannot be encoded as UTF-8: it has {character}"
+            ) from None
 
     def _unknown_suffix(self) -> str:
         raise ValueError(
@@ -190,16 +213,29 @@ class _Job:
         strings = [word for word in words if isinstance(word, str)]
         if len(strings) < len(words):
             raise TypeError(f"{self.caller}: argument '{argument}': expected a sequence of strings, got {given!r}")
-        return strings
+        return [self._checked(argument, word) for word in strings]
+
+    def _split(self, place: str, text: str) -> list[str]:
+        if not text:
+            return []
+        import shlex
+
+        try:
+            return shlex.split(text, posix=os.name != "nt")
+        except ValueError as error:
+            raise ValueError(f"{self.caller}: {place}: {text!r} is not a list of words: {error}") from None
+
+    def _variable(self, name: str) -> list[str]:
+        return self._split(f"the environment variable {name}", os.environ.get(name, ""))
 
     def _find_compiler(self, given: object) -> list[str]:
         """Return the words of the command, with the path of the program."""
         if given is None:
-            words = _variable(_VARIABLES.get(self.language, ("",))[0])
+            words = self._variable(_VARIABLES.get(self.language, ("",))[0])
             choices = [words] if words else [[name] for name in self._default_compilers()]
         else:
             if isinstance(given, str):
-                words = _split(given)
+                words = self._split("argument 'compiler'", self._checked("compiler", given))
             else:
                 words = [os.fsdecode(given)] if isinstance(given, os.PathLike) else self._words("compiler", given)
             if not words:
@@ -224,7 +260,11 @@ class _Job:
         name = _NAMES[self.language]
         if len(choices) == 1:
             source = "" if given is not None else f" (from {_VARIABLES[self.language][0]})"
-            return f"the {name} compiler {choices[0][0]!r}{source} is not installed, or is not on the PATH"
+            path = choices[0][0]
+            why = "is not installed, or is not on the PATH"
+            if os.path.dirname(path) and os.path.exists(path):
+                why = "is a folder" if os.path.isdir(path) else "is not executable"
+            return f"the {name} compiler {path!r}{source} {why}"
         if self.language == "cuda":
             return "nvcc is not installed: it is neither in CUDA_HOME nor on the PATH; install the CUDA toolkit, or set CUDA_HOME"
         names = ", ".join(words[0] for words in choices)
@@ -256,12 +296,12 @@ class _Job:
             words += ["-fPIC", "-fvisibility=hidden", "-g1"]  # -g1: a debugger shows lines
             words += self.environment_flags()
             words += ["-I" + folder("include"), "-x", self.language, source, "-x", "none"]
-        return [*words, "-o", built, "-MMD", "-MF", used, *self.flags]
+        return [*words, "-o", built, "-MD", "-MF", used, *self.flags]
 
     def environment_flags(self) -> list[str]:
         """Return the flags of the environment. nvcc reads its own."""
         names = () if self.is_nvcc else _VARIABLES.get(self.language, ())[1:]
-        return [word for name in names for word in _variable(name)]
+        return [word for name in names for word in self._variable(name)]
 
     def key(self) -> str:
         """Return a hash of everything that decides the result, except for the files that the source includes."""
@@ -270,8 +310,10 @@ class _Job:
         parts += [_identity(word) for word in self.compiler if not word.startswith("-")]
         parts += [os.environ.get(name) for name in _ENVIRONMENT]
         given = [*(word for word in self.compiler if word.startswith("-")), *self.environment_flags(), *self.flags]
-        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given):
-            parts.append(os.getcwd())
+        if self.is_nvcc:
+            given += [word for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS") for word in os.environ.get(name, "").split()]
+        if not all(re.fullmatch(_SAME_EVERYWHERE, word) for word in given) or not all(map(os.path.isabs, _folders())):
+            parts.append(_absolute(os.curdir, self.caller))
         if any("native" in word for word in command):
             import platform
 
@@ -279,32 +321,36 @@ class _Job:
         return sha256(repr(parts).encode("utf-8", "surrogateescape") + b"\0" + self.source).hexdigest()[:32]
 
     def used(self, written: str) -> Optional[list[str]]:
-        """Return the files that were compiled, which the compiler has written down, and those that the flags name."""
+        """Return the files that were compiled, which the compiler has listed, and those that the flags name."""
         try:
             with open(written, encoding="utf-8", errors="surrogateescape") as file:
                 found = _dependencies(file.read())
         except OSError:
             return None  # not every compiler writes it
-        found += [flag for flag in (flag[flag.startswith("@") :] for flag in self.flags) if os.path.isfile(flag)]
-        return [os.path.abspath(name) for name in found]
+        for flag in [*self.environment_flags(), *self.flags]:
+            words = [flag, *re.split("[,=]", flag)]  # -Wl,--whole-archive,libkernels.a or -fplugin=plugin.so
+            found += [word for word in (word[word.startswith("@") :] for word in words) if os.path.isfile(word)]
+        return [name for name in map(os.path.abspath, found) if not name.startswith(_SYSTEM)]
 
 
-def _variable(name: str) -> list[str]:
-    return _split(os.environ.get(name, ""))
+def _folders() -> list[str]:
+    """Return the folders that the environment names. An empty name is the current folder."""
+    values = filter(None, map(os.environ.get, _FOLDERS))
+    return [folder for value in values for folder in value.split(os.pathsep)]
 
 
-def _split(text: str) -> list[str]:
-    if not text:
-        return []
-    import shlex
-
-    return shlex.split(text, posix=os.name != "nt")
+def _absolute(path: str, caller: str = "tenon.compile()") -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError as error:
+        why = f"{caller}: the current folder was removed; change to another one, or use absolute paths"
+        raise FileNotFoundError(error.errno, why, path) from None
 
 
 def _which(name: str) -> list[str]:
     """Return every program of this name: the first one may be a wrapper, such as ccache, that calls the next one."""
     if os.path.dirname(name):
-        found = [os.path.abspath(name)]
+        found = [_absolute(name)]
     else:
         found = [os.path.join(parent, name) for parent in os.get_exec_path()]
     if os.name == "nt" and not name.lower().endswith(".exe"):
@@ -338,9 +384,7 @@ def _dependencies(rule: str) -> list[str]:
 
 def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Library:
     """Compile, store and load. Raise Unusable if the cache folder cannot be written to."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="tenon-") as work:
+    with _WorkFolder("tenon-", None) as work:
         name = job.name()
         built, used = os.path.join(work, name + _cache.SUFFIX), os.path.join(work, "used")
         try:
@@ -364,6 +408,24 @@ def _build(job: _Job, key: str, parent: str, verbose: bool, started: int) -> Lib
             if not (isinstance(error, CompileError) and error.command):  # a command that failed can be run again
                 _cache.discard(entry, "" if job.path else source)
             raise
+
+
+class _WorkFolder:
+    """A temporary folder for the compiler. That of the module tempfile would be removed when a process ends that was forked
+    meanwhile by another thread."""
+
+    def __init__(self, prefix: str, parent: Optional[str]) -> None:
+        import tempfile
+
+        self.path = tempfile.mkdtemp(prefix=prefix, dir=parent)
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *exception: object) -> None:
+        import shutil
+
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def _unusable(parent: str, error: OSError) -> Exception:
@@ -391,31 +453,50 @@ def _run(job: _Job, command: list[str], work: str, built: str, verbose: bool) ->
     if verbose:
         import shlex
 
-        print(shlex.join(command), file=sys.stderr, flush=True)
+        _print(shlex.join(command) + "\n")
     environment = {**os.environ, "TMPDIR": work}
     try:
         # A session of its own: an interrupt reaches this process, which then ends all processes of the compiler.
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
+        # Its output goes to a file: a server that it leaves behind, such as sccache's, would keep a pipe open.
+        with open(os.path.join(work, "output"), "w+b") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+            _wait(process)
+            output.seek(0)
+            printed = output.read().decode("utf-8", "replace")
     except OSError as error:
         raise CompileError(f"{job.caller}: the compiler cannot be started: {error.strerror}", command) from error
+    if process.returncode or not os.path.isfile(built):
+        raise CompileError(f"{job.caller}: {_failure(job, process.returncode)}", command, printed)
+    _print(printed)
+
+
+def _print(text: str) -> None:
+    """Print to stderr, if there is one. The call does not fail if that is not possible."""
+    if not text or not sys.stderr:
+        return
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     try:
-        printed = process.communicate()[0].decode("utf-8", "replace")
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # it is closed, or its other end is
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait()
     except BaseException:
         _end(process.pid)
         process.kill()
         process.wait()
         raise
-    if process.returncode or not os.path.isfile(built):
-        raise CompileError(f"{job.caller}: {_failure(job, process.returncode)}", command, printed)
-    if printed:
-        sys.stderr.write(printed)
 
 
 def _end(session: int) -> None:
@@ -430,7 +511,7 @@ def _end(session: int) -> None:
 
 def _failure(job: _Job, status: int) -> str:
     if not status:
-        return "the compiler reports success, but wrote no library"
+        return "the compiler wrote no library"
     if status < 0:
         return f"the compiler was ended by signal {-status}"
     if job.guessed and job.language == "c":

@@ -39,6 +39,8 @@ class Library(ModuleType):
 def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
     """Open a shared library that has a TENON_MODULE, and return its functions as a module.
 
+    It is a library for this system: a .so, a .dylib or a .dll. The name of the file does not matter.
+
     Every call makes a new module with its own state. Nothing is added to sys.modules, and no library is ever closed.
 
     The file is opened in place. If a new build has replaced it since (linkers replace files), load() returns the new

@@ -147,7 +147,7 @@ class _Stub:
     def object(self, made: Class) -> str:
         """A class of the library."""
         own = self.object_name(made.name)
-        # The metaclass is a detail, but mypy.stubtest wants to be told that there is one.
+        # The metaclass is a detail, but mypy.stubtest compares it.
         lines = [f"@{self.word('final')}\nclass {made.name}(metaclass={self.word('type')}):\n"]
         if made.doc.strip():
             lines.append(_docstring(made.doc, "    "))

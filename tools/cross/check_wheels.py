@@ -1,4 +1,4 @@
-"""What must be true of every file in dist/ (`tools/wheels check`)."""
+"""Checks every file in dist/ (`tools/wheels check`)."""
 import csv
 import io
 import json
@@ -13,7 +13,7 @@ OLDEST_GLIBC = (2, 17)
 
 
 class Wrong(Exception):
-    """What is wrong with a file."""
+    """The reason why a file is refused."""
 
 
 def require(condition, message):

@@ -43,6 +43,14 @@ def in_folder(wheels, wheel, command, where):
     yield where, command, {"PYTHONPATH": str(site)}
 
 
+def runs(wheels, tool):
+    """Whether it does; a tool on the PATH may still refuse."""
+    try:
+        return bool(wheels.run(tool, "--version"))
+    except (OSError, RuntimeError):
+        return False
+
+
 def interpreters(wheels, target, wheel):
     """(where, command, variables) for each interpreter that can load this wheel."""
     arm64, musl = CACHE / "python-arm64", CACHE / "python3.13-musl/bin/python3.13"
@@ -50,7 +58,7 @@ def interpreters(wheels, target, wheel):
         return iter(())
     if target.zig == wheels.NATIVE.zig:
         return in_environments(wheels, target, wheel)
-    if target.zig.startswith("aarch64-linux-gnu") and shutil.which("qemu-aarch64") and arm64.exists():
+    if target.zig.startswith("aarch64-linux-gnu") and runs(wheels, "qemu-aarch64") and arm64.exists():
         command = ["qemu-aarch64", "-L", arm64, arm64 / "usr/bin/python3.13"]
         return in_folder(wheels, wheel, command, "Linux aarch64 (qemu-user)")
     if target.zig == "x86_64-linux-musl" and musl.exists():

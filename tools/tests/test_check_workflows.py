@@ -29,6 +29,7 @@ def test_good_steps(tmp_path, step):
     "step, said",
     [
         ("run: make no-such-target", "the Makefile has no target no-such-target"),
+        ("run: make tools", "the Makefile has no target tools"),  # a folder
         ("run: pip install .", "a step runs one target, `make TARGET [NAME=value]`, and not `pip install .`"),
         ("run: make test && make docs", "and not `make test && make docs`"),
         ("run: |\n          make test", "and not `|`"),
@@ -41,6 +42,19 @@ def test_bad_steps(tmp_path, step, said):
     assert failure.startswith("w.yml:7: ") and said in failure
 
 
+def test_targets():
+    assert {"all", "test", "test-lite", "docs-look", "wheels", "check"} < check_workflows.targets()
+    assert not {"python", "PYTHON", "SHELL"} & check_workflows.targets()
+
+
+def test_both_endings_are_read(tmp_path, monkeypatch, capsys):
+    for ending in ("yml", "yaml"):
+        (tmp_path / f"w.{ending}").write_text("      - run: make tools\n")
+    monkeypatch.setattr(check_workflows.sys, "argv", ["check-workflows", str(tmp_path)])
+    monkeypatch.setattr(check_workflows, "run_actionlint", lambda paths: [])
+    assert check_workflows.main() == 1 and "2 files, 2 failures" in capsys.readouterr().out
+
+
 def test_every_kind_of_workflow_exists():
     assert {path.name for path in (ROOT / ".github/workflows").glob("*")} == {
-        "tests.yml", "docs.yml"}
+        "tests.yml", "wheels.yml", "docs.yml", "release.yml"}

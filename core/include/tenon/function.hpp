@@ -38,8 +38,8 @@
 // (copied) or for f32[?] own (moved, not copied), tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array
 // (tenon::in) of the memory that an 'of(...)' result shows. A constructor returns its object.
 //
-// A function is the name of a function, a method (`&C::query`) or a lambda without captures. A generic lambda is instantiated for each dtype of
-// the dtype variables:
+// A function is the name of a function, a method (`&C::query`) or a lambda without captures that is not mutable. A generic
+// lambda is instantiated for each dtype of the dtype variables:
 //
 //   TENON_CPP("scale(a: float, x: T[n] c) -> T[n] where T = f32|f64|f16",
 //             [](double a, auto x, auto z) { for (int64_t i = 0; i < x.size(); i++) z(i) = a * x(i); }, "Returns a*x.")

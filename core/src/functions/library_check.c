@@ -13,8 +13,8 @@ static bool begins_with(const unsigned char *bytes, size_t length, const char *m
     return length >= size && memcmp(bytes, magic, size) == 0;
 }
 
-/* A file of several machines for macOS. The class files of Java begin with the same bytes; where they have a version of 45
- * or more, this has the number of machines. */
+/* A file of several machines for macOS. The class files of Java begin with the same bytes, followed by a version of 45 or
+ * more; here the number of machines follows. */
 static bool is_universal(const unsigned char *bytes, size_t length)
 {
     return begins_with(bytes, length, "\xca\xfe\xba\xbe\0\0\0", 7) && length >= 8 && bytes[7] < 40;

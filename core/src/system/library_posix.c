@@ -6,7 +6,8 @@
  * - If an open file has been overwritten, dlopen would return the old library for that inode, and its code and data are
  *   damaged. It is never used again, and the new content is opened through a copy.
  *
- * Libraries are never closed, so other files cannot reuse the inodes of open files. */
+ * Libraries that have a module are never closed, so other files cannot reuse the inodes of open files. One that was refused
+ * is closed, because its file is likely to be built again and overwritten. */
 #define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
 #define _DARWIN_C_SOURCE         /* st_mtimespec */
 
@@ -344,13 +345,38 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
     return TENON_OK;
 }
 
-static void note_module(const void *handle, const tenon_module *module)
+/* Close a library that has no module, and forget it. It stays open if it was opened under a name that is not its path, or
+ * if the loader keeps it: for other code that has opened it, or because it must not be unloaded (DF_1_NODELETE). */
+static void close_library(open_library **link)
 {
-    acquire_lock();
-    for (open_library *o = open_libraries; o; o = o->next)
-        if (o->handle == handle)
-            o->module = module;
-    release_lock();
+    open_library *o = *link;
+    void *named = o->copied ? NULL : dlopen(o->path, RTLD_NOW | RTLD_NOLOAD);
+    if (named)
+        dlclose(named);
+    if (!named || named != o->handle)
+        return;
+    dlclose(o->handle);
+    if (dlopen(o->path, RTLD_NOW | RTLD_NOLOAD))
+        return;
+    *link = o->next;
+    tenon__free(o, sizeof *o + strlen(o->path) + 1);
+}
+
+/* Find the module of an open library. Other threads cannot open the library until it is known whether it has one. */
+static tenon_status find_module(void *handle, const tenon_module **out, tenon_error *err)
+{
+    tenon_module_fn get = NULL;
+    void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
+    memcpy(&get, &symbol, sizeof get);
+    tenon_status status = tenon__library_module(get, out, err);
+    open_library **link = &open_libraries;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    if (*link && status)
+        close_library(link);
+    else if (*link)
+        (*link)->module = *out;
+    return status;
 }
 
 tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
@@ -375,16 +401,11 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
             close(c.file);
         errno = code;
     }
-    release_lock();
     if (again)
         status = tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
-    tenon_module_fn get = NULL;
-    void *symbol = status ? NULL : dlsym(handle, TENON_MODULE_SYMBOL);
-    memcpy(&get, &symbol, sizeof get);
     if (!status)
-        status = tenon__library_module(get, out, err);
-    if (!status)
-        note_module(handle, *out);
+        status = find_module(handle, out, err);
+    release_lock();
     return tenon__error_rename(err, status, "tenon_library_open");
 }
 

@@ -5,6 +5,7 @@
 #ifdef TENON__WINDOWS
 #include <errno.h>
 #include <string.h>
+#define WIN32_LEAN_AND_MEAN /* without macros such as `interface` */
 #include <windows.h>
 #endif
 

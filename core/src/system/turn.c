@@ -6,6 +6,7 @@
 
 #if defined(TENON__WINDOWS)
 #include <stdlib.h>
+#define WIN32_LEAN_AND_MEAN /* without macros such as `interface` */
 #include <windows.h>
 #elif defined(TENON__POSIX)
 #include <pthread.h>

@@ -3,7 +3,10 @@
 
 #ifdef _WIN32
 #include <malloc.h>
+#define WIN32_LEAN_AND_MEAN /* without macros such as `interface` */
 #include <windows.h>
+#undef near /* macros of 16-bit Windows */
+#undef far
 #else
 #include <dlfcn.h>
 #include <pthread.h>

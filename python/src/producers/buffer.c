@@ -121,8 +121,8 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
     out->private_.dims = out->private_.inline_dims;
     /* The item sizes of all formats are powers of two. */
     return tenon__py_finish_fast(buffer->buf, &dtype, buffer->ndim, tenon__py_numbers_of(buffer->shape),
-                                 tenon__py_numbers_of(buffer->strides), tenon__py_lowest_bit((unsigned)buffer->itemsize),
-                                 flags, out);
+                                 tenon__py_numbers_of(buffer->strides),
+                                 tenon__py_lowest_bit((unsigned)buffer->itemsize), flags, out);
 }
 
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)

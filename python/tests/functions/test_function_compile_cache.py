@@ -53,10 +53,10 @@ def no_private_folder(monkeypatch):
         shutil.rmtree(folder)
 
 
-def write_late(path, text):
+def write_late(path, content):
     """Write a file whose time is not that of an older one, however coarse the clock is."""
     before = path.stat().st_mtime_ns if path.exists() else 0
-    path.write_text(text)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     if path.stat().st_mtime_ns == before:
         os.utime(path, ns=(before + 10**7, before + 10**7))
 
@@ -130,11 +130,43 @@ def test_relative_flags_belong_to_a_folder(runs_of, tmp_path, monkeypatch):
         monkeypatch.setenv("CFLAGS", "-I.")
         assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
         monkeypatch.delenv("CFLAGS")
+        for value in (".", "/nowhere:", "/nowhere:."):
+            monkeypatch.setenv("CPATH", value)
+            assert runs_of(INCLUDES)[0].answer() == number and not runs_of(INCLUDES)[1]
+        monkeypatch.delenv("CPATH")
     flags = [f"-I{tmp_path}/1", "-O1", "-Wall", "-Wl,-O1,-rpath,/lib", "-DX=1.5", "-fno-math-errno", f"-L{tmp_path}", "-std=c11"]
     for folder in (tmp_path, tmp_path / "2"):
         monkeypatch.chdir(folder)
         module, ran = runs_of(INCLUDES, flags=flags)
         assert module.answer() == 1 and ran == (folder is tmp_path)
+
+
+def test_removed_current_folder(tmp_path):
+    """Absolute paths still work."""
+    (tmp_path / "file.c").write_text(answers(3))
+    code = f"""
+        import os, sys, warnings, tenon
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir({str(tmp_path / "gone")!r})
+        print(tenon.compile({str(tmp_path / "file.c")!r}).answer(), tenon.compile({answers(4)!r}).answer())
+        for source, keywords in (("file.c", {{}}), ({C!r}, {{"flags": ["-I."]}}), ({C!r}, {{"compiler": "./cc"}})):
+            try:
+                tenon.compile(source, **keywords)
+            except FileNotFoundError as error:
+                print(error)
+        os.environ["TENON_CACHE"] = "cache"
+        warnings.simplefilter("error")
+        try:
+            tenon.compile({answers(5)!r})
+        except RuntimeWarning as warning:
+            print(warning)
+        """
+    first, *errors, warning = run_python(code, cwd=tmp_path).splitlines()
+    assert first == "3 4" and len(errors) == 3
+    for error, name in zip(errors, ("file.c", ".", "./cc")):
+        assert "tenon.compile(): the current folder was removed" in error and error.endswith(f"paths: {name!r}")
+    assert "TENON_CACHE is cache, and the current folder was removed: using a temporary folder" in warning
 
 
 def test_native_flags_belong_to_a_machine(runs_of, monkeypatch):
@@ -161,6 +193,19 @@ def test_changed_header(runs_of, tmp_path, name):
         runs_of(source, **options)
 
 
+@pytest.mark.parametrize("option", ["-isystem", "-idirafter", "C_INCLUDE_PATH"])
+def test_header_of_a_system_folder(runs_of, tmp_path, monkeypatch, option):
+    """The compiler may take a folder of the user for one of the system. Only the headers of the system are not compared."""
+    monkeypatch.setenv("C_INCLUDE_PATH", str(tmp_path))
+    options = {} if option == "C_INCLUDE_PATH" else {"flags": [option, str(tmp_path)]}
+    for number in (1, 2):
+        write_late(tmp_path / "value.h", f"#define ANSWER {number}\n")
+        module, ran = runs_of(INCLUDES.replace('"value.h"', "<value.h>"), **options)
+        assert ran and module.answer() == number
+    manifest = (pathlib.Path(module.__file__).parent / "manifest").read_text()
+    assert str(tmp_path / "value.h") in manifest and "stdint.h" not in manifest
+
+
 def test_touched_header(runs_of, tmp_path, monkeypatch):
     """Its content is compared once."""
     header = tmp_path / "value.h"
@@ -171,6 +216,22 @@ def test_touched_header(runs_of, tmp_path, monkeypatch):
     assert not runs_of(INCLUDES, **options)[1]
     monkeypatch.setattr(_cache, "_row", None)
     assert not runs_of(INCLUDES, **options)[1]
+
+
+def test_header_with_the_same_size_and_time(runs_of, tmp_path):
+    """As tar, `rsync -t` and `git restore-mtime` write it."""
+    header = tmp_path / "value.h"
+    options = {"flags": [f"-I{tmp_path}"]}
+    for number in (1, 2):
+        write_late(header, f"#define ANSWER {number}\n")
+        os.utime(header, ns=(1, 1))
+        module, ran = runs_of(INCLUDES, **options)
+        assert ran and module.answer() == number
+        assert not runs_of(INCLUDES, **options)[1]
+    (tmp_path / "other.h").write_text("#define ANSWER 3\n")
+    os.utime(tmp_path / "other.h", ns=(1, 1))
+    os.replace(tmp_path / "other.h", header)
+    assert runs_of(INCLUDES, **options)[0].answer() == 3
 
 
 def test_header_of_a_file(runs_of, tmp_path, monkeypatch):
@@ -201,17 +262,21 @@ def test_header_that_changes_meanwhile(tmp_path):
     assert tenon.compile(INCLUDES, **options).answer() == 2
 
 
-def test_files_among_the_flags(runs_of, tmp_path):
+def test_files_among_the_flags(runs_of, tmp_path, monkeypatch):
     text = C.replace("ANSWER", "value()").replace("static", "int value(void);\nstatic", 1)
     for number in (1, 2):
         made = build(f"int value(void);\nint value(void) {{ return {number}; }}\n", "-c", "-r", name="value.o")
-        shutil.copy(made, tmp_path / "value.o")
+        write_late(tmp_path / "value.o", pathlib.Path(made).read_bytes())
         write_late(tmp_path / "more flags", f"-DMORE={number}\n")
         for flag in (str(tmp_path / "value.o"), f"@{tmp_path / 'more flags'}"):
             source = text if flag.endswith(".o") else C.replace("ANSWER", "MORE")
             module, ran = runs_of(source, flags=[flag])
             assert ran and module.answer() == number
             assert not runs_of(source, flags=[flag])[1]
+        monkeypatch.setenv("LDFLAGS", f"-Wl,--no-as-needed,{tmp_path / 'value.o'}")
+        module, ran = runs_of(text)
+        assert ran and module.answer() == number and not runs_of(text)[1]
+        monkeypatch.delenv("LDFLAGS")
 
 
 def test_compiler_without_dependencies(tmp_path):
@@ -220,6 +285,11 @@ def test_compiler_without_dependencies(tmp_path):
     first, second = (tenon.compile(answers(1), compiler=compiler) for _ in range(2))
     assert first.answer() == second.answer() == 1
     assert not (pathlib.Path(first.__file__).parent / "manifest").exists()
+
+
+def test_flag_that_moves_the_dependencies(runs_of, tmp_path):
+    for _ in range(2):
+        assert runs_of(answers(1), flags=["-MF", str(tmp_path / "list")])[1]
 
 
 def test_pickle(tmp_path):
@@ -286,6 +356,9 @@ def test_folder_is_private(runs_of, cache):
 def test_which_folder(tmp_path, monkeypatch):
     chosen = tmp_path / "chosen"
     assert _cache.user_folder() == str(tmp_path / "cache")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TENON_CACHE", os.path.join("~", "mine"))
+    assert _cache.user_folder() == str(tmp_path / "mine")
     monkeypatch.delenv("TENON_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(chosen))
     monkeypatch.setattr(sys, "platform", "linux")

@@ -12,42 +12,42 @@
 namespace tenon
 {
 
-// The N of an array that may have any number of dimensions (`*b` in the signature).
+// The rank of an array that may have any number of dimensions (`*b` in the signature).
 constexpr int any = -1;
 
 namespace impl // types only: see visibility.hpp
 {
 
-// The sizes and strides of N dimensions.
-template <int N> struct extents {
-    int64_t shape[N ? N : 1];
-    int64_t strides[N ? N : 1];
+// The sizes and strides of Rank dimensions.
+template <int Rank> struct extents {
+    int64_t shape[Rank ? Rank : 1];
+    int64_t strides[Rank ? Rank : 1];
 
     TENON__DEVICE TENON__HIDDEN extents() : shape(), strides()
     {
     }
     TENON__HIDDEN void read(const tenon_view &view, bool contiguous)
     {
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < Rank; i++)
             shape[i] = view.shape[i];
         if (contiguous)
             pack();
         else
-            for (int i = 0; i < N; i++)
+            for (int i = 0; i < Rank; i++)
                 strides[i] = view.strides[i];
     }
     // C order without gaps. Constants and sizes, so that the compiler knows the last stride.
     TENON__DEVICE TENON__HIDDEN void pack()
     {
         int64_t step = 1;
-        for (int i = N - 1; i >= 0; i--) {
+        for (int i = Rank - 1; i >= 0; i--) {
             strides[i] = step;
             step *= shape[i];
         }
     }
     TENON__DEVICE TENON__HIDDEN constexpr int ndim() const
     {
-        return N;
+        return Rank;
     }
 };
 
@@ -92,41 +92,41 @@ struct label {
 
 } // namespace impl
 
-// What in, rw, out and kept have in common. T is const if the elements are only read, and void if the dtype is known only
-// at run time.
+// What in, rw, out and kept have in common. Element is const if the elements are only read, and void if the dtype is known
+// only at run time.
 #ifdef TENON_CHECKED
 inline namespace checked // its arrays have another layout, so files with and without the option do not link
 {
 #endif
 
-template <class T, int N> class array
+template <class Element, int Rank> class array
 {
-    static_assert(N >= any && N <= TENON_MAX_NDIM, "the number of dimensions is from 0 to 64, or tenon::any");
+    static_assert(Rank >= any && Rank <= TENON_MAX_NDIM, "the number of dimensions is from 0 to 64, or tenon::any");
 
   public:
-    using value_type = typename std::remove_const<T>::type;
-    using element = typename std::conditional<std::is_void<T>::value, const char, T>::type;
+    using value_type = typename std::remove_const<Element>::type;
+    using element = typename std::conditional<std::is_void<Element>::value, const char, Element>::type;
 
     TENON__HIDDEN array()
     {
     }
     // The tensor of a view, which the signature may say to be in C order.
     TENON__HIDDEN explicit array(const tenon_view &view, bool contiguous = false)
-        : data_(static_cast<T *>(view.data)), view_(&view)
+        : data_(static_cast<Element *>(view.data)), view_(&view)
     {
         extents_.read(view, contiguous);
     }
     // Memory in C order.
-    TENON__HIDDEN array(T *data, const int64_t (&shape)[N > 0 ? N : 1]) : data_(data)
+    TENON__HIDDEN array(Element *data, const int64_t (&shape)[Rank > 0 ? Rank : 1]) : data_(data)
     {
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < Rank; i++)
             extents_.shape[i] = shape[i];
         extents_.pack();
     }
     // The same array, whose elements are only read.
-    template <class U,
-              class = typename std::enable_if<std::is_same<const U, T>::value && !std::is_const<U>::value>::type>
-    TENON__DEVICE TENON__HIDDEN_MEMBER array(const array<U, N> &other)
+    template <class Other, class = typename std::enable_if<std::is_same<const Other, Element>::value &&
+                                                           !std::is_const<Other>::value>::type>
+    TENON__DEVICE TENON__HIDDEN_MEMBER array(const array<Other, Rank> &other)
         : data_(other.data_), extents_(other.extents_), view_(other.view_)
     {
 #ifdef TENON_CHECKED
@@ -140,7 +140,7 @@ template <class T, int N> class array
         return data_ || view_;
     }
     // The first element.
-    TENON__DEVICE TENON__HIDDEN T *data() const
+    TENON__DEVICE TENON__HIDDEN Element *data() const
     {
         return data_;
     }
@@ -184,8 +184,8 @@ template <class T, int N> class array
     // call (TENON_EBOUNDS).
     template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
     {
-        static_assert(!std::is_void<T>::value, "the elements of an array of void have no type: use data()");
-        static_assert(N == any || static_cast<int>(sizeof...(index)) == N,
+        static_assert(!std::is_void<Element>::value, "the elements of an array of void have no type: use data()");
+        static_assert(Rank == any || static_cast<int>(sizeof...(index)) == Rank,
                       "an array needs one index for each dimension");
         int64_t offset = 0;
         int i = 0; // no loop over the indices: GCC does not unroll it at -O2
@@ -223,47 +223,49 @@ template <class T, int N> class array
 #ifdef TENON_CHECKED
     impl::label label_ = {"an array", "", 0};
 #endif
-    T *data_ = nullptr;
-    impl::extents<N> extents_;
+    Element *data_ = nullptr;
+    impl::extents<Rank> extents_;
     const tenon_view *view_ = nullptr;
 };
 
 // A tensor argument that is only read. Every other array converts to it.
-template <class T, int N> class in : public array<const T, N>
+template <class Element, int Rank> class in : public array<const Element, Rank>
 {
   public:
     TENON__HIDDEN in()
     {
     }
-    TENON__HIDDEN explicit in(const tenon_view &view, bool contiguous = false) : array<const T, N>(view, contiguous)
+    TENON__HIDDEN explicit in(const tenon_view &view, bool contiguous = false)
+        : array<const Element, Rank>(view, contiguous)
     {
     }
-    TENON__HIDDEN in(const T *data, const int64_t (&shape)[N > 0 ? N : 1]) : array<const T, N>(data, shape)
+    TENON__HIDDEN in(const Element *data, const int64_t (&shape)[Rank > 0 ? Rank : 1])
+        : array<const Element, Rank>(data, shape)
     {
     }
-    TENON__DEVICE TENON__HIDDEN in(const array<const T, N> &other) : array<const T, N>(other)
+    TENON__DEVICE TENON__HIDDEN in(const array<const Element, Rank> &other) : array<const Element, Rank>(other)
     {
     }
-    TENON__DEVICE TENON__HIDDEN in(const array<T, N> &other) : array<const T, N>(other)
+    TENON__DEVICE TENON__HIDDEN in(const array<Element, Rank> &other) : array<const Element, Rank>(other)
     {
     }
 };
 
 // A tensor argument that is written to ('rw' in the signature).
-template <class T, int N> class rw : public array<T, N>
+template <class Element, int Rank> class rw : public array<Element, Rank>
 {
   public:
     TENON__HIDDEN rw()
     {
     }
-    TENON__HIDDEN explicit rw(const tenon_view &view, bool contiguous = false) : array<T, N>(view, contiguous)
+    TENON__HIDDEN explicit rw(const tenon_view &view, bool contiguous = false) : array<Element, Rank>(view, contiguous)
     {
     }
 };
 
 // A tensor argument that is kept after the call ('keep' in the signature). It has a share of the memory until it is
 // destroyed, which may happen on any thread.
-template <class T, int N> class kept : public array<const T, N>
+template <class Element, int Rank> class kept : public array<const Element, Rank>
 {
   public:
     TENON__HIDDEN kept()
@@ -273,9 +275,9 @@ template <class T, int N> class kept : public array<const T, N>
     TENON__HIDDEN explicit kept(tenon_kept *share, bool contiguous = false) : share_(share)
     {
         if (share)
-            array<const T, N>::operator=(array<const T, N>(*share->view, contiguous));
+            array<const Element, Rank>::operator=(array<const Element, Rank>(*share->view, contiguous));
     }
-    TENON__HIDDEN kept(kept &&other) noexcept : array<const T, N>(other), share_(other.share_)
+    TENON__HIDDEN kept(kept &&other) noexcept : array<const Element, Rank>(other), share_(other.share_)
     {
         other.forget();
     }
@@ -283,7 +285,7 @@ template <class T, int N> class kept : public array<const T, N>
     {
         if (this != &other) {
             tenon_kept_release(share_);
-            array<const T, N>::operator=(other);
+            array<const Element, Rank>::operator=(other);
             share_ = other.share_;
             other.forget();
         }
@@ -297,14 +299,14 @@ template <class T, int N> class kept : public array<const T, N>
   private:
     TENON__HIDDEN void forget()
     {
-        array<const T, N>::operator=(array<const T, N>());
+        array<const Element, Rank>::operator=(array<const Element, Rank>());
         share_ = nullptr;
     }
     tenon_kept *share_ = nullptr;
 };
 
 // A list of tensors.
-template <class T, int N> class list
+template <class Element, int Rank> class list
 {
   public:
     TENON__HIDDEN list()
@@ -322,14 +324,14 @@ template <class T, int N> class list
     {
         return count_;
     }
-    TENON__HIDDEN in<T, N> operator[](int64_t i) const
+    TENON__HIDDEN in<Element, Rank> operator[](int64_t i) const
     {
 #ifdef TENON_CHECKED
         if (i < 0 || i >= count_)
             impl::raise(error(TENON_EBOUNDS, "a list of %lld tensors has no item %lld", static_cast<long long>(count_),
                               static_cast<long long>(i)));
 #endif
-        return in<T, N>(items_[i], contiguous_);
+        return in<Element, Rank>(items_[i], contiguous_);
     }
 
   private:
@@ -340,17 +342,17 @@ template <class T, int N> class list
 
 // Memory of the library that becomes a tensor without a copy ('own' in the signature): `return tenon::owned<float, 2>
 // {std::move(rows), {n, d}}`. The container, which has data() or get(), moves to the heap until the last array is gone.
-template <class T, int N> class owned
+template <class Element, int Rank> class owned
 {
   public:
-    using value_type = T;
+    using value_type = Element;
 
     template <class Container>
-    TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[N ? N : 1])
-        : owned(static_cast<Container &&>(container))
+    TENON__HIDDEN_MEMBER owned(Container &&container, const int64_t (&shape)[Rank ? Rank : 1])
+        : owned(nullptr, static_cast<Container &&>(container))
     {
         int64_t elements = 1;
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < Rank; i++)
             elements *= shape_[i] = shape[i];
         if (known_ && elements != size_)
             impl::raise(error(TENON_EFAILED, "its code returns %lld elements with a shape that has %lld",
@@ -359,20 +361,19 @@ template <class T, int N> class owned
     // One dimension, of as many elements as the container has.
     template <class Container,
               class = typename std::enable_if<!std::is_same<typename std::decay<Container>::type, owned>::value>::type>
-    TENON__HIDDEN explicit owned(Container &&container)
+    TENON__HIDDEN explicit owned(Container &&container) : owned(nullptr, static_cast<Container &&>(container))
     {
-        static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
-        using type = typename std::decay<Container>::type;
-        type *moved = new type(static_cast<Container &&>(container));
-        owner_ = moved;
-        release_ = [](void *owner) { delete static_cast<type *>(owner); };
-        attach(*moved, 0);
+        static_assert(
+            Rank == 1,
+            "this owned array needs a shape, because it does not have one dimension: {std::move(rows), {n, d}}");
+        static_assert(decltype(attach(container, 0))::value,
+                      "a smart pointer does not know its size: write {std::move(rows), {n}}");
         shape_[0] = size_;
     }
     TENON__HIDDEN owned(owned &&other) noexcept
         : data_(other.data_), owner_(other.owner_), release_(other.release_), size_(other.size_), known_(other.known_)
     {
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < Rank; i++)
             shape_[i] = other.shape_[i];
         other.owner_ = nullptr;
     }
@@ -386,37 +387,52 @@ template <class T, int N> class owned
     // Gives the memory to the host, as a result of the call.
     TENON__HIDDEN tenon_status give(tenon_call *call, int index)
     {
-        tenon_status status = tenon_result_give(call, index, data_, N, shape_, nullptr, owner_, release_);
+        tenon_status status = tenon_result_give(call, index, data_, Rank, shape_, nullptr, owner_, release_);
         if (status == TENON_OK)
             owner_ = nullptr;
         return status;
     }
 
   private:
-    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), void())
+    // Moves the container, and leaves the shape to the other constructors.
+    template <class Container> TENON__HIDDEN owned(std::nullptr_t, Container &&container)
     {
-        static_assert(std::is_same<decltype(c.data()), T *>::value, "the container's elements have another dtype");
+        static_assert(!std::is_lvalue_reference<Container>::value, "move the container: std::move(rows)");
+        using type = typename std::decay<Container>::type;
+        type *moved = new type(static_cast<Container &&>(container));
+        owner_ = moved;
+        release_ = [](void *owner) { delete static_cast<type *>(owner); };
+        known_ = attach(*moved, 0);
+    }
+    // Returns whether the container knows its size.
+    template <class Container>
+    TENON__HIDDEN_MEMBER auto attach(Container &c, int) -> decltype(c.data(), std::true_type())
+    {
+        static_assert(std::is_same<decltype(c.data()), Element *>::value,
+                      "the container's elements have another dtype");
         data_ = c.data();
         size_ = static_cast<int64_t>(c.size());
-        known_ = true;
+        return {};
     }
-    template <class Container> TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), void())
+    template <class Container>
+    TENON__HIDDEN_MEMBER auto attach(Container &c, long) -> decltype(c.get(), std::false_type())
     {
-        static_assert(std::is_same<decltype(c.get()), T *>::value, "the container's elements have another dtype");
+        static_assert(std::is_same<decltype(c.get()), Element *>::value, "the container's elements have another dtype");
         data_ = c.get();
+        return {};
     }
 
-    T *data_ = nullptr;
+    Element *data_ = nullptr;
     void *owner_ = nullptr;
     void (*release_)(void *owner) = nullptr;
     int64_t size_ = 0;
-    bool known_ = false; // a smart pointer does not know its size
-    int64_t shape_[N ? N : 1] = {};
+    bool known_ = false; // whether the container has a size()
+    int64_t shape_[Rank ? Rank : 1] = {};
 };
 
 // A tensor result. The host has allocated it, unless its size is not in the signature: then one of alloc, give and show is
 // called before its elements are used, or none if it may be None.
-template <class T, int N> class out : public array<T, N>
+template <class Element, int Rank> class out : public array<Element, Rank>
 {
   public:
     TENON__HIDDEN out()
@@ -426,7 +442,7 @@ template <class T, int N> class out : public array<T, N>
     {
     }
     TENON__HIDDEN out(tenon_call *call, int index, const tenon_view &view)
-        : array<T, N>(view, true), call_(call), index_(index)
+        : array<Element, Rank>(view, true), call_(call), index_(index)
     {
     }
 
@@ -434,24 +450,25 @@ template <class T, int N> class out : public array<T, N>
     // stays empty.
     template <class... Size> TENON__HIDDEN_MEMBER void alloc(Size... sizes)
     {
-        static_assert(N == any || static_cast<int>(sizeof...(sizes)) == N, "alloc() needs one size for each dimension");
+        static_assert(Rank == any || static_cast<int>(sizeof...(sizes)) == Rank,
+                      "alloc() needs one size for each dimension");
         const int64_t shape[sizeof...(sizes) + 1] = {static_cast<int64_t>(sizes)...};
         const tenon_view *view = tenon_result_alloc(call_, index_, static_cast<int>(sizeof...(sizes)), shape);
         if (view)
-            array<T, N>::operator=(array<T, N>(*view, true));
+            array<Element, Rank>::operator=(array<Element, Rank>(*view, true));
         else
             impl::raise_failed();
     }
     // Gives memory of the library ('own' in the signature).
-    TENON__HIDDEN void give(owned<T, N> memory)
+    TENON__HIDDEN void give(owned<Element, Rank> memory)
     {
         if (memory.give(call_, index_) != TENON_OK)
             impl::raise_failed();
     }
     // Shows memory of the object or of an argument ('of(...)' in the signature).
-    TENON__HIDDEN void show(const array<const T, N> &memory)
+    TENON__HIDDEN void show(const array<const Element, Rank> &memory)
     {
-        if (tenon_result_show(call_, index_, const_cast<T *>(memory.data()), memory.ndim(), memory.shape(),
+        if (tenon_result_show(call_, index_, const_cast<Element *>(memory.data()), memory.ndim(), memory.shape(),
                               memory.strides()) != TENON_OK)
             impl::raise_failed();
     }

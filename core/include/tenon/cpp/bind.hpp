@@ -12,16 +12,18 @@ namespace impl TENON__HIDDEN
 // The function for the table of the module. `Caught` fails the call with the exception that is being handled.
 template <class Entry, tenon_call_fn Caught> constexpr tenon_call_fn bind()
 {
-    using F = decltype(Entry::function());
-    if constexpr (is_generic<F>::value) {
+    using Callable = decltype(Entry::function());
+    if constexpr (is_generic<Callable>::value) {
         return tenon__guarded<run_generic<Entry>, Caught>;
+    } else if constexpr (!is_function<Callable>::value) {
+        (void)function_mistake<name_in<Entry>, Callable>();
     } else {
-        using R = typename signature_of<F>::result;
-        using P = typename signature_of<F>::parameters;
-        if constexpr (compare<Entry, R, P>::fits())
-            return tenon__guarded<runner<Entry, R, P>::run, Caught>;
+        using Return = typename signature_of<Callable>::result;
+        using Parameter = typename signature_of<Callable>::parameters;
+        if constexpr (compare<Entry, Return, Parameter>::fits())
+            return tenon__guarded<runner<Entry, Return, Parameter>::run, Caught>;
         else
-            compare<Entry, R, P>::report();
+            compare<Entry, Return, Parameter>::report();
     }
     return nullptr;
 }
@@ -35,12 +37,12 @@ template <class Function, class Shape> struct entry_parts {
 };
 
 // A method of a C++ class as a function whose first parameter is the object.
-template <class Method, class Self, class R, class... P> struct method {
+template <class Method, class Self, class Return, class... Parameter> struct method {
     Method pointer;
 
-    constexpr R operator()(Self &self, P... parameter) const
+    constexpr Return operator()(Self &self, Parameter... parameter) const
     {
-        return (self.*pointer)(static_cast<P &&>(parameter)...);
+        return (self.*pointer)(static_cast<Parameter &&>(parameter)...);
     }
 };
 
@@ -48,15 +50,22 @@ template <class Function> constexpr Function as_function(Function function)
 {
     return function;
 }
-template <class R, class C, class... P, bool Noexcept>
-constexpr auto as_function(R (C::*pointer)(P...) noexcept(Noexcept))
+template <class Return, class Class, class... Parameter, bool Noexcept>
+constexpr auto as_function(Return (Class::*pointer)(Parameter...) noexcept(Noexcept))
 {
-    return method<decltype(pointer), C, R, P...>{pointer};
+    return method<decltype(pointer), Class, Return, Parameter...>{pointer};
 }
-template <class R, class C, class... P, bool Noexcept>
-constexpr auto as_function(R (C::*pointer)(P...) const noexcept(Noexcept))
+template <class Return, class Class, class... Parameter, bool Noexcept>
+constexpr auto as_function(Return (Class::*pointer)(Parameter...) const noexcept(Noexcept))
 {
-    return method<decltype(pointer), const C, R, P...>{pointer};
+    return method<decltype(pointer), const Class, Return, Parameter...>{pointer};
+}
+
+template <class Function> constexpr entry_parts<Function, std::nullptr_t> make_parts(Function function)
+{
+    static_assert(std::is_void<Function>::value,
+                  "TENON_CPP needs a documentation string after the function, or nullptr");
+    return {function, nullptr, nullptr, 0};
 }
 
 template <class Function>
@@ -107,16 +116,16 @@ template <class Source, tenon_call_fn Caught> constexpr tenon_function make_func
 }
 
 // "class Name" for the table.
-template <class C> struct class_text {
+template <class Class> struct class_text {
     struct buffer {
         char text[64];
     };
     static constexpr buffer make()
     {
         buffer b{};
-        static_assert(name_of<C>::get() != nullptr,
+        static_assert(name_of<Class>::get() != nullptr,
                       "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
-        const char *prefix = "class ", *name = name_of<C>::get() ? name_of<C>::get() : "";
+        const char *prefix = "class ", *name = name_of<Class>::get() ? name_of<Class>::get() : "";
         int at = 0;
         for (; prefix[at]; at++)
             b.text[at] = prefix[at];

@@ -9,35 +9,40 @@ namespace tenon
 namespace impl TENON__HIDDEN
 {
 
-template <class... T> struct types {
+template <class... Element> struct types {
 };
 
 // The result and the parameters of a function, or of a lambda that is not generic.
-template <class F> struct function_of {
+template <class Callable> struct function_of {
 };
-template <class R, class... P> struct function_of<R (*)(P...)> {
-    using result = R;
-    using parameters = types<P...>;
+template <class Return, class... Parameter> struct function_of<Return (*)(Parameter...)> {
+    using result = Return;
+    using parameters = types<Parameter...>;
 };
-template <class R, class... P> struct function_of<R (*)(P...) noexcept> : function_of<R (*)(P...)> {
+template <class Return, class... Parameter>
+struct function_of<Return (*)(Parameter...) noexcept> : function_of<Return (*)(Parameter...)> {
 };
-template <class F, class R, class... P> struct function_of<R (F::*)(P...) const> : function_of<R (*)(P...)> {
+template <class Callable, class Return, class... Parameter>
+struct function_of<Return (Callable::*)(Parameter...) const> : function_of<Return (*)(Parameter...)> {
 };
-template <class F, class R, class... P> struct function_of<R (F::*)(P...) const noexcept> : function_of<R (*)(P...)> {
-};
-
-template <class F, class = void> struct is_generic : std::true_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...)> : std::false_type {
-};
-template <class R, class... P> struct is_generic<R (*)(P...) noexcept> : std::false_type {
-};
-template <class F> struct is_generic<F, std::void_t<decltype(&F::operator())>> : std::false_type {
+template <class Callable, class Return, class... Parameter>
+struct function_of<Return (Callable::*)(Parameter...) const noexcept> : function_of<Return (*)(Parameter...)> {
 };
 
-template <class F, bool = std::is_class<F>::value> struct signature_of : function_of<F> {
+template <class Callable, class = void> struct is_generic : std::is_class<Callable> {
 };
-template <class F> struct signature_of<F, true> : function_of<decltype(&F::operator())> {
+template <class Callable> struct is_generic<Callable, std::void_t<decltype(&Callable::operator())>> : std::false_type {
+};
+
+template <class Callable, bool = std::is_class<Callable>::value> struct signature_of : function_of<Callable> {
+};
+template <class Callable> struct signature_of<Callable, true> : function_of<decltype(&Callable::operator())> {
+};
+
+template <class Callable, class = void> struct is_function : std::false_type {
+};
+template <class Callable>
+struct is_function<Callable, std::void_t<typename signature_of<Callable>::result>> : std::true_type {
 };
 
 // ------------------------------------------------------------------------------------------------------ the signature
@@ -67,9 +72,9 @@ struct chosen_types {
     tenon_dtype item[max_variables];
 };
 
-template <class... T> constexpr chosen_types choose(const signature &, types<T...>)
+template <class... Element> constexpr chosen_types choose(const signature &, types<Element...>)
 {
-    return {{dtype_of<T>...}};
+    return {{dtype_of<Element>...}};
 }
 
 constexpr chosen_types choose(const signature &s, types<>)
@@ -96,7 +101,7 @@ constexpr size_t measure_name(const char *text)
     return length;
 }
 
-template <class Entry, size_t... I> named<Entry::text()[I]...> spell_name(std::index_sequence<I...>);
+template <class Entry, size_t... Index> named<Entry::text()[Index]...> spell_name(std::index_sequence<Index...>);
 
 template <class Entry>
 using name_in = decltype(spell_name<Entry>(std::make_index_sequence<measure_name(Entry::text())>()));
@@ -105,27 +110,37 @@ template <class Function, int Position> struct parse_mistake {
     static_assert(Position < 0, "the signature does not parse: Position counts characters from 0");
 };
 
+template <class Function, class Found> struct function_mistake {
+    static_assert(is_function<Found>::value,
+                  "TENON_CPP takes a function, a method (&C::f) or a lambda, which has no captures and is not mutable");
+};
+
 template <class Function, int Expected, int Found> struct count_mistake {
     static_assert(Expected == Found, "the C++ function has another number of parameters than its signature");
 };
 
-template <class Function, int Index, class Parameter, fault Fault> struct parameter_mistake {
+// Of an object as a parameter or a result.
+template <class Function, fault Fault> struct object_mistake {
+    static_assert(Fault != fault::name,
+                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+    static_assert(Fault != fault::deleter,
+                  "the deleter of the smart pointer has state, which would be lost: use a class without members");
+};
+
+template <class Function, int Index, class Parameter, fault Fault>
+struct parameter_mistake : object_mistake<Function, Fault> {
     static_assert(Fault != fault::kind, "parameter Index of the C++ function is of another kind than in its signature");
     static_assert(Fault != fault::dtype, "parameter Index of the C++ function has another dtype than in its signature");
     static_assert(Fault != fault::rank,
                   "parameter Index of the C++ function has another number of dimensions than in its signature");
-    static_assert(Fault != fault::name,
-                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
     static_assert(Fault != fault::alignment,
                   "parameter Index of the C++ function is 'unaligned': take an array of void, and use memcpy");
 };
 
-template <class Function, class Result, fault Fault> struct result_mistake {
+template <class Function, class Result, fault Fault> struct result_mistake : object_mistake<Function, Fault> {
     static_assert(Fault != fault::kind, "the C++ function returns a value of another kind than its signature");
     static_assert(Fault != fault::dtype, "the C++ function returns another dtype than its signature");
     static_assert(Fault != fault::rank, "the C++ function returns another number of dimensions than its signature");
-    static_assert(Fault != fault::name,
-                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
 };
 
 template <class Entry, int Index, class Parameter, fault Fault> constexpr void report_parameter()
@@ -140,111 +155,112 @@ template <class Entry, class Result, fault Fault> constexpr void report_result()
         (void)result_mistake<name_in<Entry>, Result, Fault>();
 }
 
-// Of a function that returns R.
-template <class Entry, class R> constexpr int returned_index()
+// Of a function whose result is Return.
+template <class Entry, class Return> constexpr int returned_index()
 {
     constexpr int index = find_returned(parsed<Entry>::value);
-    return std::is_void<R>::value ? -1 : index;
+    return std::is_void<Return>::value ? -1 : index;
 }
 
 // A constructor has no result in its signature, and returns an object of the class that it is named after.
-template <class Entry, class R> constexpr fault find_constructor_fault()
+template <class Entry, class Return> constexpr fault find_constructor_fault()
 {
-    using C = typename pointee<R>::type;
-    if constexpr (!std::is_void<C>::value && parsed<Entry>::value.constructor_candidate) {
-        slot self{};
-        self.class_name = parsed<Entry>::value.name;
-        self.class_length = parsed<Entry>::value.name_length;
-        return find_class_fault<C>(self);
-    }
-    return fault::kind;
+    slot self{};
+    self.class_name = parsed<Entry>::value.name;
+    self.class_length = parsed<Entry>::value.name_length;
+    return parsed<Entry>::value.constructor_candidate ? find_object_fault<Return>(self) : fault::kind;
 }
 
-template <class Entry, class R> constexpr bool is_constructor = find_constructor_fault<Entry, R>() == fault::none;
+template <class Entry, class Return>
+constexpr bool is_constructor = find_constructor_fault<Entry, Return>() == fault::none;
 
-template <class Entry, class R, class Chosen> constexpr fault find_return_fault()
+template <class Entry, class Return, class Chosen> constexpr fault find_return_fault()
 {
-    if constexpr (std::is_void<R>::value)
+    if constexpr (std::is_void<Return>::value)
         return fault::none;
     else if constexpr (parsed<Entry>::value.constructor_candidate)
-        return find_constructor_fault<Entry, R>();
-    else if constexpr (returned_index<Entry, R>() < 0)
+        return find_constructor_fault<Entry, Return>();
+    else if constexpr (returned_index<Entry, Return>() < 0)
         return fault::kind;
     else
-        return find_result_fault<bare<R>>(parsed<Entry>::value.result[returned_index<Entry, R>()],
-                                          choose(parsed<Entry>::value, Chosen()).item);
+        return find_result_fault<bare<Return>>(parsed<Entry>::value.result[returned_index<Entry, Return>()],
+                                               choose(parsed<Entry>::value, Chosen()).item);
 }
 
-// The result of parameter J of the C++ function, after its arguments. Returned results have no parameter.
-template <class Entry, class R> constexpr int result_of(int j)
+// The result of the parameter at Position of the C++ function, after its arguments. Returned results have no parameter.
+template <class Entry, class Return> constexpr int result_of(int j)
 {
     int index = j - parsed<Entry>::value.parameters;
-    constexpr int returned = returned_index<Entry, R>();
+    constexpr int returned = returned_index<Entry, Return>();
     return returned >= 0 && index >= returned ? index + 1 : index;
 }
 
-template <class Entry, class R, class Chosen, class P> constexpr fault find_parameter_fault(int j)
+template <class Entry, class Return, class Chosen, class Parameter> constexpr fault find_parameter_fault(int j)
 {
     const chosen_types chosen = choose(parsed<Entry>::value, Chosen());
     if (j < parsed<Entry>::value.parameters)
-        return find_fault<P>(parsed<Entry>::value.parameter[j], chosen.item);
-    return find_out_fault<P>(parsed<Entry>::value.result[result_of<Entry, R>(j)], chosen.item);
+        return find_fault<Parameter>(parsed<Entry>::value.parameter[j], chosen.item);
+    return find_out_fault<Parameter>(parsed<Entry>::value.result[result_of<Entry, Return>(j)], chosen.item);
 }
 
-template <class Entry, class R>
+template <class Entry, class Return>
 constexpr int expected_parameters = parsed<Entry>::value.parameters + parsed<Entry>::value.results -
-                                    (returned_index<Entry, R>() >= 0 ? 1 : 0);
+                                    (returned_index<Entry, Return>() >= 0 ? 1 : 0);
 
-// Compares the parameters P and the result R of a function with its signature: the types only if there are as many as
-// expected. Mistakes are reported apart from the comparison, because clang would report each use of it, too.
-template <class Entry, class R, class Parameters, class Indices> struct comparison;
-template <class Entry, class R, class... P, size_t... J>
-struct comparison<Entry, R, types<P...>, std::index_sequence<J...>> {
-    static constexpr int found = static_cast<int>(sizeof...(P));
+// Compares the parameters and the result of a function with its signature: the types only if there are as many as expected.
+// Mistakes are reported apart from the comparison, because clang would report each use of it, too.
+template <class Entry, class Return, class Parameters, class Indices> struct comparison;
+template <class Entry, class Return, class... Parameter, size_t... Position>
+struct comparison<Entry, Return, types<Parameter...>, std::index_sequence<Position...>> {
+    static constexpr int found = static_cast<int>(sizeof...(Parameter));
 
     static constexpr bool fits()
     {
-        if constexpr (expected_parameters<Entry, R> == found)
-            return ((find_return_fault<Entry, R, types<>>() == fault::none) && ... &&
-                    (find_parameter_fault<Entry, R, types<>, P>(J) == fault::none));
+        if constexpr (expected_parameters<Entry, Return> == found)
+            return ((find_return_fault<Entry, Return, types<>>() == fault::none) && ... &&
+                    (find_parameter_fault<Entry, Return, types<>, Parameter>(Position) == fault::none));
         return false;
     }
     static constexpr void report()
     {
-        if constexpr (expected_parameters<Entry, R> == found) {
-            report_result<Entry, R, find_return_fault<Entry, R, types<>>()>();
-            (report_parameter<Entry, static_cast<int>(J), P, find_parameter_fault<Entry, R, types<>, P>(J)>(), ...);
+        if constexpr (expected_parameters<Entry, Return> == found) {
+            report_result<Entry, Return, find_return_fault<Entry, Return, types<>>()>();
+            (report_parameter<Entry, static_cast<int>(Position), Parameter,
+                              find_parameter_fault<Entry, Return, types<>, Parameter>(Position)>(),
+             ...);
         } else {
-            (void)count_mistake<name_in<Entry>, expected_parameters<Entry, R>, found>();
+            (void)count_mistake<name_in<Entry>, expected_parameters<Entry, Return>, found>();
         }
     }
 };
 
-template <class Entry, class R, class Parameters> struct compare;
-template <class Entry, class R, class... P>
-struct compare<Entry, R, types<P...>> : comparison<Entry, R, types<P...>, std::index_sequence_for<P...>> {
+template <class Entry, class Return, class Parameters> struct compare;
+template <class Entry, class Return, class... Parameter>
+struct compare<Entry, Return, types<Parameter...>>
+    : comparison<Entry, Return, types<Parameter...>, std::index_sequence_for<Parameter...>> {
 };
 
 // -------------------------------------------------------------------------------------------------------------- calls
 
-template <class Entry, class R, int J, class P> constexpr auto find_argument()
+template <class Entry, class Return, int Position, class Parameter> constexpr auto find_argument()
 {
     constexpr int parameters = parsed<Entry>::value.parameters;
-    if constexpr (J < parameters) {
-        if constexpr (parsed<Entry>::value.parameter[J].kind == kind::handle)
-            return types<object_argument<Entry, J, P>>();
+    if constexpr (Position < parameters) {
+        if constexpr (parsed<Entry>::value.parameter[Position].kind == kind::handle)
+            return types<object_argument<Entry, Position, Parameter>>();
         else
-            return types<argument<Entry, J, P>>();
-    } else if constexpr (array_of<bare<P>>::is == role::out) {
-        return types<out_argument<Entry, result_of<Entry, R>(J), P>>();
+            return types<argument<Entry, Position, Parameter>>();
+    } else if constexpr (array_of<bare<Parameter>>::is == role::out) {
+        return types<out_argument<Entry, result_of<Entry, Return>(Position), Parameter>>();
     } else {
-        return types<value_argument<Entry, result_of<Entry, R>(J), P>>();
+        return types<value_argument<Entry, result_of<Entry, Return>(Position), Parameter>>();
     }
 }
 
 template <class Only> Only only(types<Only>);
 
-template <class Entry, class R, int J, class P> using argument_of = decltype(only(find_argument<Entry, R, J, P>()));
+template <class Entry, class Return, int Position, class Parameter>
+using argument_of = decltype(only(find_argument<Entry, Return, Position, Parameter>()));
 
 // All arguments of a call. They are read in order, so that an exception releases those that were read before.
 template <class... Argument> struct arguments : Argument... {
@@ -254,43 +270,46 @@ template <class... Argument> struct arguments : Argument... {
     }
 };
 
-template <class P> constexpr bool is_kept = array_of<typename value_of<bare<P>>::type>::is == role::kept;
+template <class Parameter>
+constexpr bool is_kept = array_of<typename value_of<bare<Parameter>>::type>::is == role::kept;
 
 // Calls the C++ function. A shape function has the same parameters, but returns no values.
-template <class Entry, class R, class... P, size_t... J>
-tenon_status run_with(tenon_call *call, types<P...>, std::index_sequence<J...>)
+template <class Entry, class Return, class... Parameter, size_t... Position>
+tenon_status run_with(tenon_call *call, types<Parameter...>, std::index_sequence<Position...>)
 {
     constexpr bool shapes = Entry::shapes;
-    constexpr int returned = is_constructor<Entry, R> ? 0 : returned_index<Entry, R>();
+    constexpr int returned = is_constructor<Entry, Return> ? 0 : returned_index<Entry, Return>();
     constexpr auto function = Entry::function();
     call_scope scope(call);
-    arguments<argument_of<Entry, R, static_cast<int>(J), P>...> all(call);
-    if constexpr ((is_kept<P> || ...))
+    arguments<argument_of<Entry, Return, static_cast<int>(Position), Parameter>...> all(call);
+    if constexpr ((is_kept<Parameter> || ...))
         if (call->flags & TENON_CALL_FAILED)
             return TENON_EFAILED;
     tenon_status status = TENON_OK;
     if constexpr (returned >= 0 && !shapes) {
-        constexpr bool constructs = is_constructor<Entry, R>;
+        constexpr bool constructs = is_constructor<Entry, Return>;
         constexpr slot result = parsed<Entry>::value.result[returned];
         status = return_value < constructs ? kind::handle : result.kind, result.owned,
         result.optional >
-            (call, returned, function(static_cast<argument_of<Entry, R, static_cast<int>(J), P> &>(all).pass()...));
+            (call, returned,
+             function(static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).pass()...));
     } else {
-        function(static_cast<argument_of<Entry, R, static_cast<int>(J), P> &>(all).pass()...);
+        function(static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).pass()...);
     }
     if constexpr (!shapes)
         (void)((status == TENON_OK &&
-                (status = static_cast<argument_of<Entry, R, static_cast<int>(J), P> &>(all).finish(call),
+                (status =
+                     static_cast<argument_of<Entry, Return, static_cast<int>(Position), Parameter> &>(all).finish(call),
                  status == TENON_OK)) &&
                ...);
     return status;
 }
 
-template <class Entry, class R, class Parameters> struct runner;
-template <class Entry, class R, class... P> struct runner<Entry, R, types<P...>> {
+template <class Entry, class Return, class Parameters> struct runner;
+template <class Entry, class Return, class... Parameter> struct runner<Entry, Return, types<Parameter...>> {
     static tenon_status run(tenon_call *call)
     {
-        return run_with<Entry, R>(call, types<P...>(), std::index_sequence_for<P...>());
+        return run_with<Entry, Return>(call, types<Parameter...>(), std::index_sequence_for<Parameter...>());
     }
 };
 

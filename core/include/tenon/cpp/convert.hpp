@@ -17,86 +17,87 @@ template <class Entry> struct parsed {
 
 // ---------------------------------------------------------------------------------------------------------- arguments
 
-template <class X, class E> X make_sequence(const E *items, int64_t count)
+template <class Type, class Item> Type make_sequence(const Item *items, int64_t count)
 {
-    if constexpr (std::is_same<X, in<E, 1>>::value)
-        return X(items, {count});
-    else if constexpr (std::is_constructible<X, const E *, size_t>::value)
-        return X(items, static_cast<size_t>(count));
+    if constexpr (std::is_same<Type, in<Item, 1>>::value)
+        return Type(items, {count});
+    else if constexpr (std::is_constructible<Type, const Item *, size_t>::value)
+        return Type(items, static_cast<size_t>(count));
     else
-        return X(items, items + count);
+        return Type(items, items + count);
 }
 
-// An argument that was given, as a value of type X. The host has checked its kind.
-template <class X, kind Kind, bool Contiguous> X read_given(tenon_call *call, int index)
+// An argument that was given, as a Type. The host has checked its kind.
+template <class Type, kind Kind, bool Contiguous> Type read_given(tenon_call *call, int index)
 {
     const tenon_value &value = call->args[index];
     (void)value;
-    if constexpr (Kind == kind::tensor && array_of<X>::is == role::kept)
-        return X(tenon_arg_keep(call, index), Contiguous);
+    if constexpr (Kind == kind::tensor && array_of<Type>::is == role::kept)
+        return Type(tenon_arg_keep(call, index), Contiguous);
     else if constexpr (Kind == kind::tensor)
-        return X(*value.as.view, Contiguous);
+        return Type(*value.as.view, Contiguous);
     else if constexpr (Kind == kind::tensors)
-        return X(static_cast<const tenon_view *>(value.as.list.data), value.as.list.length, Contiguous);
+        return Type(static_cast<const tenon_view *>(value.as.list.data), value.as.list.length, Contiguous);
     else if constexpr (Kind == kind::number)
-        return static_cast<X>(value.as.number);
+        return static_cast<Type>(value.as.number);
     else if constexpr (Kind == kind::boolean)
         return value.as.integer != 0;
     else if constexpr (Kind == kind::integer || Kind == kind::uinteger || Kind == kind::choice)
-        return static_cast<X>(value.as.integer);
-    else if constexpr (Kind == kind::text && std::is_pointer<X>::value)
+        return static_cast<Type>(value.as.integer);
+    else if constexpr (Kind == kind::text && std::is_pointer<Type>::value)
         return static_cast<const char *>(value.as.list.data);
     else if constexpr (Kind == kind::text || Kind == kind::bytes)
-        return X(static_cast<const item<X> *>(value.as.list.data), static_cast<size_t>(value.as.list.length));
+        return Type(static_cast<const item<Type> *>(value.as.list.data), static_cast<size_t>(value.as.list.length));
     else if constexpr (Kind == kind::texts)
-        return X(static_cast<const tenon_text *>(value.as.list.data), static_cast<size_t>(value.as.list.length));
+        return Type(static_cast<const tenon_text *>(value.as.list.data), static_cast<size_t>(value.as.list.length));
     else if constexpr (Kind == kind::integers)
-        return make_sequence<X>(static_cast<const int64_t *>(value.as.list.data), value.as.list.length);
+        return make_sequence<Type>(static_cast<const int64_t *>(value.as.list.data), value.as.list.length);
     else if constexpr (Kind == kind::numbers)
-        return make_sequence<X>(static_cast<const double *>(value.as.list.data), value.as.list.length);
+        return make_sequence<Type>(static_cast<const double *>(value.as.list.data), value.as.list.length);
     else if constexpr (Kind == kind::complex)
-        return X(value.as.parts[0], value.as.parts[1]);
+        return Type(value.as.parts[0], value.as.parts[1]);
     else
         return value.as.dtype;
 }
 
-template <class X, kind Kind, bool Contiguous, bool Optional> X read_argument(tenon_call *call, int index)
+template <class Type, kind Kind, bool Contiguous, bool Optional> Type read_argument(tenon_call *call, int index)
 {
-    using V = typename value_of<X>::type;
+    using Value = typename value_of<Type>::type;
     if constexpr (Optional)
         if (call->args[index].kind == TENON_KIND_NONE)
-            return X();
-    return X(read_given<V, Kind, Contiguous>(call, index));
+            return Type();
+    return Type(read_given<Value, Kind, Contiguous>(call, index));
 }
 
 #ifdef TENON_CHECKED
-template <class X> void set_label(X &value, const label &label)
+template <class Type> void set_label(Type &value, const label &label)
 {
-    if constexpr (is_array<X> && array_of<X>::is != role::list && array_of<X>::is != role::owned)
+    if constexpr (is_array<Type> && array_of<Type>::is != role::list && array_of<Type>::is != role::owned)
         value.name(label);
-    else if constexpr (is_optional<X>) {
-        if constexpr (is_array<typename value_of<X>::type>)
+    else if constexpr (is_optional<Type>) {
+        if constexpr (is_array<typename value_of<Type>::type>)
             if (value.has_value())
                 set_label(*value, label);
     }
 }
 #endif
 
-// Argument I of the call for parameter P of the C++ function.
-template <class Entry, int I, class P> struct argument {
-    using X = bare<P>;
-    static constexpr slot shape = parsed<Entry>::value.parameter[I];
-    X value;
+// Argument Index of the call, for a Parameter of the C++ function.
+template <class Entry, int Index, class Parameter> struct argument {
+    using Type = bare<Parameter>;
+    static constexpr slot shape = parsed<Entry>::value.parameter[Index];
+    Type value;
 
-    explicit argument(tenon_call *call) : value(read_argument<X, shape.kind, shape.contiguous, shape.optional>(call, I))
+    explicit argument(tenon_call *call)
+        : value(read_argument<Type, shape.kind, shape.contiguous, shape.optional>(call, Index))
     {
 #ifdef TENON_CHECKED
         set_label(value, {"argument", shape.name, shape.name_length});
 #endif
     }
-    P &&pass()
+    Parameter &&pass()
     {
-        return static_cast<P &&>(value);
+        return static_cast<Parameter &&>(value);
     }
     tenon_status finish(tenon_call *)
     {
@@ -105,22 +106,22 @@ template <class Entry, int I, class P> struct argument {
 };
 
 // An argument that is an object.
-template <class Entry, int I, class P> struct object_argument {
-    using C = typename class_of<P>::type;
+template <class Entry, int Index, class Parameter> struct object_argument {
+    using Class = typename class_of<Parameter>::type;
     void *pointer;
 
     explicit object_argument(tenon_call *call)
-        : pointer(call->args[I].kind == TENON_KIND_NONE ? nullptr : call->args[I].as.handle.object)
+        : pointer(call->args[Index].kind == TENON_KIND_NONE ? nullptr : call->args[Index].as.handle.object)
     {
     }
-    P pass()
+    Parameter pass()
     {
-        if constexpr (std::is_void<C>::value) // of a generic lambda: any_object
-            return P{pointer};
-        else if constexpr (std::is_reference<P>::value)
-            return *static_cast<C *>(pointer);
+        if constexpr (std::is_void<Class>::value) // of a generic lambda: any_object
+            return Parameter{pointer};
+        else if constexpr (std::is_reference<Parameter>::value)
+            return *static_cast<Class *>(pointer);
         else
-            return P(static_cast<C *>(pointer));
+            return Parameter(static_cast<Class *>(pointer));
     }
     tenon_status finish(tenon_call *)
     {
@@ -130,10 +131,10 @@ template <class Entry, int I, class P> struct object_argument {
 
 // ------------------------------------------------------------------------------------------------------------ results
 
-template <class V> tenon_status return_integer(tenon_call *call, int index, V value)
+template <class Value> tenon_status return_integer(tenon_call *call, int index, Value value)
 {
-    if constexpr (std::is_unsigned<V>::value && sizeof(V) == 8)
-        if (value > static_cast<V>(INT64_MAX))
+    if constexpr (std::is_unsigned<Value>::value && sizeof(Value) == 8)
+        if (value > static_cast<Value>(INT64_MAX))
             return tenon_fail(call, TENON_EOVERFLOW, "result %d: %llu does not fit in 64 bits with a sign", index,
                               static_cast<unsigned long long>(value));
     tenon_return_int(call, index, static_cast<int64_t>(value));
@@ -141,7 +142,7 @@ template <class V> tenon_status return_integer(tenon_call *call, int index, V va
 }
 
 // A copy of a container, as a result that the host allocates now.
-template <class V> tenon_status return_copy(tenon_call *call, int index, const V &value)
+template <class Value> tenon_status return_copy(tenon_call *call, int index, const Value &value)
 {
     const int64_t count = static_cast<int64_t>(value.size());
     const tenon_view *view = tenon_result_alloc(call, index, 1, &count);
@@ -152,7 +153,7 @@ template <class V> tenon_status return_copy(tenon_call *call, int index, const V
     return TENON_OK;
 }
 
-template <class V> tenon_status return_texts(tenon_call *call, int index, const V &value)
+template <class Value> tenon_status return_texts(tenon_call *call, int index, const Value &value)
 {
     const size_t count = value.size();
     tenon_text *items = static_cast<tenon_text *>(tenon_scratch(call, (count + 1) * sizeof(tenon_text)));
@@ -164,26 +165,26 @@ template <class V> tenon_status return_texts(tenon_call *call, int index, const 
     return TENON_OK;
 }
 
-template <class X, class C, class = void> struct destroyer {
+template <class Type, class Class, class = void> struct destroyer {
     static void run(void *object)
     {
-        delete static_cast<C *>(object);
+        delete static_cast<Class *>(object);
     }
 };
 // A smart pointer that deletes in a way of its own.
-template <class X, class C> struct destroyer<X, C, std::void_t<typename X::deleter_type>> {
+template <class Type, class Class> struct destroyer<Type, Class, std::void_t<typename Type::deleter_type>> {
     static void run(void *object)
     {
-        typename X::deleter_type()(static_cast<C *>(object));
+        typename Type::deleter_type()(static_cast<Class *>(object));
     }
 };
 
-template <class V, bool Optional> tenon_status return_object(tenon_call *call, int index, V &&value)
+template <class Value, bool Optional> tenon_status return_object(tenon_call *call, int index, Value &&value)
 {
-    using X = bare<V>;
-    using C = typename pointee<X>::type;
-    C *object = nullptr;
-    if constexpr (std::is_pointer<X>::value)
+    using Type = bare<Value>;
+    using Class = typename pointee<Type>::type;
+    Class *object = nullptr;
+    if constexpr (std::is_pointer<Type>::value)
         object = value;
     else
         object = value.release();
@@ -191,34 +192,34 @@ template <class V, bool Optional> tenon_status return_object(tenon_call *call, i
         return TENON_OK;
     if (!object)
         return tenon_fail(call, TENON_EFAILED, "its code returned a null pointer instead of an object");
-    tenon_status status = tenon_return_handle(call, index, object, destroyer<X, C>::run);
+    tenon_status status = tenon_return_handle(call, index, object, destroyer<Type, Class>::run);
     if (status != TENON_OK) // the host has not taken it
-        destroyer<X, C>::run(object);
+        destroyer<Type, Class>::run(object);
     return status;
 }
 
-template <bool Owned, class V> tenon_status return_tensor(tenon_call *call, int index, V &&value)
+template <bool Owned, class Value> tenon_status return_tensor(tenon_call *call, int index, Value &&value)
 {
-    using X = bare<V>;
-    if constexpr (array_of<X>::is == role::owned)
+    using Type = bare<Value>;
+    if constexpr (array_of<Type>::is == role::owned)
         return value.give(call, index);
-    else if constexpr (is_array<X>)
-        return tenon_result_show(call, index, const_cast<typename X::value_type *>(value.data()), value.ndim(),
+    else if constexpr (is_array<Type>)
+        return tenon_result_show(call, index, const_cast<typename Type::value_type *>(value.data()), value.ndim(),
                                  value.shape(), value.strides());
     else if constexpr (Owned)
-        return owned<item<X>, 1>(X(static_cast<V &&>(value))).give(call, index);
+        return owned<item<Type>, 1>(Type(static_cast<Value &&>(value))).give(call, index);
     else
         return return_copy(call, index, value);
 }
 
 // Returns a value that is not None as a result.
-template <kind Kind, bool Owned, bool Optional, class V>
-tenon_status return_given(tenon_call *call, int index, V &&value)
+template <kind Kind, bool Owned, bool Optional, class Value>
+tenon_status return_given(tenon_call *call, int index, Value &&value)
 {
     if constexpr (Kind == kind::tensor)
-        return return_tensor<Owned>(call, index, static_cast<V &&>(value));
+        return return_tensor<Owned>(call, index, static_cast<Value &&>(value));
     else if constexpr (Kind == kind::handle)
-        return return_object<V, Optional>(call, index, static_cast<V &&>(value));
+        return return_object<Value, Optional>(call, index, static_cast<Value &&>(value));
     else if constexpr (Kind == kind::integer)
         return return_integer(call, index, value);
     else if constexpr (Kind == kind::texts)
@@ -234,7 +235,7 @@ tenon_status return_given(tenon_call *call, int index, V &&value)
             tenon_return_uint(call, index, static_cast<uint64_t>(value));
         else if constexpr (Kind == kind::complex)
             tenon_return_complex(call, index, value.real(), value.imag());
-        else if constexpr (Kind == kind::text && std::is_pointer<bare<V>>::value)
+        else if constexpr (Kind == kind::text && std::is_pointer<bare<Value>>::value)
             tenon_return_str(call, index, value ? value : "", value ? strlen(value) : 0);
         else if constexpr (Kind == kind::text)
             tenon_return_str(call, index, value.data(), value.size());
@@ -248,38 +249,38 @@ tenon_status return_given(tenon_call *call, int index, V &&value)
     }
 }
 
-template <kind Kind, bool Owned, bool Optional, class V>
-tenon_status return_value(tenon_call *call, int index, V &&value)
+template <kind Kind, bool Owned, bool Optional, class Value>
+tenon_status return_value(tenon_call *call, int index, Value &&value)
 {
-    if constexpr (is_optional<bare<V>>)
-        return value.has_value() ? return_given<Kind, Owned, Optional>(call, index, *static_cast<V &&>(value))
+    if constexpr (is_optional<bare<Value>>)
+        return value.has_value() ? return_given<Kind, Owned, Optional>(call, index, *static_cast<Value &&>(value))
                                  : TENON_OK;
     else
-        return return_given<Kind, Owned, Optional>(call, index, static_cast<V &&>(value));
+        return return_given<Kind, Owned, Optional>(call, index, static_cast<Value &&>(value));
 }
 
-// Result I of the call for parameter P of the C++ function.
-template <class Entry, int I, class P> struct out_argument {
-    static constexpr slot shape = parsed<Entry>::value.result[I];
-    bare<P> value;
+// Result Index of the call, for a Parameter of the C++ function.
+template <class Entry, int Index, class Parameter> struct out_argument {
+    static constexpr slot shape = parsed<Entry>::value.result[Index];
+    bare<Parameter> value;
 
-    static bare<P> make(tenon_call *call)
+    static bare<Parameter> make(tenon_call *call)
     {
-        const tenon_view *view = call->results[I].as.view;
+        const tenon_view *view = call->results[Index].as.view;
         if constexpr (shape.open) // unless the shape function has allocated it
-            return view ? bare<P>(call, I, *view) : bare<P>(call, I);
+            return view ? bare<Parameter>(call, Index, *view) : bare<Parameter>(call, Index);
         else
-            return bare<P>(call, I, *view);
+            return bare<Parameter>(call, Index, *view);
     }
     explicit out_argument(tenon_call *call) : value(make(call))
     {
 #ifdef TENON_CHECKED
-        value.name({"result", shape.name, shape.name_length ? shape.name_length : I});
+        value.name({"result", shape.name, shape.name_length ? shape.name_length : Index});
 #endif
     }
-    P &&pass()
+    Parameter &&pass()
     {
-        return static_cast<P &&>(value);
+        return static_cast<Parameter &&>(value);
     }
     tenon_status finish(tenon_call *)
     {
@@ -288,20 +289,21 @@ template <class Entry, int I, class P> struct out_argument {
 };
 
 // A result that is not a tensor, or that the function makes: the parameter is a reference.
-template <class Entry, int I, class P> struct value_argument {
-    static constexpr slot shape = parsed<Entry>::value.result[I];
-    bare<P> value{};
+template <class Entry, int Index, class Parameter> struct value_argument {
+    static constexpr slot shape = parsed<Entry>::value.result[Index];
+    bare<Parameter> value{};
 
     explicit value_argument(tenon_call *)
     {
     }
-    P pass()
+    Parameter pass()
     {
         return value;
     }
     tenon_status finish(tenon_call *call)
     {
-        return return_value<shape.kind, shape.owned, shape.optional>(call, I, static_cast<bare<P> &&>(value));
+        return return_value<shape.kind, shape.owned, shape.optional>(call, Index,
+                                                                     static_cast<bare<Parameter> &&>(value));
     }
 };
 

@@ -9,10 +9,10 @@ namespace tenon
 namespace impl TENON__HIDDEN
 {
 
-template <int I, class First, class... T> struct nth {
-    using type = typename nth<I - 1, T...>::type;
+template <int Index, class First, class... Element> struct nth {
+    using type = typename nth<Index - 1, Element...>::type;
 };
-template <class First, class... T> struct nth<0, First, T...> {
+template <class First, class... Element> struct nth<0, First, Element...> {
     using type = First;
 };
 
@@ -23,35 +23,35 @@ template <int Type, int Code, int Bits, class Chosen> struct element_of {
 template <int Code, int Bits> struct element_of<-1, Code, Bits, types<>> {
     using type = typename type_of<Code, Bits>::type;
 };
-template <int Code, int Bits, class... T> struct element_of<-1, Code, Bits, types<T...>> {
+template <int Code, int Bits, class... Element> struct element_of<-1, Code, Bits, types<Element...>> {
     using type = typename type_of<Code, Bits>::type;
 };
-template <int Type, int Code, int Bits, class... T> struct element_of<Type, Code, Bits, types<T...>> {
-    using type = typename nth<Type, T...>::type;
+template <int Type, int Code, int Bits, class... Element> struct element_of<Type, Code, Bits, types<Element...>> {
+    using type = typename nth<Type, Element...>::type;
 };
 
 // An object as an argument of a generic lambda, whose parameter `C &`, `C *` or `object<C>` says which class it is.
-template <class Entry, int I> struct any_object {
+template <class Entry, int Index> struct any_object {
     void *pointer;
 
-    template <class C> C *get() const
+    template <class Class> Class *get() const
     {
-        constexpr fault found = find_class_fault<C>(parsed<Entry>::value.parameter[I]);
-        report_parameter<Entry, I, C, found>();
-        return static_cast<C *>(pointer);
+        constexpr fault found = find_class_fault<Class>(parsed<Entry>::value.parameter[Index]);
+        report_parameter<Entry, Index, Class, found>();
+        return static_cast<Class *>(pointer);
     }
-    template <class C, class = typename std::enable_if<std::is_void<typename class_of<C>::type>::value>::type>
-    operator C &() const
+    template <class Class, class = typename std::enable_if<std::is_void<typename class_of<Class>::type>::value>::type>
+    operator Class &() const
     {
-        return *get<C>();
+        return *get<Class>();
     }
-    template <class C> operator C *() const
+    template <class Class> operator Class *() const
     {
-        return get<C>();
+        return get<Class>();
     }
-    template <class C> operator object<C>() const
+    template <class Class> operator object<Class>() const
     {
-        return object<C>(get<C>());
+        return object<Class>(get<Class>());
     }
 };
 
@@ -81,21 +81,21 @@ template <> struct number_of<kind::dtype> {
     using type = tenon_dtype;
 };
 
-// The type in which argument I is passed to a generic lambda.
-template <class Entry, int I, class Chosen> constexpr auto find_canonical()
+// The type in which argument Index is passed to a generic lambda.
+template <class Entry, int Index, class Chosen> constexpr auto find_canonical()
 {
-    constexpr slot s = parsed<Entry>::value.parameter[I];
-    using T = typename element_of<s.type, s.dtype.code, s.dtype.bits, Chosen>::type;
+    constexpr slot s = parsed<Entry>::value.parameter[Index];
+    using Element = typename element_of<s.type, s.dtype.code, s.dtype.bits, Chosen>::type;
     if constexpr (s.kind == kind::tensor && s.kept)
-        return types<kept<T, s.rank>>();
+        return types<kept<Element, s.rank>>();
     else if constexpr (s.kind == kind::tensor && s.written)
-        return types<rw<T, s.rank>>();
+        return types<rw<Element, s.rank>>();
     else if constexpr (s.kind == kind::tensor)
-        return types<in<T, s.rank>>();
+        return types<in<Element, s.rank>>();
     else if constexpr (s.kind == kind::tensors)
-        return types<list<T, s.rank>>();
+        return types<list<Element, s.rank>>();
     else if constexpr (s.kind == kind::handle)
-        return types<any_object<Entry, I>>();
+        return types<any_object<Entry, Index>>();
     else if constexpr (s.kind == kind::text)
         return types<text>();
     else if constexpr (s.kind == kind::bytes)
@@ -112,86 +112,89 @@ template <class Entry, int I, class Chosen> constexpr auto find_canonical()
         return types<typename number_of<s.kind>::type>();
 }
 
-// The type in which result I is passed to a generic lambda. Only a returned value can be a string or a list.
-template <class Entry, int I, class Chosen> constexpr auto find_canonical_out()
+// The type in which result Index is passed to a generic lambda. Only a returned value can be a string or a list.
+template <class Entry, int Index, class Chosen> constexpr auto find_canonical_out()
 {
-    constexpr slot s = parsed<Entry>::value.result[I];
-    using T = typename element_of<s.type, s.dtype.code, s.dtype.bits, Chosen>::type;
+    constexpr slot s = parsed<Entry>::value.result[Index];
+    using Element = typename element_of<s.type, s.dtype.code, s.dtype.bits, Chosen>::type;
     if constexpr (s.kind == kind::tensor)
-        return types<out<T, s.rank>>();
+        return types<out<Element, s.rank>>();
     else
         return types<typename number_of<s.kind>::type &>();
 }
 
 // Returned is int if a value is returned, and void otherwise: result_of only asks for that.
-template <class Entry, class Returned, int J, class Chosen> constexpr auto find_canonical_parameter()
+template <class Entry, class Returned, int Position, class Chosen> constexpr auto find_canonical_parameter()
 {
-    if constexpr (J < parsed<Entry>::value.parameters)
-        return find_canonical<Entry, J, Chosen>();
+    if constexpr (Position < parsed<Entry>::value.parameters)
+        return find_canonical<Entry, Position, Chosen>();
     else
-        return find_canonical_out<Entry, result_of<Entry, Returned>(J), Chosen>();
+        return find_canonical_out<Entry, result_of<Entry, Returned>(Position), Chosen>();
 }
 
-template <class... P> types<P...> join(types<P>...);
+template <class... Parameter> types<Parameter...> join(types<Parameter>...);
 
-template <class Entry, class Returned, class Chosen, size_t... J>
-auto list_canonical(std::index_sequence<J...>)
-    -> decltype(join(find_canonical_parameter<Entry, Returned, static_cast<int>(J), Chosen>()...));
+template <class Entry, class Returned, class Chosen, size_t... Position>
+auto list_canonical(std::index_sequence<Position...>)
+    -> decltype(join(find_canonical_parameter<Entry, Returned, static_cast<int>(Position), Chosen>()...));
 
 template <class Entry, class Returned, class Chosen>
 using canonical = decltype(list_canonical<Entry, Returned, Chosen>(
     std::make_index_sequence<static_cast<size_t>(parsed<Entry>::value.parameters + parsed<Entry>::value.results -
                                                  (returned_index<Entry, Returned>() >= 0 ? 1 : 0))>()));
 
-template <class F, class Parameters> struct applied;
-template <class F, class... P> struct applied<F, types<P...>> {
-    static constexpr bool ok = std::is_invocable<F, P...>::value;
-    using result = std::invoke_result<F, P...>;
+template <class Callable, class Parameters> struct applied;
+template <class Callable, class... Parameter> struct applied<Callable, types<Parameter...>> {
+    static constexpr bool ok = std::is_invocable<const Callable, Parameter...>::value;
+    using result = std::invoke_result<const Callable, Parameter...>;
 };
 
 template <class Function, bool Invocable> struct generic_mistake {
-    static_assert(Invocable,
-                  "the generic lambda has another number of parameters than its signature, or one of another "
-                  "kind");
+    static_assert(
+        Invocable,
+        "the generic lambda has another number of parameters than its signature, or one of another kind, or is "
+        "mutable");
 };
 
 template <class Entry, class Chosen> tenon_status run_chosen(tenon_call *call)
 {
-    using F = decltype(Entry::function());
-    constexpr bool returns = find_returned(parsed<Entry>::value) >= 0 && applied<F, canonical<Entry, int, Chosen>>::ok;
+    using Callable = decltype(Entry::function());
+    constexpr bool returns =
+        find_returned(parsed<Entry>::value) >= 0 && applied<Callable, canonical<Entry, int, Chosen>>::ok;
     using Returned = typename std::conditional<returns, int, void>::type;
     using Parameters = canonical<Entry, Returned, Chosen>;
-    if constexpr (applied<F, Parameters>::ok) {
-        using R = typename applied<F, Parameters>::result::type;
-        if constexpr (find_return_fault<Entry, R, Chosen>() == fault::none)
-            return runner<Entry, R, Parameters>::run(call);
+    if constexpr (applied<Callable, Parameters>::ok) {
+        using Return = typename applied<Callable, Parameters>::result::type;
+        if constexpr (find_return_fault<Entry, Return, Chosen>() == fault::none)
+            return runner<Entry, Return, Parameters>::run(call);
         else
-            (void)result_mistake<name_in<Entry>, R, find_return_fault<Entry, R, Chosen>()>();
+            (void)result_mistake<name_in<Entry>, Return, find_return_fault<Entry, Return, Chosen>()>();
     } else {
-        (void)generic_mistake<name_in<Entry>, applied<F, Parameters>::ok>();
+        (void)generic_mistake<name_in<Entry>, applied<Callable, Parameters>::ok>();
     }
     return TENON_EFAILED;
 }
 
-template <class T> struct check_typed {
-    static_assert(!std::is_void<T>::value, "a dtype of the signature has no C++ type");
-    using type = T;
+template <class Element> struct check_typed {
+    static_assert(!std::is_void<Element>::value, "a dtype of the signature has no C++ type");
+    using type = Element;
 };
 
-template <class Entry, class... T> tenon_status dispatch(tenon_call *call, types<T...>);
+template <class Entry, class... Element> tenon_status dispatch(tenon_call *call, types<Element...>);
 
-template <class Entry, class... T, size_t... K>
-tenon_status dispatch_over(tenon_call *call, types<T...>, std::index_sequence<K...>)
+template <class Entry, class... Element, size_t... Choice>
+tenon_status dispatch_over(tenon_call *call, types<Element...>, std::index_sequence<Choice...>)
 {
-    constexpr variable v = parsed<Entry>::value.variable[sizeof...(T)];
-    const tenon_dtype dtype = call->types[sizeof...(T)];
+    constexpr variable v = parsed<Entry>::value.variable[sizeof...(Element)];
+    const tenon_dtype dtype = call->types[sizeof...(Element)];
     tenon_status status = TENON_OK;
     // If none of the arguments with this variable was given, any instance is right.
     bool found =
-        (((same_dtype(dtype, v.dtypes[K]) || (K == 0 && dtype.bits == 0)) &&
+        (((same_dtype(dtype, v.dtypes[Choice]) || (Choice == 0 && dtype.bits == 0)) &&
           (status = dispatch<Entry>(
                call,
-               types<T..., typename check_typed<typename type_of<v.dtypes[K].code, v.dtypes[K].bits>::type>::type>()),
+               types<Element..., typename check_typed<
+                                     typename type_of<v.dtypes[Choice].code, v.dtypes[Choice].bits>::type>::type>()),
            true)) ||
          ...);
     return found
@@ -199,14 +202,14 @@ tenon_status dispatch_over(tenon_call *call, types<T...>, std::index_sequence<K.
                : tenon_fail(call, TENON_EDTYPE, "the function has no C++ type for the dtype of %.*s", v.length, v.name);
 }
 
-template <class Entry, class... T> tenon_status dispatch(tenon_call *call, types<T...>)
+template <class Entry, class... Element> tenon_status dispatch(tenon_call *call, types<Element...>)
 {
-    if constexpr (sizeof...(T) == parsed<Entry>::value.variables)
-        return run_chosen<Entry, types<T...>>(call);
+    if constexpr (sizeof...(Element) == parsed<Entry>::value.variables)
+        return run_chosen<Entry, types<Element...>>(call);
     else
         return dispatch_over<Entry>(
-            call, types<T...>(),
-            std::make_index_sequence<static_cast<size_t>(parsed<Entry>::value.variable[sizeof...(T)].count)>());
+            call, types<Element...>(),
+            std::make_index_sequence<static_cast<size_t>(parsed<Entry>::value.variable[sizeof...(Element)].count)>());
 }
 
 template <class Entry> tenon_status run_generic(tenon_call *call)

@@ -14,10 +14,10 @@ namespace tenon
 namespace impl TENON__HIDDEN
 {
 
-template <class T> using bare = typename std::remove_cv<typename std::remove_reference<T>::type>::type;
+template <class Element> using bare = typename std::remove_cv<typename std::remove_reference<Element>::type>::type;
 
 // The name of the class that a C++ type has in signatures: TENON_CPP_TYPE. NULL if it has none.
-template <class C> struct name_of {
+template <class Class> struct name_of {
     static constexpr const char *get()
     {
         return nullptr;
@@ -36,150 +36,154 @@ constexpr bool same_text(const char *text, const char *start, int length)
 
 enum class role { none, in, rw, out, kept, list, owned };
 
-template <role Role, class T, int N> struct array_kind {
+template <role Role, class Element, int Rank> struct array_kind {
     static constexpr role is = Role;
-    using element = T;
-    static constexpr int rank = N;
+    using element = Element;
+    static constexpr int rank = Rank;
 };
-template <class X> struct array_of : array_kind<role::none, void, 0> {
+template <class Type> struct array_of : array_kind<role::none, void, 0> {
 };
-template <class T, int N> struct array_of<in<T, N>> : array_kind<role::in, T, N> {
+template <class Element, int Rank> struct array_of<in<Element, Rank>> : array_kind<role::in, Element, Rank> {
 };
-template <class T, int N> struct array_of<rw<T, N>> : array_kind<role::rw, T, N> {
+template <class Element, int Rank> struct array_of<rw<Element, Rank>> : array_kind<role::rw, Element, Rank> {
 };
-template <class T, int N> struct array_of<out<T, N>> : array_kind<role::out, T, N> {
+template <class Element, int Rank> struct array_of<out<Element, Rank>> : array_kind<role::out, Element, Rank> {
 };
-template <class T, int N> struct array_of<kept<T, N>> : array_kind<role::kept, T, N> {
+template <class Element, int Rank> struct array_of<kept<Element, Rank>> : array_kind<role::kept, Element, Rank> {
 };
-template <class T, int N> struct array_of<list<T, N>> : array_kind<role::list, T, N> {
+template <class Element, int Rank> struct array_of<list<Element, Rank>> : array_kind<role::list, Element, Rank> {
 };
-template <class T, int N> struct array_of<owned<T, N>> : array_kind<role::owned, T, N> {
+template <class Element, int Rank> struct array_of<owned<Element, Rank>> : array_kind<role::owned, Element, Rank> {
 };
 
-template <class X> constexpr bool is_array = array_of<X>::is != role::none;
+template <class Type> constexpr bool is_array = array_of<Type>::is != role::none;
 
 // -------------------------------------------------------------------------------------------------------- duck typing
 
-template <class X> X &lvalue(); // declared only
+template <class Type> Type &lvalue(); // declared only
 
-template <class X, class = void> struct value_of { // of an optional
-    using type = X;
+template <class Type, class = void> struct value_of { // of an optional
+    using type = Type;
 };
-template <class X>
-struct value_of<
-    X, std::void_t<decltype(lvalue<const X>().has_value()), decltype(*lvalue<const X>()), typename X::value_type>> {
-    using type = typename X::value_type;
+template <class Type>
+struct value_of<Type, std::void_t<decltype(lvalue<const Type>().has_value()), decltype(*lvalue<const Type>()),
+                                  typename Type::value_type>> {
+    using type = typename Type::value_type;
 };
-template <class X> constexpr bool is_optional = !std::is_same<typename value_of<X>::type, X>::value;
+template <class Type> constexpr bool is_optional = !std::is_same<typename value_of<Type>::type, Type>::value;
 
-// The elements of a container with data() and size(); void if X is not one.
-template <class X, class = void> struct items_of {
+// The elements of a container with data() and size(); void if Type is not one.
+template <class Type, class = void> struct items_of {
     using type = void;
 };
-template <class X>
-struct items_of<X, typename std::enable_if<!is_array<X> && std::is_pointer<decltype(lvalue<const X>().data())>::value &&
-                                           std::is_integral<decltype(lvalue<const X>().size())>::value>::type> {
-    using type = bare<decltype(*lvalue<const X>().data())>;
+template <class Type>
+struct items_of<
+    Type, typename std::enable_if<!is_array<Type> && std::is_pointer<decltype(lvalue<const Type>().data())>::value &&
+                                  std::is_integral<decltype(lvalue<const Type>().size())>::value>::type> {
+    using type = bare<decltype(*lvalue<const Type>().data())>;
 };
-template <class X> using item = typename items_of<X>::type;
+template <class Type> using item = typename items_of<Type>::type;
 
-template <class X> constexpr bool is_chars = std::is_same<item<X>, char>::value;
-template <class X>
-constexpr bool is_text = std::is_same<X, const char *>::value ||
-                         (is_chars<X> && std::is_constructible<X, const char *, size_t>::value);
+template <class Type> constexpr bool is_chars = std::is_same<item<Type>, char>::value;
+template <class Type>
+constexpr bool is_text = std::is_same<Type, const char *>::value ||
+                         (is_chars<Type> && std::is_constructible<Type, const char *, size_t>::value);
 
-template <class X, class = void> struct sized {
+template <class Type, class = void> struct sized {
     static constexpr size_t size = 0;
 };
-template <class X> struct sized<X, typename std::enable_if<!std::is_void<X>::value>::type> {
-    static constexpr size_t size = sizeof(X);
+template <class Type> struct sized<Type, typename std::enable_if<!std::is_void<Type>::value>::type> {
+    static constexpr size_t size = sizeof(Type);
 };
-template <class X>
-constexpr bool is_bytes = sized<item<X>>::size == 1 && std::is_constructible<X, const item<X> *, size_t>::value;
+template <class Type>
+constexpr bool is_bytes =
+    sized<item<Type>>::size == 1 && std::is_constructible<Type, const item<Type> *, size_t>::value;
 
-template <class X, class E>
-constexpr bool is_sequence = std::is_same<X, in<E, 1>>::value ||
-                             (std::is_same<item<X>, E>::value &&
-                              (std::is_constructible<X, const E *, size_t>::value ||
-                               std::is_constructible<X, const E *, const E *>::value));
+template <class Type, class Item>
+constexpr bool is_sequence = std::is_same<Type, in<Item, 1>>::value ||
+                             (std::is_same<item<Type>, Item>::value &&
+                              (std::is_constructible<Type, const Item *, size_t>::value ||
+                               std::is_constructible<Type, const Item *, const Item *>::value));
 
-template <class X, class = void> struct has_parts : std::false_type {
+template <class Type, class = void> struct has_parts : std::false_type {
 };
-template <class X>
-struct has_parts<X, std::void_t<decltype(double(lvalue<const X>().real())), decltype(double(lvalue<const X>().imag()))>>
+template <class Type>
+struct has_parts<
+    Type, std::void_t<decltype(double(lvalue<const Type>().real())), decltype(double(lvalue<const Type>().imag()))>>
     : std::true_type {
 };
-template <class X> constexpr bool is_complex = has_parts<X>::value &&std::is_constructible<X, double, double>::value;
+template <class Type>
+constexpr bool is_complex = has_parts<Type>::value &&std::is_constructible<Type, double, double>::value;
 
-template <class X> constexpr bool is_number = std::is_integral<X>::value && !std::is_same<X, bool>::value;
+template <class Type> constexpr bool is_number = std::is_integral<Type>::value && !std::is_same<Type, bool>::value;
 
-// The object that a constructor returns: C * or a smart pointer with release(). void if X is neither.
-template <class X, class = void> struct pointee {
+// The object that a constructor returns: C * or a smart pointer with release(). void if Type is neither.
+template <class Type, class = void> struct pointee {
     using type = void;
 };
-template <class C> struct pointee<C *, typename std::enable_if<std::is_class<C>::value>::type> {
-    using type = C;
+template <class Class> struct pointee<Class *, typename std::enable_if<std::is_class<Class>::value>::type> {
+    using type = Class;
 };
-template <class X>
-struct pointee<X, typename std::enable_if<std::is_pointer<decltype(lvalue<X>().release())>::value>::type> {
-    using type = typename std::remove_pointer<decltype(lvalue<X>().release())>::type;
+template <class Type>
+struct pointee<Type, typename std::enable_if<std::is_pointer<decltype(lvalue<Type>().release())>::value>::type> {
+    using type = typename std::remove_pointer<decltype(lvalue<Type>().release())>::type;
 };
 
 // The class of an argument that is an object: C &, C * or object<C>. void for any other type.
-template <class P> struct class_of {
+template <class Parameter> struct class_of {
     using type = void;
 };
-template <class C> struct class_of<C &> {
-    using type = typename std::conditional<std::is_class<C>::value, C, void>::type;
+template <class Class> struct class_of<Class &> {
+    using type = typename std::conditional<std::is_class<Class>::value, Class, void>::type;
 };
-template <class C> struct class_of<C *> {
-    using type = typename std::conditional<std::is_class<C>::value, C, void>::type;
+template <class Class> struct class_of<Class *> {
+    using type = typename std::conditional<std::is_class<Class>::value, Class, void>::type;
 };
-template <class C> struct class_of<object<C>> {
-    using type = C;
+template <class Class> struct class_of<object<Class>> {
+    using type = Class;
 };
 
 // ------------------------------------------------------------------------------------------------------------- faults
 
-enum class fault { none, kind, dtype, rank, name, alignment };
+enum class fault { none, kind, dtype, rank, name, alignment, deleter };
 
-// Whether X takes an argument of this kind that is neither a tensor nor an object.
-template <class X> constexpr bool takes(kind k)
+// Whether Type takes an argument of this kind that is neither a tensor nor an object.
+template <class Type> constexpr bool takes(kind k)
 {
     switch (k) {
     case kind::integer:
-        return is_number<X> && std::is_signed<X>::value && sizeof(X) == 8;
+        return is_number<Type> && std::is_signed<Type>::value && sizeof(Type) == 8;
     case kind::uinteger:
-        return is_number<X> && std::is_unsigned<X>::value && sizeof(X) == 8;
+        return is_number<Type> && std::is_unsigned<Type>::value && sizeof(Type) == 8;
     case kind::number:
-        return std::is_same<X, double>::value || std::is_same<X, float>::value;
+        return std::is_same<Type, double>::value || std::is_same<Type, float>::value;
     case kind::boolean:
-        return std::is_same<X, bool>::value;
+        return std::is_same<Type, bool>::value;
     case kind::choice:
-        return std::is_same<X, int>::value || std::is_enum<X>::value;
+        return std::is_same<Type, int>::value || std::is_enum<Type>::value;
     case kind::text:
-        return is_text<X>;
+        return is_text<Type>;
     case kind::integers:
-        return is_sequence<X, int64_t>;
+        return is_sequence<Type, int64_t>;
     case kind::numbers:
-        return is_sequence<X, double>;
+        return is_sequence<Type, double>;
     case kind::complex:
-        return is_complex<X>;
+        return is_complex<Type>;
     case kind::bytes:
-        return is_bytes<X>;
+        return is_bytes<Type>;
     case kind::texts:
-        return std::is_same<X, texts>::value;
+        return std::is_same<Type, texts>::value;
     case kind::dtype:
-        return std::is_same<X, tenon_dtype>::value;
+        return std::is_same<Type, tenon_dtype>::value;
     default:
         return false;
     }
 }
 
-// Whether X has a value that means None.
-template <class X>
-constexpr bool is_nullable = is_array<X> || std::is_pointer<X>::value || std::is_same<X, text>::value ||
-                             std::is_same<X, bytes>::value || std::is_same<X, texts>::value;
+// Whether Type has a value that means None.
+template <class Type>
+constexpr bool is_nullable = is_array<Type> || std::is_pointer<Type>::value || std::is_same<Type, text>::value ||
+                             std::is_same<Type, bytes>::value || std::is_same<Type, texts>::value;
 
 // The dtype that a slot has if the dtype variables are these; bits are 0 if it is known only at run time.
 constexpr tenon_dtype dtype_in(const slot &s, const tenon_dtype *types)
@@ -192,108 +196,128 @@ constexpr bool same_dtype(tenon_dtype a, tenon_dtype b)
     return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
-// An array of T with N dimensions for this slot.
-template <class T, int N> constexpr fault find_array_fault(const slot &s, const tenon_dtype *types)
+// An array of Element with Rank dimensions for this slot.
+template <class Element, int Rank> constexpr fault find_array_fault(const slot &s, const tenon_dtype *types)
 {
-    if (N != any && N != s.rank)
+    if (Rank != any && Rank != s.rank)
         return fault::rank;
-    if constexpr (!std::is_void<T>::value) {
-        if (dtype_of<T>.bits == 0 || !same_dtype(dtype_of<T>, dtype_in(s, types)))
+    if constexpr (!std::is_void<Element>::value) {
+        if (dtype_of<Element>.bits == 0 || !same_dtype(dtype_of<Element>, dtype_in(s, types)))
             return fault::dtype;
-        if (s.unaligned && alignof(T) > 1)
+        if (s.unaligned && alignof(Element) > 1)
             return fault::alignment;
     }
     return fault::none;
 }
 
-// An object of C++ type C for this slot.
-template <class C> constexpr fault find_class_fault(const slot &s)
+// An object of the C++ type Class for this slot.
+template <class Class> constexpr fault find_class_fault(const slot &s)
 {
-    const char *name = name_of<typename std::remove_cv<C>::type>::get();
+    const char *name = name_of<typename std::remove_cv<Class>::type>::get();
     if (!name)
         return fault::name;
     return same_text(name, s.class_name, s.class_length) ? fault::none : fault::kind;
 }
 
-// Parameter P for an argument.
-template <class P> constexpr fault find_fault(const slot &s, const tenon_dtype *types)
+// Whether a smart pointer deletes in a way that its type does not say: the host keeps only the address of the object.
+template <class Type, class = void> struct has_state : std::false_type {
+};
+template <class Type>
+struct has_state<Type, std::void_t<typename Type::deleter_type>>
+    : std::bool_constant<!std::is_empty<typename Type::deleter_type>::value ||
+                         !std::is_default_constructible<typename Type::deleter_type>::value> {
+};
+
+// Type is a pointer or smart pointer, for the object that a function returns.
+template <class Type> constexpr fault find_object_fault(const slot &s)
 {
-    using X = bare<P>;
-    using V = typename value_of<X>::type;
-    using A = array_of<V>;
-    if (is_optional<X> && !s.optional)
+    using Class = typename pointee<Type>::type;
+    if constexpr (std::is_void<Class>::value)
         return fault::kind;
-    if (s.kind == kind::tensor || s.kind == kind::tensors) {
-        bool fits = s.kind == kind::tensors ? A::is == role::list
-                    : s.written             ? A::is == role::rw
-                                            : A::is == role::in || (A::is == role::kept && s.kept);
-        return fits ? find_array_fault<typename A::element, A::rank>(s, types) : fault::kind;
-    }
-    if (s.kind == kind::handle) {
-        using C = typename class_of<P>::type;
-        if constexpr (!std::is_void<C>::value && !is_array<X> && !is_optional<X>)
-            if (!s.optional || !std::is_reference<P>::value)
-                return find_class_fault<C>(s);
-        return fault::kind;
-    }
-    if (s.optional && !is_optional<X> && !is_nullable<X>)
-        return fault::kind;
-    return takes<V>(s.kind) ? fault::none : fault::kind;
+    else if constexpr (has_state<Type>::value)
+        return fault::deleter;
+    else
+        return find_class_fault<Class>(s);
 }
 
-// A value of type R for a result.
-template <class R> constexpr fault find_result_fault(const slot &s, const tenon_dtype *types)
+// A Parameter of the C++ function for an argument.
+template <class Parameter> constexpr fault find_fault(const slot &s, const tenon_dtype *types)
 {
-    using V = typename value_of<R>::type;
-    using A = array_of<V>;
+    using Type = bare<Parameter>;
+    using Value = typename value_of<Type>::type;
+    using Array = array_of<Value>;
+    if (is_optional<Type> && !s.optional)
+        return fault::kind;
+    if (s.kind == kind::tensor || s.kind == kind::tensors) {
+        bool fits = s.kind == kind::tensors ? Array::is == role::list
+                    : s.written             ? Array::is == role::rw
+                                            : Array::is == role::in || (Array::is == role::kept && s.kept);
+        return fits ? find_array_fault<typename Array::element, Array::rank>(s, types) : fault::kind;
+    }
+    if (s.kind == kind::handle) {
+        using Class = typename class_of<Parameter>::type;
+        if constexpr (!std::is_void<Class>::value && !is_array<Type> && !is_optional<Type>)
+            if (!s.optional || !std::is_reference<Parameter>::value)
+                return find_class_fault<Class>(s);
+        return fault::kind;
+    }
+    if (s.optional && !is_optional<Type> && !is_nullable<Type>)
+        return fault::kind;
+    return takes<Value>(s.kind) ? fault::none : fault::kind;
+}
+
+// A Return for a result.
+template <class Return> constexpr fault find_result_fault(const slot &s, const tenon_dtype *types)
+{
+    using Value = typename value_of<Return>::type;
+    using Array = array_of<Value>;
     switch (s.kind) {
     case kind::tensor:
         if (s.shown)
-            return A::is == role::in || A::is == role::rw || A::is == role::kept
-                       ? find_array_fault<typename A::element, A::rank>(s, types)
+            return Array::is == role::in || Array::is == role::rw || Array::is == role::kept
+                       ? find_array_fault<typename Array::element, Array::rank>(s, types)
                        : fault::kind;
-        if (A::is == role::owned && s.owned)
-            return find_array_fault<typename A::element, A::rank>(s, types);
-        if constexpr (!std::is_void<item<V>>::value)
-            return find_array_fault<item<V>, 1>(s, types);
+        if (Array::is == role::owned && s.owned)
+            return find_array_fault<typename Array::element, Array::rank>(s, types);
+        if constexpr (!std::is_void<item<Value>>::value)
+            return find_array_fault<item<Value>, 1>(s, types);
         return fault::kind;
     case kind::integer:
     case kind::uinteger:
-        return is_number<V> ? fault::none : fault::kind;
+        return is_number<Value> ? fault::none : fault::kind;
     case kind::choice:
-        return is_number<V> || std::is_enum<V>::value ? fault::none : fault::kind;
+        return is_number<Value> || std::is_enum<Value>::value ? fault::none : fault::kind;
     case kind::text:
-        return std::is_same<V, const char *>::value || is_chars<V> ? fault::none : fault::kind;
+        return std::is_same<Value, const char *>::value || is_chars<Value> ? fault::none : fault::kind;
     case kind::bytes:
-        return sized<item<V>>::size == 1 ? fault::none : fault::kind;
+        return sized<item<Value>>::size == 1 ? fault::none : fault::kind;
     case kind::integers:
-        return std::is_same<item<V>, int64_t>::value ? fault::none : fault::kind;
+        return std::is_same<item<Value>, int64_t>::value ? fault::none : fault::kind;
     case kind::numbers:
-        return std::is_same<item<V>, double>::value ? fault::none : fault::kind;
+        return std::is_same<item<Value>, double>::value ? fault::none : fault::kind;
     case kind::texts:
-        return is_chars<item<V>> ? fault::none : fault::kind;
+        return is_chars<item<Value>> ? fault::none : fault::kind;
     case kind::complex:
-        return has_parts<V>::value ? fault::none : fault::kind;
+        return has_parts<Value>::value ? fault::none : fault::kind;
     case kind::handle:
-        if constexpr (!std::is_void<typename pointee<V>::type>::value)
-            return find_class_fault<typename pointee<V>::type>(s);
-        return fault::kind;
+        return find_object_fault<Value>(s);
     default:
-        return takes<V>(s.kind) ? fault::none : fault::kind;
+        return takes<Value>(s.kind) ? fault::none : fault::kind;
     }
 }
 
-// Parameter P for a result: an out array, or a reference that receives the value.
-template <class P> constexpr fault find_out_fault(const slot &s, const tenon_dtype *types)
+// A Parameter of the C++ function for a result: an out array, or a reference that receives the value.
+template <class Parameter> constexpr fault find_out_fault(const slot &s, const tenon_dtype *types)
 {
-    using A = array_of<bare<P>>;
-    if (A::is == role::out && s.kind == kind::tensor)
-        return find_array_fault<typename A::element, A::rank>(s, types);
+    using Array = array_of<bare<Parameter>>;
+    if (Array::is == role::out && s.kind == kind::tensor)
+        return find_array_fault<typename Array::element, Array::rank>(s, types);
     if (s.kind == kind::tensor && !s.open)
         return fault::kind;
-    if (!std::is_lvalue_reference<P>::value || std::is_const<typename std::remove_reference<P>::type>::value)
+    if (!std::is_lvalue_reference<Parameter>::value ||
+        std::is_const<typename std::remove_reference<Parameter>::type>::value)
         return fault::kind;
-    return find_result_fault<bare<P>>(s, types);
+    return find_result_fault<bare<Parameter>>(s, types);
 }
 
 } // namespace impl

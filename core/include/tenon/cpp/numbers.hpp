@@ -22,7 +22,7 @@ template <class To, class From> TENON__DEVICE constexpr To bit_cast(From from)
     return __builtin_bit_cast(To, from);
 }
 
-template <class T> const T &some(); // never defined
+template <class Element> const Element &some(); // never defined
 
 template <int Bytes> struct storage;
 template <> struct storage<1> {
@@ -259,7 +259,7 @@ namespace impl TENON__HIDDEN
 // ------------------------------------------------------------------------------------------------- dtypes and types
 
 // The dtype of a C++ type. Its bits are 0 if the type has none.
-template <class T, class = void> struct dtype_code {
+template <class Element, class = void> struct dtype_code {
     static constexpr tenon_dtype value()
     {
         return make_dtype(0, 0, 0);
@@ -273,9 +273,9 @@ template <int Code, int Bits> struct known_dtype {
     }
 };
 
-template <class T> struct signed_dtype : known_dtype<TENON_CODE_INT, static_cast<int>(sizeof(T)) * 8> {
+template <class Element> struct signed_dtype : known_dtype<TENON_CODE_INT, static_cast<int>(sizeof(Element)) * 8> {
 };
-template <class T> struct unsigned_dtype : known_dtype<TENON_CODE_UINT, static_cast<int>(sizeof(T)) * 8> {
+template <class Element> struct unsigned_dtype : known_dtype<TENON_CODE_UINT, static_cast<int>(sizeof(Element)) * 8> {
 };
 
 template <> struct dtype_code<bool> : known_dtype<TENON_CODE_BOOL, 8> {
@@ -322,13 +322,15 @@ template <> struct complex_part<double> {
     using type = void;
 };
 
-template <class T>
-struct dtype_code<T, decltype(static_cast<void>(some<T>().real()), static_cast<void>(some<T>().imag()),
-                              static_cast<typename complex_part<typename T::value_type>::type>(0))> {
+template <class Element>
+struct dtype_code<Element,
+                  decltype(static_cast<void>(some<Element>().real()), static_cast<void>(some<Element>().imag()),
+                           static_cast<typename complex_part<typename Element::value_type>::type>(0))> {
     static constexpr tenon_dtype value()
     {
-        static_assert(sizeof(T) == 2 * sizeof(typename T::value_type), "a complex number consists of its two parts");
-        return make_dtype(TENON_CODE_COMPLEX, static_cast<int>(sizeof(T)) * 8);
+        static_assert(sizeof(Element) == 2 * sizeof(typename Element::value_type),
+                      "a complex number consists of its two parts");
+        return make_dtype(TENON_CODE_COMPLEX, static_cast<int>(sizeof(Element)) * 8);
     }
 };
 
@@ -391,7 +393,7 @@ template <> struct type_of<TENON_CODE_F8_E5M2, 8> {
 } // namespace impl
 
 // The dtype of a C++ type; its bits are 0 if the type has no dtype.
-template <class T> static constexpr tenon_dtype dtype_of = impl::dtype_code<T>::value();
+template <class Element> static constexpr tenon_dtype dtype_of = impl::dtype_code<Element>::value();
 
 } // namespace tenon
 

@@ -126,15 +126,15 @@ class texts
 };
 
 // A number that may be None, for those who do without <optional>.
-template <class T> class optional
+template <class Value> class optional
 {
   public:
-    using value_type = T;
+    using value_type = Value;
 
     TENON__HIDDEN optional()
     {
     }
-    TENON__HIDDEN optional(T value) : value_(value), given_(true)
+    TENON__HIDDEN optional(Value value) : value_(value), given_(true)
     {
     }
     TENON__HIDDEN bool has_value() const
@@ -145,56 +145,56 @@ template <class T> class optional
     {
         return given_;
     }
-    TENON__HIDDEN const T &operator*() const
+    TENON__HIDDEN const Value &operator*() const
     {
         return value_;
     }
-    TENON__HIDDEN T value_or(T other) const
+    TENON__HIDDEN Value value_or(Value other) const
     {
         return given_ ? value_ : other;
     }
     // A std::optional.
     template <class Optional, class = decltype(static_cast<const Optional *>(nullptr)->has_value()),
-              class = typename std::enable_if<std::is_same<typename Optional::value_type, T>::value>::type>
+              class = typename std::enable_if<std::is_same<typename Optional::value_type, Value>::value>::type>
     TENON__HIDDEN_MEMBER operator Optional() const
     {
         return given_ ? Optional(value_) : Optional();
     }
 
   private:
-    T value_ = T();
+    Value value_ = Value();
     bool given_ = false;
 };
 
 // An object of a class, as an argument. A `C &` means the same, if it cannot be None.
-template <class C> class object
+template <class Class> class object
 {
   public:
     TENON__HIDDEN object()
     {
     }
-    TENON__HIDDEN explicit object(C *pointer) : pointer_(pointer)
+    TENON__HIDDEN explicit object(Class *pointer) : pointer_(pointer)
     {
     }
     TENON__HIDDEN explicit operator bool() const
     {
         return pointer_;
     }
-    TENON__HIDDEN C *get() const
+    TENON__HIDDEN Class *get() const
     {
         return pointer_;
     }
-    TENON__HIDDEN C &operator*() const
+    TENON__HIDDEN Class &operator*() const
     {
         return *pointer_;
     }
-    TENON__HIDDEN C *operator->() const
+    TENON__HIDDEN Class *operator->() const
     {
         return pointer_;
     }
 
   private:
-    C *pointer_ = nullptr;
+    Class *pointer_ = nullptr;
 };
 
 } // namespace tenon

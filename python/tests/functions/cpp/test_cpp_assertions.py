@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-import shlex
+import string
 import subprocess
 
 import pytest
@@ -18,14 +18,31 @@ KIND = "of another kind"
 DTYPE = "another dtype"
 RANK = "another number of dimensions"
 UNALIGNED = "is 'unaligned': take an array of void"
+FUNCTION = "TENON_CPP takes a function"
+DELETER = "the deleter of the smart pointer has state"
 
 START = """#include <tenon/function.hpp>
 
-struct Tree { int64_t size; };
+struct Tree { int64_t size; void move() &&; };
 struct Other { int64_t size; };
 TENON_CPP_TYPE(Tree)
 TENON_CPP_TYPE(Other)
 enum class mode { mean, sum };
+template <class Deleter> struct pointer { // std::unique_ptr, without the time of <memory>
+    using deleter_type = Deleter;
+    Tree *release();
+};
+struct Pool {
+    void *memory;
+    void operator()(Tree *) const;
+};
+struct Free {
+    void operator()(Tree *) const;
+};
+struct constant {
+    double factor;
+    double operator()(double x) const { return factor * x; }
+};
 using namespace tenon;
 """
 
@@ -53,6 +70,12 @@ WRONG = [
     (COUNT, "f(x: f32[n]) -> f32[n], f32[n]", "[](in<float, 1>, out<float, 1>) {}"),
     (COUNT, "Tree.get(self, i: int) -> int", "[](int64_t i) { return i; }"),
     (COUNT, "f(x: T[n]) -> T[n] where T = f32|f64", "[](auto) {}"),
+    (COUNT, "f(x: T[n]) where T = f32|f64", "[](auto) mutable {}"),
+    (FUNCTION, "f(a: float) -> float", "[](double a) mutable { return a; }"),
+    (FUNCTION, "Tree.size(self) -> int", "&Tree::size"),
+    (FUNCTION, "Tree.move(self)", "&Tree::move"),
+    (FUNCTION, "f(a: float)", "1"),
+    (FUNCTION, "f(a: float)", "nullptr"),
     (KIND, "f(a: int)", "[](double) {}"),
     (KIND, "f(a: int)", "[](int) {}"),
     (KIND, "f(a: int)", "[](uint64_t) {}"),
@@ -103,6 +126,9 @@ WRONG = [
     (RANK, "f(x: f32[n]) -> f32[n, n]", "[](in<float, 1>, out<float, 1>) {}"),
     (RANK, "f() -> f32[?, ?] own", "[] { return std::vector<float>(); }"),
     (UNALIGNED, "f(x: f32[n] unaligned)", "[](in<float, 1>) {}"),
+    (DELETER, "f() -> handle('Tree')", "[]() -> pointer<void (*)(Tree *)> { return {}; }"),
+    (DELETER, "f() -> a: int, b: handle('Tree')", "[](int64_t &, pointer<Pool> &) {}"),
+    (DELETER, "Tree(n: int)", "[](int64_t) -> pointer<Pool> { return {}; }"),
     (UNALIGNED, "f(x: f32[n] rw unaligned)", "[](rw<float, 1>) {}"),
 ]
 
@@ -120,9 +146,14 @@ RIGHT = [
     ("f(x: f32[n] unaligned, y: u8[n] unaligned)", "[](in<void, 1>, in<uint8_t, 1>) {}"),
     ("f(x: f32[n]) -> a: f32[n], b: int", "[](in<float, 1>, out<float, 1>, int64_t &) {}"),
     ("f() -> f32[?, ?] own", "[] { return owned<float, 2>{std::vector<float>(6), {2, 3}}; }"),
+    ("f() -> f32[?] own", "[] { return owned<float, 1>(std::vector<float>(6)); }"),
+    ("f() -> f32[?] own", "[] { return owned<float, 1>{std::make_unique<float[]>(6), {6}}; }"),
+    ("f() -> f32[] own", "[] { return owned<float, 0>(std::vector<float>(1), {}); }"),
     ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),
     ("Tree.join(self, t: handle('Other')) -> int", "[](Tree &, object<Other>) { return int64_t(1); }"),
+    ("f(x: float) -> float", "constant{3}"),
     ("Tree(n: int)", "[](int64_t n) { return new Tree{n}; }"),
+    ("Tree(n: int)", "[](int64_t) -> pointer<Free> { return {}; }"),
 ]
 
 
@@ -132,11 +163,14 @@ def compile_module(compiler, folder, entries):
     lines = ",\n".join(f'TENON_CPP("{signature}", {function}, "")' for signature, function in entries)
     headers = "".join(f"#include <{header}>\n" for name, header in HEADERS.items() if name in lines)
     file.write_text(f"{headers}{START}TENON_CPP_MODULE(wrong, nullptr,\n{lines})\n", encoding="utf-8")
-    options = shlex.split("-std=c++17 -fsyntax-only -Wall -Wextra -I")
-    more = ["-ferror-limit=0"] if compiler == "clang++" else []
-    done = subprocess.run(
-        [compiler, *more, *options, str(ROOT / "core/include"), str(file)], stderr=subprocess.PIPE, encoding="utf-8"
-    )
+    return compile_file(compiler, file)
+
+
+def compile_file(compiler, file, standard="c++17"):
+    words = [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", f"-I{ROOT / 'core/include'}", str(file)]
+    if compiler == "clang++":
+        words.append("-ferror-limit=0")
+    done = subprocess.run(words, stderr=subprocess.PIPE, encoding="utf-8")
     return done.returncode, done.stderr
 
 
@@ -176,6 +210,17 @@ def test_functions_that_fit(compiler, tmp_path):
     assert compile_module(compiler, tmp_path, RIGHT) == (0, "")
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_macros_of_one_letter(compiler, tmp_path):
+    """-DN=256 is how a constant is passed to a kernel, and <complex.h> of C defines I."""
+    file = tmp_path / "module.cpp"
+    entries = [(signature, function) for signature, function in RIGHT if " where " not in signature]
+    macros = "".join(f"#define {letter} 1\n" for letter in string.ascii_uppercase if letter != "I")
+    compile_module(compiler, tmp_path, entries)
+    file.write_text(f"#include <complex.h>\n{macros}" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert compile_file(compiler, file, "gnu++17") == (0, "")
+
+
 @pytest.mark.parametrize("number", NAMED, ids=lambda number: "{0}: {1} {2}".format(*WRONG[number]))
 def test_functions_that_do_not_fit(compiled, number):
     message, signature, _ = WRONG[number]
@@ -207,3 +252,25 @@ def test_the_position_of_a_mistake(compiler, tmp_path):
 def test_a_type_without_a_name(compiler, tmp_path):
     code, messages = compile_module(compiler, tmp_path, [("Tree.get(self)", "[](std::string &) {}")])
     assert code != 0 and "TENON_CPP_TYPE" in errors(messages)[0]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    ("message", "signature", "made"),
+    [
+        ("needs a shape", "f() -> f32[?, ?] own", "owned<float, 2>(std::vector<float>(6))"),
+        ("needs a shape", "f() -> f32[] own", "owned<float, 0>(std::vector<float>(1))"),
+        ("does not know its size", "f() -> f32[?] own", "owned<float, 1>(std::make_unique<float[]>(6))"),
+    ],
+)
+def test_owned_arrays_without_a_shape(compiler, message, signature, made, tmp_path):
+    code, messages = compile_module(compiler, tmp_path, [(signature, f"[] {{ return {made}; }}")])
+    assert code != 0 and message in errors(messages)[0]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_an_entry_without_documentation(compiler, tmp_path):
+    file = tmp_path / "module.cpp"
+    file.write_text(f'{START}TENON_CPP_MODULE(wrong, nullptr, TENON_CPP("f()", [] {{}}))\n', encoding="utf-8")
+    code, messages = compile_file(compiler, file)
+    assert code != 0 and len(errors(messages)) == 1 and "needs a documentation string" in messages
