@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
     from tenon._ray_ops import ray_ops
-    from tenon._shared import attach, reducers, share, shared
+    from tenon._reduce import reducers
+    from tenon._shared import attach, share, shared
     from tenon._torch_ops import torch_ops
 
 __all__ = [
@@ -48,7 +49,7 @@ _LAZY = {
     "compile": "_compile",
     "jax_ops": "_jax_ops",
     "ray_ops": "_ray_ops",
-    "reducers": "_shared",
+    "reducers": "_reduce",
     "share": "_shared",
     "shared": "_shared",
     "torch_ops": "_torch_ops",

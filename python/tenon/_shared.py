@@ -1,18 +1,18 @@
-"""Tensors that cross to other processes: shared memory, and pickles."""
+"""Tensors in memory that several processes share."""
 
 from __future__ import annotations
 
-import copyreg
-import os
-import pickle
 import sys
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, SupportsIndex, TypeVar, Union
+from typing import Any, SupportsIndex, Union
 
 from tenon import _native
 from tenon._native import Tensor
 
-_Pickler = TypeVar("_Pickler", bound=Any)
+try:
+    from tenon import _processes  # noqa: F401
+except ImportError:  # Windows has no descriptors to pass, and some small systems have no multiprocessing
+    pass
 
 
 def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> Tensor:
@@ -29,7 +29,7 @@ def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> 
 
 def share(array: Any) -> Tensor:
     """Copy an array into shared memory, which is read-only for every process. This is the only copy."""
-    source = _native.from_dlpack(array)
+    source = array if isinstance(array, Tensor) else _native.from_dlpack(array)
     tensor = _native._shared_alloc(source.shape, source.dtype)
     _native._copy_into(tensor, source)
     tensor.freeze()
@@ -63,75 +63,3 @@ def _dtype_name(dtype: Any) -> str:
             raise ValueError(f"tenon.shared(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
         return str(dtype.name)
     raise TypeError(f"tenon.shared(): argument 'dtype': expected a name or a dtype of NumPy or torch, got {dtype!r}")
-
-
-# ---------------------------------------------------------------------------------------------------------- pickles
-
-
-def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
-    """Pickle the elements. From protocol 5 on they can travel out of band."""
-    data = _native._bytes_of(tensor)
-    buffer: Any
-    if protocol >= 5:
-        buffer = pickle.PickleBuffer(data)
-    else:
-        buffer = bytes(data) if data.readonly else bytearray(data)
-    return _from_bytes, (buffer, tensor.dtype, tensor.shape)
-
-
-def _from_bytes(buffer: Any, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    try:
-        return _native._tensor_on(buffer, 0, dtype, shape, None)
-    except ValueError:  # a buffer that arrived out of band may not be aligned
-        return _native._tensor_on(bytearray(buffer), 0, dtype, shape, None)
-
-
-def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
-    """Pickle for a process of multiprocessing: shared memory by its descriptor."""
-    from multiprocessing.reduction import DupFd
-
-    found = _native._shared_root(tensor)
-    if found is None:
-        return reduce(tensor, pickle.DEFAULT_PROTOCOL)
-    root, offset = found
-    whole = tensor.shared_name is not None
-    place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
-    return _from_descriptor, (DupFd(_native._shared_fd(root)), place)
-
-
-def _from_descriptor(descriptor: Any, place: Optional[tuple[int, str, tuple[int, ...], tuple[int, ...]]]) -> Tensor:
-    fd: int = descriptor.detach()
-    try:
-        tensor = _native._shared_attach(fd)
-    finally:
-        os.close(fd)
-    return tensor if place is None else _native._tensor_on(tensor, *place)
-
-
-def _register() -> None:
-    # Windows has no descriptors to pass, and some small systems have no multiprocessing.
-    try:
-        from multiprocessing.reduction import DupFd, ForkingPickler  # noqa: F401
-    except ImportError:
-        return
-    ForkingPickler.register(Tensor, _reduce_for_process)
-
-
-_register()
-
-
-# --------------------------------------------------------------------------------------------------------- reducers
-
-
-def reducers(pickler: _Pickler) -> _Pickler:
-    """Let a pickler send the arrays of NumPy, torch and JAX on the CPU as buffers, out of band if it can.
-
-    They are read-only on arrival. Returns the pickler.
-    """
-    table: dict[type, Callable[[Any], Any]] = dict(getattr(pickler, "dispatch_table", copyreg.dispatch_table))
-    for module, name in (("numpy", "ndarray"), ("torch", "Tensor"), ("jaxlib._jax", "ArrayImpl")):
-        found = getattr(sys.modules.get(module), name, None)
-        if found is not None:
-            table[found] = _reduce_array
-    pickler.dispatch_table = table
-    return pickler

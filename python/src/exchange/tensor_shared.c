@@ -46,10 +46,27 @@ PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* The package knows how: tenon._shared.reduce. */
+/* For copy.copy and copy.deepcopy. */
+PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *copy = NULL;
+    tenon_error err;
+    if (!tensor)
+        return NULL;
+    tenon_status status = tenon_tensor_copy(tensor, &copy, &err);
+    tenon__py_release(tensor);
+    if (status)
+        return tenon__py_raise_reason(&err);
+    PyObject *object = tenon__py_tensor_new(copy);
+    tenon_tensor_release(copy);
+    return object;
+}
+
+/* The package knows how: tenon._reduce.reduce. */
 PyObject *tenon__py_tensor_reduce(PyObject *self, PyObject *protocol)
 {
-    PyObject *module = PyImport_ImportModule("tenon._shared");
+    PyObject *module = PyImport_ImportModule("tenon._reduce");
     PyObject *result = module ? PyObject_CallMethod(module, "reduce", "OO", self, protocol) : NULL;
     Py_XDECREF(module);
     return result;
