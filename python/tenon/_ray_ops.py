@@ -19,7 +19,7 @@ from tenon._pickle import _load_again
 if TYPE_CHECKING:
     from tenon._native import Function
 
-_OWN_NAMES = ("close",)  # attributes of RayOps
+_OWN_NAMES = ("close", "_pool")  # attributes of RayOps
 _SET_HERE = ("num_returns",)
 
 
@@ -45,18 +45,22 @@ def ray_ops(kernels: ModuleType, *, actors: int = 0, **ray_options: Any) -> RayO
     for name in ray_options:
         if name in _SET_HERE:
             raise TypeError(f"tenon.ray_ops(): the option {name!r} is set by Tenon, from the results of each function")
-    functions = {function.__name__: cast("Function", function.__self__) for function in functions_of(kernels)}
-    functions = _without_own_names(functions)
-    classes = [name for name, value in vars(kernels).items() if is_class(value)]
+    members: dict[str, Optional[Function]]  # None for a class
+    members = {function.__name__: cast("Function", function.__self__) for function in functions_of(kernels)}
+    members.update({name: None for name, value in vars(kernels).items() if is_class(value)})
+    for name in _OWN_NAMES:
+        if name in members:
+            del members[name]
+            warnings.warn(f"tenon.ray_ops(): {name}() is left out: tenon.RayOps reserves this name", stacklevel=2)
     content = _content_of(kernels)
     source = _ray_worker.Source(sha256(content).hexdigest(), ray.put(content))
-    counts = {name: max(len(function.results), 1) for name, function in functions.items()}
+    counts = {name: max(len(function.results), 1) for name, function in members.items() if function}
     pool: _Pool
     if actors:
         pool = _Actors(ray, _ray_worker.make_actor(kernels.__name__, counts), source, actors, ray_options)
     else:
         pool = _Tasks(ray, kernels.__name__, counts, source, ray_options)
-    return RayOps(pool, functions, classes)
+    return RayOps(pool, members)
 
 
 def _ray_module() -> Any:
@@ -66,13 +70,6 @@ def _ray_module() -> Any:
         if error.name != "ray":
             raise
         raise ImportError("tenon.ray_ops() needs Ray, which is not installed; run: pip install ray") from error
-
-
-def _without_own_names(functions: Mapping[str, Function]) -> dict[str, Function]:
-    for name in _OWN_NAMES:
-        if name in functions:
-            warnings.warn(f"tenon.ray_ops(): {name}() is left out: tenon.RayOps reserves this name", stacklevel=3)
-    return {name: function for name, function in functions.items() if name not in _OWN_NAMES}
 
 
 def _content_of(kernels: Library) -> bytes:
@@ -96,10 +93,9 @@ def _content_of(kernels: Library) -> bytes:
 class RayOps:
     """The functions of a library on the nodes of Ray, by name."""
 
-    def __init__(self, pool: _Pool, functions: Mapping[str, Function], classes: list[str]) -> None:
+    def __init__(self, pool: _Pool, members: Mapping[str, Optional[Function]]) -> None:
         self._pool = pool
-        vars(self).update({name: RayFunction(pool, name, function) for name, function in functions.items()})
-        vars(self).update({name: RayFunction(pool, name, None) for name in classes})
+        vars(self).update({name: RayFunction(pool, name, function) for name, function in members.items()})
 
     if TYPE_CHECKING:  # each function is an attribute
 
@@ -122,7 +118,7 @@ class RayOps:
 
 
 class RayFunction:
-    """One function; remote() calls it."""
+    """One function; remote() calls it. A class has no function here, and its remote() says why."""
 
     def __init__(self, pool: _Pool, name: str, function: Optional[Function]) -> None:
         self._pool = pool
@@ -134,7 +130,7 @@ class RayFunction:
         self.__name__ = name
         self.__doc__ = function.doc if function else None
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Start a call. Return an ObjectRef, or a list of them for several results."""
         self._check(args, kwargs)
         return self._pool.submit(self.__name__, args, kwargs)
@@ -203,6 +199,7 @@ class _Actors:
         self, ray: Any, kind: type[_ray_worker.Actor], source: _ray_worker.Source, count: int, options: dict[str, Any]
     ) -> None:
         self._ray = ray
+        self._source: Optional[_ray_worker.Source] = source  # Ray may start an actor again
         self._turn = itertools.count()
         self._actors: list[Any] = []
         made = ray.remote(kind).options(**options)
@@ -221,7 +218,7 @@ class _Actors:
         return getattr(actor, _ray_worker.method_name(name)).remote(*args, **kwargs)
 
     def close(self) -> None:
-        actors, self._actors = self._actors, []
+        actors, self._actors, self._source = self._actors, [], None
         if self._ray.is_initialized():
             for actor in actors:
                 actor.__ray_terminate__.remote()

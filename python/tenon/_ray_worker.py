@@ -46,7 +46,7 @@ def method_name(function: str) -> str:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def call(self: Actor, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Actor, /, *args: Any, **kwargs: Any) -> Any:
         return _call(self._library, name, args, kwargs)
 
     return call

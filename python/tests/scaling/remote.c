@@ -121,5 +121,6 @@ TENON_MODULE(remote, "For the tests of Ray and MPI.",
              TENON_FUNCTION_FLAGS("wait_for(started: str, end: str)", wait_for, NULL, TENON_RELEASE_LOCK),
              TENON_FUNCTION("make_handle() -> handle('Thing')", make_handle, NULL),
              TENON_FUNCTION("use_handle(thing: handle('Thing')? = None)", nothing, NULL),
-             TENON_FUNCTION("close()", nothing, NULL), TENON_CLASS("Item", NULL),
+             TENON_FUNCTION("close()", nothing, NULL), TENON_FUNCTION("_pool()", nothing, NULL),
+             TENON_FUNCTION("_actor_id() -> int", process, NULL), TENON_CLASS("Item", NULL),
              TENON_FUNCTION("Item()", make_handle, NULL))

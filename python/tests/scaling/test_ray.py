@@ -14,7 +14,7 @@ numpy = pytest.importorskip("numpy")
 
 import tenon  # noqa: E402
 
-pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.filterwarnings("ignore:.*close.. is left out")]
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.filterwarnings("ignore:.*is left out")]
 
 X = numpy.arange(6, dtype="float32")
 LIMIT = 120  # seconds: nothing may hang
@@ -215,9 +215,15 @@ def test_bad_arguments(remote, kernels, options, error, message):
 
 
 def test_a_name_that_is_taken(remote):
-    with pytest.warns(UserWarning, match=r"close\(\) is left out"):
+    with pytest.warns(UserWarning) as warned:
         ops = tenon.ray_ops(remote)
+    assert [str(warning.message).split(":")[1] for warning in warned] == [" close() is left out", " _pool() is left out"]
+    assert {warning.filename for warning in warned} == {__file__}
     assert ops.close() is None
+
+
+def test_a_name_that_ray_uses(ops):
+    assert get(ops._actor_id.remote()) != os.getpid()
 
 
 # ---------------------------------------------------------------------------------------------------- errors and deaths
@@ -274,6 +280,18 @@ def test_an_actor_that_is_killed_in_a_call(remote, tmp_path):
         with pytest.raises(ray.exceptions.RayActorError):
             get(waiting)
         assert get(ops.process.remote()) == processes[1]
+
+
+def test_an_actor_that_ray_starts_again(library_file, cache, tmp_path):
+    """The library still is in the object store for it."""
+    kernels = load_unique(tmp_path, library_file.read_bytes(), "again")
+    before = set(cache.glob("ray/*"))
+    with tenon.ray_ops(kernels, actors=1, max_restarts=-1, max_task_retries=-1) as ops:
+        first = get(ops.process.remote())
+        for kept in set(cache.glob("ray/*")) - before:
+            kept.unlink()
+        os.kill(first, 9)
+        assert get(ops.process.remote()) != first
 
 
 @pytest.fixture
