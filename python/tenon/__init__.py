@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tenon._array import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
+    from tenon._ray_ops import ray_ops
     from tenon._reduce import reducers
     from tenon._shared import attach, share, shared
     from tenon._torch_ops import torch_ops
@@ -29,6 +30,7 @@ __all__ = [
     "from_dlpack",
     "jax_ops",
     "load",
+    "ray_ops",
     "reducers",
     "share",
     "shared",
@@ -46,6 +48,7 @@ _LAZY = {
     "attach": "_shared",
     "compile": "_compile",
     "jax_ops": "_jax_ops",
+    "ray_ops": "_ray_ops",
     "reducers": "_reduce",
     "share": "_shared",
     "shared": "_shared",
