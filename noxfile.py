@@ -284,3 +284,29 @@ def jax(session, jax):
     session.install(f"jax=={jax}", "pytest", "hypothesis", "flatbuffers", "absl-py")
     env = build_probes(session, "jax-abi3", "abi3", "python3.12")
     pytest(session, "python/tests/test_jax.py", "frameworks/jax/tests", **env)
+
+
+# --------------------------------------------------------------------------------------------------- several processes
+
+
+@nox.session(python="3.12" if "3.12" in PYTHONS else False)
+def scaling(session):
+    """Ray with two nodes, MPI with two ranks, torch.distributed with two processes, and the page about them."""
+    if not session.python:
+        session.skip("Python 3.12 is not installed")
+    session.install("ray", "mpi4py", "mpich", "torch", "numpy", "pytest", "setuptools")
+    env = build_probes(session, "scaling")
+    pytest(session, "python/tests/scaling", **env)
+    session.run("python", "tools/check-docs", "docs/scaling.md", env={"PYTHONPATH": env["TENON_PACKAGE"]})
+
+
+@nox.session(python="3.12" if "3.12" in PYTHONS else False)
+def ray_bench(session):
+    """A call of tenon.ray_ops beside that of an actor that was written by hand."""
+    if not session.python:
+        session.skip("Python 3.12 is not installed")
+    session.install("ray", "numpy")
+    env = build_probes(session, "scaling")
+    library = str(ROOT / BUILD / "scaling/bench-kernels.so")
+    session.run("cc", "-O3", "-shared", "-fPIC", "-Icore/include", "examples/functions/kernels.c", "-o", library, external=True)
+    session.run("python", "bench/ray_calls.py", library, *session.posargs, env={"PYTHONPATH": env["TENON_PACKAGE"]})

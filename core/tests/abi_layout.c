@@ -36,7 +36,8 @@ HOLDS((tenon_status)-1 < 0);
 
 SIZE(tenon_error, 1024);
 FIELD(tenon_error, status, 0, 4);
-FIELD(tenon_error, message, 4, 1012);
+FIELD(tenon_error, message, 4, 1008);
+FIELD(tenon_error, os_error, 1012, 4);
 FIELD(tenon_error, function, 1016, 8);
 
 SIZE(tenon_dtype, 4);

@@ -137,7 +137,7 @@ static inline int nothing_alive(void **state)
 
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \
-        tenon_error assert_error = {0, "", NULL};                                                                      \
+        tenon_error assert_error = {0};                                                                                \
         tenon_error *err = &assert_error;                                                                              \
         if ((call) != TENON_OK)                                                                                        \
             fail_msg("%s", assert_error.message);                                                                      \
@@ -146,7 +146,7 @@ static inline int nothing_alive(void **state)
 /* Expect the call to fail with this status and a message that contains the text. The call must pass `err`. */
 #define assert_fails(expected, text, call)                                                                             \
     do {                                                                                                               \
-        tenon_error assert_error = {0, "", NULL};                                                                      \
+        tenon_error assert_error = {0};                                                                                \
         tenon_error *err = &assert_error;                                                                              \
         assert_int_equal((call), (expected));                                                                          \
         assert_int_equal(assert_error.status, (expected));                                                             \

@@ -6,7 +6,7 @@
 #define STEP(out, call)                                                                                                \
     do {                                                                                                               \
         void *before = *(void **)(out);                                                                                \
-        tenon_error step_error = {0, "", NULL};                                                                        \
+        tenon_error step_error = {0};                                                                                  \
         tenon_error *err = &step_error;                                                                                \
         tenon_status step_status = (call);                                                                             \
         if (step_status) {                                                                                             \
@@ -52,6 +52,22 @@ done:
     tenon_tensor_release(t);
     return t;
 }
+
+#ifdef __linux__
+static bool shared(void)
+{
+    int64_t shape[] = {5, 7};
+    tenon_tensor *t = NULL, *other = NULL;
+    int fd = -1;
+    STEP(&t, tenon_shared_alloc(TENON_F64, 2, shape, &t, err));
+    assert_int_equal(tenon_shared_fd(t, &fd, NULL), TENON_OK);
+    STEP(&other, tenon_shared_attach(fd, &other, err));
+done:
+    tenon_tensor_release(t);
+    tenon_tensor_release(other);
+    return other;
+}
+#endif
 
 static bool import_versioned(void)
 {
@@ -216,8 +232,11 @@ done:
 
 static void sweep(void **state)
 {
-    static bool (*const scenarios[])(void) = {from_blob,  from_view, alloc,         import_versioned, import_legacy,
-                                              out_and_in, views,     complex_parts, given_memory};
+    static bool (*const scenarios[])(void) = {
+#ifdef __linux__
+        shared,
+#endif
+        from_blob, from_view, alloc, import_versioned, import_legacy, out_and_in, views, complex_parts, given_memory};
     (void)state;
     for (size_t i = 0; i < COUNT(scenarios); i++) {
         counting c;

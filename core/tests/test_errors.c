@@ -11,12 +11,12 @@ static void test_status_names(void **state)
     static const char *const names[] = {"TENON_OK",       "TENON_EINVAL",    "TENON_ENOMEM",   "TENON_EOVERFLOW",
                                         "TENON_EDTYPE",   "TENON_ESHAPE",    "TENON_ELAYOUT",  "TENON_EBOUNDS",
                                         "TENON_EDEVICE",  "TENON_EREADONLY", "TENON_EVERSION", "TENON_EPARSE",
-                                        "TENON_EOVERLAP", "TENON_EFAILED"};
-    for (int i = 0; i < 14; i++)
+                                        "TENON_EOVERLAP", "TENON_EFAILED",   "TENON_ESYSTEM"};
+    for (int i = 0; i < 15; i++)
         assert_string_equal(tenon_status_name(i), names[i]);
     assert_string_equal(tenon_status_name(TENON_EFAILED), "TENON_EFAILED");
     assert_string_equal(tenon_status_name(-1), "unknown status");
-    assert_string_equal(tenon_status_name(14), "unknown status");
+    assert_string_equal(tenon_status_name(15), "unknown status");
     assert_string_equal(tenon_status_name(INT32_MIN), "unknown status");
     assert_string_equal(tenon_status_name(INT32_MAX), "unknown status");
 }

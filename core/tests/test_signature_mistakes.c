@@ -4,7 +4,7 @@
 /* `marked` is the text with a '^' in front of what is wrong. */
 static void no(const char *marked, const char *what)
 {
-    char text[512], message[1012];
+    char text[512], message[1008];
     const char *caret = strchr(marked, '^');
     assert_non_null(caret);
     size_t at = (size_t)(caret - marked);

@@ -12,7 +12,7 @@ static void no_spec(const char *text, int at, const char *what)
 {
     tenon_names names = {0}, before;
     tenon_spec spec, spec_before;
-    char message[1012];
+    char message[1008];
     parsed("f32[already]", &names);
     before = names;
     memset(&spec, 0x5a, sizeof spec);

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tenon._array import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
+    from tenon._ray_ops import ray_ops
+    from tenon._reduce import reducers
+    from tenon._shared import attach, share, shared
     from tenon._torch_ops import torch_ops
 
 __all__ = [
@@ -21,11 +24,16 @@ __all__ = [
     "FrameworkArray",
     "Library",
     "Tensor",
+    "attach",
     "check",
     "compile",
     "from_dlpack",
     "jax_ops",
     "load",
+    "ray_ops",
+    "reducers",
+    "share",
+    "shared",
     "to",
     "torch_info",
     "torch_ops",
@@ -37,8 +45,13 @@ _LAZY = {
     "Array": "_array",
     "CompileError": "_compile",
     "FrameworkArray": "_array",
+    "attach": "_shared",
     "compile": "_compile",
     "jax_ops": "_jax_ops",
+    "ray_ops": "_ray_ops",
+    "reducers": "_reduce",
+    "share": "_shared",
+    "shared": "_shared",
     "torch_ops": "_torch_ops",
 }
 

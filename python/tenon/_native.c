@@ -250,6 +250,7 @@ static int add_contents(PyObject *module)
     tenon__torch_read_switch();
     if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0 ||
         PyModule_AddFunctions(module, tenon__jax_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__shared_methods) < 0 ||
         PyModule_AddFunctions(module, tenon__argument_methods) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", tenon_version());

@@ -7,8 +7,9 @@
 /* Whether it is the description of a function; false with a TypeError if not. */
 bool tenon__native_is_function(PyObject *object);
 
-/* The functions of _native_jax.c and _native_arguments.c. */
+/* The functions of _native_jax.c, _native_shared.c and _native_arguments.c. */
 extern PyMethodDef tenon__jax_methods[];
+extern PyMethodDef tenon__shared_methods[];
 extern PyMethodDef tenon__argument_methods[];
 
 #endif

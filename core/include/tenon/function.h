@@ -89,6 +89,7 @@ enum {
     TENON_EPARSE = 11,   /* a string is not a valid dtype, device, spec or signature */
     TENON_EOVERLAP = 12, /* memory that would be written to overlaps other memory in use */
     TENON_EFAILED = 13,  /* the function failed for a reason of its own */
+    TENON_ESYSTEM = 14,  /* the operating system refused; tenon_error.os_error has its errno */
 };
 
 /* ---------------------------------------------------------------------------------------------------------- dtype */

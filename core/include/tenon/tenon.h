@@ -5,6 +5,7 @@
  *   dlpack.h   the DLPack 1.3 structs
  *   view.h     validate, inspect and copy views
  *   tensor.h   owned tensors, DLPack import and export, views that share memory
+ *   shared.h   tensors in memory that several processes share
  *   spec.h     constraints such as "f32[n, k] c"
  *   host.h     what a host needs to call functions: signatures, modules, services
  *   memory.h   counters, allocator, deferred release */
@@ -15,6 +16,7 @@
 #include <tenon/function.h>
 #include <tenon/host.h>
 #include <tenon/memory.h>
+#include <tenon/shared.h>
 #include <tenon/spec.h>
 #include <tenon/tensor.h>
 #include <tenon/types.h>

@@ -27,7 +27,8 @@ extern "C" {
  * parameter may be NULL. The message names the function, the argument, what was expected and what was passed. */
 typedef struct tenon_error {
     tenon_status status;
-    char message[1012];
+    char message[1008];
+    int32_t os_error; /* errno, if a call to the operating system failed; otherwise 0 */
     /* The name of the function that the message begins with, as in "saxpy(): argument 'x' is NULL", or NULL. It is valid
      * until the program ends or, if it is the name of a signature, as long as the signature. */
     const char *function;

@@ -13,7 +13,7 @@ const char *tenon_status_name(tenon_status status)
     static const char *const names[] = {
         "TENON_OK",       "TENON_EINVAL",  "TENON_ENOMEM",   "TENON_EOVERFLOW", "TENON_EDTYPE",
         "TENON_ESHAPE",   "TENON_ELAYOUT", "TENON_EBOUNDS",  "TENON_EDEVICE",   "TENON_EREADONLY",
-        "TENON_EVERSION", "TENON_EPARSE",  "TENON_EOVERLAP", "TENON_EFAILED",
+        "TENON_EVERSION", "TENON_EPARSE",  "TENON_EOVERLAP", "TENON_EFAILED",   "TENON_ESYSTEM",
     };
     if (status < 0 || (size_t)status >= sizeof names / sizeof *names)
         return "unknown status";
@@ -56,6 +56,7 @@ static void fill_error(tenon_error *err, tenon_status status, const char *functi
     if (text.length >= sizeof message)
         tenon__truncate(message, sizeof message);
     err->status = status;
+    err->os_error = 0;
     memcpy(err->message, message, sizeof message);
     err->function = function;
 }
@@ -80,5 +81,10 @@ tenon_status tenon_error_set_in(tenon_error *err, tenon_status status, const cha
 
 tenon_status tenon__error_rename(tenon_error *err, tenon_status status, const char *function)
 {
-    return status && err ? tenon_error_set_in(err, status, function, "%s", tenon_error_reason(err)) : status;
+    if (!status || !err)
+        return status;
+    int32_t os_error = err->os_error;
+    tenon_error_set_in(err, status, function, "%s", tenon_error_reason(err));
+    err->os_error = os_error;
+    return status;
 }

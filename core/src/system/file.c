@@ -12,6 +12,8 @@ tenon_status tenon__system_failure(int code, const char *reason, tenon_error *er
 {
     tenon_status status = code == ENOMEM ? TENON_ENOMEM : TENON_EFAILED;
     tenon_error_set(err, status, "%s", reason ? reason : strerror(code));
+    if (err)
+        err->os_error = code;
     errno = code;
     return status;
 }

@@ -250,7 +250,8 @@ TENON_NODISCARD int tenon_py_add_foreign(const tenon_py_foreign *foreign);
 /* --------------------------------------------------------------------------------------------------------- errors */
 
 /* Raise `err` as a Python exception: MemoryError (TENON_ENOMEM), TypeError (TENON_EDTYPE), IndexError (TENON_EBOUNDS),
- * OverflowError (TENON_EOVERFLOW), BufferError (TENON_EVERSION), or ValueError. Returns NULL. */
+ * OverflowError (TENON_EOVERFLOW), BufferError (TENON_EVERSION), OSError or the subclass for err->os_error
+ * (TENON_ESYSTEM), or ValueError. Returns NULL. */
 void *tenon_py_raise(const tenon_error *err);
 
 /* The number of references that the bridge leaked on purpose, because their interpreter had ended.

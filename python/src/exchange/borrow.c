@@ -89,7 +89,8 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
     if (result < 0 && request->refusal)
         tenon__py_add_context(request->refusal);
     Py_XDECREF(request->refusal);
-    if (result == 0 && kind->is_immutable)
+    bool is_guarded = kind->owner && kind->owner->is_read_only;
+    if (result == 0 && (kind->is_immutable || (is_guarded && kind->owner->is_read_only(&out->view))))
         out->view.flags |= TENON_READ_ONLY;
     return result;
 }

@@ -95,6 +95,8 @@ PyObject *tenon__py_exception_for(tenon_status status)
         return PyExc_OverflowError;
     case TENON_EVERSION:
         return PyExc_BufferError;
+    case TENON_ESYSTEM:
+        return PyExc_OSError;
     default:
         return PyExc_ValueError;
     }
@@ -102,7 +104,12 @@ PyObject *tenon__py_exception_for(tenon_status status)
 
 void *tenon_py_raise(const tenon_error *err)
 {
-    if (err)
+    if (err && err->status == TENON_ESYSTEM) { /* the class depends on errno: FileNotFoundError, … */
+        PyObject *arguments = Py_BuildValue("(is)", (int)err->os_error, err->message);
+        if (arguments)
+            PyErr_SetObject(PyExc_OSError, arguments);
+        Py_XDECREF(arguments);
+    } else if (err)
         PyErr_SetString(tenon__py_exception_for(err->status), err->message);
     else
         PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");

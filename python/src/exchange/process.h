@@ -45,8 +45,9 @@ enum {
     TENON__PY_TORCH_UNREAD,
     TENON__PY_TORCH_WANTED,
     TENON__PY_TORCH_PROBING,
-    TENON__PY_TORCH_ON,
-    TENON__PY_TORCH_OFF
+    TENON__PY_TORCH_OFF,
+    TENON__PY_TORCH_ON,     /* from here on the layout is known */
+    TENON__PY_TORCH_GUARDED /* likewise, and some tensors are read-only: see torch/read_only.c */
 };
 
 /* The objects in it belong to the main interpreter and are never released: types, and objects of torch, which loads
@@ -98,6 +99,11 @@ typedef struct tenon__py_process {
         _Atomic(PyObject *) forward_ad;        /* the dict of torch.autograd.forward_ad */
         _Atomic(PyObject *) grad_name;         /* "requires_grad" */
         _Atomic(PyObject *) level_name;        /* "_current_level" */
+        atomic_flag ranges_lock;               /* guards the next three; a release may come on any thread */
+        _Atomic int64_t nranges;
+        size_t ranges_room;
+        struct tenon__py_range *ranges; /* the memory of read-only tensors, by address */
+        _Atomic bool watches_forks;
     } torch;
 
     struct {

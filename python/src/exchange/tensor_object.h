@@ -35,6 +35,14 @@ int64_t tenon__py_decode_int(int bits, uint64_t value);
  * dtype is not a floating-point one. */
 int tenon__py_decode_float(tenon_dtype dtype, int bits, uint64_t value, double *out);
 
+/* tensor_shared.c */
+PyObject *tenon__py_tensor_shared_name(PyObject *self, void *unused);
+PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused);
+PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused);
+PyObject *tenon__py_tensor_reduce(PyObject *self, PyObject *protocol);
+/* tensor_type.c: whether a buffer of this object exists through which the memory can be written to. */
+bool tenon__py_tensor_has_writable_buffer(PyObject *self);
+
 /* tensor_repr.c */
 PyObject *tenon__py_tensor_repr(const tenon_view *view);
 /* "cpu", "cuda:0" */

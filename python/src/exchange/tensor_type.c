@@ -9,6 +9,7 @@
 typedef struct tensor_object {
     PyObject_HEAD tenon_tensor *tensor;
     PyObject *weak_references;
+    _Atomic Py_ssize_t writable_buffers; /* buffers hold this object, not the tensor */
 } tensor_object;
 
 static tenon_tensor *tensor_inside(PyObject *self)
@@ -129,13 +130,21 @@ static int tensor_getbuffer(PyObject *self, Py_buffer *buffer, int flags)
     buffer->internal = dims;
     Py_INCREF(self);
     buffer->obj = self;
+    if (!buffer->readonly)
+        atomic_fetch_add(&((tensor_object *)self)->writable_buffers, 1);
     return 0;
 }
 
 static void tensor_releasebuffer(PyObject *self, Py_buffer *buffer)
 {
-    (void)self;
+    if (!buffer->readonly)
+        atomic_fetch_sub(&((tensor_object *)self)->writable_buffers, 1);
     PyMem_Free(buffer->internal);
+}
+
+bool tenon__py_tensor_has_writable_buffer(PyObject *self)
+{
+    return atomic_load(&((tensor_object *)self)->writable_buffers) != 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- NumPy */
@@ -177,6 +186,13 @@ static PyMethodDef tensor_methods[] = {
      "__array__($self, dtype=None, copy=None)\n--\n\nReturn a NumPy array on the same memory."},
     {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
      "Return the number in a tensor without dimensions as a complex."},
+    {"freeze", tenon__py_tensor_freeze, METH_NOARGS,
+     "freeze()\n--\n\nMake the memory of a shared tensor read-only, for this process and for every process that "
+     "attaches to it from now on."},
+    {"__copy__", tenon__py_tensor_copy, METH_NOARGS, "Return a copy in private memory that can be written to."},
+    {"__deepcopy__", tenon__py_tensor_copy, METH_O,
+     "__deepcopy__($self, memo, /)\n--\n\nReturn a copy in private memory that can be written to."},
+    {"__reduce_ex__", tenon__py_tensor_reduce, METH_O, "__reduce_ex__(protocol, /)\n--\n\nPickle the elements."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -249,6 +265,7 @@ PyObject *tenon__py_tensor_new(tenon_tensor *tensor)
         return NULL;
     self->tensor = tenon_tensor_retain(tensor);
     self->weak_references = NULL;
+    atomic_init(&self->writable_buffers, 0);
     PyObject_GC_Track((PyObject *)self);
     return (PyObject *)self;
 }

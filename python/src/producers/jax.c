@@ -138,7 +138,7 @@ static PyObject *jax_adopt(tenon_tensor *tensor)
     const tenon_view *view = tenon_tensor_view(tensor);
     tenon_error err;
     tenon_tensor *taken = NULL;
-    bool fits = view->numel == 0 || ((view->flags & TENON_VIEW_DENSE) && (uintptr_t)view->data % ALIGNMENT == 0);
+    bool fits = (view->flags & TENON_VIEW_DENSE) && (uintptr_t)view->data % ALIGNMENT == 0;
     if (tenon_device_on_host(view->device) && !fits) {
         if (tenon_tensor_copy(tensor, &taken, &err))
             return tenon_py_raise(&err);

@@ -77,6 +77,8 @@ struct tenon__py_producer {
 
     /* For the owner of an array. */
 
+    /* Whether an array that its readers report as writable must not be written to. */
+    bool (*is_read_only)(const tenon_view *view);
     /* Refuse what the readers let through although it is not plain memory. */
     int (*check)(PyObject *object, const tenon_py_borrowed *borrowed);
     /* Why a reader could not read it and what to do, or NULL. Keeps the pending exception. */
@@ -107,6 +109,8 @@ struct tenon__py_producer {
     PyObject *(*wrap)(tenon_tensor *tensor);
     /* The same of memory that a function gave as a result, if more is accepted then. */
     PyObject *(*adopt)(tenon_tensor *tensor);
+    /* The same of read-only memory that came from another process, if it has no read-only arrays. */
+    PyObject *(*receive)(tenon_tensor *tensor);
 };
 
 enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };

@@ -27,6 +27,7 @@ bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, te
         out->view.numel < 2)
         return false;
     out->view.device = source.device;
+    out->view.flags |= tenon__py_torch_is_read_only(&out->view) ? TENON_READ_ONLY : 0;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
     out->private_.table = kind->table;
     return true;

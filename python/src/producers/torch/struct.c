@@ -76,10 +76,13 @@ static int torch_look(void)
     found = found && !raised;
     if (!raised)
         tenon__py_global.torch.tries++;
-    torch_set_state(found                                         ? TENON__PY_TORCH_ON
-                    : tenon__py_global.torch.tries >= TORCH_TRIES ? TENON__PY_TORCH_OFF
-                                                                  : TENON__PY_TORCH_WANTED,
-                    found ? "" : why);
+    if (found) {
+        torch_set_why("");
+        tenon__py_torch_use_layout();
+    } else {
+        bool may_try_again = tenon__py_global.torch.tries < TORCH_TRIES;
+        torch_set_state(may_try_again ? TENON__PY_TORCH_WANTED : TENON__PY_TORCH_OFF, why);
+    }
     return raised ? -1 : 0;
 }
 
@@ -206,23 +209,34 @@ static TENON__PY_NOINLINE bool torch_peek_device(PyObject *object, const tenon__
 
 /* ------------------------------------------------------------------------------------------------------ the producer */
 
-/* Without a layout. If it is still looked for, the reader does that. */
-static TENON__PY_NOINLINE bool torch_peek_without(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
-{
-    return torch_state() != TENON__PY_TORCH_WANTED && kind->table && tenon__py_torch_peek_table(object, kind, out);
-}
-
-static bool torch_peek_struct(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+static inline bool torch_peek_by_layout(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
 {
     const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
-    if (torch_state() != TENON__PY_TORCH_ON)
-        return torch_peek_without(object, kind, out);
     const char *impl = tenon__py_torch_pointer(object, layout->impl);
     if (!impl)
         return false;
     uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
     return torch_is_plain_keys(layout, keys) ? torch_describe_plain(layout, impl, kind, out)
                                              : torch_peek_device(object, kind, impl, keys, out);
+}
+
+/* Some tensors are read-only, or there is no layout. If it is still looked for, the reader does that. */
+static TENON__PY_NOINLINE bool torch_peek_rare(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+{
+    int state = torch_state();
+    if (state == TENON__PY_TORCH_GUARDED) {
+        if (!torch_peek_by_layout(object, kind, out))
+            return false;
+        out->view.flags |= tenon__py_torch_is_read_only(&out->view) ? TENON_READ_ONLY : 0;
+        return true;
+    }
+    return state != TENON__PY_TORCH_WANTED && kind->table && tenon__py_torch_peek_table(object, kind, out);
+}
+
+static bool torch_peek_struct(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
+{
+    return torch_state() == TENON__PY_TORCH_ON ? torch_peek_by_layout(object, kind, out)
+                                               : torch_peek_rare(object, kind, out);
 }
 
 /* Whether the strides are those of C order, even of dimensions of size 1. */
@@ -357,7 +371,7 @@ int tenon__py_torch_tensors(const char **how, char *why, size_t size)
         status = -1;
     Py_XDECREF((PyObject *)tensor);
     tenon__py_torch_configure();
-    *how = torch_state() == TENON__PY_TORCH_ON ? "struct" : table ? "table" : "dlpack";
+    *how = torch_state() >= TENON__PY_TORCH_ON ? "struct" : table ? "table" : "dlpack";
     tenon__py_spin_lock(&tenon__py_global.lock);
     PyOS_snprintf(why, size, "%s", tenon__py_global.torch.why);
     tenon__py_spin_unlock(&tenon__py_global.lock);

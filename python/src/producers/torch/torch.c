@@ -245,6 +245,7 @@ const tenon__py_producer tenon__py_producer_torch = {
     .cast_end = ")",
     .recognise = torch_recognise,
     .read = tenon__py_torch_read,
+    .is_read_only = tenon__py_torch_is_read_only,
     .check = torch_check,
     .advice = tenon__py_torch_advice,
     .alias = torch_alias,
@@ -255,4 +256,5 @@ const tenon__py_producer tenon__py_producer_torch = {
     .empty_in_c = tenon__py_torch_empty_in_c,
     .empty = tenon__py_torch_empty,
     .wrap = tenon__py_torch_wrap,
+    .receive = tenon__py_torch_receive,
 };

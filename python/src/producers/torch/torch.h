@@ -118,7 +118,7 @@ TENON__PY_INLINE const tenon__py_torch_layout *tenon__py_torch_layout_for(PyObje
     const PyTypeObject *type = Py_TYPE(object);
     bool is_read = type == atomic_load_explicit(&tenon__py_global.torch.tensor, memory_order_relaxed) ||
                    type == atomic_load_explicit(&tenon__py_global.torch.parameter, memory_order_relaxed);
-    return is_read && atomic_load_explicit(&tenon__py_global.torch.state, memory_order_acquire) == TENON__PY_TORCH_ON
+    return is_read && atomic_load_explicit(&tenon__py_global.torch.state, memory_order_acquire) >= TENON__PY_TORCH_ON
                ? &tenon__py_global.torch.layout
                : NULL;
 }
@@ -140,6 +140,16 @@ int tenon__py_torch_meet_struct(tenon__py_kind *kind);
 /* The reader of the producer. */
 int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
                          tenon_py_borrowed *out);
+/* The layout has been found: set the state. */
+void tenon__py_torch_use_layout(void);
+
+/* -------------------------------------------------------------------------------------------------------- read-only */
+
+/* A tensor on memory of the CPU that our functions do not write to, whatever the tensor is read as. */
+PyObject *tenon__py_torch_receive(tenon_tensor *tensor);
+/* Whether the memory is that of such a tensor. */
+bool tenon__py_torch_is_read_only(const tenon_view *view);
+
 /* The peek by the exchange table. */
 bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out);
 

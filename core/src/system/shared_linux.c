@@ -1,0 +1,573 @@
+/* Tensors in anonymous files that several processes map. */
+#define _GNU_SOURCE 1 /* F_ADD_SEALS, syscall */
+
+#include "system.h"
+
+#include <tenon/shared.h>
+
+#include <errno.h>
+#include <string.h>
+
+#ifndef TENON_NO_SYSTEM
+
+/* The message without "function(): ", with the number of the failure. */
+static tenon_status shared_failure(int code, const char *function, const char *what, tenon_error *err)
+{
+    tenon_status status = code == ENOMEM || code == ENOSPC ? TENON_ENOMEM : TENON_ESYSTEM;
+    tenon_error_set_in(err, status, function, "%s: %s", what, strerror(code));
+    if (err)
+        err->os_error = code;
+    return status;
+}
+
+#ifdef __linux__
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+/* Kernels have these for longer than the headers of old C libraries, whose symbols the wheels are limited to. */
+enum {
+    MEMFD_CLOEXEC = 1,
+    MEMFD_ALLOW_SEALING = 2,
+    MEMFD_NOEXEC_SEAL = 8,
+    ADD_SEALS = 1033,
+    GET_SEALS = 1034,
+    SEAL_SEAL = 1,
+    SEAL_SHRINK = 2,
+    SEAL_GROW = 4,
+    SEAL_WRITE = 8,
+    SEAL_FUTURE_WRITE = 16,
+};
+
+enum { HEADER_SIZE = 4096, HEADER_VERSION = 1, HEADER_FROZEN = 1, ID_SIZE = 16 };
+enum { AT_VERSION = 8, AT_SIZE = 12, AT_ID = 16, AT_DTYPE = 32, AT_NDIM = 36, AT_FLAGS = 40, AT_OFFSET = 48 };
+enum { AT_NBYTES = 56, AT_SHAPE = 64, AT_STRIDES = 576, AT_END = 1088 };
+
+static const char magic[8] = {'T', 'E', 'N', 'O', 'N', 'S', 'H', 'M'};
+
+_Static_assert(AT_STRIDES == AT_SHAPE + TENON_MAX_NDIM * 8 && AT_END == AT_STRIDES + TENON_MAX_NDIM * 8, "the header");
+
+/* The owner of a shared tensor. */
+typedef struct shared_memory {
+    int file;
+    void *map; /* the whole file */
+    size_t size;
+    unsigned char id[ID_SIZE];
+} shared_memory;
+
+static void shared_release(void *owner)
+{
+    shared_memory *memory = owner;
+    if (memory->map)
+        munmap(memory->map, memory->size);
+    if (memory->file >= 0)
+        close(memory->file);
+    tenon__free(memory, sizeof *memory);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- header */
+
+/* The numbers of the header are little-endian. */
+static void put(unsigned char *at, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        at[i] = (unsigned char)(value >> 8 * i);
+}
+
+static uint64_t get(const unsigned char *at, size_t size)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+static void fill_header(unsigned char header[HEADER_SIZE], tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                        const int64_t *strides, int64_t bytes)
+{
+    memset(header, 0, HEADER_SIZE);
+    memcpy(header, magic, sizeof magic);
+    put(header + AT_VERSION, HEADER_VERSION, 4);
+    put(header + AT_SIZE, HEADER_SIZE, 4);
+    header[AT_DTYPE] = dtype.code;
+    header[AT_DTYPE + 1] = dtype.bits;
+    put(header + AT_DTYPE + 2, dtype.lanes, 2);
+    put(header + AT_NDIM, (uint32_t)ndim, 4);
+    put(header + AT_OFFSET, HEADER_SIZE, 8);
+    put(header + AT_NBYTES, (uint64_t)bytes, 8);
+    for (int32_t i = 0; i < ndim; i++) {
+        put(header + AT_SHAPE + 8 * i, (uint64_t)shape[i], 8);
+        put(header + AT_STRIDES + 8 * i, (uint64_t)strides[i], 8);
+    }
+}
+
+static bool all_zero(const unsigned char *from, const unsigned char *to)
+{
+    while (from < to && *from == 0)
+        from++;
+    return from == to;
+}
+
+/* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
+static const char *check_header(const unsigned char *header, uint64_t file_size)
+{
+    uint64_t ndim = get(header + AT_NDIM, 4);
+    if (get(header + AT_SIZE, 4) != HEADER_SIZE)
+        return "the size of the header is not 4096";
+    if (ndim > TENON_MAX_NDIM)
+        return "the number of dimensions is not between 0 and 64";
+    if (get(header + AT_FLAGS, 8) & ~(uint64_t)HEADER_FROZEN)
+        return "a flag is unknown";
+    if (get(header + AT_OFFSET, 8) < HEADER_SIZE || get(header + AT_OFFSET, 8) > file_size)
+        return "the first element is outside the file";
+    if (!all_zero(header + AT_SHAPE + 8 * ndim, header + AT_STRIDES) ||
+        !all_zero(header + AT_STRIDES + 8 * ndim, header + AT_END) || !all_zero(header + AT_END, header + HEADER_SIZE))
+        return "bytes that are reserved are not 0";
+    return NULL;
+}
+
+static tenon_status not_shared(const char *function, const char *reason, tenon_error *err)
+{
+    return tenon_error_set_in(err, TENON_EINVAL, function, "this is not a shared tensor: %s", reason);
+}
+
+/* Create the tensor that a header describes in memory that is mapped. Takes `memory` on TENON_OK. */
+static tenon_status wrap_header(shared_memory *memory, const unsigned char *header, uint64_t flags,
+                                const char *function, tenon_tensor **out, tenon_error *err)
+{
+    int64_t shape[TENON_MAX_NDIM], strides[TENON_MAX_NDIM], numel, bytes;
+    tenon_dl_tensor source = {
+        .data = (char *)memory->map + HEADER_SIZE,
+        .device = tenon_device_of(TENON_CPU, 0),
+        .ndim = (int32_t)get(header + AT_NDIM, 4),
+        .dtype = tenon_dtype_of(header[AT_DTYPE], header[AT_DTYPE + 1], (int)get(header + AT_DTYPE + 2, 2)),
+        .shape = shape,
+        .strides = strides,
+        .byte_offset = get(header + AT_OFFSET, 8) - HEADER_SIZE,
+    };
+    for (int32_t i = 0; i < source.ndim; i++) {
+        shape[i] = (int64_t)get(header + AT_SHAPE + 8 * i, 8);
+        strides[i] = (int64_t)get(header + AT_STRIDES + 8 * i, 8);
+    }
+    tenon_error inner = {0};
+    tenon_status status = tenon__check_shape(source.ndim, shape, function, &inner);
+    if (!status)
+        status = tenon__check_dtype(source.dtype, function, &inner);
+    if (!status)
+        status = tenon__shape_bytes(source.dtype, 0, source.ndim, shape, &numel, &bytes, function, &inner);
+    if (!status && (uint64_t)bytes != get(header + AT_NBYTES, 8))
+        return not_shared(function, "nbytes does not agree with the dtype and the shape", err);
+    /* A block of 0 bytes would mean that the size is unknown; an empty tensor touches no byte of it. */
+    uint64_t room = memory->size - HEADER_SIZE;
+    if (!status)
+        status = tenon__tensor_wrap(&source, flags, room ? room : 1, memory, shared_release, function, out, &inner);
+    if (status == TENON_ENOMEM)
+        return tenon_error_set_in(err, status, function, "%s", tenon_error_reason(&inner));
+    return status ? not_shared(function, tenon_error_reason(&inner), err) : TENON_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- files */
+
+static int make_file(void)
+{
+    long file = syscall(SYS_memfd_create, "tenon", MEMFD_CLOEXEC | MEMFD_ALLOW_SEALING | MEMFD_NOEXEC_SEAL);
+    if (file < 0 && errno == EINVAL) /* before Linux 6.3 */
+        file = syscall(SYS_memfd_create, "tenon", MEMFD_CLOEXEC | MEMFD_ALLOW_SEALING);
+    return (int)file;
+}
+
+/* Allocate the pages now: a page that cannot be allocated later would kill the program with SIGBUS. Returns errno. */
+static int allocate_pages(int file, uint64_t size)
+{
+    struct sysinfo machine;
+    if (size > INT64_MAX)
+        return ENOMEM;
+    if (sysinfo(&machine) == 0 && size / machine.mem_unit > machine.totalram + machine.totalswap)
+        return ENOMEM;
+    int code;
+    do {
+        code = fallocate(file, 0, 0, (off_t)size) < 0 ? errno : 0;
+    } while (code == EINTR);
+    return code;
+}
+
+static bool write_header(int file, const unsigned char header[HEADER_SIZE])
+{
+    for (size_t done = 0; done < HEADER_SIZE;) {
+        ssize_t put_now = pwrite(file, header + done, HEADER_SIZE - done, (off_t)done);
+        if (put_now < 0 && errno != EINTR)
+            return false;
+        done += put_now > 0 ? (size_t)put_now : 0;
+    }
+    return true;
+}
+
+static bool random_id(unsigned char id[ID_SIZE])
+{
+    long got;
+    do {
+        got = syscall(SYS_getrandom, id, ID_SIZE, 0);
+    } while (got < 0 && errno == EINTR);
+    return got == ID_SIZE;
+}
+
+static shared_memory *new_memory(const char *function, tenon_error *err)
+{
+    shared_memory *memory = tenon__alloc(sizeof *memory, true);
+    if (memory)
+        memory->file = -1;
+    else
+        tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", sizeof *memory);
+    return memory;
+}
+
+/* -------------------------------------------------------------------------------------------------- create, attach */
+
+/* Map the whole file. Returns errno. */
+static int map_file(shared_memory *memory, bool writable)
+{
+    void *map = mmap(NULL, memory->size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, memory->file, 0);
+    if (map == MAP_FAILED)
+        return errno;
+    memory->map = map;
+    return 0;
+}
+
+/* Create the file of a new tensor and fill its header. */
+static tenon_status create_file(shared_memory *memory, unsigned char header[HEADER_SIZE], const char *function,
+                                tenon_error *err)
+{
+    if (!random_id(memory->id))
+        return shared_failure(errno, function, "getrandom", err);
+    memcpy(header + AT_ID, memory->id, ID_SIZE);
+    memory->file = make_file();
+    if (memory->file < 0)
+        return shared_failure(errno, function, "memfd_create", err);
+    int code = allocate_pages(memory->file, memory->size);
+    if (code)
+        return shared_failure(code, function, "allocating the memory", err);
+    if (!write_header(memory->file, header))
+        return shared_failure(errno, function, "writing the header", err);
+    if (fcntl(memory->file, ADD_SEALS, SEAL_SHRINK | SEAL_GROW) < 0)
+        return shared_failure(errno, function, "sealing the size", err);
+    code = map_file(memory, true);
+    return code ? shared_failure(code, function, "mmap", err) : TENON_OK;
+}
+
+tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
+                                tenon_error *err)
+{
+    const char *function = "tenon_shared_alloc";
+    int64_t numel, bytes, strides[TENON_MAX_NDIM];
+    if (!out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
+    tenon_status status = tenon__check_shape(ndim, shape, function, err);
+    if (!status)
+        status = tenon__check_dtype(dtype, function, err);
+    if (!status)
+        status = tenon__shape_bytes(dtype, 0, ndim, shape, &numel, &bytes, function, err);
+    if (status)
+        return status;
+    if (bytes > INT64_MAX - HEADER_SIZE || !tenon__fill_strides(ndim, shape, 'C', strides))
+        return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %" PRId64 " bytes", bytes);
+    shared_memory *memory = new_memory(function, err);
+    if (!memory)
+        return TENON_ENOMEM;
+    unsigned char header[HEADER_SIZE];
+    memory->size = (size_t)bytes + HEADER_SIZE;
+    fill_header(header, dtype, ndim, shape, strides, bytes);
+    status = create_file(memory, header, function, err);
+    if (!status)
+        status = wrap_header(memory, header, 0, function, out, err);
+    if (status)
+        shared_release(memory);
+    return status;
+}
+
+/* Read the header of a file, and check everything that does not concern the elements. */
+static tenon_status read_file(shared_memory *memory, int *seals, unsigned char header[HEADER_SIZE],
+                              const char *function, tenon_error *err)
+{
+    struct stat info;
+    if (fstat(memory->file, &info) < 0)
+        return shared_failure(errno, function, "fstat", err);
+    if (!S_ISREG(info.st_mode))
+        return not_shared(function, "it is not a regular file", err);
+    *seals = fcntl(memory->file, GET_SEALS);
+    if (*seals < 0 || (*seals & (SEAL_SHRINK | SEAL_GROW)) != (SEAL_SHRINK | SEAL_GROW))
+        return not_shared(function, "its size is not sealed", err);
+    ssize_t got;
+    do {
+        got = pread(memory->file, header, HEADER_SIZE, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return shared_failure(errno, function, "reading the header", err);
+    if (got != HEADER_SIZE)
+        return not_shared(function, "it is shorter than a header", err);
+    if (memcmp(header, magic, sizeof magic) != 0)
+        return not_shared(function, "it does not begin with \"TENONSHM\"", err);
+    if (get(header + AT_VERSION, 4) != HEADER_VERSION)
+        return tenon_error_set_in(err, TENON_EVERSION, function,
+                                  "expected version 1 of the header, got version %" PRIu64 "; use the same version of "
+                                  "Tenon in both processes",
+                                  get(header + AT_VERSION, 4));
+    memory->size = (size_t)info.st_size;
+    memcpy(memory->id, header + AT_ID, ID_SIZE);
+    const char *mistake = check_header(header, (uint64_t)info.st_size);
+    return mistake ? not_shared(function, mistake, err) : TENON_OK;
+}
+
+/* Create a tensor from a file, which is closed on failure. If `id` is not NULL, the tensor must have that id. */
+static tenon_status attach(int file, const unsigned char *id, const char *function, tenon_tensor **out,
+                           tenon_error *err)
+{
+    unsigned char header[HEADER_SIZE];
+    int seals = 0;
+    shared_memory *memory = new_memory(function, err);
+    if (!memory) {
+        close(file);
+        return TENON_ENOMEM;
+    }
+    memory->file = file;
+    tenon_status status = read_file(memory, &seals, header, function, err);
+    if (!status && id && memcmp(memory->id, id, ID_SIZE) != 0)
+        status = not_shared(function, "it has another id", err);
+    if (!status) {
+        bool frozen = (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE)) || (get(header + AT_FLAGS, 8) & HEADER_FROZEN);
+        bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
+        int code = map_file(memory, writable);
+        status = code ? shared_failure(code, function, "mmap", err)
+                      : wrap_header(memory, header, writable ? 0 : TENON_READ_ONLY, function, out, err);
+    }
+    if (status)
+        shared_release(memory);
+    return status;
+}
+
+tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
+{
+    const char *function = "tenon_shared_attach";
+    if (!out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
+    int file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (file < 0)
+        return shared_failure(errno, function, "argument 'fd'", err);
+    return attach(file, NULL, function, out, err);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- names */
+
+/* Read a number from 0 to INT32_MAX without leading zeros, and the colon after it. */
+static bool read_number(const char **at, int *out)
+{
+    const char *text = *at;
+    int64_t value = 0;
+    size_t digits = 0;
+    for (; text[digits] >= '0' && text[digits] <= '9' && digits < 11; digits++)
+        value = 10 * value + (text[digits] - '0');
+    if (digits == 0 || (digits > 1 && text[0] == '0') || value > INT32_MAX || text[digits] != ':')
+        return false;
+    *out = (int)value;
+    *at = text + digits + 1;
+    return true;
+}
+
+static bool read_id(const char *text, unsigned char id[ID_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    if (strspn(text, digits) != 2 * ID_SIZE || text[2 * ID_SIZE])
+        return false;
+    for (size_t i = 0; i < ID_SIZE; i++)
+        id[i] =
+            (unsigned char)((strchr(digits, text[2 * i]) - digits) << 4 | (strchr(digits, text[2 * i + 1]) - digits));
+    return true;
+}
+
+#define NAME_PREFIX "tenon-shared:1:"
+
+tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
+{
+    const char *function = "tenon_shared_open";
+    if (!name || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", name ? "out" : "name");
+    unsigned char id[ID_SIZE];
+    int process, number;
+    const char *at = name + strlen(NAME_PREFIX);
+    if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 || !read_number(&at, &process) || process == 0 ||
+        !read_number(&at, &number) || !read_id(at, id))
+        return tenon_error_set_in(err, TENON_EINVAL, function,
+                                  "argument 'name': expected \"tenon-shared:1:<pid>:<fd>:<32 hexadecimal digits>\", "
+                                  "got \"%.100s\"",
+                                  name);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", process, number);
+    /* Without stat, the open could wait for the other end of a pipe, or start a device. */
+    struct stat info;
+    int file = -1, code = stat(path, &info) < 0 ? errno : 0;
+    if (!code && S_ISREG(info.st_mode)) {
+        file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (file < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+            file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        code = file < 0 ? errno : 0;
+    }
+    tenon_error inner = {0};
+    tenon_status status = file < 0 ? TENON_EINVAL : attach(file, id, function, out, &inner);
+    if (!code && status == TENON_EINVAL) /* the process or the descriptor is a different one now */
+        code = ENOENT;
+    if (code == ENOENT || code == ESRCH) {
+        tenon_error_set_in(err, TENON_ESYSTEM, function,
+                           "process %d does not hold this tensor (any more); it must hold it until it is opened",
+                           process);
+        if (err)
+            err->os_error = ENOENT;
+        return TENON_ESYSTEM;
+    }
+    if (code)
+        return shared_failure(code, function, "opening the memory of the other process", err);
+    if (status && err)
+        *err = inner;
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------- queries */
+
+static shared_memory *shared_memory_of(const tenon_tensor *tensor, const char *function, tenon_error *err)
+{
+    if (!tensor) {
+        tenon_error_set_in(err, TENON_EINVAL, function, "argument 'tensor' is NULL");
+        return NULL;
+    }
+    shared_memory *memory = tenon_tensor_owner(tensor, shared_release);
+    bool view = !memory && tenon_tensor_owner(tenon_tensor_root(tensor), shared_release);
+    if (!memory)
+        tenon_error_set_in(err, TENON_EINVAL, function,
+                           view ? "argument 'tensor' is a view; pass the whole shared tensor"
+                                : "argument 'tensor' is not shared; create it with tenon_shared_alloc");
+    return memory;
+}
+
+tenon_status tenon_shared_fd(const tenon_tensor *tensor, int *fd, tenon_error *err)
+{
+    const char *function = "tenon_shared_fd";
+    if (!fd)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'fd' is NULL");
+    shared_memory *memory = shared_memory_of(tensor, function, err);
+    if (!memory)
+        return TENON_EINVAL;
+    *fd = memory->file;
+    return TENON_OK;
+}
+
+tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err)
+{
+    const char *function = "tenon_shared_name";
+    if (!out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
+    shared_memory *memory = shared_memory_of(tensor, function, err);
+    if (!memory)
+        return TENON_EINVAL;
+    int length = snprintf(out, TENON_SHARED_NAME_SIZE, NAME_PREFIX "%d:%d:", (int)getpid(), memory->file);
+    for (size_t i = 0; i < ID_SIZE; i++)
+        snprintf(out + (size_t)length + 2 * i, 3, "%02x", memory->id[i]);
+    return TENON_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- freeze */
+
+static bool write_flags(int file, uint64_t flags)
+{
+    unsigned char bytes[8];
+    put(bytes, flags, sizeof bytes);
+    ssize_t done;
+    do {
+        done = pwrite(file, bytes, sizeof bytes, AT_FLAGS);
+    } while (done < 0 && errno == EINTR);
+    return done == (ssize_t)sizeof bytes;
+}
+
+tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
+{
+    const char *function = "tenon_shared_freeze";
+    shared_memory *memory = shared_memory_of(tensor, function, err);
+    if (!memory)
+        return TENON_EINVAL;
+    int seals = fcntl(memory->file, GET_SEALS);
+    bool sealed = seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
+    bool writable = !(tensor->view.flags & TENON_READ_ONLY);
+    if (sealed && !writable)
+        return TENON_OK;
+    if (writable && tenon_tensor_refcount(tensor) != 1)
+        return tenon_error_set_in(err, TENON_EFAILED, function,
+                                  "%" PRId64 " other references to the tensor exist, through which it could be written "
+                                  "to; release its views and exports first",
+                                  tenon_tensor_refcount(tensor) - 1);
+    /* Seals cannot be removed, so they come last. */
+    if (writable && mprotect(memory->map, memory->size, PROT_READ) < 0)
+        return shared_failure(errno, function, "mprotect", err);
+    int code = sealed || write_flags(memory->file, HEADER_FROZEN) ? 0 : errno;
+    if (!sealed && !code && fcntl(memory->file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) < 0) {
+        code = errno;
+        write_flags(memory->file, 0);
+    }
+    if (code) {
+        if (writable)
+            mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
+        return shared_failure(code, function, "sealing the memory", err);
+    }
+    tensor->view.flags |= TENON_READ_ONLY;
+    return TENON_OK;
+}
+
+#else
+
+static tenon_status no_system(const char *function, tenon_error *err)
+{
+    return shared_failure(ENOSYS, function, "shared tensors need Linux", err);
+}
+
+tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
+                                tenon_error *err)
+{
+    (void)dtype, (void)ndim, (void)shape, (void)out;
+    return no_system("tenon_shared_alloc", err);
+}
+
+tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
+{
+    (void)tensor;
+    return no_system("tenon_shared_freeze", err);
+}
+
+tenon_status tenon_shared_fd(const tenon_tensor *tensor, int *fd, tenon_error *err)
+{
+    (void)tensor, (void)fd;
+    return no_system("tenon_shared_fd", err);
+}
+
+tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err)
+{
+    (void)tensor, (void)out;
+    return no_system("tenon_shared_name", err);
+}
+
+tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
+{
+    (void)fd, (void)out;
+    return no_system("tenon_shared_attach", err);
+}
+
+tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
+{
+    (void)name, (void)out;
+    return no_system("tenon_shared_open", err);
+}
+
+#endif /* __linux__ */
+
+#endif /* TENON_NO_SYSTEM */

@@ -1,0 +1,73 @@
+/* tenon.Tensor across processes: shared memory, and pickles. */
+#include "tensor_object.h"
+
+#include <tenon/shared.h>
+
+PyObject *tenon__py_tensor_shared_name(PyObject *self, void *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon__py_alive(self);
+    char name[TENON_SHARED_NAME_SIZE];
+    if (!tensor)
+        return NULL;
+    if (tenon_shared_name(tensor, name, NULL) == TENON_OK)
+        return PyUnicode_FromString(name);
+    Py_RETURN_NONE;
+}
+
+PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon__py_alive(self);
+    tenon_error err;
+    if (!tensor)
+        return NULL;
+    if (tenon__py_tensor_has_writable_buffer(self)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "tenon.Tensor.freeze(): an array on this memory exists, which could still be "
+                        "written to; delete it first, as in `del array`");
+        return NULL;
+    }
+    tenon_status status = tenon_shared_freeze(tensor, &err);
+    if (status == TENON_EFAILED) {
+        PyErr_SetString(PyExc_BufferError,
+                        "tenon.Tensor.freeze(): an array or a view on this memory exists, which could "
+                        "still be written to; delete it first, as in `del array`");
+        return NULL;
+    }
+    if (status == TENON_EINVAL) {
+        PyErr_SetString(
+            PyExc_ValueError,
+            "tenon.Tensor.freeze(): expected a whole tensor that tenon.shared() or tenon.attach() returned");
+        return NULL;
+    }
+    if (status)
+        return tenon_py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+/* For copy.copy and copy.deepcopy. */
+PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *copy = NULL;
+    tenon_error err;
+    if (!tensor)
+        return NULL;
+    tenon_status status = tenon_tensor_copy(tensor, &copy, &err);
+    tenon__py_release(tensor);
+    if (status)
+        return tenon__py_raise_reason(&err);
+    PyObject *object = tenon__py_tensor_new(copy);
+    tenon_tensor_release(copy);
+    return object;
+}
+
+/* The package knows how: tenon._reduce.reduce. */
+PyObject *tenon__py_tensor_reduce(PyObject *self, PyObject *protocol)
+{
+    PyObject *module = PyImport_ImportModule("tenon._reduce");
+    PyObject *result = module ? PyObject_CallMethod(module, "reduce", "OO", self, protocol) : NULL;
+    Py_XDECREF(module);
+    return result;
+}

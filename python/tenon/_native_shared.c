@@ -1,0 +1,308 @@
+/* Tensors in memory that several processes share, and tensors from the bytes of a pickle. */
+#include "_native.h"
+
+#include <tenon/shared.h>
+
+#include <limits.h>
+#include <string.h>
+
+/* Read a sequence of dimensions. Returns their number, or -1 with an exception. */
+static int32_t read_dims(PyObject *sequence, int64_t dims[TENON_MAX_NDIM])
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    Py_ssize_t count = items ? PyTuple_Size(items) : -1;
+    if (count > TENON_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "tenon.shared(): argument 'shape': expected at most %d dimensions, got %zd",
+                     TENON_MAX_NDIM, count);
+        count = -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(items, i), PyExc_OverflowError);
+        if (dims[i] != -1 || !PyErr_Occurred())
+            continue;
+        count = -1;
+        if (PyErr_ExceptionMatches(PyExc_OverflowError))
+            PyErr_Format(PyExc_ValueError, "tenon.shared(): argument 'shape': %S has more bytes than 64 bits can count",
+                         sequence);
+    }
+    Py_XDECREF(items);
+    return (int32_t)count;
+}
+
+/* Raise an error of the core in the words of a function of the package: ValueError, MemoryError, or OSError. */
+static PyObject *raise_in(const char *function, const tenon_error *err)
+{
+    const char *reason = tenon_error_reason(err);
+    if (err->status != TENON_ESYSTEM)
+        return PyErr_Format(err->status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_ValueError, "tenon.%s(): %s",
+                            function, reason);
+    PyObject *message = PyUnicode_FromFormat("tenon.%s(): %s", function, reason);
+    PyObject *arguments = message ? Py_BuildValue("(iN)", (int)err->os_error, message) : NULL;
+    if (arguments)
+        PyErr_SetObject(PyExc_OSError, arguments); /* which becomes FileNotFoundError and the like */
+    Py_XDECREF(arguments);
+    return NULL;
+}
+
+/* The object of a tensor, whose reference it takes. `function` may be NULL. */
+static PyObject *as_object(tenon_tensor *tensor, tenon_status status, const char *function, const tenon_error *err)
+{
+    if (status)
+        return function ? raise_in(function, err) : tenon_py_raise(err);
+    PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TENSOR);
+    tenon_tensor_release(tensor);
+    return object;
+}
+
+static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *shape;
+    const char *name;
+    tenon_dtype dtype;
+    tenon_error err;
+    int64_t dims[TENON_MAX_NDIM];
+    tenon_tensor *tensor = NULL;
+    if (!PyArg_ParseTuple(arguments, "Os:_shared_alloc", &shape, &name))
+        return NULL;
+    if (tenon_dtype_parse(name, &dtype, &err))
+        return PyErr_Format(PyExc_ValueError,
+                            "tenon.shared(): argument 'dtype': expected a dtype such as f32, i64 or bf16, got '%s'",
+                            name);
+    int32_t ndim = read_dims(shape, dims);
+    if (ndim < 0)
+        return NULL;
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS /* it fills the memory with zeros */
+        status = tenon_shared_alloc(dtype, ndim, dims, &tensor, &err);
+    Py_END_ALLOW_THREADS return as_object(tensor, status, "shared", &err);
+}
+
+static PyObject *shared_attach(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = NULL;
+    tenon_error err;
+    if (PyUnicode_Check(object)) {
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(object, &length);
+        if (!name)
+            return NULL;
+        if (strlen(name) != (size_t)length)
+            return PyErr_Format(PyExc_ValueError, "tenon.attach(): argument 'name_or_fd' has a NUL character");
+        tenon_status status = tenon_shared_open(name, &tensor, &err);
+        return as_object(tensor, status, "attach", &err);
+    }
+    int overflow;
+    long fd = PyLong_AsLongAndOverflow(object, &overflow);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (fd < 0 || fd > INT_MAX)
+        return PyErr_Format(PyExc_ValueError,
+                            "tenon.attach(): argument 'name_or_fd': expected a file descriptor, got %R", object);
+    tenon_status status = tenon_shared_attach((int)fd, &tensor, &err);
+    return as_object(tensor, status, "attach", &err);
+}
+
+/* The tensor of an object; NULL with an exception. */
+static tenon_tensor *require_tensor(PyObject *object)
+{
+    tenon_tensor *tensor = tenon__py_tensor_of(object);
+    if (!tensor && !tenon__py_is_tensor(object))
+        PyErr_Format(PyExc_TypeError, "expected a tenon.Tensor, got %R", (PyObject *)Py_TYPE(object));
+    else if (!tensor)
+        tenon__py_alive(object);
+    return tensor;
+}
+
+static PyObject *shared_fd(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object);
+    tenon_error err;
+    int fd = -1;
+    if (!tensor)
+        return NULL;
+    return tenon_shared_fd(tensor, &fd, &err) ? tenon_py_raise(&err) : PyLong_FromLong(fd);
+}
+
+static void release_tensor(void *owner)
+{
+    tenon_tensor_release(owner);
+}
+
+/* Return (root, offset in bytes) of a view of a shared tensor, or None. */
+static PyObject *shared_root(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object);
+    int fd;
+    if (!tensor)
+        return NULL;
+    tenon_tensor *root = tenon_tensor_root(tensor), *inner;
+    while ((inner = tenon_tensor_owner(root, release_tensor))) /* of a view that came from another process */
+        root = tenon_tensor_root(inner);
+    if (tenon_shared_fd(root, &fd, NULL))
+        Py_RETURN_NONE;
+    const char *start = tenon_tensor_view(root)->data, *first = tenon_tensor_view(tensor)->data;
+    return Py_BuildValue("(NL)", tenon_py_export(root, TENON_PY_AS_TENSOR), (long long)(first - start));
+}
+
+/* Create a tensor on the memory of another, which it keeps alive. */
+static tenon_status tensor_inside(tenon_tensor *source, int64_t offset, tenon_dtype dtype, int32_t ndim,
+                                  const int64_t *shape, const int64_t *strides, tenon_tensor **out, tenon_error *err)
+{
+    const tenon_view *view = tenon_tensor_view(source);
+    if (!(view->flags & TENON_VIEW_DENSE) || offset < 0)
+        return tenon_error_set(err, TENON_EINVAL, "the elements are not in the memory that was given");
+    if (ndim > 0 && view->numel == 0)
+        strides = NULL;
+    tenon_blob blob = {
+        .data = view->data,
+        .byte_offset = (uint64_t)offset,
+        .data_size = (uint64_t)tenon_view_nbytes(view),
+        .dtype = dtype,
+        .ndim = ndim,
+        .shape = shape,
+        .strides = strides,
+        .flags = view->flags & TENON_READ_ONLY,
+        .owner = tenon_tensor_retain(source),
+        .release = release_tensor,
+    };
+    tenon_status status = tenon_tensor_from_blob(&blob, out, err);
+    if (status)
+        tenon_tensor_release(source);
+    return status;
+}
+
+static PyObject *tensor_on(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *object, *shape, *strides;
+    long long offset;
+    const char *name;
+    int64_t dims[TENON_MAX_NDIM], steps[TENON_MAX_NDIM];
+    tenon_dtype dtype;
+    tenon_error err;
+    tenon_tensor *made = NULL;
+    if (!PyArg_ParseTuple(arguments, "OLsOO:_tensor_on", &object, &offset, &name, &shape, &strides))
+        return NULL;
+    if (tenon_dtype_parse(name, &dtype, &err))
+        return tenon_py_raise(&err);
+    int32_t ndim = read_dims(shape, dims);
+    if (ndim < 0)
+        return NULL;
+    if (strides != Py_None && read_dims(strides, steps) != ndim)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "expected a stride for each dimension");
+    tenon_tensor *source = tenon_py_import(object, 0);
+    if (!source)
+        return NULL;
+    tenon_status status =
+        tensor_inside(source, offset, dtype, ndim, dims, strides == Py_None ? NULL : steps, &made, &err);
+    tenon_tensor_release(source);
+    return as_object(made, status, NULL, &err);
+}
+
+static PyObject *copy_into(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *to, *from;
+    tenon_error err;
+    if (!PyArg_ParseTuple(arguments, "OO:_copy_into", &to, &from))
+        return NULL;
+    tenon_tensor *target = require_tensor(to);
+    tenon_tensor *source = target ? tenon_py_import(from, 0) : NULL;
+    if (!source)
+        return NULL;
+    tenon_tensor_retain(target); /* another thread may release the object */
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS status = tenon_copy(tenon_tensor_view(target), tenon_tensor_view(source), &err);
+    Py_END_ALLOW_THREADS tenon_tensor_release(target);
+    tenon_tensor_release(source);
+    if (status)
+        return tenon_py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+/* The elements of a tensor as bytes, and their strides, or None for C order: on the same memory, unless there are gaps. */
+static PyObject *bytes_of(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_tensor *tensor = require_tensor(object), *dense = NULL, *made = NULL;
+    tenon_error err;
+    if (!tensor)
+        return NULL;
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (view->flags & TENON_SUBBYTE_PADDED)
+        return PyErr_Format(PyExc_TypeError, "tenon.Tensor: elements that are padded to whole bytes cannot be pickled");
+    if (!tenon_device_on_host(view->device))
+        return PyErr_Format(
+            PyExc_TypeError,
+            "tenon.Tensor: memory that is not on the CPU cannot be pickled; copy the tensor to the CPU");
+    bool permuted = (view->flags & (TENON_VIEW_C | TENON_VIEW_DENSE)) == TENON_VIEW_DENSE;
+    tenon_status status = TENON_OK;
+    if (permuted)
+        dense = tenon_tensor_retain(tensor);
+    else
+        status = tenon_tensor_contiguous(tensor, &dense, &err);
+    if (status)
+        return tenon_py_raise(&err);
+    int64_t size = tenon_view_nbytes(view);
+    status = tensor_inside(dense, 0, TENON_U8, 1, &size, NULL, &made, &err);
+    tenon_tensor_release(dense);
+    PyObject *bytes = as_object(made, status, NULL, &err), *strides = Py_None;
+    if (bytes && permuted)
+        strides = PyObject_GetAttrString(object, "strides");
+    else
+        Py_INCREF(strides);
+    PyObject *result = bytes && strides ? PyTuple_Pack(2, bytes, strides) : NULL;
+    Py_XDECREF(bytes);
+    Py_XDECREF(strides);
+    return result;
+}
+
+/* A read-only array of a framework on the memory of a tensor, or on a copy if the framework cannot use that memory. */
+static PyObject *receive(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    PyObject *object, *name;
+    tenon_error err;
+    if (!PyArg_ParseTuple(arguments, "OO:_receive", &object, &name))
+        return NULL;
+    tenon_tensor *tensor = require_tensor(object), *shown = NULL;
+    const tenon__py_producer *producer = tensor ? tenon__py_producer_named(name, false, "expected") : NULL;
+    if (!producer)
+        return NULL;
+    tenon_view view = *tenon_tensor_view(tensor);
+    view.flags |= TENON_READ_ONLY;
+    if (tenon_tensor_from_view(&view, tenon_tensor_retain(tensor), release_tensor, &shown, &err)) {
+        tenon_tensor_release(tensor);
+        return tenon_py_raise(&err);
+    }
+    PyObject *(*make)(tenon_tensor *) = producer->receive ? producer->receive
+                                        : producer->adopt ? producer->adopt
+                                                          : producer->wrap;
+    PyObject *array = make(shown);
+    tenon_tensor_release(shown);
+    return array;
+}
+
+PyMethodDef tenon__shared_methods[] = {
+    {"_shared_alloc", shared_alloc, METH_VARARGS,
+     "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
+    {"_shared_attach", shared_attach, METH_O,
+     "_shared_attach(name_or_fd, /)\n--\n\nReturn a tensor on the shared memory of another process."},
+    {"_shared_fd", shared_fd, METH_O, "_shared_fd(tensor, /)\n--\n\nReturn the descriptor of a shared tensor."},
+    {"_shared_root", shared_root, METH_O,
+     "_shared_root(tensor, /)\n--\n\nReturn the shared tensor whose memory this is, and the offset in bytes; or "
+     "None."},
+    {"_tensor_on", tensor_on, METH_VARARGS,
+     "_tensor_on(memory, offset, dtype, shape, strides, /)\n--\n\nReturn a tensor on the memory of a buffer or of "
+     "another tensor."},
+    {"_bytes_of", bytes_of, METH_O,
+     "_bytes_of(tensor, /)\n--\n\nReturn the elements as a tensor of bytes, and their strides, or None for C order."},
+    {"_receive", receive, METH_VARARGS,
+     "_receive(tensor, framework, /)\n--\n\nReturn a read-only array of a framework on the memory of a tensor."},
+    {"_copy_into", copy_into, METH_VARARGS, "_copy_into(tensor, array, /)\n--\n\nCopy the elements of an array."},
+    {NULL, NULL, 0, NULL},
+};

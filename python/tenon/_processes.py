@@ -1,0 +1,123 @@
+"""Shared tensors between the processes of multiprocessing: the descriptor of the memory is passed, not the elements."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import signal
+import threading
+import time
+from multiprocessing import current_process, parent_process, util
+from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
+from typing import Any, Optional
+
+from tenon import _native
+from tenon._native import Tensor
+from tenon._reduce import reduce
+
+# The place of a view in the memory: the offset in bytes, the dtype, the shape and the strides.
+_Place = tuple[int, str, tuple[int, ...], tuple[int, ...]]
+
+
+def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
+    """Pickle for a process of multiprocessing: shared memory by its descriptor, everything else by its elements."""
+    found = _native._shared_root(tensor)
+    if found is None:
+        return reduce(tensor, pickle.DEFAULT_PROTOCOL)
+    root, offset = found
+    whole = tensor.shared_name is not None
+    place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
+    fd = _native._shared_fd(root)
+    starting: Any = get_spawning_popen()
+    sent = _sender.offer(fd) if starting is None else starting.DupFd(starting.duplicate_for_child(fd))
+    return _from_descriptor, (sent, place)
+
+
+def _from_descriptor(sent: Any, place: Optional[_Place]) -> Tensor:
+    fd = _fetch(*sent) if isinstance(sent, tuple) else sent.detach()
+    try:
+        tensor = _native._shared_attach(fd)
+    finally:
+        os.close(fd)
+    return tensor if place is None else _native._tensor_on(tensor, *place)
+
+
+def _fetch(address: str, key: bytes) -> int:
+    try:
+        with Client(address, "AF_UNIX", authkey=current_process().authkey) as connection:
+            connection.send_bytes(key + str(os.getpid()).encode())
+            return recv_handle(connection)
+    except (ConnectionError, EOFError) as error:
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "tenon: the process that sent this shared tensor has ended; receive it before that process ends, or "
+            "create it in a process that outlives both",
+        ) from error
+
+
+class _Sender:
+    """A thread that gives descriptors to the processes that ask for them. Its address is in no file system."""
+
+    _KEY_SIZE = 16
+    _SECONDS = 5.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listener: Optional[Listener] = None
+        self._waiting: dict[bytes, int] = {}  # descriptors that have not been fetched yet
+        os.register_at_fork(after_in_child=self._forget)
+        util.register_after_fork(self, _Sender._watch)
+        self._watch()
+
+    def offer(self, fd: int) -> tuple[Any, bytes]:
+        key, copy = os.urandom(self._KEY_SIZE), os.dup(fd)
+        with self._lock:
+            if self._listener is None:
+                address = f"\0tenon-{os.getpid()}-{os.urandom(8).hex()}"
+                self._listener = Listener(address, "AF_UNIX", backlog=128, authkey=current_process().authkey)
+                threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+            self._waiting[key] = copy
+            return self._listener.address, key
+
+    def _serve(self, listener: Listener) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        while True:
+            try:
+                with listener.accept() as connection:
+                    self._give(connection)
+            except Exception:  # the other process reports it: it has ended, or it is not ours
+                pass
+
+    def _give(self, connection: Connection) -> None:
+        message = connection.recv_bytes(100)
+        key, process = message[: self._KEY_SIZE], int(message[self._KEY_SIZE :])
+        fd = self._waiting[key]
+        try:
+            send_handle(connection, fd, process)
+        finally:
+            del self._waiting[key]
+            os.close(fd)
+
+    def _forget(self) -> None:
+        """In a new process, which has neither the thread nor anything to give."""
+        for fd in self._waiting.values():
+            os.close(fd)
+        self._waiting.clear()
+        self._lock = threading.Lock()
+        self._listener = None
+
+    def _watch(self) -> None:
+        util.Finalize(None, self._wait, exitpriority=-10)  # after the queues have written what they hold (-5)
+
+    def _wait(self) -> None:
+        """At the end of a worker: wait until its descriptors are fetched, but not for long, nor if its parent has ended."""
+        parent, end = parent_process(), time.monotonic() + self._SECONDS
+        while self._waiting and parent is not None and parent.is_alive() and time.monotonic() < end:
+            time.sleep(0.001)
+
+
+_sender = _Sender()
+ForkingPickler.register(Tensor, _reduce_for_process)

@@ -1,0 +1,340 @@
+"""tenon.shared, share and attach: tensors in memory that several processes share. In one process; see
+test_shared_processes.py for several."""
+
+import copy
+import ctypes
+import errno
+import fcntl
+import gc
+import os
+import pickle
+import struct
+import sys
+
+import numpy
+import pytest
+from building import tenon
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared tensors need Linux")
+
+SEALED = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
+HEADER = 4096
+
+
+def descriptor(tensor):
+    return int(tensor.shared_name.split(":")[3])
+
+
+def counts():
+    """The numbers of descriptors and of mappings of shared tensors in this process."""
+    gc.collect()
+    with open("/proc/self/maps") as maps:
+        return len(os.listdir("/proc/self/fd")), sum("memfd:tenon" in line for line in maps)
+
+
+@pytest.fixture(autouse=True)
+def nothing_open():
+    before = counts()
+    yield
+    assert counts() == before
+
+
+def filled(*shape, dtype="f32"):
+    tensor = tenon.shared(shape, dtype)
+    array = numpy.asarray(tensor)
+    array[...] = numpy.arange(array.size).reshape(array.shape)
+    return tensor
+
+
+# ------------------------------------------------------------------------------------------------------ create, attach
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4), (1,) * 64])
+@pytest.mark.parametrize("dtype", ["f32", "float64", "bool", "c64", "bf16", "i8", numpy.float32, numpy.dtype("u2")])
+def test_zeros(shape, dtype):
+    tensor = tenon.shared(shape, dtype)
+    assert tensor.shape == shape and not tensor.readonly and tensor.shared_name.startswith("tenon-shared:1:")
+    assert tensor.dtype == tenon.shared((), dtype).dtype
+    again = tenon.attach(tensor.shared_name)
+    assert again.shape == shape and again.dtype == tensor.dtype and not again.readonly
+    if tensor.size:
+        assert not any(ctypes.string_at(tensor.data_ptr, tensor.nbytes)) and again.data_ptr != tensor.data_ptr
+
+
+def test_dtypes_of_torch():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int8):
+        tensor = tenon.shared(3, dtype)
+        assert torch.from_dlpack(tensor).dtype == dtype
+
+
+def test_both_are_the_same_memory():
+    tensor = filled(2, 3)
+    for again in (tenon.attach(tensor.shared_name), tenon.attach(descriptor(tensor))):
+        numpy.asarray(again)[1, 2] = 77
+        assert numpy.asarray(tensor)[1, 2] == 77
+        numpy.asarray(tensor)[1, 2] = 5
+        assert numpy.asarray(again)[1, 2] == 5
+        again_by_its_name = tenon.attach(again.shared_name)
+        assert again.shared_name.split(":")[-1] == tensor.shared_name.split(":")[-1]
+        assert numpy.asarray(again_by_its_name)[1, 2] == 5
+
+
+def test_what_attached_outlives_the_tensor():
+    tensor = filled(4)
+    again, name = tenon.attach(tensor.shared_name), tensor.shared_name
+    del tensor
+    assert numpy.asarray(again).tolist() == [0, 1, 2, 3]
+    with pytest.raises(FileNotFoundError):
+        tenon.attach(name)
+
+
+def test_the_descriptor_remains_the_callers():
+    tensor = filled(4)
+    own = os.dup(descriptor(tensor))
+    again = tenon.attach(own)
+    os.close(own)
+    assert numpy.asarray(again).tolist() == [0, 1, 2, 3]
+    reader = os.open(f"/proc/self/fd/{descriptor(tensor)}", os.O_RDONLY)
+    assert tenon.attach(reader).readonly
+    os.close(reader)
+
+
+def test_share_copies_once_and_freezes():
+    array = numpy.arange(6.0).reshape(2, 3).T
+    tensor = tenon.share(array)
+    assert tensor.readonly and numpy.array_equal(numpy.asarray(tensor), array)
+    assert not numpy.asarray(tensor).flags.writeable
+    array[0, 0] = 9
+    assert numpy.asarray(tensor)[0, 0] == 0
+    assert tenon.attach(tensor.shared_name).readonly
+    assert tenon.share(tensor).shared_name != tensor.shared_name
+    for framework in ("torch", "jax.numpy"):
+        module = sys.modules.get(framework)
+        if module:
+            assert numpy.asarray(tenon.share(module.arange(4))).tolist() == [0, 1, 2, 3]
+
+
+def test_what_is_not_shared_has_no_name():
+    assert tenon.from_dlpack(numpy.ones(3)).shared_name is None
+    tensor = filled(2, 3)
+    assert tensor[0].shared_name is None
+    with pytest.raises(ValueError, match="freeze"):
+        tensor[0].freeze()
+    with pytest.raises(ValueError, match="freeze"):
+        tenon.from_dlpack(numpy.ones(3)).freeze()
+
+
+def test_ten_thousand_attach_and_leave_nothing():
+    tensor = filled(100)
+    before = counts()
+    name, fd = tensor.shared_name, descriptor(tensor)
+    for i in range(10_000 if not os.environ.get("TENON_VALGRIND") else 100):
+        tenon.attach(name if i % 2 else fd)
+    assert counts() == before
+
+
+def test_in_functions(kernels):
+    tensor = filled(4)
+    kernels.add_to(tensor, 1.0)
+    assert numpy.asarray(tensor).tolist() == [1, 2, 3, 4]
+    assert list(kernels.saxpy(2.0, tensor, tensor, like="numpy")) == [3, 6, 9, 12]
+    tensor.freeze()
+    with pytest.raises(ValueError, match="read-only"):
+        kernels.add_to(tensor, 1.0)
+    assert list(kernels.saxpy(2.0, tensor, tensor, like="numpy")) == [3, 6, 9, 12]
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    "arguments, exception, words",
+    [
+        ((2, "word"), ValueError, "tenon.shared.*'dtype'.*word"),
+        ((2, numpy.dtype("O")), ValueError, "'dtype'"),
+        ((2, numpy.dtype(">f4" if sys.byteorder == "little" else "<f4")), ValueError, "byte order"),
+        ((2, None), TypeError, "'dtype'.*None"),
+        ((-1, "f32"), ValueError, "tenon.shared.*-1"),
+        ((2**62, "f32"), ValueError, "tenon.shared"),
+        ((2**70, "f32"), ValueError, "tenon.shared"),
+        ((2**45, "f32"), MemoryError, "tenon.shared"),
+        (((1,) * 65, "f32"), ValueError, "64 dimensions"),
+        ((1.5, "f32"), TypeError, "'shape'"),
+        (("3", "f32"), TypeError, "'shape'"),
+    ],
+)
+def test_what_cannot_be_allocated(arguments, exception, words):
+    with pytest.raises(exception, match=words):
+        tenon.shared(*arguments)
+
+
+def test_what_cannot_be_attached(tmp_path):
+    name = tenon.shared(3, "f32").shared_name
+    for wrong in ("", "word", name + "0", name.upper(), name[:-1] + "g", "tenon-shared:1:0:3:" + "0" * 32, name + "\0"):
+        with pytest.raises(ValueError, match="tenon.attach"):
+            tenon.attach(wrong)
+    with pytest.raises(FileNotFoundError, match="tenon.attach.*process"):
+        tenon.attach(name)  # the tensor was released
+    with pytest.raises(FileNotFoundError):
+        tenon.attach("tenon-shared:1:2147483647:3:" + "0" * 32)
+    for wrong in (-1, 2**31, 2**70):
+        with pytest.raises(ValueError, match="descriptor"):
+            tenon.attach(wrong)
+    for wrong in (None, 1.5, True, b"word", numpy.ones(2)):
+        with pytest.raises(TypeError, match="'name_or_fd'"):
+            tenon.attach(wrong)
+    with pytest.raises(OSError) as caught:
+        tenon.attach(10_000)
+    assert caught.value.errno == errno.EBADF
+    reader, writer = os.pipe()
+    folder, file = os.open(tmp_path, os.O_RDONLY), os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    os.write(file, bytes(8192))
+    for fd in (reader, folder, file):
+        with pytest.raises(ValueError, match="not a shared tensor"):
+            tenon.attach(fd)
+    for fd in (reader, writer, folder, file):
+        os.close(fd)
+
+
+def memfd(content, seals=SEALED):
+    fd = os.memfd_create("foreign", os.MFD_ALLOW_SEALING)
+    os.write(fd, content)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+@pytest.mark.parametrize(
+    "at, layout, values",
+    [
+        (0, "<8s", [b"TENONSHN", bytes(8)]),
+        (8, "<I", [0, 2, 2**32 - 1]),
+        (12, "<I", [0, 64, 4095, 8192]),
+        (32, "<B", [99, 255]),
+        (33, "<B", [0, 3, 255]),
+        (34, "<H", [0, 65535]),
+        (36, "<i", [-1, 65, 2**31 - 1, 3]),
+        (40, "<Q", [2, 2**63]),
+        (48, "<Q", [0, 4095, 4098, 2**63, 2**64 - 1, 8192]),
+        (56, "<Q", [0, 23, 25, 2**64 - 1]),
+        (64, "<q", [-1, 3, 2**62, -(2**63), 2**63 - 1]),
+        (80, "<q", [1]),
+        (576, "<q", [4, 2**62, -(2**63), -3]),
+        (592, "<q", [1]),
+        (1088, "<B", [1]),
+        (4095, "<B", [1]),
+    ],
+)
+def test_hostile_headers(at, layout, values):
+    tensor = filled(2, 3)
+    whole = os.pread(descriptor(tensor), HEADER + tensor.nbytes, 0)
+    for value in values:
+        content = bytearray(whole)
+        struct.pack_into(layout, content, at, value)
+        fd = memfd(content)
+        with pytest.raises(ValueError, match="tenon.attach"):
+            tenon.attach(fd)
+        os.close(fd)
+    fd = memfd(whole)
+    assert numpy.asarray(tenon.attach(fd)).tolist() == [[0, 1, 2], [3, 4, 5]]
+    os.close(fd)
+
+
+def test_files_that_could_become_shorter():
+    tensor = filled(2, 3)
+    whole = os.pread(descriptor(tensor), HEADER + tensor.nbytes, 0)
+    for content, seals in ((whole, 0), (whole, 2), (whole, 4), (whole[:-1], SEALED), (whole[:4095], SEALED), (b"", SEALED)):
+        fd = memfd(content, seals)
+        with pytest.raises(ValueError, match="not a shared tensor"):
+            tenon.attach(fd)
+        os.close(fd)
+
+
+# -------------------------------------------------------------------------------------------------------------- freeze
+
+
+def other_references(tensor):
+    """Objects through which the memory could be written to."""
+    yield "NumPy", numpy.asarray(tensor)
+    yield "memoryview", memoryview(tensor)
+    yield "view", tensor[1:]
+    yield "transposed", tensor.T
+    yield "capsule", tensor.__dlpack__(max_version=(1, 0))
+    yield "old capsule", tensor.__dlpack__()
+    yield "DLPack", numpy.from_dlpack(tensor)
+    if "torch" in sys.modules:
+        yield "torch", sys.modules["torch"].from_dlpack(tensor)
+        yield "torch by name", tenon.to(tensor, "torch")
+    if "jax" in sys.modules:
+        yield "JAX", tenon.to(tensor, "jax")
+
+
+def test_freeze_waits_for_other_references():
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    tensor = filled(4)
+    names = [name for name, _ in other_references(tensor)]
+    for wanted in names:
+        tensor = filled(4)
+        other = next(other for name, other in other_references(tensor) if name == wanted)
+        gc.collect()
+        with pytest.raises(BufferError, match="freeze"):
+            tensor.freeze()
+        assert not tensor.readonly
+        numpy.asarray(tensor)[0] = 3
+        del other
+        gc.collect()
+        tensor.freeze()
+        assert tensor.readonly, wanted
+
+
+def test_frozen():
+    tensor = filled(4)
+    early = tenon.attach(tensor.shared_name)
+    tensor.freeze()
+    tensor.freeze()
+    assert tensor.readonly and not numpy.asarray(tensor).flags.writeable and memoryview(tensor).readonly
+    late = tenon.attach(tensor.shared_name)
+    assert late.readonly
+    numpy.asarray(early)[0] = 8  # it attached while the memory was writable
+    assert numpy.asarray(late)[0] == 8
+    with pytest.raises(PermissionError):
+        os.pwrite(descriptor(tensor), b"x", HEADER)
+    view = tensor[1:]
+    assert view.readonly
+    late.freeze()
+
+
+def test_frameworks_without_read_only_arrays():
+    pytest.importorskip("torch")
+    with pytest.raises(BufferError, match="read-only"):
+        tenon.to(tenon.share(numpy.ones(3, "f4")), "torch")
+
+
+# -------------------------------------------------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+def test_copies_are_private(how):
+    for tensor in (filled(2, 3), tenon.share(numpy.arange(6.0).reshape(2, 3)), filled(4, 6)[::2, ::3]):
+        again = how(tensor)
+        assert again.shared_name is None and not again.readonly and again.data_ptr != tensor.data_ptr
+        assert numpy.array_equal(numpy.asarray(again), numpy.asarray(tensor))
+    both = copy.deepcopy([tensor, tensor])
+    assert both[0] is both[1]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_carry_the_elements(protocol):
+    tensor = filled(2, 3)
+    again = pickle.loads(pickle.dumps(tensor, protocol))
+    assert again.shared_name is None and numpy.array_equal(numpy.asarray(again), numpy.asarray(tensor))
+    frozen = tenon.share(numpy.ones(3))
+    assert numpy.asarray(pickle.loads(pickle.dumps(frozen, protocol))).tolist() == [1, 1, 1]
+
+
+def test_pickles_out_of_band():
+    tensor, buffers = filled(1000), []
+    stored = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
+    assert len(stored) < 200 and len(buffers) == 1
+    assert pickle.loads(stored, buffers=buffers).data_ptr == tensor.data_ptr

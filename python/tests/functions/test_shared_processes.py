@@ -1,0 +1,233 @@
+"""Shared tensors between processes: multiprocessing, concurrent.futures, and processes that die."""
+
+import concurrent.futures
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+
+import numpy
+import pytest
+import shared_workers as workers
+from building import tenon
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="shared tensors need Linux"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:os.fork.. was called"),
+]
+METHODS = ["spawn", "fork", "forkserver"]
+SECONDS = 60
+
+
+@pytest.fixture(params=METHODS)
+def context(request):
+    return multiprocessing.get_context(request.param)
+
+
+def mappings():
+    gc.collect()
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:tenon" in line for line in maps)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_anywhere():
+    def files():
+        return {name for folder in ("/dev/shm", tempfile.gettempdir()) for name in os.listdir(folder) if "tenon-shared" in name}
+
+    before = files()
+    yield
+    assert mappings() == 0 and files() == before
+
+
+def started(context, function, *arguments):
+    process = context.Process(target=function, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def end(process):
+    process.join(SECONDS)
+    assert process.exitcode is not None, "it hangs"
+    return process.exitcode
+
+
+def test_as_an_argument(context):
+    tensor = workers.create(4)
+    process = started(context, workers.add_to_all, tensor, 10)
+    assert end(process) == 0
+    assert workers.values(tensor) == [10, 11, 12, 13]
+
+
+def test_through_queues(context):
+    forth, back = context.Queue(), context.Queue()
+    process = started(context, workers.echo, forth, back)
+    whole = workers.create(6)
+    for tensor, expected in ((whole, [1, 2, 3, 4, 5, 6]), (whole[2:4], [1, 2, 4, 5, 5, 6]), (whole[::3], [2, 2, 4, 6, 5, 6])):
+        forth.put(tensor)
+        again = back.get(timeout=SECONDS)
+        assert workers.values(whole) == expected and workers.values(again) == workers.values(tensor)
+        assert again.strides == tensor.strides and (again.shared_name is None) == (tensor.shared_name is None)
+        numpy.asarray(again)[0] += 100
+        assert workers.values(tensor)[0] == workers.values(again)[0] >= 100
+        numpy.asarray(again)[0] -= 100
+    private = tenon.from_dlpack(numpy.ones(3, "f4"))
+    forth.put(private)
+    again = back.get(timeout=SECONDS)
+    assert workers.values(again) == [2, 2, 2] and workers.values(private) == [1, 1, 1]
+    forth.put(None)
+    assert end(process) == 0
+
+
+def test_pool(context):
+    whole = workers.create(4)
+    with context.Pool(2) as pool:
+        assert pool.map(workers.describe, [whole, whole[1:3]]) == [
+            ((4,), "float32", False, [0, 1, 2, 3], True),
+            ((2,), "float32", False, [1, 2], False),
+        ]
+        assert pool.apply(workers.describe, (tenon.share(numpy.ones(2, "f4")),)) == ((2,), "float32", True, [1, 1], True)
+        again = pool.apply(workers.give_back, (whole,))
+        numpy.asarray(again)[0] = 50
+        assert workers.values(whole) == [50, 1, 2, 3]
+        created = pool.starmap(workers.create, [(3, start) for start in range(20)])
+        assert [workers.values(tensor)[0] for tensor in created] == list(range(20))
+
+
+def test_workers_that_end_after_one_task():
+    """The descriptor of a result is fetched although its process has nothing left to do."""
+    with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
+        created = pool.map(workers.create, [3] * 6, chunksize=1)
+    assert [workers.values(tensor) for tensor in created] == [[0, 1, 2]] * 6
+
+
+def test_executor(context):
+    whole = workers.create(4)
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(workers.add_to_all, whole, 1).result(SECONDS) == [1, 2, 3, 4]
+        assert workers.values(whole) == [1, 2, 3, 4]
+        created = pool.submit(workers.create, 3).result(SECONDS)
+    assert workers.values(created) == [0, 1, 2]
+
+
+# ------------------------------------------------------------------------------------------------- processes that end
+
+
+def test_a_worker_that_ends_at_once(context):
+    """It waits until its tensor has been received."""
+    for _ in range(5 if context.get_start_method() == "fork" else 1):
+        queue = context.Queue()
+        process = started(context, workers.put_and_end, queue, 4)
+        assert workers.values(queue.get(timeout=SECONDS)) == [0, 1, 2, 3]
+        assert end(process) == 0
+
+
+def test_a_worker_that_ends_before_its_tensor_is_received():
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = started(context, workers.put_and_die, queue, 4)
+    assert end(process) == 0
+    with pytest.raises(FileNotFoundError, match="the process that sent this shared tensor has ended"):
+        queue.get(timeout=SECONDS)
+
+
+def test_nobody_receives(monkeypatch):
+    """The worker does not wait forever."""
+    from tenon import _processes
+
+    monkeypatch.setattr(_processes._Sender, "_SECONDS", 0.1)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = started(context, workers.put_and_end, queue, 4)
+    assert end(process) == 0
+    with pytest.raises(FileNotFoundError):
+        queue.get(timeout=SECONDS)
+
+
+def test_a_worker_is_killed_in_the_middle():
+    context = multiprocessing.get_context("fork")
+    tensor = workers.create(1 << 20)
+    name = tensor.shared_name
+    here, there = context.Pipe()
+    process = started(context, workers.hold, name, there)
+    assert here.poll(SECONDS) and here.recv() == "attached"
+    os.kill(process.pid, signal.SIGKILL)
+    assert end(process) == -signal.SIGKILL
+    assert workers.values(tensor)[-1] == (1 << 20) - 1
+    del tensor
+    with pytest.raises(FileNotFoundError):
+        tenon.attach(name)
+
+
+def test_the_owner_is_killed():
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    here, there = context.Pipe()
+    process = started(context, own, there)
+    name = here.recv()
+    tensor = tenon.attach(name)
+    os.kill(process.pid, signal.SIGKILL)
+    assert end(process) == -signal.SIGKILL
+    with pytest.raises(FileNotFoundError, match="process"):
+        tenon.attach(name)
+    assert workers.values(tensor) == [0, 1, 2]
+    again = tenon.attach(tensor.shared_name)
+    assert workers.values(again) == [0, 1, 2]
+    queue.close()
+
+
+def own(connection):
+    tensor = workers.create(3)
+    connection.send(tensor.shared_name)
+    signal.pause()
+    del tensor
+
+
+def test_eight_processes_attach_at_once():
+    tensor = workers.create(1000)
+    with multiprocessing.get_context("fork").Pool(8) as pool:
+        results = pool.starmap(workers.attach_often, [(tensor.shared_name, 200, 499500)] * 8, chunksize=1)
+    assert results == [(0, 0)] * 8
+
+
+def test_after_a_fork_both_have_a_name():
+    tensor = workers.create(3)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, tensor.shared_name.encode())
+            signal.pause()
+        finally:
+            os._exit(1)
+    name = os.read(reader, 200).decode()
+    assert name.split(":")[2] == str(child) != tensor.shared_name.split(":")[2]
+    again = tenon.attach(name)
+    numpy.asarray(again)[0] = 9
+    assert workers.values(tensor) == [9, 1, 2]
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+
+
+def available():
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+
+
+@pytest.mark.skipif(sys.platform != "linux" or available() < 2 << 30, reason="needs memory")
+def test_the_memory_is_counted_once():
+    size = 400 << 20
+    tensor = tenon.shared(size, "u8")
+    numpy.asarray(tensor)[...] = 1
+    context = multiprocessing.get_context("fork")
+    barrier, queue = context.Barrier(2), context.Queue()
+    process = started(context, workers.touch_into, tensor, barrier, queue)
+    _, ours = workers.touch(tensor, barrier)
+    total, theirs = queue.get(timeout=SECONDS)
+    assert end(process) == 0 and total == size // 1024
+    assert size <= ours + theirs < 1.1 * size
