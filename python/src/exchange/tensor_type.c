@@ -187,12 +187,13 @@ static PyMethodDef tensor_methods[] = {
     {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
      "Return the number in a tensor without dimensions as a complex."},
     {"freeze", tenon__py_tensor_freeze, METH_NOARGS,
-     "freeze()\n--\n\nMake the memory of a shared tensor read-only, for this process and for every process that "
+     "freeze($self, /)\n--\n\nMake the memory of a shared tensor read-only, for this process and for every process "
+     "that "
      "attaches to it from now on."},
     {"__copy__", tenon__py_tensor_copy, METH_NOARGS, "Return a copy in private memory that can be written to."},
     {"__deepcopy__", tenon__py_tensor_copy, METH_O,
      "__deepcopy__($self, memo, /)\n--\n\nReturn a copy in private memory that can be written to."},
-    {"__reduce_ex__", tenon__py_tensor_reduce, METH_O, "__reduce_ex__(protocol, /)\n--\n\nPickle the elements."},
+    {"__reduce_ex__", tenon__py_tensor_reduce, METH_O, "__reduce_ex__($self, protocol, /)\n--\n\nPickle the elements."},
     {NULL, NULL, 0, NULL},
 };
 
