@@ -166,7 +166,7 @@ def test_a_release_is_complete(tmp_path, monkeypatch):
 
 def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
     python = tmp_path / "python3.13t"
-    python.write_text("#!/bin/sh\necho 3.13t\n")
+    python.write_text(f"#!/bin/sh\necho 3.13t\necho {python}\n")
     python.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.delenv("TENON_FREE_THREADED", raising=False)
