@@ -31,15 +31,18 @@ def follow_all(wheels):
     for tool, separator in (("PIP", " "), ("UV", ",")):
         known = os.environ.get(f"{tool}_FIND_LINKS")
         os.environ[f"{tool}_FIND_LINKS"] = separator.join(filter(None, [known, str(wheels.DIST)]))
-    failures = 0
+    failures, followed = 0, 0
     for name, python in wheels.pythons().items():
         target = wheels.target_of(name)
         wheel = target and wheels.DIST / f"libtenon-{wheels.version()}-{target.tag}.whl"
         if not wheel or not wheel.exists():
             continue
+        followed += 1
         try:
             follow(wheels, name, python, wheel)
         except RuntimeError as error:
             failures += 1
             print(f"FAILED {wheel.name}: {error}", flush=True)
+    if not followed:
+        wheels.skip("there is no wheel for an installed Python in dist/")
     return min(failures, 1)
