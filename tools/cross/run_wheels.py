@@ -22,8 +22,7 @@ def compile_kernels(wheels, target):
 def in_environments(wheels, target, wheel):
     """Install it into a clean environment of each interpreter that it is for."""
     for name, python in wheels.pythons().items():
-        is_stable = not name.endswith("t") and int(name.split(".")[1]) >= 12
-        if not (is_stable if target.python == "abi3" else name == target.python):
+        if wheels.target_of(name) != target:
             continue
         clean = wheels.environment(python, f"run-{name}")
         wheels.run(wheels.UV, "pip", "install", "-q", "--no-index", "--no-deps", "-p", clean, wheel)

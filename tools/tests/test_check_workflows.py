@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import re
 
 import pytest
 
@@ -58,3 +59,13 @@ def test_both_endings_are_read(tmp_path, monkeypatch, capsys):
 def test_every_kind_of_workflow_exists():
     assert {path.name for path in (ROOT / ".github/workflows").glob("*")} == {
         "tests.yml", "wheels.yml", "docs.yml", "release.yml"}
+
+
+def test_new_projects_use_the_same_actions():
+    """A version that is too old for one workflow is too old for the others."""
+    templates = [*ROOT.glob("python/tenon/templates/*/github/workflows/*.yml")]
+    used = {}
+    for path in [*ROOT.glob(".github/workflows/*.yml"), *templates]:
+        for name, version in re.findall(r"uses: (actions/[\w-]+)@(\S+)", path.read_text("utf-8")):
+            used.setdefault(name, set()).add(version)
+    assert templates and all(len(versions) == 1 for versions in used.values()), used

@@ -149,3 +149,14 @@ def test_nothing_only_looks_a_tool_up():
     looks = {name for name in files if (ROOT / name).is_file() and name.startswith(("tools", "bench", "python", "frameworks", "examples", "noxfile"))
              and re.search(rb"command -v|shutil\.which|\bwhich\(", (ROOT / name).read_bytes())}
     assert looks <= asks
+
+
+def test_the_set_up_without_a_network(tmp_path, shims, monkeypatch):
+    """One line with the cause, and not pip's own."""
+    shutil.copytree(ROOT / "tools", tmp_path / "clone/tools", ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    done = subprocess.run(["tools/setup", sys.executable, "venv", ".venv-x", "tools/requirements-lite.txt"],
+                          cwd=tmp_path / "clone", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 1, done.stdout
+    assert "(pip could not download uv: ERROR: " in done.stdout and "needs the network" in done.stdout

@@ -171,3 +171,12 @@ def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.delenv("TENON_FREE_THREADED", raising=False)
     assert wheels.pythons()["3.13t"] == str(python)
+
+
+@pytest.mark.parametrize(
+    "name, tag",
+    [("3.9", "cp39-cp39"), ("3.12", "cp312-abi3"), ("3.14", "cp312-abi3"), ("3.13t", "cp313-cp313t")],
+)
+def test_the_wheel_of_an_interpreter(name, tag):
+    assert wheels.target_of(name).tag == f"{tag}-{wheels.NATIVE.platform}"
+    assert wheels.target_of("3.14t") is None
