@@ -8,7 +8,7 @@
 #   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
 #   make check       style and headers     make format                 clang-format in place
 #   make wheels [WHEELS=native]  dist/     make check-wheels           what must be true of dist/
-#   make clean       remove the build folder
+#   make clean       remove build/         make try-wheels             install and run the one for this machine
 #
 # PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
 
@@ -18,6 +18,7 @@ PREFIX :=
 FUZZ_SECONDS := 60
 BENCH :=
 WHEELS :=
+TAG := $(GITHUB_REF_NAME)
 BUILD := build
 
 python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
@@ -25,7 +26,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle wheels check-wheels fuzz demo docs docs-look format clean
+	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean
 
 all: demo
 
@@ -48,7 +49,13 @@ wheels:
 	@tools/check-wheels "$(python)" build $(WHEELS)
 
 check-wheels:
-	@tools/check-wheels "$(python)" check
+	@tools/check-wheels "$(python)" check $(WHEELS)
+
+try-wheels:
+	@"$(python)" tools/try-wheels
+
+check-release:
+	@"$(python)" tools/check-release "$(TAG)"
 
 bench: setup
 	@tools/setup "$(python)" venv .venv-bench bench/requirements.txt

@@ -122,7 +122,7 @@ function(_tenon_make_extension name)
         target_include_directories(tenon_module_bridge SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
         target_compile_definitions(tenon_module_bridge PRIVATE TENON_HIDDEN ${limited})
         set_target_properties(tenon_module_bridge PROPERTIES C_STANDARD 11 C_VISIBILITY_PRESET hidden
-                                                             POSITION_INDEPENDENT_CODE ON)
+                                                             POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
     endif()
     target_compile_definitions(${name} PRIVATE TENON_HIDDEN ${limited})
     target_link_libraries(${name} PRIVATE tenon_module_bridge)

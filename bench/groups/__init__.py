@@ -6,6 +6,7 @@ from groups.jax_operators import jax_operators_group
 from groups.objects import objects_group
 from groups.other import start_group
 from groups.same_object import same_object_group
+from groups.shared import shared_group
 from groups.sizes import memory_group, sizes_group
 from groups.threads import threads_group
 
@@ -26,6 +27,7 @@ GROUPS = {
     "loops": loops_group,
     "sizes": sizes_group,
     "memory": memory_group,
+    "shared": shared_group,
     "start": start_group,
     "threads": threads_group,
 }

@@ -110,7 +110,10 @@ static void test_a_macos_library(void **state)
     OK(tenon__library_check(TENON__MACHO, fresh_macho(), sizeof macho, &err));
     OK(tenon__library_check(TENON__MACHO, macho_with(12, 4, 8), sizeof macho, &err)); /* a bundle */
     OK(tenon__library_check(TENON__MACHO, "\xca\xfe\xba\xbe\0\0\0\2", 8, &err));      /* the loader decides */
+    OK(tenon__library_check(TENON__MACHO, "\xca\xfe\xba\xbf\0\0\0\2", 8, &err));
     SAYS(TENON__MACHO, MACHINE, macho_with(4, 4, 7), sizeof macho);
+    SAYS(TENON__MACHO, MACHINE, macho_with(0, 4, 0xcffaedfe), sizeof macho); /* the other order of bytes */
+    SAYS(TENON__MACHO, MACHINE, macho_with(0, 4, 0xcefaedfe), sizeof macho);
     SAYS(TENON__MACHO, "it is for another kind of machine (32 bits)", macho_with(0, 4, 0xfeedface), sizeof macho);
     SAYS(TENON__MACHO, "it is an object file or a program; link it with -shared", macho_with(12, 4, 1), sizeof macho);
     SAYS(TENON__MACHO, "it has nothing to load; link it with -shared", macho_with(SEGMENT, 4, 1), sizeof macho);
@@ -168,6 +171,8 @@ static void test_another_system(void **state)
             FOREIGN("a macOS library (Mach-O)", fresh_macho(), size);
         FOREIGN("a macOS library (Mach-O)", macho_with(0, 4, 0xfeedface), sizeof macho);
         FOREIGN("a macOS library (Mach-O)", "\xca\xfe\xba\xbe\0\0\0\2", 8);
+        FOREIGN("a macOS library (Mach-O)", "\xca\xfe\xba\xbf\0\0\0\2", 8);
+        FOREIGN("a macOS library (Mach-O)", "\xfe\xed\xfa\xcf", 4);
     }
     SAYS(TENON__PE, "it is a Linux library (ELF); build it for this system", "\177ELF", 4);
     SAYS(TENON__MACHO, "it is a Linux library (ELF); build it for this system", "\177ELF", 4);

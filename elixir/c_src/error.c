@@ -1,5 +1,6 @@
 #include "nif.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,7 @@ ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status)
     ERL_NIF_TERM what = enif_make_int(env, status);
     if (status == TENON_ENOMEM) {
         what = tenon_nif_atoms.no_memory;
-    } else if (status > TENON_OK && status <= TENON_EFAILED) {
+    } else if (status > TENON_OK && status <= TENON_ESYSTEM) {
         size_t i = 0;
         for (; i < sizeof name - 1 && known[i]; i++)
             name[i] = (char)(known[i] | 0x20); /* lower case */
@@ -80,10 +81,58 @@ ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *a
     }
 }
 
+/* Failures of files and memory. */
+#define SYSTEM_ERRORS(X)                                                                                               \
+    X(EACCES, eacces)                                                                                                  \
+    X(EAGAIN, eagain)                                                                                                  \
+    X(EBADF, ebadf)                                                                                                    \
+    X(EBUSY, ebusy)                                                                                                    \
+    X(EEXIST, eexist)                                                                                                  \
+    X(EFAULT, efault)                                                                                                  \
+    X(EFBIG, efbig)                                                                                                    \
+    X(EINTR, eintr)                                                                                                    \
+    X(EINVAL, einval)                                                                                                  \
+    X(EIO, eio)                                                                                                        \
+    X(EISDIR, eisdir)                                                                                                  \
+    X(ELOOP, eloop)                                                                                                    \
+    X(EMFILE, emfile)                                                                                                  \
+    X(ENAMETOOLONG, enametoolong)                                                                                      \
+    X(ENFILE, enfile)                                                                                                  \
+    X(ENODEV, enodev)                                                                                                  \
+    X(ENOENT, enoent)                                                                                                  \
+    X(ENOLCK, enolck)                                                                                                  \
+    X(ENOSYS, enosys)                                                                                                  \
+    X(ENOTDIR, enotdir)                                                                                                \
+    X(ENXIO, enxio)                                                                                                    \
+    X(EOVERFLOW, eoverflow)                                                                                            \
+    X(EPERM, eperm)                                                                                                    \
+    X(EROFS, erofs)                                                                                                    \
+    X(ESRCH, esrch)                                                                                                    \
+    X(ESTALE, estale)                                                                                                  \
+    X(ETXTBSY, etxtbsy)
+
+/* {:system, :enoent}; a failure without a name here is its number. */
+static ERL_NIF_TERM system_reason(ErlNifEnv *env, int32_t code)
+{
+    ERL_NIF_TERM what = enif_make_int(env, code);
+    switch (code) {
+#define NAME_ERROR(number, name)                                                                                       \
+    case number:                                                                                                       \
+        what = enif_make_atom(env, #name);                                                                             \
+        break;
+        SYSTEM_ERRORS(NAME_ERROR)
+#undef NAME_ERROR
+    default:
+        break;
+    }
+    return enif_make_tuple2(env, tenon_nif_atoms.system, what);
+}
+
 ERL_NIF_TERM tenon_nif_core_error(ErlNifEnv *env, const tenon_error *err, const char *function, const char *argument)
 {
-    return tenon_nif_error(env, tenon_nif_reason(env, err->status, argument), function, argument, "%s(): %s", function,
-                           tenon_error_reason(err));
+    ERL_NIF_TERM reason =
+        err->status == TENON_ESYSTEM ? system_reason(env, err->os_error) : tenon_nif_reason(env, err->status, argument);
+    return tenon_nif_error(env, reason, function, argument, "%s(): %s", function, tenon_error_reason(err));
 }
 
 ERL_NIF_TERM tenon_nif_ok(ErlNifEnv *env, ERL_NIF_TERM term)

@@ -129,15 +129,39 @@ static ERL_NIF_TERM answer_error(ErlNifEnv *env, int32_t status)
     }
 }
 
-static ERL_NIF_TERM bad_type(ErlNifEnv *env, tenon_dtype dtype)
+static ERL_NIF_TERM bad_type(ErlNifEnv *env, tenon_dtype dtype, const char *function, const char *argument)
 {
     char name[32] = "unknown";
     if (tenon_dtype_known(dtype))
         tenon_dtype_format(dtype, name, sizeof name);
     return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, enif_make_atom(env, name)),
-                           "from_resource", "resource",
-                           "from_resource(): the type of the other NIF's tensor is %s (code %d, %d bits, %d lanes)",
-                           name, dtype.code, dtype.bits, dtype.lanes);
+                           function, argument,
+                           "%s(): argument '%s': the type of its elements is %s (code %d, %d bits, %d lanes)", function,
+                           argument, name, dtype.code, dtype.bits, dtype.lanes);
+}
+
+bool tenon_nif_adopt(ErlNifEnv *env, tenon_tensor *tensor, const char *function, const char *argument,
+                     tenon_nif_storage **out, ERL_NIF_TERM *error)
+{
+    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_FOREIGN, true, NULL, 0);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (!storage) {
+        tenon_tensor_release(tensor);
+        *error = tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL, "%s(): no memory",
+                                 function);
+        return false;
+    }
+    if (!tenon_nif_has_type(view->dtype)) {
+        *error = bad_type(env, view->dtype, function, argument);
+    } else if (view->numel && tenon_device_has_addresses(view->device) &&
+               (uintptr_t)view->data % tenon_dtype_alignment(view->dtype)) {
+        *error = tenon_nif_misaligned(env, view->dtype, (uintptr_t)view->data, function, argument, "");
+    } else {
+        *out = storage;
+        return true;
+    }
+    enif_release_resource(storage);
+    return false;
 }
 
 TENON_NIF(from_resource)
@@ -159,32 +183,21 @@ TENON_NIF(from_resource)
         return answer_error(env, request.status);
     if (tenon_tensor_import(request.managed, &tensor, &err)) {
         tenon_dl_managed *managed = request.managed;
-        ERL_NIF_TERM error = err.status == TENON_EDTYPE ? bad_type(env, managed->dl_tensor.dtype)
-                                                        : tenon_nif_core_error(env, &err, function, "resource");
+        ERL_NIF_TERM refusal = err.status == TENON_EDTYPE
+                                   ? bad_type(env, managed->dl_tensor.dtype, function, "resource")
+                                   : tenon_nif_core_error(env, &err, function, "resource");
         refuse(managed);
-        return error;
+        return refusal;
     }
-    tenon_nif_storage *storage = tenon_nif_storage_alloc(tensor, TENON_NIF_FOREIGN, true, NULL, 0);
-    if (!storage) {
-        tenon_tensor_release(tensor);
-        return tenon_nif_error(env, tenon_nif_reason(env, TENON_ENOMEM, NULL), function, NULL,
-                               "from_resource(): no memory");
-    }
-    const tenon_view *view = tenon_tensor_view(tensor);
+    tenon_nif_storage *storage;
     ERL_NIF_TERM result;
-    if (!tenon_nif_has_type(view->dtype)) {
-        result = bad_type(env, view->dtype);
-    } else if (view->numel && tenon_device_has_addresses(view->device) &&
-               (uintptr_t)view->data % tenon_dtype_alignment(view->dtype)) {
-        result = tenon_nif_misaligned(env, view->dtype, (uintptr_t)view->data, function, "resource", "");
-    } else {
-        if (immutable)
-            (void)tenon_nif_freeze(storage);
-        tenon_extent extent = tenon_view_extent(view);
-        result =
-            tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
-                              (uint64_t)(extent.high - extent.low));
-    }
+    if (!tenon_nif_adopt(env, tensor, function, "resource", &storage, &result))
+        return result;
+    if (immutable)
+        (void)tenon_nif_freeze(storage);
+    tenon_extent extent = tenon_view_extent(tenon_tensor_view(tensor));
+    result = tenon_nif_charged(env, tenon_nif_ok(env, tenon_nif_make_tensor(env, tenon_tensor_retain(tensor), storage)),
+                               (uint64_t)(extent.high - extent.low));
     enif_release_resource(storage);
     return result;
 }

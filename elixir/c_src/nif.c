@@ -25,6 +25,12 @@ static ErlNifFunc functions[] = {
     {"to_blob", 1, tenon_nif_to_blob, 0},
     {"from_blob", 3, tenon_nif_from_blob, 0},
     {"from_resource", 4, tenon_nif_from_resource, 0},
+    {"shared_zeros", 2, tenon_nif_shared_zeros, 0},
+    {"shared_share", 1, tenon_nif_shared_share, 0},
+    {"shared_freeze", 1, tenon_nif_shared_freeze, 0},
+    {"shared_name", 1, tenon_nif_shared_name, 0},
+    /* The name may lead to a file whose system does not answer. */
+    {"shared_attach", 2, tenon_nif_shared_attach, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"library_open", 2, tenon_nif_library_open, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"library_describe", 1, tenon_nif_library_describe, ERL_NIF_DIRTY_JOB_IO_BOUND},
     {"call", 3, tenon_nif_call, 0},
@@ -57,7 +63,7 @@ typedef struct copy {
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 4 };
+enum { COPY_LAYOUT = 5 };
 
 static tenon_counts own_stats(void)
 {

@@ -98,6 +98,10 @@ void tenon_nif_report(ErlNifEnv *env, uint64_t micros);
     X(bytes)                                                                                                           \
     X(deferred)                                                                                                        \
     X(no_memory)                                                                                                       \
+    X(shared)                                                                                                          \
+    X(version)                                                                                                         \
+    X(invalid)                                                                                                         \
+    X(system)                                                                                                          \
     X(charge)                                                                                                          \
     X(waiting)
 
@@ -136,7 +140,7 @@ ERL_NIF_TERM tenon_nif_failed(ErlNifEnv *env, tenon_status status);
 /* The same, with the message of a function that failed. */
 ERL_NIF_TERM tenon_nif_failure(ErlNifEnv *env, const char *function, const tenon_error *err);
 
-/* The reason for a status of the core. */
+/* The reason for a status of the core, except TENON_ESYSTEM, which is {:system, :enoent} and so on. */
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument);
 
 /* {:error, …} for a failure of the core, with its message. */
@@ -236,6 +240,13 @@ typedef enum tenon_nif_origin {
 
 typedef struct tenon_nif_reaped tenon_nif_reaped;
 
+/* Functions of the core that made a shared tensor. After an upgrade that is not the core of the newest copy, which would
+ * not know the tensor. */
+typedef struct tenon_nif_shared {
+    tenon_status (*freeze)(tenon_tensor *tensor, tenon_error *err);
+    tenon_status (*name)(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err);
+} tenon_nif_shared;
+
 /* A resource. Tensors and binaries keep it alive (enif_keep_resource); its destructor releases the memory. Only the
  * state ever changes. */
 typedef struct tenon_nif_storage {
@@ -249,6 +260,7 @@ typedef struct tenon_nif_storage {
     ErlNifEnv *env;     /* the environment of `owner`, or NULL */
     ERL_NIF_TERM owner;
     struct tenon_nif_storage *within; /* the storage whose state it shares, or NULL; one reference */
+    const tenon_nif_shared *shared;   /* the functions for memory that other processes share; otherwise NULL */
     tenon_nif_reaped *reaped;         /* the job for the reaper; NULL if the destructor releases the memory itself */
 } tenon_nif_storage;
 
@@ -276,7 +288,9 @@ void tenon_nif_write_end(tenon_nif_storage *storage);
 /* Ensure that no byte changes from now on, so that binaries may refer to the memory. TENON_NIF_BUSY while it is written. */
 tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage);
 bool tenon_nif_frozen(tenon_nif_storage *storage);
-/* Neither frozen nor read-only. */
+/* End the access of a writer, permanently: nothing here writes to the memory again, but other processes may. */
+void tenon_nif_seal(tenon_nif_storage *storage);
+/* Neither frozen, sealed nor read-only. */
 bool tenon_nif_may_write(tenon_nif_storage *storage);
 
 /* {:error, :busy} or {:error, :readonly}. */
@@ -358,8 +372,22 @@ TENON_NIF(from_blob); /* -> {:ok, t} */
 /* exchange.c */
 TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
 
+/* Make a storage for foreign memory, after checking that the bridge has its type and that its elements are aligned.
+ *
+ * Ownership: takes `tensor`, even on failure.
+ * Release:   enif_release_resource(*out). */
+bool tenon_nif_adopt(ErlNifEnv *env, tenon_tensor *tensor, const char *function, const char *argument,
+                     tenon_nif_storage **out, ERL_NIF_TERM *error);
+
 /* Answers another NIF's request (include/tenon/nif.h) for the tensor `object`. */
 void tenon_nif_answer(ErlNifEnv *env, void *object, void *request);
+
+/* shared.c */
+TENON_NIF(shared_zeros);  /* shape, type -> {:ok, t} */
+TENON_NIF(shared_share);  /* t -> {:ok, t} */
+TENON_NIF(shared_freeze); /* t -> {:ok, t} */
+TENON_NIF(shared_name);   /* t -> {:ok, name} */
+TENON_NIF(shared_attach); /* name, immutable -> {:ok, t} */
 
 /* library.c, call.c, handle.c */
 TENON_NIF(library_open);     /* module, path */

@@ -120,6 +120,7 @@ tenon_nif_storage *tenon_nif_storage_alloc(tenon_tensor *root, tenon_nif_origin 
     storage->owner = owner;
     storage->reaped = reaped;
     storage->within = NULL;
+    storage->shared = NULL;
     storage->state = &storage->own_state;
     atomic_init(&storage->own_state, 0);
     if (origin == TENON_NIF_BINARY)
@@ -136,10 +137,11 @@ void tenon_nif_storage_share(tenon_nif_storage *storage, tenon_nif_storage *with
     storage->unowned |= within->unowned;
 }
 
-/* The state: two flags, and the number of readers above them. */
+/* The state: three flags, and the number of readers above them. */
 #define FROZEN     ((uint64_t)1)
 #define WRITER     ((uint64_t)2)
-#define ONE_READER ((uint64_t)4)
+#define SEALED     ((uint64_t)4)
+#define ONE_READER ((uint64_t)8)
 
 tenon_nif_access tenon_nif_read_begin(tenon_nif_storage *storage)
 {
@@ -165,12 +167,18 @@ tenon_nif_access tenon_nif_write_begin(tenon_nif_storage *storage)
     if (atomic_compare_exchange_strong_explicit(storage->state, &state, WRITER, memory_order_acquire,
                                                 memory_order_relaxed))
         return TENON_NIF_GRANTED;
-    return state & FROZEN ? TENON_NIF_READONLY : TENON_NIF_BUSY;
+    return state & (FROZEN | SEALED) ? TENON_NIF_READONLY : TENON_NIF_BUSY;
 }
 
 void tenon_nif_write_end(tenon_nif_storage *storage)
 {
     atomic_fetch_and_explicit(storage->state, ~WRITER, memory_order_release);
+}
+
+void tenon_nif_seal(tenon_nif_storage *storage)
+{
+    atomic_fetch_or_explicit(storage->state, SEALED, memory_order_relaxed);
+    tenon_nif_write_end(storage);
 }
 
 tenon_nif_access tenon_nif_freeze(tenon_nif_storage *storage)
@@ -191,7 +199,7 @@ bool tenon_nif_frozen(tenon_nif_storage *storage)
 
 bool tenon_nif_may_write(tenon_nif_storage *storage)
 {
-    return !storage->readonly && !tenon_nif_frozen(storage);
+    return !storage->readonly && !(atomic_load_explicit(storage->state, memory_order_relaxed) & (FROZEN | SEALED));
 }
 
 ERL_NIF_TERM tenon_nif_access_error(ErlNifEnv *env, tenon_nif_access access, const char *function, const char *argument)

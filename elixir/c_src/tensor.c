@@ -289,7 +289,10 @@ static ERL_NIF_TERM why_copy(const tenon_view *view, tenon_nif_storage *storage,
         return tenon_nif_atoms.not_contiguous;
     }
     if (storage->origin == TENON_NIF_FOREIGN && !tenon_nif_frozen(storage)) {
-        *text = "its memory is foreign and may change (unless it was made with immutable: true)";
+        *text = storage->shared
+                    ? "other processes may write to its memory (unless it was made by Tenon.Shared.share, or "
+                      "attached with immutable: true)"
+                    : "its memory is foreign and may change (unless it was made with immutable: true)";
         return tenon_nif_atoms.would_copy;
     }
     return 0;

@@ -112,7 +112,7 @@ defmodule Tenon.PackageTest do
     text = File.read!(Path.join(@root, "README.md"))
     [first] = Regex.run(~r/^```.*?^```/ms, text)
     assert first =~ "```elixir\n# mix.exs\n" and first =~ ~s(deps: [{:tenon, path: "../tenon/elixir"}])
-    assert [_, _] = outputs
+    assert [_, _, _] = outputs
     for {printed, expected} <- outputs, do: assert(String.ends_with?(printed, expected), printed)
   end
 

@@ -180,7 +180,7 @@ class _Job:
         return _absolute(self._checked("source_or_path", os.fsdecode(given)), self.caller)
 
     def _checked(self, argument: str, word: str) -> str:
-        """Return a word that the operating system can take."""
+        """Return an argument that the operating system can take."""
         try:
             if b"\0" not in os.fsencode(word):
                 return word
@@ -457,7 +457,7 @@ def _run(job: _Job, command: list[str], work: str, built: str, verbose: bool) ->
     environment = {**os.environ, "TMPDIR": work}
     try:
         # A session of its own: an interrupt reaches this process, which then ends all processes of the compiler.
-        # Its output goes to a file: a server that it leaves behind, such as sccache's, would keep a pipe open.
+        # Its output goes to a file: a server that it starts, such as sccache's, would keep a pipe open.
         with open(os.path.join(work, "output"), "w+b") as output:
             process = subprocess.Popen(
                 command,

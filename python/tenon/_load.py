@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from os import PathLike
     from types import ModuleType
-    from typing import Any, Union
+    from typing import Any, Optional, Union
 else:
     ModuleType = type(sys)
 
@@ -27,7 +27,10 @@ class Library(ModuleType):
         self.__origin = origin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self.__origin.reduce("")
+        origin: Optional[Origin] = getattr(self, "_Library__origin", None)
+        if origin is None:
+            raise TypeError("a tenon.Library that tenon.load() did not return cannot be pickled")
+        return origin.reduce("")
 
     def __copy__(self) -> Library:
         return self
@@ -41,7 +44,8 @@ def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
 
     It is a library for this system: a .so, a .dylib or a .dll. The name of the file does not matter.
 
-    Every call makes a new module with its own state. Nothing is added to sys.modules, and no library is ever closed.
+    Every call makes a new module with its own state. Nothing is added to sys.modules, and a library that was loaded is
+    never closed.
 
     The file is opened in place. If a new build has replaced it since (linkers replace files), load() returns the new
     functions, and the old ones still work. Do not overwrite a file that is open (as `cp` does): that damages the old

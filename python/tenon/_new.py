@@ -28,7 +28,7 @@ Created NAME with SOURCE_FILE, its package and tests. Next:
   cd NAME
   pip install -e ".[test]"
   pytest
-README.md says how to continue.
+README.md says how to continue. If pip does not find libtenon, set PIP_FIND_LINKS to the folder of its wheel.
 """
 
 # pytest and the packages that it imports; the others are packages that Tenon or the build imports.

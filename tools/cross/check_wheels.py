@@ -1,11 +1,13 @@
 """Checks every file in dist/ (`tools/wheels check`)."""
 import csv
+import hashlib
 import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 MOST_BYTES = 700_000
@@ -36,7 +38,8 @@ def tool(*command):
 def check_elf(data, is_musl):
     from elftools.elf.elffile import ELFFile
     elf = ELFFile(io.BytesIO(data))
-    require(not elf.get_section_by_name(".symtab"), "its extension is not stripped")
+    is_stripped = not any(section.name.startswith((".symtab", ".debug")) for section in elf.iter_sections())
+    require(is_stripped, "its extension is not stripped")
     needed = elf.get_section_by_name(".gnu.version_r")
     versions = [auxiliary.name for _, auxiliaries in (needed.iter_versions() if needed else []) for auxiliary in auxiliaries]
     for name in versions:
@@ -50,15 +53,16 @@ def check_elf(data, is_musl):
 def check_pe(data):
     import pefile
     pe = pefile.PE(data=data)
-    require(pe.FILE_HEADER.PointerToSymbolTable == 0 and not hasattr(pe, "DIRECTORY_ENTRY_DEBUG"),
-            "its extension is not stripped")
+    reproducible = pefile.DEBUG_TYPE["IMAGE_DEBUG_TYPE_REPRO"]  # the note that its times are not times
+    notes = {entry.struct.Type for entry in getattr(pe, "DIRECTORY_ENTRY_DEBUG", [])}
+    require(pe.FILE_HEADER.PointerToSymbolTable == 0 and notes <= {reproducible}, "its extension is not stripped")
     imported = {entry.dll.decode().lower() for entry in pe.DIRECTORY_ENTRY_IMPORT}
     require("python3.dll" in imported, f"its extension imports {', '.join(sorted(imported))}, and not python3.dll")
     return {symbol.name.decode() for symbol in pe.DIRECTORY_ENTRY_EXPORT.symbols}
 
 
 def check_macho(data):
-    """The symbols that it defines; a stripped one has only those that others see."""
+    """The symbols that it defines; a stripped one has only those that others see, and three of the linker."""
     number = lambda at, size: int.from_bytes(data[at:at + size], "little")  # noqa: E731
     at, defined = 32, set()
     for _ in range(number(16, 4)):
@@ -67,27 +71,46 @@ def check_macho(data):
             for i in range(symbols, symbols + 16 * count, 16):
                 start = names + number(i, 4)
                 name, kind = data[start:data.index(b"\0", start)].decode(), data[i + 4]
-                require(not kind & 0xe0, "its extension is not stripped")
-                if kind & 0x0e and kind & 1:
+                is_local = kind & 0x0e and not kind & 1 and name != "dyld_private"
+                require(not kind & 0xe0 and not is_local, "its extension is not stripped")
+                if kind & 0x0e and kind & 1 and name not in ("__mh_dylib_header", "___dso_handle"):
                     defined.add(name.removeprefix("_"))
         at += number(at + 4, 4)
     return defined
 
 
+def machine_of(data):
+    """The system and the machine that an extension is for, as the names of wheels have them."""
+    number = lambda at, size: int.from_bytes(data[at:at + size], "little")  # noqa: E731
+    if data.startswith(b"\x7fELF"):
+        return "linux", {62: "x86_64", 183: "aarch64"}.get(number(18, 2))
+    if data.startswith(b"MZ"):
+        return "win", {0x8664: "amd64"}.get(number(number(60, 4) + 4, 2))
+    return "macosx", {0x01000007: "x86_64", 0x0100000C: "arm64"}.get(number(4, 4))
+
+
 def check_extension(name, data):
-    """Only its initialisation function is visible to others, and nothing else."""
+    """It is for the machine that the name says, and only its initialisation function is visible to others."""
     if data.startswith(b"\x7fELF"):
         exported = check_elf(data, "musllinux" in name)
     else:
         exported = check_pe(data) if data.startswith(b"MZ") else check_macho(data)
     require(exported == {"PyInit__native"}, f"its extension exports {', '.join(sorted(exported))}")
+    system, machine = machine_of(data)
+    require(system in name and name.endswith(f"_{machine}.whl"), f"its extension is for {system} on {machine}")
 
 
 # -------------------------------------------------------------------------------------------------------------- wheels
 
 
+def read(wheel, name):
+    require(name in wheel.namelist(), f"it has no {name}")
+    return wheel.read(name).decode()
+
+
 def check_record(wheel, info, digest):
-    rows = list(csv.reader(io.StringIO(wheel.read(f"{info}/RECORD").decode())))
+    rows = list(csv.reader(io.StringIO(read(wheel, f"{info}/RECORD"))))
+    require(all(len(row) == 3 for row in rows), "RECORD has a line that does not have a name, a sum and a size")
     require(sorted(row[0] for row in rows) == sorted(wheel.namelist()), "RECORD does not list its files")
     for path, checksum, size in rows:
         if path != f"{info}/RECORD":
@@ -95,11 +118,14 @@ def check_record(wheel, info, digest):
             require(checksum == f"sha256={digest(data)}" and size == str(len(data)), f"RECORD is wrong about {path}")
 
 
-def check_sbom(text):
+def check_sbom(text, version):
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     require(not error, f"its bill of materials is not CycloneDX 1.6: {error}")
+    about = json.loads(text).get("metadata", {}).get("component", {})
+    require((about.get("name"), about.get("version")) == ("libtenon", version),
+            f"its bill of materials is of {about.get('name')} {about.get('version')}")
 
 
 def files_of(path):
@@ -113,8 +139,10 @@ def check_wheel(wheels, path, all_files):
     require(path.stat().st_size < MOST_BYTES, f"it has {path.stat().st_size} bytes; {MOST_BYTES} are too many")
     with zipfile.ZipFile(path) as wheel:
         check_record(wheel, info, wheels.digest)
-        tags = re.findall(r"(?m)^Tag: (.*)$", wheel.read(f"{info}/WHEEL").decode())
-        check_sbom(wheel.read(f"{info}/sboms/libtenon.cdx.json").decode())
+        tags = re.findall(r"(?m)^Tag: (.*)$", read(wheel, f"{info}/WHEEL"))
+        named = re.findall(r"(?m)^(?:Name|Version): (.*)$", read(wheel, f"{info}/METADATA"))[:2]
+        require(sorted(named) == sorted(["libtenon", wheels.version()]), f"its METADATA is of {' '.join(named)}")
+        check_sbom(read(wheel, f"{info}/sboms/libtenon.cdx.json"), wheels.version())
         extensions = [name for name in wheel.namelist() if name.endswith((".so", ".pyd"))]
         require(len(extensions) == 1, f"it has these extensions: {', '.join(extensions) or 'none'}")
         check_extension(path.name, wheel.read(extensions[0]))
@@ -127,50 +155,95 @@ def check_wheel(wheels, path, all_files):
         tool("abi3audit", "--strict", path)
 
 
-def check_lists(wheels):
-    entries = json.loads((wheels.DIST / "wheels.json").read_text())
-    sums = (wheels.DIST / "SHA256SUMS").read_text().splitlines()
+# --------------------------------------------------------------------------------------------------------------- lists
+
+
+def check_sums(lines, sums):
+    """SHA256SUMS has one line for each file. `sums` has their sums by name."""
+    for name, checksum in sums.items():
+        require(f"{checksum}  {name}" in lines, f"it does not have the sum of {name}")
+    require(len(lines) == len(sums), f"it has {len(lines)} lines for {len(sums)} files")
+
+
+def check_entries(entries, sums, sizes):
+    """wheels.json has one entry for each wheel."""
+    require(isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries), "it is not a list of objects")
     for entry in entries:
-        path = wheels.DIST / entry["file"]
-        require(path.exists() and path.stat().st_size == entry["bytes"], f"wheels.json is wrong about {entry['file']}")
-        require(f"{entry['sha256']}  {entry['file']}" in sums, f"SHA256SUMS and wheels.json differ about {entry['file']}")
-    require(len(sums) == len({line.split()[1] for line in sums}), "SHA256SUMS names a file twice")
+        require(sorted(entry) == ["bytes", "file", "ran", "sha256"], f"it has an entry with {', '.join(entry) or 'nothing'}")
+        name, ran = entry["file"], entry["ran"]
+        require((entry["sha256"], entry["bytes"]) == (sums.get(name), sizes.get(name)), f"it is wrong about {name}")
+        require(isinstance(ran, list) and all(isinstance(where, str) for where in ran), f"it does not list where {name} ran")
+    names = sorted(name for name in sums if name.endswith(".whl"))
+    require(sorted(entry["file"] for entry in entries) == names, "it does not have one entry for each wheel")
 
 
-def check(wheels):
-    """Check everything in dist/, after building it once more. Returns the number of failures."""
+# ----------------------------------------------------------------------------------------------------------------- all
+
+
+def build_again(wheels, files, folder):
+    """Build the files once more, the wheels from the sdist at another place: a user who has it gets the same bytes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    targets = [target for target in wheels.TARGETS if any(path.name.endswith(f"-{target.tag}.whl") for path in files)]
+    with open(folder / "log", "w") as log:
+        stdout, sys.stdout = sys.stdout, log
+        try:
+            wheels.build_sdist(folder / "sdist")
+            (sdist,) = (folder / "sdist").iterdir()
+            with tarfile.open(sdist) as archive:
+                archive.extractall(folder)
+            wheels.build_all(targets, folder / "dist", folder / "work", folder / sdist.name[:-len(".tar.gz")])
+            sdist.rename(folder / "dist" / sdist.name)
+        finally:
+            sys.stdout = stdout
+
+
+def check_file(wheels, path, twin):
+    if path.suffix == ".whl":
+        check_wheel(wheels, path, files_of(next(iter(twin.parent.glob("*.whl")))))
+    else:
+        tool("twine", "check", "--strict", path)
+    require(twin.exists() and twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
+
+
+def reason_of(function, *arguments):
+    """Why a check fails, or None."""
+    try:
+        function(*arguments)
+    except Wrong as error:
+        return str(error)
+    except Exception as error:  # every library that reads a damaged file has its own
+        return f"it is damaged, {type(error).__name__}: {error}"
+    return None
+
+
+def results(wheels, files, again, is_complete):
+    """(name, reason) for each file, and for each list that is wrong and each file that is missing."""
+    for path in files:
+        yield path.name, reason_of(check_file, wheels, path, again / "dist" / path.name)
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    sizes = {path.name: path.stat().st_size for path in files}
+    lists = {"SHA256SUMS": lambda text: check_sums(text.splitlines(), sums),
+             "wheels.json": lambda text: check_entries(json.loads(text), sums, sizes)}
+    for name, check_list in lists.items():
+        reason = reason_of(lambda: check_list((wheels.DIST / name).read_text()))
+        if reason:
+            yield name, reason
+    ends = [*(f"-{target.tag}.whl" for target in wheels.TARGETS), ".tar.gz"] if is_complete else []
+    for name in (f"libtenon-{wheels.version()}{end}" for end in ends):
+        if name not in sums:
+            yield name, "it is missing; `make wheels` says why"
+
+
+def check(wheels, is_complete):
+    """Check everything in dist/, after building it once more; `is_complete`: no file may be missing. Returns 0 or 1."""
     files = sorted(path for path in wheels.DIST.glob("*") if path.suffix in (".whl", ".gz"))
     if not files:
         sys.exit("there is nothing in dist/; run make wheels first")
     again = wheels.BUILD / "again"
-    shutil.rmtree(again, ignore_errors=True)
-    built = [target for target in wheels.TARGETS if any(path.name.endswith(f"-{target.tag}.whl") for path in files)]
-    with open(wheels.BUILD / "again.log", "w") as log:
-        stdout, sys.stdout = sys.stdout, log
-        try:
-            wheels.build_all(built, again / "dist", again / "work")
-            if any(path.suffix == ".gz" for path in files):
-                wheels.build_sdist(again / "dist")
-        finally:
-            sys.stdout = stdout
-    first = next((path for path in files if path.suffix == ".whl"), None)
-    all_files = files_of(first) if first else []
+    build_again(wheels, files, again)
     failures = 0
-    for path in files:
-        try:
-            if path.suffix == ".whl":
-                check_wheel(wheels, path, all_files)
-            else:
-                tool("twine", "check", "--strict", path)
-            twin = again / "dist" / path.name
-            require(twin.exists() and twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
-            print(f"ok {path.name}", flush=True)
-        except Wrong as error:
-            failures += 1
-            print(f"FAILED {path.name}: {error}", flush=True)
-    try:
-        check_lists(wheels)
-    except (Wrong, OSError, ValueError) as error:
-        failures += 1
-        print(f"FAILED wheels.json: {error}")
+    for name, reason in results(wheels, files, again, is_complete):
+        print(f"FAILED {name}: {reason}" if reason else f"ok {name}", flush=True)
+        failures += bool(reason)
     return min(failures, 1)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import importlib.machinery
 import importlib.util
 import pathlib
 import struct
@@ -13,13 +14,15 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    spec = importlib.util.spec_from_loader(path.stem, loader)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 checks = load(ROOT / "tools/cross/check_wheels.py")
+wheels = load(ROOT / "tools/wheels")
 INFO = "libtenon-0.dist-info"
 
 
@@ -43,6 +46,7 @@ def make(path, files, record):
         (f"a.py,sha256={digest(b'x')},2\n{INFO}/RECORD,,\n", "RECORD is wrong about a.py"),
         (f"{INFO}/RECORD,,\n", "RECORD does not list its files"),
         (f"a.py,,\nb.py,,\n{INFO}/RECORD,,\n", "RECORD does not list its files"),
+        (f"a.py,sha256={digest(b'x')},1\n\n{INFO}/RECORD,,\n", "RECORD has a line that does not have a name, a sum and a size"),
     ],
 )
 def test_record(tmp_path, record, wrong):
@@ -79,6 +83,91 @@ def test_symbols_of_macos():
     assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New", 0x01))) == {"PyInit__native"}
     with pytest.raises(checks.Wrong, match="not stripped"):
         checks.check_macho(macho(("_PyInit__native", 0x0F), ("main.c", 0x64)))
+    with pytest.raises(checks.Wrong, match="not stripped"):
+        checks.check_macho(macho(("_PyInit__native", 0x0F), ("_tenon__debug", 0x1E)))
     with pytest.raises(checks.Wrong, match="exports PyInit__native, tenon_load"):
         checks.check_extension("w.whl", macho(("_PyInit__native", 0x0F), ("_tenon_load", 0x0F)))
 
+
+@pytest.mark.parametrize(
+    "data, system, machine",
+    [
+        (b"\x7fELF".ljust(18, b"\0") + b"\xb7\0", "linux", "aarch64"),
+        (b"MZ".ljust(60, b"\0") + b"\x40\0\0\0PE\0\0\x64\x86", "win", "amd64"),
+        (struct.pack("<2I", 0xFEEDFACF, 0x0100000C), "macosx", "arm64"),
+        (struct.pack("<2I", 0xFEEDFACF, 7), "macosx", None),
+    ],
+)
+def test_the_machine_of_an_extension(data, system, machine):
+    assert checks.machine_of(data) == (system, machine)
+
+
+def test_an_extension_for_another_machine():
+    with pytest.raises(checks.Wrong, match="its extension is for macosx on arm64"):
+        data = bytearray(macho(("_PyInit__native", 0x0F)))
+        data[4:8] = struct.pack("<I", 0x0100000C)
+        checks.check_extension("w-macosx_11_0_x86_64.whl", bytes(data))
+
+
+def test_a_damaged_wheel(tmp_path):
+    """A reason and not a traceback, whichever library finds the damage."""
+    make(tmp_path / "w.whl", {"a.py": b"x" * 100}, "").close()
+    (tmp_path / "w.whl").write_bytes((tmp_path / "w.whl").read_bytes()[:-30])
+    assert checks.reason_of(zipfile.ZipFile, tmp_path / "w.whl") == "it is damaged, BadZipFile: File is not a zip file"
+    wheel = make(tmp_path / "v.whl", {"a.py": b"x"}, "")
+    assert checks.reason_of(checks.read, wheel, "sbom") == "it has no sbom"
+    assert checks.reason_of(checks.read, wheel, "a.py") is None
+
+
+SUMS, SIZES = {"a.whl": "00", "b.tar.gz": "11"}, {"a.whl": 5, "b.tar.gz": 6}
+ENTRY = {"file": "a.whl", "sha256": "00", "bytes": 5, "ran": []}
+
+
+@pytest.mark.parametrize(
+    "lines, wrong",
+    [
+        (["00  a.whl", "11  b.tar.gz"], None),
+        (["00  a.whl", "12  b.tar.gz"], "it does not have the sum of b.tar.gz"),
+        ([], "it does not have the sum of a.whl"),
+        (["00  a.whl", "11  b.tar.gz", ""], "it has 3 lines for 2 files"),
+    ],
+)
+def test_sums(lines, wrong):
+    assert checks.reason_of(checks.check_sums, lines, SUMS) == wrong
+
+
+@pytest.mark.parametrize(
+    "entries, wrong",
+    [
+        ([ENTRY], None),
+        ([{**ENTRY, "ran": ["CPython 3.12.1, Linux x86_64"]}], None),
+        ([], "it does not have one entry for each wheel"),
+        ([ENTRY, ENTRY], "it does not have one entry for each wheel"),
+        ({}, "it is not a list of objects"),
+        ([{"file": "a.whl"}], "it has an entry with file"),
+        ([{**ENTRY, "sha256": "01"}], "it is wrong about a.whl"),
+        ([{**ENTRY, "bytes": 4}], "it is wrong about a.whl"),
+        ([{**ENTRY, "file": "c.whl"}], "it is wrong about c.whl"),
+        ([{**ENTRY, "ran": 5}], "it does not list where a.whl ran"),
+    ],
+)
+def test_entries(entries, wrong):
+    assert checks.reason_of(checks.check_entries, entries, SUMS, SIZES) == wrong
+
+
+def test_a_release_is_complete(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    (tmp_path / "SHA256SUMS").write_text("")
+    (tmp_path / "wheels.json").write_text("[]")
+    assert list(checks.results(wheels, [], tmp_path, False)) == []
+    missing = dict(checks.results(wheels, [], tmp_path, True))
+    assert len(missing) == 12 and f"libtenon-{wheels.version()}.tar.gz" in missing
+
+
+def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
+    python = tmp_path / "python3.13t"
+    python.write_text("#!/bin/sh\necho 3.13t\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("TENON_FREE_THREADED", raising=False)
+    assert wheels.pythons()["3.13t"] == str(python)

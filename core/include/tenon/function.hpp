@@ -11,9 +11,10 @@
 //   TENON_CPP_MODULE(kernels, "Kernels written once.",
 //       TENON_CPP("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
 //
-// The library exports one C symbol and links against nothing, as one that was written with function.h, which this header
-// includes. docs/signatures.md describes the grammar of signatures. A signature is read by the compiler and compared with
-// the C++ function: a wrong number, kind, dtype or rank of a parameter is a static assertion.
+// The library exports one C symbol and needs nothing but the C++ runtime. docs/signatures.md describes the grammar of
+// signatures. A signature is read by the compiler and compared with the C++ function: a wrong number, kind, dtype or rank of
+// a parameter is a static assertion. Not every host takes every kind of signature yet; it refuses the others when it loads
+// the library.
 //
 // Parameters, in the order of the signature:
 //
@@ -21,7 +22,7 @@
 //   f32[*b, n]          tenon::in<float, tenon::any>
 //   real[n], T[n]       tenon::in<void, 1>, whose view() has the dtype; or a generic lambda: see below
 //   [f32[n]]            tenon::list<float, 1>
-//   float, int, bool    double or float, int64_t, bool
+//   float, int, bool    double (or float, which narrows), int64_t, bool
 //   uint, complex       uint64_t, tenon::complex<double> or std::complex
 //   'mean'|'max'        int or a C++ enum: the index of the string
 //   str, bytes, strs    tenon::text, tenon::bytes, tenon::texts; or const char *, std::string, std::string_view
@@ -116,6 +117,8 @@
 #define TENON_CPP_TYPE(type) TENON_CPP_TYPE_AS(type, #type)
 #define TENON_CPP_TYPE_AS(type, name)                                                                                  \
     template <> struct tenon::impl::name_of<type> {                                                                    \
+        static_assert(tenon::impl::is_class_name(name),                                                                \
+                      "this is not the name of a class: use TENON_CPP_TYPE_AS(space::Type, \"Type\")");                \
         static constexpr const char *get()                                                                             \
         {                                                                                                              \
             return name;                                                                                               \

@@ -5,9 +5,9 @@
  * or pass its name as text; the other process attaches, and both use the same pages. Nothing appears in any file system,
  * and the memory is freed when the last process has released it, even if a process is killed.
  *
- * The first 4,096 bytes of the file are a header that says what the elements are. It is read once, into a copy, and every
- * field is checked against the size of the file, which is sealed: no process can make the file shorter. What is trusted
- * and what is not is in docs/scaling.md. */
+ * The first 4,096 bytes of the file are a header that describes the elements. It is read once, into a copy, and every
+ * field is checked against the size of the file, which is sealed: no process can make the file shorter. docs/shared.md
+ * says which mistakes of other processes this protects from. */
 #ifndef TENON_SHARED_H
 #define TENON_SHARED_H
 

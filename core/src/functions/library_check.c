@@ -17,7 +17,16 @@ static bool begins_with(const unsigned char *bytes, size_t length, const char *m
  * more; here the number of machines follows. */
 static bool is_universal(const unsigned char *bytes, size_t length)
 {
-    return begins_with(bytes, length, "\xca\xfe\xba\xbe\0\0\0", 7) && length >= 8 && bytes[7] < 40;
+    bool has_magic = begins_with(bytes, length, "\xca\xfe\xba\xbe\0\0\0", 7) ||
+                     begins_with(bytes, length, "\xca\xfe\xba\xbf\0\0\0", 7); /* with offsets of 64 bits */
+    return has_magic && length >= 8 && bytes[7] < 40;
+}
+
+/* Of 64 or 32 bits. The bytes are in the opposite order on machines that macOS no longer runs on. */
+static bool is_macho(const unsigned char *bytes, size_t length)
+{
+    return begins_with(bytes, length, "\xcf\xfa\xed\xfe", 4) || begins_with(bytes, length, "\xce\xfa\xed\xfe", 4) ||
+           begins_with(bytes, length, "\xfe\xed\xfa\xcf", 4) || begins_with(bytes, length, "\xfe\xed\xfa\xce", 4);
 }
 
 static tenon__library_format format_of(const unsigned char *bytes, size_t length)
@@ -26,8 +35,7 @@ static tenon__library_format format_of(const unsigned char *bytes, size_t length
         return TENON__ELF;
     if (begins_with(bytes, length, "MZ", 2))
         return TENON__PE;
-    if (begins_with(bytes, length, "\xcf\xfa\xed\xfe", 4) || begins_with(bytes, length, "\xce\xfa\xed\xfe", 4) ||
-        is_universal(bytes, length))
+    if (is_macho(bytes, length) || is_universal(bytes, length))
         return TENON__MACHO;
     return TENON__UNKNOWN_FORMAT;
 }

@@ -22,6 +22,8 @@ tenon_status tenon__macho_header(const unsigned char *bytes, size_t length, uint
         return TENON_OK;
     if (length < MACHO_HEADER)
         return tenon__not_a_library(err, TENON__LIBRARY_TRUNCATED);
+    if (bytes[0] == 0xfe)
+        return tenon__not_a_library(err, TENON__LIBRARY_MACHINE);
     if (bytes[0] != 0xcf)
         return tenon__not_a_library(err, "it is for another kind of machine (32 bits)");
     if (MACHO_MACHINE != 0 && tenon__number_at(bytes, 4, 4) != MACHO_MACHINE)

@@ -114,7 +114,7 @@ static bool all_zero(const unsigned char *from, const unsigned char *to)
     return from == to;
 }
 
-/* What is wrong with a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
+/* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
 static const char *check_header(const unsigned char *header, uint64_t file_size)
 {
     uint64_t ndim = get(header + AT_NDIM, 4);
@@ -437,7 +437,7 @@ tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error
 
 /* --------------------------------------------------------------------------------------------------------- queries */
 
-static shared_memory *memory_of(const tenon_tensor *tensor, const char *function, tenon_error *err)
+static shared_memory *shared_memory_of(const tenon_tensor *tensor, const char *function, tenon_error *err)
 {
     if (!tensor) {
         tenon_error_set_in(err, TENON_EINVAL, function, "argument 'tensor' is NULL");
@@ -457,7 +457,7 @@ tenon_status tenon_shared_fd(const tenon_tensor *tensor, int *fd, tenon_error *e
     const char *function = "tenon_shared_fd";
     if (!fd)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'fd' is NULL");
-    shared_memory *memory = memory_of(tensor, function, err);
+    shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
     *fd = memory->file;
@@ -469,7 +469,7 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
     const char *function = "tenon_shared_name";
     if (!out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
-    shared_memory *memory = memory_of(tensor, function, err);
+    shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
     int length = snprintf(out, TENON_SHARED_NAME_SIZE, NAME_PREFIX "%d:%d:", (int)getpid(), memory->file);
@@ -494,7 +494,7 @@ static bool write_flags(int file, uint64_t flags)
 tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
 {
     const char *function = "tenon_shared_freeze";
-    shared_memory *memory = memory_of(tensor, function, err);
+    shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
     int seals = fcntl(memory->file, GET_SEALS);

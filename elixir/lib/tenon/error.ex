@@ -8,13 +8,16 @@ defmodule Tenon.Error do
     * `{:unsupported_type, type}`, `{:misaligned, need, got}`, `{:device_mismatch, want, got}`
     * `:not_contiguous`, `:would_copy`: the operation would need a copy
     * `:readonly`: the memory must not be written to
-    * `:busy`: the memory is being read or written by another call
+    * `:busy`: the memory is being read or written by another call, or a view of it prevents that it is frozen
     * `:released`: the tensor was released, or the object is closed
     * `:stale`, `{:not_local, node}`: the tensor or object belongs to an earlier run of this node, or to another node
     * `:overlap`, `{:failed, status}`, `{:library, why}`: from functions written in C
     * `{:failed, :no_memory}`, `{:library, :nif}` (the NIF of Tenon could not be loaded): from all functions
     * `{:library, :nx}` (Nx is not installed): from `Tenon.Nx` and from calls with an Nx tensor
     * `{:owner_too_large, words}`: from `Tenon.Blob.from_blob/2`
+    * `{:shared, :invalid}` (not a name), `{:shared, :version}` (of another version of Tenon): from `Tenon.Shared.attach/2`
+    * `{:system, :enoent | :eacces | :enosys | …}`: the operating system refused; from `Tenon.Shared`. It is the name of the
+      system's error, in lower case, or its number
 
   `message` describes the error for people; `function` and `argument` are atoms, or nil.
   """
@@ -38,6 +41,8 @@ defmodule Tenon.Error do
           | {:failed, atom | integer}
           | {:library, :nif | :nx | :unreadable | :invalid | :signature | :load}
           | {:owner_too_large, words :: pos_integer}
+          | {:shared, :invalid | :version}
+          | {:system, atom | integer}
 
   @type t :: %__MODULE__{reason: reason, message: String.t(), function: atom, argument: atom}
 

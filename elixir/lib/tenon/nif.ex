@@ -42,6 +42,12 @@ defmodule Tenon.Nif do
   def from_blob(_fields, _has_owner, _owner), do: missing()
   def from_resource(_ref, _module, _type, _immutable), do: missing()
 
+  def shared_zeros(_shape, _type), do: missing()
+  def shared_share(_tensor), do: missing()
+  def shared_freeze(_tensor), do: missing()
+  def shared_name(_tensor), do: missing()
+  def shared_attach(_name, _immutable), do: missing()
+
   def library_open(_module, _path), do: missing()
   def library_describe(_path), do: missing()
   def call(_module, _index, _arguments), do: missing()

@@ -36,7 +36,7 @@ defmodule Tenon.Options do
     raise_public(ArgumentError.exception("expected a keyword list of options, got #{show(other)}"))
   end
 
-  @tenon [Tenon, Tenon.Blob, Tenon.Nx, Tenon.Library, __MODULE__]
+  @tenon [Tenon, Tenon.Blob, Tenon.Nx, Tenon.Library, Tenon.Shared, __MODULE__]
 
   @doc "Raises with a stack trace that begins with the public function that was called, without the functions it calls."
   @spec raise_public(Exception.t()) :: no_return

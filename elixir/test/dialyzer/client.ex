@@ -40,6 +40,20 @@ defmodule Tenon.Test.Client do
     if live > 0, do: plain, else: tensor
   end
 
+  @spec share(Tenon.Tensor.t()) :: {:ok, Tenon.Tensor.t()} | {:error, :gone | :not_a_name | :system}
+  def share(tensor) do
+    {:ok, name} = Tenon.Shared.name(Tenon.Shared.share!(tensor))
+    {:ok, zeros} = Tenon.Shared.zeros({2}, type: :u8)
+    %Tenon.Tensor{} = Tenon.Shared.freeze!(zeros)
+
+    case Tenon.Shared.attach(name, immutable: true) do
+      {:ok, attached} -> {:ok, attached}
+      {:error, %Tenon.Error{reason: {:system, :enoent}}} -> {:error, :gone}
+      {:error, %Tenon.Error{reason: {:shared, :invalid}}} -> {:error, :not_a_name}
+      {:error, _} -> {:error, :system}
+    end
+  end
+
   @spec call(Tenon.Tensor.t()) :: Tenon.Tensor.t() | struct()
   def call(x) do
     {:ok, _} = Kernels.saxpy(2, x, {<<0::32>>, :f32, {1}})

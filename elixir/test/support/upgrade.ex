@@ -15,6 +15,8 @@ defmodule Tenon.Upgrade do
     object = apply(Module.concat(classes, Counter), :new!, [3])
     given = classes.load!(4)
     store = apply(Module.concat(classes, Store), :new!, [given])
+    shared = Tenon.Shared.zeros!({3})
+    name = Tenon.Shared.name!(shared)
     before = Tenon.stats()
     old = load(Path.join(folder, "second"))
     # Without the old code nothing but the memory map holds the old copy of the library.
@@ -35,12 +37,14 @@ defmodule Tenon.Upgrade do
       kept: apply(store.__struct__, :sum!, [store]) == 6.0,
       closed: Enum.map([object, store], &apply(&1.__struct__, :close, [&1])) == [:ok, :ok],
       given: Tenon.to_list!(given) == [0.0, 1.0, 2.0, 3.0],
+      shared: Tenon.Shared.name!(shared) == name and not Tenon.writable?(Tenon.Shared.freeze!(shared)),
+      attached: Tenon.to_list!(Tenon.Shared.attach!(name)) == [0.0, 0.0, 0.0],
       state: kernels.counts!() == {1, 2},
       purged: not :erlang.check_old_code(Tenon.Nif),
       replaced: old != version()
     ]
 
-    Enum.each([own, held, foreign, given], &Tenon.release/1)
+    Enum.each([own, held, foreign, given, shared], &Tenon.release/1)
     # Back to the first copy, and on again: no copy is counted twice.
     load(Application.app_dir(:tenon, "priv/tenon_nif"))
     :code.purge(Tenon.Nif)

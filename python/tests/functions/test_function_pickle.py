@@ -66,6 +66,11 @@ def test_copies_are_the_same_objects(kernels, boxes):
         assert copy.copy(part) is part and copy.deepcopy([part])[0] is part
 
 
+def test_a_library_that_was_not_loaded():
+    with pytest.raises(TypeError, match="did not return cannot be pickled"):
+        pickle.dumps(tenon.Library.__new__(tenon.Library))
+
+
 def test_each_load_is_found():
     """Several loads of one file have states of their own."""
     first, second = tenon.load(build("kernels.c")), tenon.load(build("kernels.c"))

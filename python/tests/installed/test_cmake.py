@@ -89,6 +89,9 @@ def test_extensions_share_one_bridge(tmp_path):
     check(*project(tmp_path, commands, "C CXX", **sources), "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
     compiled = [pathlib.Path(entry["file"]).name for entry in json.loads((tmp_path / "build/compile_commands.json").read_text())]
     assert sorted(compiled) == ["first.c", "second.cpp", "tenon.c", "tenon_python.c"]
+    check(*project(tmp_path, commands, "C CXX"), "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DCMAKE_UNITY_BUILD=ON")
+    entries = json.loads((tmp_path / "build/compile_commands.json").read_text())
+    assert {"tenon.c", "tenon_python.c"} <= {pathlib.Path(entry["file"]).name for entry in entries}
     check("cmake", "--build", tmp_path / "build", "-j", "2")
     stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
     suffix = ".abi3.so" if stable else sysconfig.get_config_var("EXT_SUFFIX")

@@ -35,7 +35,7 @@ KINDS = {"c": [], "cpp": ["--cpp"], "cuda": ["--cuda"], "extension": ["--extensi
 def create(folder, kind):
     done = run("new", "demo_kernels", *KINDS[kind], cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "pip install -e" in done.stdout and "pytest" in done.stdout
+    assert "pip install -e" in done.stdout and "pytest" in done.stdout and "PIP_FIND_LINKS" in done.stdout
     return folder / "demo_kernels"
 
 

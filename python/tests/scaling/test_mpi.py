@@ -2,16 +2,17 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
 import pytest
+from programs import runs
 
 pytest.importorskip("numpy")
 pytest.importorskip("mpi4py")
 
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+# pip installs it beside the interpreter, which need not be on the PATH.
+MPIEXEC = next(filter(runs, [os.path.join(os.path.dirname(sys.executable), "mpiexec"), "mpiexec"]), None)
 PROGRAM = pathlib.Path(__file__).with_name("mpi_cases.py")
 LIMIT = 120  # seconds: nothing may hang
 

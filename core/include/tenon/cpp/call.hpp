@@ -121,8 +121,10 @@ template <class Function, int Expected, int Found> struct count_mistake {
 
 // Of an object as a parameter or a result.
 template <class Function, fault Fault> struct object_mistake {
-    static_assert(Fault != fault::name,
-                  "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module");
+    static_assert(
+        Fault != fault::name,
+        "this C++ type has no class name: write TENON_CPP_TYPE(Type) before the module, or, for a method of a base "
+        "class, a lambda");
     static_assert(Fault != fault::deleter,
                   "the deleter of the smart pointer has state, which would be lost: use a class without members");
 };

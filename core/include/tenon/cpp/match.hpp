@@ -24,6 +24,14 @@ template <class Class> struct name_of {
     }
 };
 
+constexpr bool is_class_name(const char *name)
+{
+    for (int i = 0; name[i]; i++)
+        if (!is_upper(name[i]) && !is_lower(name[i]) && name[i] != '_' && (i == 0 || !is_digit(name[i])))
+            return false;
+    return name[0] != '\0';
+}
+
 constexpr bool same_text(const char *text, const char *start, int length)
 {
     for (int i = 0; i < length; i++)

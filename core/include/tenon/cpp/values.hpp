@@ -40,9 +40,9 @@ class text
     {
         return data_ + size_;
     }
-    TENON__HIDDEN bool operator==(const char *other) const
+    TENON__HIDDEN bool operator==(const char *other) const // false if it was not given
     {
-        return strlen(other) == size_ && memcmp(data_, other, size_) == 0;
+        return data_ && strlen(other) == size_ && memcmp(data_, other, size_) == 0;
     }
     TENON__HIDDEN bool operator!=(const char *other) const
     {

@@ -207,6 +207,8 @@ TENON_CPP_MODULE(
     TENON_CPP(
         "how(h: 'sum'|'max') -> 'sum'|'max'", [](how h) { return h == how::sum ? how::max : how::sum; }, "Swaps."),
     TENON_CPP(
+        "is_empty(s: str?) -> bool", [](tenon::text s) { return s == ""; }, "Not if it is None."),
+    TENON_CPP(
         "half(x: float) -> int?",
         [](float x) -> std::optional<int32_t> {
             if (x < 0)

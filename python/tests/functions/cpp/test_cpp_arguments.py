@@ -80,6 +80,7 @@ def test_values(kinds):
     assert text == "1 no // sum 0 0.000000 2.500000 t"
     assert kinds.how("sum") == "max" and kinds.how("max") == "sum"
     assert kinds.half(5) == 2 and kinds.half(-1) is None
+    assert kinds.is_empty("") and not kinds.is_empty("x") and not kinds.is_empty(None)
     assert kinds.large(2**63 - 1) == 2**63 - 1
     refused(kinds.large, OverflowError, "large(): result 0: 18446744073709551615 does not fit in 64 bits with a sign", -1)
 

@@ -24,7 +24,8 @@ DELETER = "the deleter of the smart pointer has state"
 START = """#include <tenon/function.hpp>
 
 struct Tree { int64_t size; void move() &&; };
-struct Other { int64_t size; };
+struct Base { int64_t count() const; };
+struct Other : Base { int64_t size; };
 TENON_CPP_TYPE(Tree)
 TENON_CPP_TYPE(Other)
 enum class mode { mean, sum };
@@ -255,6 +256,15 @@ def test_a_type_without_a_name(compiler, tmp_path):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_method_of_a_base_class(compiler, tmp_path):
+    """C++ forgets the class that it was named with."""
+    code, messages = compile_module(compiler, tmp_path, [("Other.count(self) -> int", "&Other::count")])
+    assert code != 0 and len(errors(messages)) == 1 and "for a method of a base class, a lambda" in errors(messages)[0]
+    function = "[](Other &other) { return other.count(); }"
+    assert compile_module(compiler, tmp_path, [("Other.count(self) -> int", function)]) == (0, "")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(
     ("message", "signature", "made"),
     [
@@ -274,3 +284,14 @@ def test_an_entry_without_documentation(compiler, tmp_path):
     file.write_text(f'{START}TENON_CPP_MODULE(wrong, nullptr, TENON_CPP("f()", [] {{}}))\n', encoding="utf-8")
     code, messages = compile_file(compiler, file)
     assert code != 0 and len(errors(messages)) == 1 and "needs a documentation string" in messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("line", ["TENON_CPP_TYPE(space::Node)", 'TENON_CPP_TYPE_AS(space::Node, "")'])
+def test_types_whose_name_is_not_that_of_a_class(compiler, line, tmp_path):
+    file = tmp_path / "module.cpp"
+    file.write_text(f"{START}namespace space {{ struct Node {{}}; }}\n{line}\n", encoding="utf-8")
+    code, messages = compile_file(compiler, file)
+    assert code != 0 and len(errors(messages)) == 1 and "TENON_CPP_TYPE_AS(space::Type" in messages
+    file.write_text(file.read_text().replace(line, 'TENON_CPP_TYPE_AS(space::Node, "Node_2")'), encoding="utf-8")
+    assert compile_file(compiler, file) == (0, "")

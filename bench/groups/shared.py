@@ -1,0 +1,76 @@
+"""Shared tensors: attach to memory of another process and release it, at two sizes; and a call on shared and on private memory."""
+import mmap
+import os
+from multiprocessing import shared_memory
+
+import building
+
+# The system calls of an attach and a release, in C.
+SYSTEM_CALLS = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <tenon/function.h>
+
+static tenon_status attach(tenon_call *call)
+{
+    char header[4096];
+    struct stat info;
+    size_t size = (size_t)tenon_arg_int(call, 1);
+    int file = fcntl((int)tenon_arg_int(call, 0), F_DUPFD_CLOEXEC, 0);
+    if (fstat(file, &info) < 0 || fcntl(file, F_GET_SEALS) < 0 || pread(file, header, sizeof header, 0) < 0 ||
+        fcntl(file, F_GETFL) < 0)
+        return tenon_fail(call, TENON_EINVAL, "not a shared tensor");
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (map == MAP_FAILED)
+        return tenon_fail(call, TENON_EINVAL, "mmap failed");
+    munmap(map, size);
+    close(file);
+    return TENON_OK;
+}
+
+TENON_MODULE(bare, "", TENON_FUNCTION("attach(fd: int, size: int)", attach, ""))
+"""
+
+
+def by_shared_memory(name):
+    shared_memory.SharedMemory(name).close()
+
+
+def by_mmap(fd, size):
+    mmap.mmap(fd, size).close()
+
+
+def torch_storage(torch):
+    def by_torch(fd, size):
+        torch.UntypedStorage._new_shared_fd_cpu(os.dup(fd), size)  # it closes the descriptor
+    return by_torch
+
+
+def shared_group(session):
+    tenon = building.peer("tenon").package(session.folder / "tenon")
+    try:
+        import torch
+    except ImportError:
+        torch = None
+    bare = tenon.compile(SYSTEM_CALLS)
+    kernels = tenon.load(session.folder / "tenon/kernels.so")
+    session.say(total=3)
+    for megabytes in (4, 400):
+        tensor = tenon.shared(megabytes * 1_000_000, "u8")
+        fd, size = int(tensor.shared_name.split(":")[3]), tensor.nbytes + 4096
+        block = shared_memory.SharedMemory(create=True, size=megabytes * 1_000_000)
+        contenders = {"tenon": (tenon.attach, [fd]), "tenon, by name": (tenon.attach, [tensor.shared_name]),
+                      "system calls in C": (bare.attach, [fd, size]), "mmap in Python": (by_mmap, [fd, size]),
+                      "multiprocessing.shared_memory": (by_shared_memory, [block.name])}
+        if torch:
+            contenders["torch.multiprocessing, the storage"] = (torch_storage(torch), [fd, size])
+        session.compare("attach and release", f"{megabytes} MB", contenders)
+        block.close()
+        block.unlink()
+    private, shared = tenon.to(tenon.shared(6, "f32"), "numpy").copy(), tenon.shared(6, "f32")
+    session.compare("saxpy", "shared tensor", {
+        "tenon": (kernels.saxpy, [2.0, shared, shared]),
+        "tenon, private memory": (kernels.saxpy, [2.0, *[tenon.from_dlpack(private)] * 2])})

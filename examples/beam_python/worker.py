@@ -1,0 +1,46 @@
+"""The functions that BeamPython.Worker calls. Requests and answers are lines; tensors cross by their names."""
+
+import sys
+
+import numpy as np
+
+import tenon
+
+
+def fill(x):
+    x[:] = np.arange(x.size)
+
+
+def double(x):
+    x *= 2
+
+
+def squares(x):
+    result = tenon.shared(x.shape, x.dtype)
+    np.square(x, out=np.from_dlpack(result))
+    return result
+
+
+FUNCTIONS = {function.__name__: function for function in (fill, double, squares)}
+
+
+def answer(line):
+    """Run a request. Returns the line of the answer, and the tensor that it names."""
+    name, *tensors = line.split()
+    try:
+        result = FUNCTIONS[name](*(np.from_dlpack(tenon.attach(tensor)) for tensor in tensors))
+    except Exception as error:
+        return f"error {type(error).__name__}: {error}".replace("\n", " "), None
+    return ("ok", None) if result is None else (f"ok {result.shared_name}", result)
+
+
+def main():
+    # Only answers may go to the pipe; other output goes to stderr.
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        text, held = answer(line)  # holds the result until the next request; by then the BEAM has attached to it
+        print(text, file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
