@@ -11,7 +11,7 @@ from programs import runs
 pytest.importorskip("numpy")
 pytest.importorskip("mpi4py")
 
-# PyPI's mpich puts it beside Python.
+# pip installs it beside the interpreter, which need not be on the PATH.
 MPIEXEC = next(filter(runs, [os.path.join(os.path.dirname(sys.executable), "mpiexec"), "mpiexec"]), None)
 PROGRAM = pathlib.Path(__file__).with_name("mpi_cases.py")
 LIMIT = 120  # seconds: nothing may hang
