@@ -18,6 +18,8 @@ _Reduced = Union[str, "tuple[Any, ...]"]
 
 def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
     """Pickle the elements. From protocol 5 on they can travel out of band."""
+    if not isinstance(tensor, Tensor):  # of an extension that has a bridge of its own
+        tensor = _native.from_dlpack(tensor)
     data, strides = _native._bytes_of(tensor)
     buffer: Any
     if protocol >= 5:

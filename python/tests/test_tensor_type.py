@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import importlib.util
 import pickle
 import sys
 import weakref
@@ -32,9 +33,17 @@ def test_not_made_by_calling():
         type("Below", (probe.Tensor,), {})
     with pytest.raises(AttributeError):
         tensor("f32", (2,)).attribute = 1
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(TypeError, match="pickle"):
-            pickle.dumps(tensor("f32", (2,)), protocol)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_need_the_package(protocol, monkeypatch):
+    given = tensor("f32", (2,))
+    if importlib.util.find_spec("tenon"):
+        loaded = pickle.loads(pickle.dumps(given, protocol))
+        assert (loaded.shape, loaded.dtype, bytes(loaded)) == ((2,), "float32", bytes(given))
+    monkeypatch.setitem(sys.modules, "tenon._reduce", None)  # importing it is an ImportError
+    with pytest.raises(TypeError, match="cannot pickle a tenon.Tensor without the Python package of Tenon"):
+        pickle.dumps(given, protocol)
 
 
 def test_weak_references(released):

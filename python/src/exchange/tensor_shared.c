@@ -67,6 +67,9 @@ PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused)
 PyObject *tenon__py_tensor_reduce(PyObject *self, PyObject *protocol)
 {
     PyObject *module = PyImport_ImportModule("tenon._reduce");
+    if (!module && PyErr_ExceptionMatches(PyExc_ImportError))
+        PyErr_SetString(PyExc_TypeError, "cannot pickle a tenon.Tensor without the Python package of Tenon; install "
+                                         "libtenon, or pickle a copy, as in numpy.array(tensor)");
     PyObject *result = module ? PyObject_CallMethod(module, "reduce", "OO", self, protocol) : NULL;
     Py_XDECREF(module);
     return result;

@@ -56,7 +56,7 @@ def echo(incoming, outgoing):
 
 def opened():
     """The numbers of mappings of shared tensors and of descriptors."""
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         return sum("memfd:tenon" in line for line in maps), len(os.listdir("/proc/self/fd"))
 
 

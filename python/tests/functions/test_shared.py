@@ -28,7 +28,7 @@ def descriptor(tensor):
 def counts():
     """The numbers of descriptors and of mappings of shared tensors in this process."""
     gc.collect()
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         return len(os.listdir("/proc/self/fd")), sum("memfd:tenon" in line for line in maps)
 
 

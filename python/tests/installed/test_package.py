@@ -26,7 +26,7 @@ def temporary(tmp_path, monkeypatch):
 
 def mapped(folder):
     """The files of a folder that this process has mapped, those that are gone too."""
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:
         return {found[0] for line in maps if (found := re.search(re.escape(str(folder)) + r"/\S+", line))}
 
 
