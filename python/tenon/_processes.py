@@ -6,10 +6,12 @@ import errno
 import os
 import pickle
 import signal
+import socket
+import struct
 import threading
 import time
 from multiprocessing import current_process, parent_process, util
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
 from typing import Any, Optional
@@ -53,20 +55,29 @@ def _fetch(address: str, key: bytes) -> int:
     except (ConnectionError, EOFError) as error:
         raise FileNotFoundError(
             errno.ENOENT,
-            "tenon: the process that sent this shared tensor has ended; receive it before that process ends, or "
-            "create it in a process that outlives both",
+            "tenon: the process that sent this shared tensor has ended, or it belongs to another user; receive it "
+            "before that process ends, or create it in a process that outlives both",
         ) from error
 
 
+def _is_allowed(client: socket.socket) -> bool:
+    """Whether the other process belongs to this user, or to root: any user can connect to an abstract address."""
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[1] in (0, os.geteuid())
+
+
 class _Sender:
-    """A thread that gives descriptors to the processes that ask for them. Its address is in no file system."""
+    """Threads that give descriptors to the processes that ask for them. Their address is in no file system."""
 
     _KEY_SIZE = 16
     _SECONDS = 5.0
+    _SECONDS_TO_SPEAK = 30  # for each message of a process that is connected
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listener: Optional[Listener] = None
+        self._address = ""
+        self._listener: Optional[socket.socket] = None
+        self._connected: set[Connection] = set()
         self._waiting: dict[bytes, int] = {}  # descriptors that have not been fetched yet
         os.register_at_fork(after_in_child=self._forget)
         util.register_after_fork(self, _Sender._watch)
@@ -76,20 +87,49 @@ class _Sender:
         key, copy = os.urandom(self._KEY_SIZE), os.dup(fd)
         with self._lock:
             if self._listener is None:
-                address = f"\0tenon-{os.getpid()}-{os.urandom(8).hex()}"
-                self._listener = Listener(address, "AF_UNIX", backlog=128, authkey=current_process().authkey)
-                threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+                self._listen()
             self._waiting[key] = copy
-            return self._listener.address, key
+            return self._address, key
 
-    def _serve(self, listener: Listener) -> None:
+    def _listen(self) -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._address = f"\0tenon-{os.getpid()}-{os.urandom(8).hex()}"
+            listener.bind(self._address)
+            listener.listen(128)
+            threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
+        except BaseException:
+            listener.close()
+            raise
+        self._listener = listener
+
+    def _serve(self, listener: socket.socket) -> None:
+        """Accept connections; a thread for each, so that one that says nothing does not stop the others."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while True:
             try:
-                with listener.accept() as connection:
-                    self._give(connection)
-            except Exception:  # the other process reports it: it has ended, or it is not ours
-                pass
+                with listener.accept()[0] as client:
+                    if _is_allowed(client):
+                        client.setblocking(True)
+                        limit = struct.pack("ll", self._SECONDS_TO_SPEAK, 0)
+                        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+                        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+                        connection = Connection(client.detach())
+                        threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            except Exception:  # no more descriptors or threads: wait until others have ended
+                time.sleep(0.01)
+
+    def _answer(self, connection: Connection) -> None:
+        self._connected.add(connection)
+        try:
+            with connection:
+                deliver_challenge(connection, current_process().authkey)
+                answer_challenge(connection, current_process().authkey)
+                self._give(connection)
+        except Exception:  # the other process reports it: it has ended, or it is not ours
+            pass
+        finally:
+            self._connected.discard(connection)
 
     def _give(self, connection: Connection) -> None:
         message = connection.recv_bytes(100)
@@ -107,7 +147,12 @@ class _Sender:
             os.close(fd)
         self._waiting.clear()
         self._lock = threading.Lock()
+        if self._listener is not None:  # otherwise others could connect although the parent has ended
+            self._listener.close()
         self._listener = None
+        for connection in self._connected:
+            connection.close()
+        self._connected.clear()
 
     def _watch(self) -> None:
         util.Finalize(None, self._wait, exitpriority=-10)  # after the queues have written what they hold (-5)

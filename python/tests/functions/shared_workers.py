@@ -54,6 +54,18 @@ def echo(incoming, outgoing):
         outgoing.put(tensor)
 
 
+def add_to_one(connection):
+    add_to_all(connection.recv(), 1)
+
+
+def expect_nothing(queue):
+    try:
+        queue.get()
+    except FileNotFoundError:
+        return
+    raise AssertionError("received")
+
+
 def opened():
     """The numbers of mappings of shared tensors and of descriptors."""
     with open("/proc/self/maps", errors="surrogateescape") as maps:

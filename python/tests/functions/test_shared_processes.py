@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import tempfile
 
@@ -145,6 +146,92 @@ def test_nobody_receives(monkeypatch):
     assert end(process) == 0
     with pytest.raises(FileNotFoundError):
         queue.get(timeout=SECONDS)
+
+
+def put_and_fork(queue, connection):
+    queue.put(workers.create(4))
+    queue.close()
+    queue.join_thread()
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    connection.send(child)
+    signal.pause()
+
+
+def test_a_worker_is_killed_but_its_child_lives():
+    """The child has nothing to give, so nobody may wait for it."""
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    here, there = context.Pipe()
+    process = started(context, put_and_fork, queue, there)
+    child = here.recv()
+    os.kill(process.pid, signal.SIGKILL)
+    end(process)
+    receiver = started(context, workers.expect_nothing, queue)
+    try:
+        assert end(receiver) == 0
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def silent_connection():
+    """A connection to the sender of this process."""
+    from tenon import _processes
+
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(_processes._sender._address)
+    return client
+
+
+def test_a_connection_that_says_nothing_does_not_stop_others():
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    tensor = workers.create(3)
+    here.send(tensor)
+    with silent_connection():
+        assert end(started(context, workers.add_to_one, there)) == 0
+    assert workers.values(tensor) == [1, 2, 3]
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch):
+    from tenon import _processes
+
+    monkeypatch.setattr(_processes._Sender, "_SECONDS_TO_SPEAK", 1)
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    here.send(workers.create(3))
+    with silent_connection() as client:
+        client.settimeout(SECONDS)
+        assert client.recv(1000) != b""  # the challenge
+        while client.recv(1000) != b"":
+            pass
+    there.recv()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_is_told_nothing():
+    from tenon import _processes
+
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    here.send(workers.create(3))
+    address = _processes._sender._address
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.seteuid(65534)
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(address)
+            client.settimeout(SECONDS)
+            os.write(writer, b"told %d bytes" % len(client.recv(1000)))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"told 0 bytes"
+    os.close(reader)
+    os.close(writer)
+    there.recv()
 
 
 def test_a_worker_is_killed_in_the_middle():
