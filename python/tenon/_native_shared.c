@@ -72,10 +72,10 @@ static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
     int32_t ndim = read_dims(shape, dims);
     if (ndim < 0)
         return NULL;
-    tenon_status status;
-    Py_BEGIN_ALLOW_THREADS /* it fills the memory with zeros */
-        status = tenon_shared_alloc(dtype, ndim, dims, &tensor, &err);
-    Py_END_ALLOW_THREADS return as_object(tensor, status, "shared", &err);
+    PyThreadState *thread = PyEval_SaveThread(); /* it fills the memory with zeros */
+    tenon_status status = tenon_shared_alloc(dtype, ndim, dims, &tensor, &err);
+    PyEval_RestoreThread(thread);
+    return as_object(tensor, status, "shared", &err);
 }
 
 static PyObject *shared_attach(PyObject *self, PyObject *object)
@@ -219,9 +219,10 @@ static PyObject *copy_into(PyObject *self, PyObject *arguments)
     if (!source)
         return NULL;
     tenon_tensor_retain(target); /* another thread may release the object */
-    tenon_status status;
-    Py_BEGIN_ALLOW_THREADS status = tenon_copy(tenon_tensor_view(target), tenon_tensor_view(source), &err);
-    Py_END_ALLOW_THREADS tenon_tensor_release(target);
+    PyThreadState *thread = PyEval_SaveThread();
+    tenon_status status = tenon_copy(tenon_tensor_view(target), tenon_tensor_view(source), &err);
+    PyEval_RestoreThread(thread);
+    tenon_tensor_release(target);
     tenon_tensor_release(source);
     if (status)
         return tenon_py_raise(&err);

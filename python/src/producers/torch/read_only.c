@@ -45,8 +45,10 @@ static bool torch_add_range(uintptr_t start, uintptr_t end)
     size_t count = (size_t)atomic_load_explicit(&tenon__py_global.torch.nranges, memory_order_relaxed);
     if (count == tenon__py_global.torch.ranges_room) {
         size_t room = count ? 2 * count : 16;
-        if (!(ranges = realloc(ranges, room * sizeof *ranges)))
+        struct tenon__py_range *larger = realloc(ranges, room * sizeof *ranges);
+        if (!larger)
             return false;
+        ranges = larger;
         tenon__py_global.torch.ranges = ranges;
         tenon__py_global.torch.ranges_room = room;
     }
