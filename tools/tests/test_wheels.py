@@ -180,3 +180,11 @@ def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
 def test_the_wheel_of_an_interpreter(name, tag):
     assert wheels.target_of(name).tag == f"{tag}-{wheels.NATIVE.platform}"
     assert wheels.target_of("3.14t") is None
+
+
+@pytest.mark.parametrize("given, folder", [("some/dist", ROOT / "some/dist"), ("/elsewhere/dist", pathlib.Path("/elsewhere/dist"))])
+def test_the_folder_of_the_wheels(monkeypatch, given, folder):
+    """It is found from the root, as the build folder is, whether that is relative or absolute."""
+    monkeypatch.setenv("TENON_DIST", given)
+    assert load(ROOT / "tools/wheels").DIST == folder
+    assert load(ROOT / "tools/try-wheels").DIST == folder
