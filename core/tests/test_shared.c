@@ -457,6 +457,16 @@ static void test_every_field_wrong(void **state)
         refuse(with_header(bad, HEADER + 60), cases[i].status, cases[i].reason);
     }
     refuse(with_header(good, HEADER + 59), TENON_EINVAL, "touches bytes");
+    refuse(with_header(good, HEADER), TENON_EINVAL, "outside the file");
+    /* one byte in a file that has only the header */
+    unsigned char byte[HEADER];
+    memcpy(byte, good, HEADER);
+    memset(byte + 36, 0, 4);
+    memset(byte + 56, 0, 1088 - 56);
+    byte[32] = TENON_CODE_UINT;
+    byte[33] = 8;
+    byte[56] = 1;
+    refuse(with_header(byte, HEADER), TENON_EINVAL, "outside the file");
 }
 
 /* A deterministic generator of random numbers. */

@@ -153,9 +153,13 @@ static tenon_status tensor_inside(tenon_tensor *source, int64_t offset, tenon_dt
                                   const int64_t *shape, const int64_t *strides, tenon_tensor **out, tenon_error *err)
 {
     const tenon_view *view = tenon_tensor_view(source);
-    if (!(view->flags & TENON_VIEW_DENSE) || offset < 0)
+    bool is_empty = false;
+    for (int32_t i = 0; i < ndim; i++)
+        is_empty |= shape[i] == 0;
+    /* A block of 0 bytes would mean that its size is unknown. */
+    if (!(view->flags & TENON_VIEW_DENSE) || offset < 0 || (view->numel == 0 && !is_empty))
         return tenon_error_set(err, TENON_EINVAL, "the elements are not in the memory that was given");
-    if (ndim > 0 && view->numel == 0)
+    if (is_empty)
         strides = NULL;
     tenon_blob blob = {
         .data = view->data,

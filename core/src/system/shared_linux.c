@@ -49,7 +49,7 @@ enum { HEADER_SIZE = 4096, HEADER_VERSION = 1, HEADER_FROZEN = 1, ID_SIZE = 16 }
 enum { AT_VERSION = 8, AT_SIZE = 12, AT_ID = 16, AT_DTYPE = 32, AT_NDIM = 36, AT_FLAGS = 40, AT_OFFSET = 48 };
 enum { AT_NBYTES = 56, AT_SHAPE = 64, AT_STRIDES = 576, AT_END = 1088 };
 
-static const char magic[8] = {'T', 'E', 'N', 'O', 'N', 'S', 'H', 'M'};
+static const char shared_magic[8] = {'T', 'E', 'N', 'O', 'N', 'S', 'H', 'M'};
 
 _Static_assert(AT_STRIDES == AT_SHAPE + TENON_MAX_NDIM * 8 && AT_END == AT_STRIDES + TENON_MAX_NDIM * 8, "the header");
 
@@ -74,13 +74,13 @@ static void shared_release(void *owner)
 /* ---------------------------------------------------------------------------------------------------------- header */
 
 /* The numbers of the header are little-endian. */
-static void put(unsigned char *at, uint64_t value, size_t size)
+static void put_number(unsigned char *at, uint64_t value, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         at[i] = (unsigned char)(value >> 8 * i);
 }
 
-static uint64_t get(const unsigned char *at, size_t size)
+static uint64_t get_number(const unsigned char *at, size_t size)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++)
@@ -92,18 +92,18 @@ static void fill_header(unsigned char header[HEADER_SIZE], tenon_dtype dtype, in
                         const int64_t *strides, int64_t bytes)
 {
     memset(header, 0, HEADER_SIZE);
-    memcpy(header, magic, sizeof magic);
-    put(header + AT_VERSION, HEADER_VERSION, 4);
-    put(header + AT_SIZE, HEADER_SIZE, 4);
+    memcpy(header, shared_magic, sizeof shared_magic);
+    put_number(header + AT_VERSION, HEADER_VERSION, 4);
+    put_number(header + AT_SIZE, HEADER_SIZE, 4);
     header[AT_DTYPE] = dtype.code;
     header[AT_DTYPE + 1] = dtype.bits;
-    put(header + AT_DTYPE + 2, dtype.lanes, 2);
-    put(header + AT_NDIM, (uint32_t)ndim, 4);
-    put(header + AT_OFFSET, HEADER_SIZE, 8);
-    put(header + AT_NBYTES, (uint64_t)bytes, 8);
+    put_number(header + AT_DTYPE + 2, dtype.lanes, 2);
+    put_number(header + AT_NDIM, (uint32_t)ndim, 4);
+    put_number(header + AT_OFFSET, HEADER_SIZE, 8);
+    put_number(header + AT_NBYTES, (uint64_t)bytes, 8);
     for (int32_t i = 0; i < ndim; i++) {
-        put(header + AT_SHAPE + 8 * i, (uint64_t)shape[i], 8);
-        put(header + AT_STRIDES + 8 * i, (uint64_t)strides[i], 8);
+        put_number(header + AT_SHAPE + 8 * i, (uint64_t)shape[i], 8);
+        put_number(header + AT_STRIDES + 8 * i, (uint64_t)strides[i], 8);
     }
 }
 
@@ -117,14 +117,14 @@ static bool all_zero(const unsigned char *from, const unsigned char *to)
 /* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
 static const char *check_header(const unsigned char *header, uint64_t file_size)
 {
-    uint64_t ndim = get(header + AT_NDIM, 4);
-    if (get(header + AT_SIZE, 4) != HEADER_SIZE)
+    uint64_t ndim = get_number(header + AT_NDIM, 4);
+    if (get_number(header + AT_SIZE, 4) != HEADER_SIZE)
         return "the size of the header is not 4096";
     if (ndim > TENON_MAX_NDIM)
         return "the number of dimensions is not between 0 and 64";
-    if (get(header + AT_FLAGS, 8) & ~(uint64_t)HEADER_FROZEN)
+    if (get_number(header + AT_FLAGS, 8) & ~(uint64_t)HEADER_FROZEN)
         return "a flag is unknown";
-    if (get(header + AT_OFFSET, 8) < HEADER_SIZE || get(header + AT_OFFSET, 8) > file_size)
+    if (get_number(header + AT_OFFSET, 8) < HEADER_SIZE || get_number(header + AT_OFFSET, 8) > file_size)
         return "the first element is outside the file";
     if (!all_zero(header + AT_SHAPE + 8 * ndim, header + AT_STRIDES) ||
         !all_zero(header + AT_STRIDES + 8 * ndim, header + AT_END) || !all_zero(header + AT_END, header + HEADER_SIZE))
@@ -145,15 +145,15 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
     tenon_dl_tensor source = {
         .data = (char *)memory->map + HEADER_SIZE,
         .device = tenon_device_of(TENON_CPU, 0),
-        .ndim = (int32_t)get(header + AT_NDIM, 4),
-        .dtype = tenon_dtype_of(header[AT_DTYPE], header[AT_DTYPE + 1], (int)get(header + AT_DTYPE + 2, 2)),
+        .ndim = (int32_t)get_number(header + AT_NDIM, 4),
+        .dtype = tenon_dtype_of(header[AT_DTYPE], header[AT_DTYPE + 1], (int)get_number(header + AT_DTYPE + 2, 2)),
         .shape = shape,
         .strides = strides,
-        .byte_offset = get(header + AT_OFFSET, 8) - HEADER_SIZE,
+        .byte_offset = get_number(header + AT_OFFSET, 8) - HEADER_SIZE,
     };
     for (int32_t i = 0; i < source.ndim; i++) {
-        shape[i] = (int64_t)get(header + AT_SHAPE + 8 * i, 8);
-        strides[i] = (int64_t)get(header + AT_STRIDES + 8 * i, 8);
+        shape[i] = (int64_t)get_number(header + AT_SHAPE + 8 * i, 8);
+        strides[i] = (int64_t)get_number(header + AT_STRIDES + 8 * i, 8);
     }
     tenon_error inner = {0};
     tenon_status status = tenon__check_shape(source.ndim, shape, function, &inner);
@@ -161,10 +161,12 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
         status = tenon__check_dtype(source.dtype, function, &inner);
     if (!status)
         status = tenon__shape_bytes(source.dtype, 0, source.ndim, shape, &numel, &bytes, function, &inner);
-    if (!status && (uint64_t)bytes != get(header + AT_NBYTES, 8))
+    if (!status && (uint64_t)bytes != get_number(header + AT_NBYTES, 8))
         return not_shared(function, "nbytes does not agree with the dtype and the shape", err);
-    /* A block of 0 bytes would mean that the size is unknown; an empty tensor touches no byte of it. */
+    /* A block of 0 bytes would mean that the size is unknown. */
     uint64_t room = memory->size - HEADER_SIZE;
+    if (!status && room == 0 && numel > 0)
+        return not_shared(function, "the first element is outside the file", err);
     if (!status)
         status = tenon__tensor_wrap(&source, flags, room ? room : 1, memory, shared_release, function, out, &inner);
     if (status == TENON_ENOMEM)
@@ -310,13 +312,13 @@ static tenon_status read_file(shared_memory *memory, int *seals, unsigned char h
         return shared_failure(errno, function, "reading the header", err);
     if (got != HEADER_SIZE)
         return not_shared(function, "it is shorter than a header", err);
-    if (memcmp(header, magic, sizeof magic) != 0)
+    if (memcmp(header, shared_magic, sizeof shared_magic) != 0)
         return not_shared(function, "it does not begin with \"TENONSHM\"", err);
-    if (get(header + AT_VERSION, 4) != HEADER_VERSION)
+    if (get_number(header + AT_VERSION, 4) != HEADER_VERSION)
         return tenon_error_set_in(err, TENON_EVERSION, function,
                                   "expected version 1 of the header, got version %" PRIu64 "; use the same version of "
                                   "Tenon in both processes",
-                                  get(header + AT_VERSION, 4));
+                                  get_number(header + AT_VERSION, 4));
     memory->size = (size_t)info.st_size;
     memcpy(memory->id, header + AT_ID, ID_SIZE);
     const char *mistake = check_header(header, (uint64_t)info.st_size);
@@ -339,7 +341,7 @@ static tenon_status attach(int file, const unsigned char *id, const char *functi
     if (!status && id && memcmp(memory->id, id, ID_SIZE) != 0)
         status = not_shared(function, "it has another id", err);
     if (!status) {
-        bool frozen = (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE)) || (get(header + AT_FLAGS, 8) & HEADER_FROZEN);
+        bool frozen = (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE)) || (get_number(header + AT_FLAGS, 8) & HEADER_FROZEN);
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
         status = code ? shared_failure(code, function, "mmap", err)
@@ -483,7 +485,7 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
 static bool write_flags(int file, uint64_t flags)
 {
     unsigned char bytes[8];
-    put(bytes, flags, sizeof bytes);
+    put_number(bytes, flags, sizeof bytes);
     ssize_t done;
     do {
         done = pwrite(file, bytes, sizeof bytes, AT_FLAGS);

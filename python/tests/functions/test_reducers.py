@@ -337,3 +337,12 @@ def test_a_tensor_out_of_band_is_the_same_memory():
     stored = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
     again = pickle.loads(stored, buffers=buffers)
     assert again.data_ptr == tensor.data_ptr and again.strides == tensor.strides and len(stored) < 200
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (100_000_000,)])
+def test_an_empty_buffer_has_no_elements(shape):
+    tensor = tenon.shared((2,), "f32")
+    rebuild, (_, dtype, _, *more) = tensor.__reduce_ex__(4)
+    with pytest.raises(ValueError):
+        rebuild(b"", dtype, shape, *more)
+    assert rebuild(b"", dtype, (0, 3), *more).shape == (0, 3)
