@@ -81,6 +81,7 @@ def macho(*symbols):
 
 def test_symbols_of_macos():
     assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New", 0x01))) == {"PyInit__native"}
+    assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New__thunk", 0x0E))) == {"PyInit__native"}
     with pytest.raises(checks.Wrong, match="not stripped"):
         checks.check_macho(macho(("_PyInit__native", 0x0F), ("main.c", 0x64)))
     with pytest.raises(checks.Wrong, match="not stripped"):
