@@ -62,7 +62,8 @@ def check_pe(data):
 
 
 def check_macho(data):
-    """The symbols that it defines; a stripped one has only those that others see, and three of the linker."""
+    """The symbols that it defines; a stripped one has only those that others see, and the linker's own: three, and on arm64
+    one for each function that it calls through a thunk."""
     number = lambda at, size: int.from_bytes(data[at:at + size], "little")  # noqa: E731
     at, defined = 32, set()
     for _ in range(number(16, 4)):
@@ -71,7 +72,7 @@ def check_macho(data):
             for i in range(symbols, symbols + 16 * count, 16):
                 start = names + number(i, 4)
                 name, kind = data[start:data.index(b"\0", start)].decode(), data[i + 4]
-                is_local = kind & 0x0e and not kind & 1 and name != "dyld_private"
+                is_local = kind & 0x0e and not kind & 1 and name != "dyld_private" and not name.endswith("__thunk")
                 require(not kind & 0xe0 and not is_local, "its extension is not stripped")
                 if kind & 0x0e and kind & 1 and name not in ("__mh_dylib_header", "___dso_handle"):
                     defined.add(name.removeprefix("_"))

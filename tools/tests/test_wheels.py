@@ -81,6 +81,7 @@ def macho(*symbols):
 
 def test_symbols_of_macos():
     assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New", 0x01))) == {"PyInit__native"}
+    assert checks.check_macho(macho(("_PyInit__native", 0x0F), ("_PyList_New__thunk", 0x0E))) == {"PyInit__native"}
     with pytest.raises(checks.Wrong, match="not stripped"):
         checks.check_macho(macho(("_PyInit__native", 0x0F), ("main.c", 0x64)))
     with pytest.raises(checks.Wrong, match="not stripped"):
@@ -180,3 +181,11 @@ def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
 def test_the_wheel_of_an_interpreter(name, tag):
     assert wheels.target_of(name).tag == f"{tag}-{wheels.NATIVE.platform}"
     assert wheels.target_of("3.14t") is None
+
+
+@pytest.mark.parametrize("given, folder", [("some/dist", ROOT / "some/dist"), ("/elsewhere/dist", pathlib.Path("/elsewhere/dist"))])
+def test_the_folder_of_the_wheels(monkeypatch, given, folder):
+    """It is found from the root, as the build folder is, whether that is relative or absolute."""
+    monkeypatch.setenv("TENON_DIST", given)
+    assert load(ROOT / "tools/wheels").DIST == folder
+    assert load(ROOT / "tools/try-wheels").DIST == folder
