@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pickle
 import signal
@@ -66,6 +67,13 @@ def _is_allowed(client: socket.socket) -> bool:
     return struct.unpack("3i", credentials)[1] in (0, os.geteuid())
 
 
+class _Copy:
+    """A descriptor for all messages with the same memory that have not been received yet."""
+
+    def __init__(self, same: tuple[int, ...], fd: int) -> None:
+        self.same, self.fd, self.count = same, os.dup(fd), 0
+
+
 class _Sender:
     """Threads that give descriptors to the processes that ask for them. Their address is in no file system."""
 
@@ -78,17 +86,21 @@ class _Sender:
         self._address = ""
         self._listener: Optional[socket.socket] = None
         self._connected: set[Connection] = set()
-        self._waiting: dict[bytes, int] = {}  # descriptors that have not been fetched yet
+        self._waiting: dict[bytes, _Copy] = {}  # by the key of the message
+        self._copies: dict[tuple[int, ...], _Copy] = {}
         os.register_at_fork(after_in_child=self._forget)
         util.register_after_fork(self, _Sender._watch)
         self._watch()
 
     def offer(self, fd: int) -> tuple[Any, bytes]:
-        key, copy = os.urandom(self._KEY_SIZE), os.dup(fd)
+        key, file = os.urandom(self._KEY_SIZE), os.fstat(fd)
+        same = (file.st_dev, file.st_ino, fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE)
         with self._lock:
             if self._listener is None:
                 self._listen()
-            self._waiting[key] = copy
+            copy = self._copies.get(same) or _Copy(same, fd)
+            copy.count += 1
+            self._copies[same] = self._waiting[key] = copy
             return self._address, key
 
     def _listen(self) -> None:
@@ -134,17 +146,22 @@ class _Sender:
     def _give(self, connection: Connection) -> None:
         message = connection.recv_bytes(100)
         key, process = message[: self._KEY_SIZE], int(message[self._KEY_SIZE :])
-        fd = self._waiting[key]
+        with self._lock:
+            copy = self._waiting.pop(key)
         try:
-            send_handle(connection, fd, process)
+            send_handle(connection, copy.fd, process)
         finally:
-            del self._waiting[key]
-            os.close(fd)
+            with self._lock:
+                copy.count -= 1
+                if copy.count == 0:
+                    del self._copies[copy.same]
+                    os.close(copy.fd)
 
     def _forget(self) -> None:
         """In a new process, which has neither the thread nor anything to give."""
-        for fd in self._waiting.values():
-            os.close(fd)
+        for copy in self._copies.values():
+            os.close(copy.fd)
+        self._copies.clear()
         self._waiting.clear()
         self._lock = threading.Lock()
         if self._listener is not None:  # otherwise others could connect although the parent has ended
@@ -160,7 +177,7 @@ class _Sender:
     def _wait(self) -> None:
         """At the end of a worker: wait until its descriptors are fetched, but not for long, nor if its parent has ended."""
         parent, end = parent_process(), time.monotonic() + self._SECONDS
-        while self._waiting and parent is not None and parent.is_alive() and time.monotonic() < end:
+        while self._copies and parent is not None and parent.is_alive() and time.monotonic() < end:
             time.sleep(0.001)
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 
 import numpy
 import pytest
@@ -114,6 +115,36 @@ def test_executor(context):
     assert workers.values(created) == [0, 1, 2]
 
 
+def test_a_tensor_that_waits_often_has_one_descriptor():
+    from tenon import _processes
+
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    tensor, other = workers.create(3), workers.create(3)
+    reader = os.open(f"/proc/self/fd/{tensor.shared_name.split(':')[3]}", os.O_RDONLY)
+    read_only = tenon.attach(reader)
+    os.close(reader)
+    here.send(tensor)
+    there.recv()  # the listening socket remains
+    wait_until(lambda: not _processes._sender._connected)
+    before = len(os.listdir("/proc/self/fd"))
+    sent = [tensor] * 20 + [tensor[1:]] * 20 + [other] * 20 + [read_only] * 20
+    for each in sent:
+        here.send(each)
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    received = [there.recv() for _ in sent]
+    assert [workers.values(each) for each in received] == [workers.values(each) for each in sent]
+    assert [each.readonly for each in received] == [each.readonly for each in sent]
+    del received
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
+
+
+def wait_until(condition):
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
+
+
 # ------------------------------------------------------------------------------------------------- processes that end
 
 
@@ -168,7 +199,7 @@ def test_a_worker_is_killed_but_its_child_lives():
     process = started(context, put_and_fork, queue, there)
     child = here.recv()
     os.kill(process.pid, signal.SIGKILL)
-    end(process)
+    process.join()  # with a time limit it would wait for the child too
     receiver = started(context, workers.expect_nothing, queue)
     try:
         assert end(receiver) == 0
