@@ -50,6 +50,15 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_fd(const tenon_tensor *tenso
 TENON_API TENON_NODISCARD tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE],
                                                          tenon_error *err);
 
+/* Call unmapped(watcher) once, when the memory of a shared tensor is about to be unmapped in this process: on any thread, after
+ * the last tensor, view and export is released. A bridge learns from this how long an address is memory that must not be
+ * written to. A tensor has one watcher at most.
+ *
+ * Threads:   no other thread may use `tensor` during the call.
+ * Errors:    TENON_EINVAL (not a shared tensor, or a view of one, or it has a watcher). */
+TENON_API TENON_NODISCARD tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher,
+                                                          tenon_release_fn unmapped, tenon_error *err);
+
 /* Create a tensor from the descriptor of a shared tensor, which may come from any process. It is read-only if the memory is
  * frozen or if the descriptor is.
  *

@@ -59,11 +59,15 @@ typedef struct shared_memory {
     void *map; /* the whole file */
     size_t size;
     unsigned char id[ID_SIZE];
+    void *watcher; /* of tenon_shared_watch */
+    tenon_release_fn unmapped;
 } shared_memory;
 
 static void shared_release(void *owner)
 {
     shared_memory *memory = owner;
+    if (memory->unmapped)
+        memory->unmapped(memory->watcher);
     if (memory->map)
         munmap(memory->map, memory->size);
     if (memory->file >= 0)
@@ -478,6 +482,19 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
     return TENON_OK;
 }
 
+tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
+{
+    const char *function = "tenon_shared_watch";
+    shared_memory *memory = shared_memory_of(tensor, function, err);
+    if (!memory)
+        return TENON_EINVAL;
+    if (memory->unmapped)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'tensor' is watched already");
+    memory->watcher = watcher;
+    memory->unmapped = unmapped;
+    return TENON_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- freeze */
 
 static bool write_flags(int file, uint64_t flags)
@@ -554,6 +571,12 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
 {
     (void)tensor, (void)out;
     return no_system("tenon_shared_name", err);
+}
+
+tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
+{
+    (void)tensor, (void)watcher, (void)unmapped;
+    return no_system("tenon_shared_watch", err);
 }
 
 tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
