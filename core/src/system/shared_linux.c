@@ -343,7 +343,7 @@ static tenon_status attach(int file, const unsigned char *id, const char *functi
     if (!status && id && memcmp(memory->id, id, ID_SIZE) != 0)
         status = not_shared(function, "it has another id", err);
     if (!status) {
-        bool frozen = (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE)) || (get(header + AT_FLAGS, 8) & HEADER_FROZEN);
+        bool frozen = seals & (SEAL_WRITE | SEAL_FUTURE_WRITE); /* the flag alone does not keep anyone from writing */
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
         status = code ? shared_failure(code, function, "mmap", err)

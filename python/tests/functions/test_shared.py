@@ -306,6 +306,15 @@ def test_frozen():
     late.freeze()
 
 
+def test_a_flag_without_the_seal_is_not_frozen():
+    tensor = filled(4)
+    os.pwrite(descriptor(tensor), b"\1", 40)
+    again = tenon.attach(tensor.shared_name)
+    assert not again.readonly
+    again.freeze()
+    assert tenon.attach(tensor.shared_name).readonly
+
+
 def test_frameworks_without_read_only_arrays():
     pytest.importorskip("torch")
     with pytest.raises(BufferError, match="read-only"):
