@@ -28,8 +28,8 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                                           tenon_tensor **out, tenon_error *err);
 
-/* Make the memory read-only, here and for every process that attaches from now on. A process that attached before, while
- * it was writable, may still write. Freezing a frozen tensor does nothing. Freezing cannot be undone.
+/* Make the memory read-only, here and for everyone who attaches from now on. Whoever attached before, while it was writable,
+ * may still write: another process, or another tensor of this one. Freezing a frozen tensor does nothing. Freezing cannot be undone.
  *
  * Threads:   no other thread may use `tensor` during the call.
  * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_EFAILED (another reference exists: a view or an
