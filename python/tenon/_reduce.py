@@ -92,7 +92,8 @@ def _reduce_array(own: Callable[[Any], _Reduced], array: Any, framework: str, re
 
 def _reduce_numpy(own: Callable[[Any], _Reduced], array: Any) -> _Reduced:
     if own is _reduce_as_before and array.dtype.hasobject:
-        return array.__reduce__()  # the same for every protocol; the array may contain itself
+        reduced: _Reduced = array.__reduce__()  # the same for every protocol; the array may contain itself
+        return reduced
     return _reduce_array(own, array, "numpy")
 
 
