@@ -1,4 +1,5 @@
 /* Tensors in memory that several processes share, and tensors from the bytes of a pickle. */
+#include "../src/producers/torch/torch.h"
 #include "_native.h"
 
 #include <tenon/shared.h>
@@ -78,6 +79,16 @@ static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
     return as_object(tensor, status, "shared", &err);
 }
 
+static PyObject *as_attached(tenon_tensor *tensor, tenon_status status, const tenon_error *err)
+{
+    bool read_only = !status && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY);
+    if (read_only && tenon__py_torch_guard_shared(tensor) < 0) {
+        tenon_tensor_release(tensor);
+        return NULL;
+    }
+    return as_object(tensor, status, "attach", err);
+}
+
 static PyObject *shared_attach(PyObject *self, PyObject *object)
 {
     (void)self;
@@ -91,7 +102,7 @@ static PyObject *shared_attach(PyObject *self, PyObject *object)
         if (strlen(name) != (size_t)length)
             return PyErr_Format(PyExc_ValueError, "tenon.attach(): argument 'name_or_fd' has a NUL character");
         tenon_status status = tenon_shared_open(name, &tensor, &err);
-        return as_object(tensor, status, "attach", &err);
+        return as_attached(tensor, status, &err);
     }
     int overflow;
     long fd = PyLong_AsLongAndOverflow(object, &overflow);
@@ -101,7 +112,7 @@ static PyObject *shared_attach(PyObject *self, PyObject *object)
         return PyErr_Format(PyExc_ValueError,
                             "tenon.attach(): argument 'name_or_fd': expected a file descriptor, got %R", object);
     tenon_status status = tenon_shared_attach((int)fd, &tensor, &err);
-    return as_object(tensor, status, "attach", &err);
+    return as_attached(tensor, status, &err);
 }
 
 /* The tensor of an object; NULL with an exception. */

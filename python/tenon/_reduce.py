@@ -93,6 +93,9 @@ def _reduce_array(own: Callable[[Any], _Reduced], array: Any, framework: str, re
 
 
 def _reduce_numpy(own: Callable[[Any], _Reduced], array: Any) -> _Reduced:
+    if own is _reduce_as_before and array.dtype.hasobject:
+        reduced: _Reduced = array.__reduce__()  # the same for every protocol; the array may contain itself
+        return reduced
     return _reduce_array(own, array, "numpy")
 
 
@@ -101,9 +104,13 @@ def _reduce_torch(own: Callable[[Any], _Reduced], tensor: Any) -> _Reduced:
     return _reduce_array(own, tensor, "torch", tensor.requires_grad) if is_plain else own(tensor)
 
 
+_JAX_CANNOT_RECEIVE = {"float4_e2m1fn", "int4", "uint4", "int2", "uint2"}  # less than a byte for each element
+
+
 def _reduce_jax(own: Callable[[Any], _Reduced], array: Any) -> _Reduced:
     is_plain = not array.is_deleted() and not array.weak_type and {d.platform for d in array.devices()} == {"cpu"}
-    return _reduce_array(own, array, "jax") if is_plain and len(array.devices()) == 1 else own(array)
+    is_plain = is_plain and len(array.devices()) == 1 and array.dtype.name not in _JAX_CANNOT_RECEIVE
+    return _reduce_array(own, array, "jax") if is_plain else own(array)
 
 
 def _receive(

@@ -28,8 +28,8 @@ extern "C" {
 TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                                           tenon_tensor **out, tenon_error *err);
 
-/* Make the memory read-only, here and for every process that attaches from now on. A process that attached before, while
- * it was writable, may still write. Freezing a frozen tensor does nothing. Freezing cannot be undone.
+/* Make the memory read-only, here and for everyone who attaches from now on. Whoever attached before, while it was writable,
+ * may still write: another process, or another tensor of this one. Freezing a frozen tensor does nothing. Freezing cannot be undone.
  *
  * Threads:   no other thread may use `tensor` during the call.
  * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_EFAILED (another reference exists: a view or an
@@ -49,6 +49,15 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_fd(const tenon_tensor *tenso
  * Errors:    TENON_EINVAL (not a shared tensor, or a view of one). */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE],
                                                          tenon_error *err);
+
+/* Call unmapped(watcher) once, when the memory of a shared tensor is about to be unmapped in this process: on any thread, after
+ * the last tensor, view and export is released. A bridge learns from this how long an address is memory that must not be
+ * written to. A tensor has one watcher at most.
+ *
+ * Threads:   no other thread may use `tensor` during the call.
+ * Errors:    TENON_EINVAL (not a shared tensor, or a view of one, or it has a watcher). */
+TENON_API TENON_NODISCARD tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher,
+                                                          tenon_release_fn unmapped, tenon_error *err);
 
 /* Create a tensor from the descriptor of a shared tensor, which may come from any process. It is read-only if the memory is
  * frozen or if the descriptor is.

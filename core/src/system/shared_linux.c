@@ -59,11 +59,15 @@ typedef struct shared_memory {
     void *map; /* the whole file */
     size_t size;
     unsigned char id[ID_SIZE];
+    void *watcher; /* of tenon_shared_watch */
+    tenon_release_fn unmapped;
 } shared_memory;
 
 static void shared_release(void *owner)
 {
     shared_memory *memory = owner;
+    if (memory->unmapped)
+        memory->unmapped(memory->watcher);
     if (memory->map)
         munmap(memory->map, memory->size);
     if (memory->file >= 0)
@@ -341,7 +345,7 @@ static tenon_status attach(int file, const unsigned char *id, const char *functi
     if (!status && id && memcmp(memory->id, id, ID_SIZE) != 0)
         status = not_shared(function, "it has another id", err);
     if (!status) {
-        bool frozen = (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE)) || (get_number(header + AT_FLAGS, 8) & HEADER_FROZEN);
+        bool frozen = seals & (SEAL_WRITE | SEAL_FUTURE_WRITE); /* the flag alone does not keep anyone from writing */
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
         status = code ? shared_failure(code, function, "mmap", err)
@@ -480,6 +484,19 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
     return TENON_OK;
 }
 
+tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
+{
+    const char *function = "tenon_shared_watch";
+    shared_memory *memory = shared_memory_of(tensor, function, err);
+    if (!memory)
+        return TENON_EINVAL;
+    if (memory->unmapped)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'tensor' is watched already");
+    memory->watcher = watcher;
+    memory->unmapped = unmapped;
+    return TENON_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- freeze */
 
 static bool write_flags(int file, uint64_t flags)
@@ -556,6 +573,12 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
 {
     (void)tensor, (void)out;
     return no_system("tenon_shared_name", err);
+}
+
+tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
+{
+    (void)tensor, (void)watcher, (void)unmapped;
+    return no_system("tenon_shared_watch", err);
 }
 
 tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)

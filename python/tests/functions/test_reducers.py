@@ -80,6 +80,14 @@ def test_numpy_pickles_other_arrays_itself(protocol, out_of_band):
         assert type(again) is type(array) and again.dtype == usual.dtype and (again == array).all()
 
 
+@pytest.mark.parametrize("protocol, out_of_band", WAYS)
+def test_an_array_that_contains_itself(protocol, out_of_band):
+    array = numpy.empty(1, object)
+    array[0] = array
+    again = arrived(array, protocol=protocol, out_of_band=out_of_band)
+    assert again[0] is again
+
+
 def test_one_array_twice_is_one_array():
     array = numpy.arange(3.0)
     stored, buffers = sent([array, array])
@@ -312,6 +320,10 @@ def test_jax_shares_the_memory(jnp):
 def test_jax_pickles_other_arrays_itself(jnp):
     weak = jnp.asarray(1.0)
     assert weak.weak_type and arrived(weak).weak_type
+    for name in ("float4_e2m1fn", "int4", "uint4"):
+        small = jnp.ones(3, getattr(jnp, name, "f4"))
+        again = arrived(small)
+        assert again.dtype == small.dtype and again.astype("f4").tolist() == [1, 1, 1]
     gone = jnp.ones(3)
     gone.delete()
     with pytest.raises(RuntimeError):

@@ -10,6 +10,7 @@ import os
 import pickle
 import struct
 import sys
+import warnings
 
 import numpy
 import pytest
@@ -305,10 +306,67 @@ def test_frozen():
     late.freeze()
 
 
+def test_a_flag_without_the_seal_is_not_frozen():
+    tensor = filled(4)
+    os.pwrite(descriptor(tensor), b"\1", 40)
+    again = tenon.attach(tensor.shared_name)
+    assert not again.readonly
+    again.freeze()
+    assert tenon.attach(tensor.shared_name).readonly
+
+
 def test_frameworks_without_read_only_arrays():
     pytest.importorskip("torch")
     with pytest.raises(BufferError, match="read-only"):
         tenon.to(tenon.share(numpy.ones(3, "f4")), "torch")
+
+
+def test_functions_do_not_write_to_frozen_memory_through_torch(kernels):
+    torch = pytest.importorskip("torch")
+    frozen = tenon.share(numpy.ones(4, "f4"))
+    late = tenon.attach(frozen.shared_name)
+    early = tenon.shared(4, "f32")
+    reader = os.open(f"/proc/self/fd/{descriptor(early)}", os.O_RDONLY)
+    read_only = tenon.attach(reader)
+    os.close(reader)
+
+    def from_numpy(tensor):
+        return torch.from_numpy(numpy.asarray(tensor))
+
+    for tensor in (frozen, late, read_only):
+        for read in (torch.from_dlpack, torch.asarray, from_numpy, lambda x: torch.from_dlpack(x[1:])):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns about read-only arrays
+                array = read(tensor)
+            for _ in range(3):
+                with pytest.raises(ValueError, match="add_to.*read-only"):
+                    kernels.add_to(array, 1.0)
+            with pytest.raises(ValueError, match="read-only"):
+                kernels.swap(torch.zeros(len(array)), array)
+    array = torch.from_dlpack(late)
+    del frozen, late, tensor
+    gc.collect()
+    with pytest.raises(ValueError, match="read-only"):
+        kernels.add_to(array, 1.0)  # torch keeps the memory
+    kernels.add_to(torch.from_dlpack(early), 1.0)
+    assert numpy.asarray(early).tolist() == [1, 1, 1, 1]
+
+
+def test_memory_that_was_frozen_is_forgotten(kernels):
+    torch = pytest.importorskip("torch")
+    for _ in range(3):  # the next mapping has the same address
+        tensor = filled(4)
+        array = torch.from_dlpack(tensor)
+        kernels.add_to(array, 1.0)
+        assert array.tolist() == [1, 2, 3, 4]
+        del array
+        gc.collect()
+        tensor.freeze()
+        tensor.freeze()
+        with pytest.raises(ValueError, match="read-only"):
+            kernels.add_to(torch.from_dlpack(tensor), 1.0)
+        del tensor
+        gc.collect()
 
 
 # -------------------------------------------------------------------------------------------------------------- copies

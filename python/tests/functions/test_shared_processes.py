@@ -138,6 +138,16 @@ def test_a_tensor_that_waits_often_has_one_descriptor():
     wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
 
 
+def test_a_name_that_waits_holds_nothing():
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    tensor = workers.create(3)
+    here.send(tensor.shared_name)
+    del tensor
+    assert mappings() == 0
+    with pytest.raises(FileNotFoundError):
+        tenon.attach(there.recv())
+
+
 def wait_until(condition):
     end = time.monotonic() + SECONDS
     while not condition():

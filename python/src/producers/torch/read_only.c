@@ -2,6 +2,8 @@
  * until the storage is freed. Every view of the storage is found by its address. */
 #include "torch.h"
 
+#include <tenon/shared.h>
+
 #include <stdlib.h>
 
 struct tenon__py_range {
@@ -125,17 +127,13 @@ static void torch_release_guard(void *owner)
     free(guard);
 }
 
-/* The same memory as writable, since torch takes no other; its owner keeps it in the list. */
-static tenon_tensor *torch_guard_memory(tenon_tensor *tensor)
+/* List the memory of a view. The guard holds `tensor`, which may be NULL. NULL with an exception. */
+static torch_guard *torch_new_guard(const tenon_view *view, tenon_tensor *tensor)
 {
-    tenon_view view = *tenon_tensor_view(tensor);
-    tenon_tensor *guarded = NULL;
-    tenon_error err;
     torch_guard *guard = malloc(sizeof *guard);
     if (!guard)
         return (void *)PyErr_NoMemory();
-    view.flags &= ~(uint64_t)TENON_READ_ONLY;
-    *guard = (torch_guard){tensor, (uintptr_t)view.data, (uintptr_t)view.data + (uintptr_t)tenon_view_nbytes(&view)};
+    *guard = (torch_guard){tensor, (uintptr_t)view->data, (uintptr_t)view->data + (uintptr_t)tenon_view_nbytes(view)};
     if (!atomic_exchange(&tenon__py_global.torch.watches_forks, true))
         tenon__py_after_fork(torch_unlock_ranges);
     tenon__py_spin_lock(&tenon__py_global.torch.ranges_lock);
@@ -146,6 +144,19 @@ static tenon_tensor *torch_guard_memory(tenon_tensor *tensor)
         return (void *)PyErr_NoMemory();
     }
     tenon_tensor_retain(tensor);
+    return guard;
+}
+
+/* The same memory as writable, since torch takes no other; its owner keeps it in the list. */
+static tenon_tensor *torch_guard_memory(tenon_tensor *tensor)
+{
+    tenon_view view = *tenon_tensor_view(tensor);
+    tenon_tensor *guarded = NULL;
+    tenon_error err;
+    torch_guard *guard = torch_new_guard(&view, tensor);
+    if (!guard)
+        return NULL;
+    view.flags &= ~(uint64_t)TENON_READ_ONLY;
     if (tenon_tensor_from_view(&view, guard, torch_release_guard, &guarded, &err)) {
         torch_release_guard(guard);
         return tenon_py_raise(&err);
@@ -162,4 +173,16 @@ PyObject *tenon__py_torch_receive(tenon_tensor *tensor)
     PyObject *object = guarded ? tenon__py_torch_wrap(guarded) : NULL;
     tenon__py_release(guarded);
     return object;
+}
+
+/* --------------------------------------------------------------------------------------------------- shared memory */
+
+int tenon__py_torch_guard_shared(tenon_tensor *tensor)
+{
+    torch_guard *guard = torch_new_guard(tenon_tensor_view(tensor), NULL);
+    if (!guard)
+        return -1;
+    if (tenon_shared_watch(tensor, guard, torch_release_guard, NULL)) /* it is in the list already */
+        torch_release_guard(guard);
+    return 0;
 }
