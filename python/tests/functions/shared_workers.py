@@ -92,7 +92,7 @@ def hold(name, connection):
 def proportional_size(pid="self"):
     """The memory of shared tensors in a process in bytes; pages that two processes map count half in each."""
     size, counts = 0, False
-    with open(f"/proc/{pid}/smaps") as file:
+    with open(f"/proc/{pid}/smaps", errors="surrogateescape") as file:
         for line in file:
             if "-" in line.split(" ")[0]:
                 counts = "memfd:tenon" in line
