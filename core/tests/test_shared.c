@@ -592,6 +592,31 @@ static void test_processes_that_end(void **state)
     tenon_tensor_release(tensor);
 }
 
+static void count_up(void *count)
+{
+    ++*(int *)count;
+}
+
+static void test_a_watcher_is_called_once(void **state)
+{
+    (void)state;
+    int calls = 0;
+    tenon_tensor *tensor = shared(1, DIMS(4)), *view, *plain;
+    OK(tenon_shared_watch(tensor, &calls, count_up, &err));
+    FAILS(TENON_EINVAL, tenon_shared_watch(tensor, &calls, count_up, &err)); /* again */
+    OK(tenon_tensor_slice(tensor, 0, 0, 2, 1, &view, &err));
+    FAILS(TENON_EINVAL, tenon_shared_watch(view, &calls, count_up, &err));
+    FAILS(TENON_EINVAL, tenon_shared_watch(NULL, &calls, count_up, &err));
+    FAILS(TENON_EINVAL, tenon_shared_watch(tensor, &calls, NULL, &err));
+    OK(tenon_tensor_alloc(f32, 1, DIMS(4), 0, &plain, &err));
+    FAILS(TENON_EINVAL, tenon_shared_watch(plain, &calls, count_up, &err));
+    tenon_tensor_release(plain);
+    tenon_tensor_release(tensor);
+    assert_int_equal(calls, 0); /* the view holds the memory */
+    tenon_tensor_release(view);
+    assert_int_equal(calls, 1);
+}
+
 /* A peer may write, or free pages: then there are zeros. It cannot make the file shorter. */
 static void test_a_hostile_peer(void **state)
 {
@@ -629,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_processes_that_end),
+        cmocka_unit_test(test_a_watcher_is_called_once),
         cmocka_unit_test(test_a_hostile_peer),
         cmocka_unit_test(test_nothing_is_alive),
     };

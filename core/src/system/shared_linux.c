@@ -487,6 +487,8 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
 tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
 {
     const char *function = "tenon_shared_watch";
+    if (!unmapped)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'unmapped' is NULL");
     shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
