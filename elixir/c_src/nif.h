@@ -162,6 +162,11 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
 ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);
 /* The error for a term that is not such a type. */
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
+/* Read the arguments (shape, type) of a new tensor. On failure returns false and sets *error. */
+bool tenon_nif_get_layout(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, int32_t *ndim,
+                          int64_t shape[TENON_MAX_NDIM], tenon_dtype *dtype, ERL_NIF_TERM *error);
+/* Whether these arguments are valid and ask for so many bytes that a dirty scheduler should fill them. */
+bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[]);
 /* Whether values of this type can be terms: all but f128, opaque and 128-bit integers. */
 bool tenon_nif_type_has_terms(tenon_dtype dtype);
 

@@ -346,10 +346,9 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     tenon_dtype dtype;
     tenon_tensor *tensor;
     tenon_error err;
-    if (!tenon_nif_get_dims(env, argv[0], &ndim, shape))
-        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
-    if (!tenon_nif_get_type(env, argv[1], &dtype))
-        return tenon_nif_bad_type(env, argv[1], function, "type");
+    ERL_NIF_TERM error;
+    if (!tenon_nif_get_layout(env, argv, function, &ndim, shape, &dtype, &error))
+        return error;
     if (tenon_nif_alloc(dtype, ndim, shape, TENON_ZEROED, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "shape");
     uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
@@ -359,13 +358,7 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 TENON_NIF(zeros)
 {
-    int32_t ndim;
-    int64_t shape[TENON_MAX_NDIM], numel;
-    tenon_dtype dtype;
-    if (tenon_nif_get_dims(env, argv[0], &ndim, shape) && !tenon_shape_numel(ndim, shape, &numel, NULL) &&
-        tenon_nif_get_type(env, argv[1], &dtype) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8))
-        return tenon_nif_dirty(env, "zeros", zeros, argc, argv);
-    return zeros(env, argc, argv);
+    return tenon_nif_is_large(env, argv) ? tenon_nif_dirty(env, "zeros", zeros, argc, argv) : zeros(env, argc, argv);
 }
 
 TENON_NIF(writable)

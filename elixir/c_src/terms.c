@@ -118,6 +118,27 @@ ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *f
         function, argument);
 }
 
+bool tenon_nif_get_layout(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char *function, int32_t *ndim,
+                          int64_t shape[TENON_MAX_NDIM], tenon_dtype *dtype, ERL_NIF_TERM *error)
+{
+    if (!tenon_nif_get_dims(env, argv[0], ndim, shape))
+        *error = tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+    else if (!tenon_nif_get_type(env, argv[1], dtype))
+        *error = tenon_nif_bad_type(env, argv[1], function, "type");
+    else
+        return true;
+    return false;
+}
+
+bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[])
+{
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM], numel;
+    tenon_dtype dtype;
+    return tenon_nif_get_dims(env, argv[0], &ndim, shape) && !tenon_shape_numel(ndim, shape, &numel, NULL) &&
+           tenon_nif_get_type(env, argv[1], &dtype) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8);
+}
+
 void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
 {
     tenon_dtype_format(dtype, buffer, size);

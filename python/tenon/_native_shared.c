@@ -1,5 +1,5 @@
 /* Tensors in memory that several processes share, and tensors from the bytes of a pickle. */
-#include "../src/producers/torch/torch.h"
+#include "../src/producers/producer.h"
 #include "_native.h"
 
 #include <tenon/shared.h>
@@ -51,7 +51,7 @@ static PyObject *as_object(tenon_tensor *tensor, tenon_status status, const char
     if (status)
         return function ? raise_in(function, err) : tenon_py_raise(err);
     PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TENSOR);
-    tenon_tensor_release(tensor);
+    tenon__py_release(tensor);
     return object;
 }
 
@@ -82,8 +82,8 @@ static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
 static PyObject *as_attached(tenon_tensor *tensor, tenon_status status, const tenon_error *err)
 {
     bool read_only = !status && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY);
-    if (read_only && tenon__py_torch_guard_shared(tensor) < 0) {
-        tenon_tensor_release(tensor);
+    if (read_only && tenon__py_guard(tensor) < 0) {
+        tenon__py_release(tensor);
         return NULL;
     }
     return as_object(tensor, status, "attach", err);

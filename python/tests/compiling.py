@@ -1,10 +1,11 @@
-"""Builds the extensions of the tests with only cc and nvcc, for a GPU machine where nothing can be installed.
-Everywhere else CMake builds them: the target tenon_probes."""
+"""What scripts for a GPU machine use, where nothing can be installed: builds the extensions of the tests with only cc and nvcc,
+and runs tests without pytest. Everywhere else CMake builds them: the target tenon_probes."""
 
 import pathlib
 import shutil
 import subprocess
 import sysconfig
+import traceback
 
 from programs import runs
 
@@ -43,3 +44,23 @@ def build_cuda(file, source, *options):
     nvcc = "nvcc" if runs("nvcc") else "/usr/local/cuda/bin/nvcc"
     subprocess.run([nvcc, "-O2", "-std=c++17", "--compiler-options", "-fPIC", "-shared", f"-I{ROOT}/core/include",
                     *options, str(source), "-o", str(file)], check=True)
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here."""
+
+
+def run_tests(tests):
+    """Run the functions test_… of a script. Returns the number of those that failed."""
+    failed = 0
+    for name, test in [(name, test) for name, test in tests.items() if name.startswith("test_")]:
+        try:
+            test()
+            print("passed", name)
+        except Skip as reason:
+            print("skipped", name, reason)
+        except Exception:
+            failed += 1
+            print("FAILED", name)
+            traceback.print_exc()
+    return failed

@@ -1,5 +1,5 @@
 /* tenon.Tensor across processes: shared memory, and pickles. */
-#include "../producers/torch/torch.h"
+#include "../producers/producer.h"
 #include "tensor_object.h"
 
 #include <tenon/shared.h>
@@ -44,7 +44,7 @@ PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
     }
     if (status)
         return tenon_py_raise(&err);
-    if (tenon__py_torch_guard_shared(tensor) < 0)
+    if (tenon__py_guard(tensor) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -111,6 +111,9 @@ struct tenon__py_producer {
     PyObject *(*adopt)(tenon_tensor *tensor);
     /* The same of read-only memory that came from another process, if it has no read-only arrays. */
     PyObject *(*receive)(tenon_tensor *tensor);
+    /* The memory of a shared tensor is read-only: write to no array on it that is made in another way, until it is unmapped.
+     * It may be called again. A shared tensor has one watcher, so that one producer at most can have this. */
+    int (*guard)(tenon_tensor *tensor);
 };
 
 enum { TENON__PY_ALONE = 2, TENON__PY_PERHAPS = 3 };
@@ -149,6 +152,9 @@ const tenon__py_producer *tenon__py_producer_as(tenon_py_as as);
 /* The one of that name, a str, or of that module, which can make new arrays or wrap memory; NULL with a ValueError "`what`
  * one of 'numpy', …, got 'nampy'". */
 const tenon__py_producer *tenon__py_producer_named(PyObject *name, bool make_new, const char *what);
+
+/* Have the producers guard the read-only memory of a shared tensor. 0, or -1 with an exception. */
+int tenon__py_guard(tenon_tensor *tensor);
 
 /* Whether an array is gone; then the pending exception, which would not say so, is cleared. *owner is its owner. */
 bool tenon__py_is_deleted(PyObject *object, const tenon__py_producer **owner);

@@ -161,6 +161,14 @@ int tenon__py_owner(PyObject *object, const tenon__py_producer **out)
     return kind ? 0 : -1;
 }
 
+int tenon__py_guard(tenon_tensor *tensor)
+{
+    int status = 0;
+    for (int i = 0; i < NPRODUCERS && status == 0; i++)
+        status = producers[i]->guard ? producers[i]->guard(tensor) : 0;
+    return status;
+}
+
 bool tenon__py_is_deleted(PyObject *object, const tenon__py_producer **owner)
 {
     PyObject *error = tenon__py_take_exception();

@@ -8,11 +8,10 @@ import pathlib
 import sys
 import tempfile
 import time
-import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from compiling import build_package  # noqa: E402
+from compiling import Skip, build_package, run_tests  # noqa: E402
 
 SOURCE = """
 #include <tenon/function.h>
@@ -79,10 +78,6 @@ def raises(kind, function, *arguments, **keywords):
     except kind as error:
         return error
     raise AssertionError(f"{kind.__name__} was not raised")
-
-
-class Skip(Exception):
-    pass
 
 
 def test_torch():
@@ -153,17 +148,7 @@ def main():
     sys.path.insert(0, str(folder))
     os.environ["TENON_CACHE"] = str(folder / "cache")
     import tenon
-    failed = 0
-    for name, test in [(name, test) for name, test in globals().items() if name.startswith("test_")]:
-        try:
-            test()
-            print("passed", name)
-        except Skip as reason:
-            print("skipped", name, reason)
-        except Exception:
-            failed += 1
-            print("FAILED", name)
-            traceback.print_exc()
+    failed = run_tests(globals())
     print(f"torch {torch.__version__}: {failed} failed")
     return 1 if failed else 0
 

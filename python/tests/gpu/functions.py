@@ -7,12 +7,11 @@ import os
 import pathlib
 import sys
 import tempfile
-import traceback
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from compiling import build_cuda, build_package  # noqa: E402
+from compiling import Skip, build_cuda, build_package, run_tests  # noqa: E402
 
 SLEEP = 500_000_000  # cycles
 
@@ -35,10 +34,6 @@ def raises(kind, function, *arguments, **keywords):
     except kind as error:
         return str(error)
     raise AssertionError(f"{kind.__name__} was not raised")
-
-
-class Skip(Exception):
-    pass
 
 
 def test_torch_in_torch_out():
@@ -149,17 +144,7 @@ def main():
     import tenon
     cupy, jax = optional("cupy"), optional("jax")
     gpu = tenon.load(library)
-    failed = 0
-    for name, test in [(name, test) for name, test in globals().items() if name.startswith("test_")]:
-        try:
-            test()
-            print("passed", name)
-        except Skip as reason:
-            print("skipped", name, reason)
-        except Exception:
-            failed += 1
-            print("FAILED", name)
-            traceback.print_exc()
+    failed = run_tests(globals())
     print(f"torch {torch.__version__}: {failed} failed")
     return 1 if failed else 0
 

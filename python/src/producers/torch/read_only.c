@@ -177,7 +177,7 @@ PyObject *tenon__py_torch_receive(tenon_tensor *tensor)
 
 /* --------------------------------------------------------------------------------------------------- shared memory */
 
-int tenon__py_torch_guard_shared(tenon_tensor *tensor)
+int tenon__py_torch_guard(tenon_tensor *tensor)
 {
     torch_guard *guard = torch_new_guard(tenon_tensor_view(tensor), NULL);
     if (!guard)

@@ -257,4 +257,5 @@ const tenon__py_producer tenon__py_producer_torch = {
     .empty = tenon__py_torch_empty,
     .wrap = tenon__py_torch_wrap,
     .receive = tenon__py_torch_receive,
+    .guard = tenon__py_torch_guard,
 };

@@ -149,7 +149,7 @@ void tenon__py_torch_use_layout(void);
 PyObject *tenon__py_torch_receive(tenon_tensor *tensor);
 /* The memory of a shared tensor is read-only: do not write to any torch tensor on it either, until it is unmapped. 0, or -1
  * with an exception; it may be called again. */
-int tenon__py_torch_guard_shared(tenon_tensor *tensor);
+int tenon__py_torch_guard(tenon_tensor *tensor);
 /* Whether the memory is that of such a tensor. */
 bool tenon__py_torch_is_read_only(const tenon_view *view);
 
