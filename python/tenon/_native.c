@@ -73,6 +73,8 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
         tenon__py_producer_named(framework, false, "tenon.to(): argument 'framework': expected");
     tenon_tensor *tensor = producer ? tenon_py_import(object, TENON_PY_ANY_DEVICE) : NULL;
     PyObject *array = tensor ? producer->wrap(tensor) : NULL;
+    if (tensor && !array)
+        tenon__py_raise_missing(producer->name, "tenon.to()");
     tenon_tensor_release(tensor);
     return array;
 }
