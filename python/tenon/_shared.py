@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from operator import index
 from typing import Any, SupportsIndex, Union
 
 from tenon import _native
@@ -21,15 +22,16 @@ def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> 
     `dtype` is a name such as 'f32' or 'float32', or a dtype of NumPy or torch.
     """
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
-    for size in dims:
-        if not hasattr(size, "__index__"):
-            raise TypeError(f"tenon.shared(): argument 'shape': expected an int or a tuple of ints, got {shape!r}")
-    return _native._shared_alloc(dims, _dtype_name(dtype))
+    try:
+        sizes = tuple(index(size) for size in dims)
+    except TypeError:
+        raise TypeError(f"tenon.shared(): argument 'shape': expected an int or a tuple of ints, got {shape!r}") from None
+    return _native._shared_alloc(sizes, _dtype_name(dtype))
 
 
 def share(array: Any) -> Tensor:
     """Copy an array into shared memory, which is read-only for every process. This is the only copy."""
-    source = array if isinstance(array, Tensor) else _native.from_dlpack(array)
+    source = _native._from_argument("tenon.share", "argument 'array'", array)
     tensor = _native._shared_alloc(source.shape, source.dtype)
     _native._copy_into(tensor, source)
     tensor.freeze()
