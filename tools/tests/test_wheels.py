@@ -195,7 +195,11 @@ def test_the_folder_of_the_wheels(monkeypatch, given, folder):
 
 # ------------------------------------------------------------------------------------------------------------- packing
 
-FILES = [("tenon/__init__.py", 0o100644, b"import sys\n" * 99), ("tenon/_native.so", 0o100755, bytes(range(256))), ("empty", 0o100644, b"")]
+FILES = [
+    ("tenon/__init__.py", 0o100644, b"import sys\n" * 99),
+    ("tenon/_native.so", 0o100755, bytes(range(256))),
+    ("empty", 0o100644, b""),
+]
 DATE = (2026, 11, 16, 12, 30, 58)
 
 
