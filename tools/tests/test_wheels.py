@@ -4,6 +4,7 @@ import base64
 import hashlib
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import struct
 import zipfile
@@ -238,3 +239,21 @@ def test_zopfli(tmp_path):
     assert zlib.decompress(pack.deflate(data), -15) == data
     assert len(pack.deflate(data)) < len(zlib_deflate(data))
     written(tmp_path / "a.whl", pack.deflate)
+
+
+# --------------------------------------------------------------------------------------------------------------- dates
+
+
+def test_the_date_of_an_sdist(tmp_path, monkeypatch):
+    """It is that of the last commit, even if no wheel is built before it, as in the second build of a check."""
+    dates = []
+
+    def run(*command, **options):
+        dates.append(os.environ.get("SOURCE_DATE_EPOCH"))
+        return "1234567890\n" if command[0] == "git" else ""
+
+    monkeypatch.setattr(wheels, "run", run)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "")
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    wheels.build_sdist(tmp_path)
+    assert dates == [None, "1234567890"]
