@@ -42,8 +42,8 @@ defmodule Tenon.Shared do
 
   ## Errors
 
-    * `{:shared, :invalid}`: the string is not a name; `{:shared, :version}`: the other process has a Tenon that is not
-      compatible
+    * `{:shared, :invalid}`: the string is not a name, or the header of the memory is invalid; `{:shared, :version}`: the
+      other process has a Tenon that is not compatible
     * `{:system, :enoent}`: the other process has ended or has released the tensor, or is in another PID namespace (a
       container)
     * `{:system, :eacces}`: it belongs to another user
