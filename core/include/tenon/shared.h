@@ -36,6 +36,15 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int
  *            export could still be written to), TENON_ESYSTEM. On failure the tensor is writable as before. */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err);
 
+/* The same for a bridge that decides itself who may write, and whose other threads use the tensor meanwhile. The memory becomes
+ * read-only, but the tensor and its views do not change: their flags still allow writing, and whoever writes through them is
+ * ended by a fault. So the bridge must not let anyone write from the beginning of the call on, unless it fails.
+ *
+ * Threads:   others may read the tensor, and make and release views of it, during the call.
+ * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_ESYSTEM. On failure the memory is writable as
+ *            before. */
+TENON_API TENON_NODISCARD tenon_status tenon_shared_seal(const tenon_tensor *tensor, tenon_error *err);
+
 /* The file descriptor of a shared tensor. It belongs to the tensor and is valid until the tensor is released; it is closed
  * in programs that this process executes.
  *

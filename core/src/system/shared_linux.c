@@ -522,37 +522,61 @@ static bool write_flags(int file, uint64_t flags)
     return done == (ssize_t)sizeof bytes;
 }
 
+static bool is_sealed(int file)
+{
+    int seals = fcntl(file, GET_SEALS);
+    return seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
+}
+
+/* Returns 0 or an errno. */
+static int seal(int file)
+{
+    if (is_sealed(file) ||
+        (write_flags(file, HEADER_FROZEN) && fcntl(file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) == 0))
+        return 0;
+    int code = errno;
+    if (is_sealed(file)) /* by another thread or process, at the same time */
+        return 0;
+    write_flags(file, 0);
+    return code;
+}
+
+/* Seals cannot be removed, so they come last. */
+static tenon_status protect(const shared_memory *memory, bool writable, const char *function, tenon_error *err)
+{
+    if (writable && mprotect(memory->map, memory->size, PROT_READ) < 0)
+        return shared_failure(errno, function, "mprotect", err);
+    int code = seal(memory->file);
+    if (!code)
+        return TENON_OK;
+    if (writable)
+        mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
+    return shared_failure(code, function, "sealing the memory", err);
+}
+
 tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
 {
     const char *function = "tenon_shared_freeze";
-    shared_memory *memory = shared_memory_of(tensor, function, err);
+    const shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
-    int seals = fcntl(memory->file, GET_SEALS);
-    bool sealed = seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
     bool writable = !(tensor->view.flags & TENON_READ_ONLY);
-    if (sealed && !writable)
-        return TENON_OK;
     if (writable && tenon_tensor_refcount(tensor) != 1)
         return tenon_error_set_in(err, TENON_EFAILED, function,
                                   "%" PRId64 " other references to the tensor exist, through which it could be written "
                                   "to; release its views and exports first",
                                   tenon_tensor_refcount(tensor) - 1);
-    /* Seals cannot be removed, so they come last. */
-    if (writable && mprotect(memory->map, memory->size, PROT_READ) < 0)
-        return shared_failure(errno, function, "mprotect", err);
-    int code = sealed || write_flags(memory->file, HEADER_FROZEN) ? 0 : errno;
-    if (!sealed && !code && fcntl(memory->file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) < 0) {
-        code = errno;
-        write_flags(memory->file, 0);
-    }
-    if (code) {
-        if (writable)
-            mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
-        return shared_failure(code, function, "sealing the memory", err);
-    }
-    tensor->view.flags |= TENON_READ_ONLY;
-    return TENON_OK;
+    tenon_status status = protect(memory, writable, function, err);
+    if (!status)
+        tensor->view.flags |= TENON_READ_ONLY;
+    return status;
+}
+
+tenon_status tenon_shared_seal(const tenon_tensor *tensor, tenon_error *err)
+{
+    const char *function = "tenon_shared_seal";
+    const shared_memory *memory = shared_memory_of(tensor, function, err);
+    return memory ? protect(memory, !(tensor->view.flags & TENON_READ_ONLY), function, err) : TENON_EINVAL;
 }
 
 #endif /* __linux__ */

@@ -29,6 +29,12 @@ tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
     return no_system("tenon_shared_freeze", err);
 }
 
+tenon_status tenon_shared_seal(const tenon_tensor *tensor, tenon_error *err)
+{
+    (void)tensor;
+    return no_system("tenon_shared_seal", err);
+}
+
 tenon_status tenon_shared_fd(const tenon_tensor *tensor, int *fd, tenon_error *err)
 {
     (void)tensor, (void)fd;

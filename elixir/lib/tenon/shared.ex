@@ -81,11 +81,10 @@ defmodule Tenon.Shared do
   def share(tensor), do: Memory.charge(Nif.shared_share(tensor))
 
   @doc """
-  Freezes the memory, permanently, for this process and for every process that attaches from now on. A process that
-  attached before may still write. Freezing frozen memory does nothing.
+  Freezes the memory, permanently, for this process and for every process that attaches from now on. Views of the tensor
+  are frozen with it. A process that attached before may still write. Freezing frozen memory does nothing.
 
-  The error is `:busy` while a call uses the tensor, an object keeps it, or it has views. Views that are garbage of the
-  calling process do not count; release other views first.
+  The error is `:busy` while a call uses the tensor or one of its views, or an object keeps it.
 
   ## Examples
 
@@ -94,24 +93,7 @@ defmodule Tenon.Shared do
       false
   """
   @spec freeze(Tensor.t()) :: Tenon.result(Tensor.t())
-  def freeze(tensor) do
-    with {:error, %{reason: :busy}} <- Nif.shared_freeze(tensor) do
-      :erlang.garbage_collect()
-      freeze_after_garbage(tensor, 10)
-    end
-  end
-
-  # The schedulers release what was collected a little later.
-  defp freeze_after_garbage(tensor, tries) do
-    case Nif.shared_freeze(tensor) do
-      {:error, %{reason: :busy}} when tries > 0 ->
-        Process.sleep(1)
-        freeze_after_garbage(tensor, tries - 1)
-
-      result ->
-        result
-    end
-  end
+  def freeze(tensor), do: Nif.shared_freeze(tensor)
 
   @doc """
   Returns the name of a shared tensor, for `attach/2` or for `tenon.attach` in Python.
