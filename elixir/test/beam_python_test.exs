@@ -115,7 +115,7 @@ defmodule Tenon.BeamPythonTest do
       call = Task.async(fn -> worker.call(process, "double", [tensor]) end)
       Build.until(fn -> not :queue.is_empty(:sys.get_state(process).requests) end)
       {_, 0} = System.cmd("kill", ["-KILL", "#{pid}"])
-      assert {:error, "Python has ended with status 137"} = Task.await(call)
+      assert {:error, "Python has ended with status 137"} = Task.await(call, :infinity)
       assert Tenon.to_list!(tensor) == [0.0, 1.0, 2.0, 3.0]
 
       assert {:error, "Python has ended"} = worker.call(process, "double", [tensor])

@@ -138,7 +138,7 @@ defmodule Tenon.ClassTest do
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<at 3>"
       task = Task.async(fn -> Counter.rest!(counter, 300) end)
       Build.until(fn -> inspect(counter) == "#Tenon.ClassTest.Classes.Counter<in a call>" end)
-      assert Task.await(task) == 3
+      assert Task.await(task, :infinity) == 3
       :ok = Counter.close(counter)
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<closed>"
       assert inspect(Free.new!()) =~ ~r/^#Tenon.ClassTest.Classes.Free<#Reference<[\d.]+>>$/
@@ -223,8 +223,8 @@ defmodule Tenon.ClassTest do
         task = Task.async(fn -> class.rest(object, 200) end)
         Build.until(fn -> Classes.resting!() == 1 end)
         closers = for _ <- 1..4, do: Task.async(fn -> {class.close(object), Classes.resting!()} end)
-        assert Enum.map(closers, &Task.await/1) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
-        assert Task.await(task) == {:ok, 9}
+        assert Enum.map(closers, &Task.await(&1, :infinity)) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
+        assert Task.await(task, :infinity) == {:ok, 9}
         assert reason(class.rest(object, 1)) == :released
       end
 
@@ -242,7 +242,7 @@ defmodule Tenon.ClassTest do
             end)
           end
 
-        results = tasks |> Enum.map(&Task.await/1) |> List.flatten() |> Enum.uniq()
+        results = tasks |> Enum.map(&Task.await(&1, :infinity)) |> List.flatten() |> Enum.uniq()
         assert results -- [:ok, :released] == []
       end
 
@@ -274,7 +274,7 @@ defmodule Tenon.ClassTest do
     test "run at the same time if the class is concurrent" do
       free = Free.new!()
       tasks = for _ <- 1..2, do: Task.async(fn -> Free.rest!(free, 300) end)
-      Enum.each(tasks, &Task.await/1)
+      Enum.each(tasks, &Task.await(&1, :infinity))
       assert Free.most!(free) == 2
     end
 
@@ -303,7 +303,7 @@ defmodule Tenon.ClassTest do
       waiting = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Counter.next!(counter) end)
       # Other processes get their turns meanwhile, on all schedulers.
       others = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Process.sleep(5) end)
-      Enum.each(others, &Task.await/1)
+      Enum.each(others, &Task.await(&1, :infinity))
       assert Enum.all?([running | waiting], &Process.alive?(&1.pid))
       Enum.each([running | waiting], &Task.await(&1, 60_000))
     end

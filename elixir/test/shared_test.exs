@@ -44,12 +44,12 @@ defmodule Tenon.SharedTest do
   defp start_peer(options \\ %{}) do
     paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
     {:ok, peer, _} = :peer.start_link(Map.merge(%{connection: :standard_io, args: paths}, options))
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir])
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir], :infinity)
     peer
   end
 
   defp on_peer(peer, code) do
-    {value, _} = :peer.call(peer, Code, :eval_string, [code], 60_000)
+    {value, _} = :peer.call(peer, Code, :eval_string, [code], :infinity)
     value
   end
 
@@ -187,7 +187,7 @@ defmodule Tenon.SharedTest do
       Build.until(fn -> Kernels.is_holding!() end)
       assert reason(Shared.freeze(tensor)) == :busy
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
 
       store = Classes.Store.new!(tensor)
       assert reason(Shared.freeze(tensor)) == :busy
@@ -241,7 +241,7 @@ defmodule Tenon.SharedTest do
       Build.until(fn -> Kernels.is_holding!() end)
       assert reason(Shared.share(plain)) == :busy
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
       assert descriptors() <= before
     end
 
