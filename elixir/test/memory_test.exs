@@ -42,7 +42,7 @@ defmodule Tenon.MemoryTest do
         if peak <= limit, do: {:halt, :ok}, else: {:cont, [peak | peaks]}
       end)
 
-    assert peaks == :ok, "#{name}: more than #{limit} at once in every run: #{inspect(peaks)}"
+    assert peaks == :ok, "#{name}: more than #{limit} at once in every run: #{inspect(peaks, charlists: :as_lists)}"
   end
 
   defp foreign(memory) do
