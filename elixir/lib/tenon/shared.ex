@@ -47,7 +47,8 @@ defmodule Tenon.Shared do
     * `{:system, :enoent}`: the other process has ended or has released the tensor, or is in another PID namespace (a
       container)
     * `{:system, :eacces}`: it belongs to another user
-    * `{:system, :enosys}`: this is not Linux
+    * `{:system, :enosys}`: this is not Linux; other names of the system's errors, such as `{:system, :emfile}`, are possible
+    * `{:unsupported_type, type}`: Elixir has no tensors of this type, such as Python's `i4`
   """
 
   import Tenon.Error, only: [value!: 1]
