@@ -114,7 +114,9 @@ class _Sender:
             copy = self._copies.get(same) or _Copy(same, fd)
             copy.count += 1
             self._copies[same] = self._waiting[key] = copy
-            return self._address, key
+        if _message.keys is not None:
+            _message.keys.append(key)
+        return self._address, key
 
     def _listen(self) -> None:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -160,11 +162,22 @@ class _Sender:
         try:
             socket.send_fds(client, [_GIVEN], [copy.fd])
         finally:
+            self._drop(copy)
+
+    def _drop(self, copy: _Copy) -> None:
+        with self._lock:
+            copy.count -= 1
+            if copy.count == 0:
+                del self._copies[copy.same]
+                os.close(copy.fd)
+
+    def withdraw(self, keys: list[bytes]) -> None:
+        """Forget the offers of a message that was not written."""
+        for key in keys:
             with self._lock:
-                copy.count -= 1
-                if copy.count == 0:
-                    del self._copies[copy.same]
-                    os.close(copy.fd)
+                copy = self._waiting.pop(key, None)
+            if copy is not None:
+                self._drop(copy)
 
     def _forget(self) -> None:
         """In a new process, which has neither the thread nor anything to give."""
@@ -190,5 +203,25 @@ class _Sender:
             time.sleep(0.001)
 
 
-_sender = _Sender()
+class _Message(threading.local):
+    """The message that a thread is writing."""
+
+    keys: Optional[list[bytes]] = None  # of its offers
+
+
+def _dump(pickler: pickle.Pickler, content: Any) -> None:
+    """ForkingPickler.dump; a message that cannot be pickled, because of something else in it, must not hold its tensors."""
+    before, _message.keys = _message.keys, []
+    try:
+        _plain_dump(pickler, content)
+    except BaseException:
+        _sender.withdraw(_message.keys)
+        raise
+    finally:
+        _message.keys = before
+
+
+_sender, _message = _Sender(), _Message()
+_plain_dump = ForkingPickler.dump
+ForkingPickler.dump = _dump  # type: ignore[method-assign]
 ForkingPickler.register(Tensor, _reduce_for_process)

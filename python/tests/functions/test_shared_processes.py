@@ -143,6 +143,50 @@ def test_a_tensor_that_waits_often_has_one_descriptor():
     wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
 
 
+def descriptors():
+    """The number of descriptors of shared tensors in this process."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the folder itself, or one that another thread has closed
+            found += "memfd:tenon" in os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise TypeError("not this one")
+
+
+class Nested:
+    """An object whose pickle contains another pickle."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __reduce__(self):
+        return ForkingPickler.loads, (bytes(ForkingPickler.dumps(self.content)),)
+
+
+def test_a_message_that_cannot_be_pickled_holds_nothing():
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    queue = multiprocessing.get_context("spawn").Queue()
+    tensor, other = workers.create(3), workers.create(2)
+    here.send(other)
+    for _ in range(10):
+        with pytest.raises(TypeError, match="not this one"):
+            here.send([tensor, tensor[1:], other, Unpicklable()])
+        queue.put([tensor, Unpicklable()])  # its thread prints the exception
+    queue.close()
+    queue.join_thread()
+    assert descriptors() == 3
+    del tensor
+    assert descriptors() == 2
+    assert workers.values(there.recv()) == [0, 1]
+    here.send([Nested(other), other])
+    assert [workers.values(each) for each in there.recv()] == [[0, 1], [0, 1]]
+    wait_until(lambda: descriptors() == 1)
+
+
 def test_a_name_that_waits_holds_nothing():
     here, there = multiprocessing.get_context("spawn").Pipe()
     tensor = workers.create(3)
