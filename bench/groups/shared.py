@@ -60,7 +60,7 @@ def shared_group(session):
     session.say(total=3)
     for megabytes in (4, 400):
         tensor = tenon.shared(megabytes * 1_000_000, "u8")
-        fd, size = int(tensor.shared_name.split(":")[3]), tensor.nbytes + 4096
+        fd, size = tensor.shared_fd, tensor.nbytes + 4096
         block = shared_memory.SharedMemory(create=True, size=megabytes * 1_000_000)
         contenders = {"tenon": (tenon.attach, [fd]), "tenon, by name": (tenon.attach, [tensor.shared_name]),
                       "system calls in C": (bare.attach, [fd, size]), "mmap in Python": (by_mmap, [fd, size]),

@@ -126,17 +126,6 @@ static tenon_tensor *require_tensor(PyObject *object)
     return tensor;
 }
 
-static PyObject *shared_fd(PyObject *self, PyObject *object)
-{
-    (void)self;
-    tenon_tensor *tensor = require_tensor(object);
-    tenon_error err;
-    int fd = -1;
-    if (!tensor)
-        return NULL;
-    return tenon_shared_fd(tensor, &fd, &err) ? tenon_py_raise(&err) : PyLong_FromLong(fd);
-}
-
 static void release_tensor(void *owner)
 {
     tenon_tensor_release(owner);
@@ -308,7 +297,6 @@ PyMethodDef tenon__shared_methods[] = {
      "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
     {"_shared_attach", shared_attach, METH_O,
      "_shared_attach(name_or_fd, /)\n--\n\nReturn a tensor on the shared memory of another process."},
-    {"_shared_fd", shared_fd, METH_O, "_shared_fd(tensor, /)\n--\n\nReturn the descriptor of a shared tensor."},
     {"_shared_root", shared_root, METH_O,
      "_shared_root(tensor, /)\n--\n\nReturn the shared tensor whose memory this is, and the offset in bytes; or "
      "None."},

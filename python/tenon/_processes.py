@@ -32,9 +32,9 @@ def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     if found is None:
         return reduce(tensor, pickle.DEFAULT_PROTOCOL)
     root, offset = found
-    whole = tensor.shared_name is not None
+    whole = tensor.shared_fd is not None
     place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
-    fd = _native._shared_fd(root)
+    fd: Any = root.shared_fd
     starting: Any = get_spawning_popen()
     sent = _sender.offer(fd) if starting is None else starting.DupFd(starting.duplicate_for_child(fd))
     return _from_descriptor, (sent, place)

@@ -125,7 +125,7 @@ def test_a_tensor_that_waits_often_has_one_descriptor():
 
     here, there = multiprocessing.get_context("spawn").Pipe()
     tensor, other = workers.create(3), workers.create(3)
-    reader = os.open(f"/proc/self/fd/{tensor.shared_name.split(':')[3]}", os.O_RDONLY)
+    reader = os.open(f"/proc/self/fd/{tensor.shared_fd}", os.O_RDONLY)
     read_only = tenon.attach(reader)
     os.close(reader)
     here.send(tensor)
