@@ -16,6 +16,7 @@ import warnings
 import numpy
 import pytest
 from building import tenon
+from dlpack import contents
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared tensors need Linux")
 
@@ -64,6 +65,18 @@ def test_dtypes_of_torch():
     for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int8):
         tensor = tenon.shared(3, dtype)
         assert torch.from_dlpack(tensor).dtype == dtype
+
+
+def test_dtypes_of_jax():
+    numbers = pytest.importorskip("jax.numpy")
+    for dtype in (numbers.float32, numbers.bfloat16, numbers.bool_, numbers.int8, numpy.dtype(numbers.int8)):
+        assert tenon.shared(3, dtype).dtype == numpy.dtype(dtype).name
+
+
+def test_integers_of_numpy():
+    tensor = tenon.shared((numpy.int64(2), numpy.int8(3)), "f32")
+    assert tensor.shape == (2, 3) and tenon.shared(numpy.uint16(4), "f32").shape == (4,)
+    assert tenon.attach(numpy.int64(tensor.shared_fd)).shape == (2, 3)
 
 
 def test_both_are_the_same_memory():
@@ -181,11 +194,38 @@ def test_in_functions(kernels):
         (((1,) * 65, "f32"), ValueError, "64 dimensions"),
         ((1.5, "f32"), TypeError, "'shape'"),
         (("3", "f32"), TypeError, "'shape'"),
+        ((numpy.ones(2), "f32"), TypeError, "tenon.shared.*'shape'"),
+        ((2, int), TypeError, "tenon.shared.*'dtype'.*int"),
+        ((2, "opaque64"), ValueError, "tenon.shared.*opaque values are addresses"),
     ],
 )
 def test_what_cannot_be_allocated(arguments, exception, words):
     with pytest.raises(exception, match=words):
         tenon.shared(*arguments)
+
+
+class OnGPU:
+    """An array whose struct says that it is on a GPU."""
+
+    def __dlpack__(self, **keywords):
+        capsule = numpy.ones(3).__dlpack__()
+        contents(capsule).tensor.device_type = 2
+        return capsule
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_what_cannot_be_shared():
+    with pytest.raises(ValueError, match=r"tenon.share\(\): argument 'array': .* on cuda:0; pass a copy on the CPU"):
+        tenon.share(OnGPU())
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match=r"tenon.share\(\): argument 'array': each i4 value takes a whole byte.*astype\('int8'\)"):
+        tenon.share(numpy.ones(3, ml_dtypes.int4))
+    packed = tenon.shared(3, "i4")
+    assert tenon.share(packed).dtype == "int4"
+    with pytest.raises(TypeError):
+        tenon.share("word")
 
 
 def test_what_cannot_be_attached(tmp_path):
