@@ -365,6 +365,10 @@ static tenon_status attach(int file, const unsigned char *id, bool *is_other, co
         bool frozen = seals & (SEAL_WRITE | SEAL_FUTURE_WRITE); /* the flag alone does not keep anyone from writing */
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
+        if (code == EPERM && writable) { /* it was frozen since the seals were read */
+            writable = false;
+            code = map_file(memory, writable);
+        }
         status = code ? shared_failure(code, function, "mmap", err)
                       : wrap_header(memory, header, writable ? 0 : TENON_READ_ONLY, function, out, err);
     }
@@ -530,14 +534,20 @@ static bool write_flags(int file, uint64_t flags)
     return done == (ssize_t)sizeof bytes;
 }
 
+/* Whether no new mapping can be writable. */
+static bool is_sealed(int file)
+{
+    int seals = fcntl(file, GET_SEALS);
+    return seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
+}
+
 tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
 {
     const char *function = "tenon_shared_freeze";
     shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
-    int seals = fcntl(memory->file, GET_SEALS);
-    bool sealed = seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
+    bool sealed = is_sealed(memory->file);
     bool writable = !(tensor->view.flags & TENON_READ_ONLY);
     if (sealed && !writable)
         return TENON_OK;
@@ -554,7 +564,7 @@ tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
         code = errno;
         write_flags(memory->file, 0);
     }
-    if (code) {
+    if (code && !is_sealed(memory->file)) { /* nor frozen by another thread or process in the meantime */
         if (writable)
             mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
         return shared_failure(code, function, "sealing the memory", err);
