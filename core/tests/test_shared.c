@@ -7,9 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -348,76 +346,6 @@ static void test_sealing(void **state)
     tenon_tensor_release(tensor);
 }
 
-typedef struct sealing {
-    tenon_tensor *tensor;
-    atomic_bool begun, done;
-} sealing;
-
-static void *read_and_view(void *argument)
-{
-    sealing *s = argument;
-    do {
-        tenon_tensor *view;
-        tenon_view copy = *tenon_tensor_view(s->tensor);
-        if (copy.numel != 4 || tenon_tensor_slice(s->tensor, 0, 0, 2, 1, &view, NULL))
-            return s;
-        tenon_tensor_release(view);
-        atomic_store(&s->begun, true);
-    } while (!atomic_load(&s->done));
-    return NULL;
-}
-
-/* Under ThreadSanitizer, which sees that the call writes to nothing that the other thread reads. */
-static void test_sealing_while_another_thread_reads(void **state)
-{
-    (void)state;
-    sealing s = {shared(1, DIMS(4)), false, false};
-    pthread_t reader;
-    void *failed;
-    assert_int_equal(pthread_create(&reader, NULL, read_and_view, &s), 0);
-    while (!atomic_load(&s.begun))
-        ;
-    OK(tenon_shared_seal(s.tensor, &err));
-    atomic_store(&s.done, true);
-    assert_int_equal(pthread_join(reader, &failed), 0);
-    assert_null(failed);
-    tenon_tensor_release(s.tensor);
-}
-
-typedef struct freezing {
-    tenon_tensor *tensor;
-    pthread_barrier_t *start;
-} freezing;
-
-static void *freeze_at_the_start(void *argument)
-{
-    freezing *f = argument;
-    pthread_barrier_wait(f->start);
-    return tenon_shared_freeze(f->tensor, NULL) ? f : NULL;
-}
-
-/* Each has attached by itself, as two processes do. */
-static void test_two_freeze_at_once(void **state)
-{
-    (void)state;
-    pthread_barrier_t start;
-    assert_int_equal(pthread_barrier_init(&start, NULL, 2), 0);
-    for (int i = 0; i < (getenv("TENON_VALGRIND") ? 10 : 1000); i++) {
-        tenon_tensor *tensor = shared(1, DIMS(4));
-        freezing one = {tensor, &start}, other = {attached(descriptor(tensor)), &start};
-        pthread_t thread;
-        void *failed;
-        assert_int_equal(pthread_create(&thread, NULL, freeze_at_the_start, &other), 0);
-        assert_null(freeze_at_the_start(&one));
-        assert_int_equal(pthread_join(thread, &failed), 0);
-        assert_null(failed);
-        assert_true(read_only(one.tensor) && read_only(other.tensor));
-        tenon_tensor_release(other.tensor);
-        tenon_tensor_release(tensor);
-    }
-    pthread_barrier_destroy(&start);
-}
-
 /* -------------------------------------------------------------------------------------------------------- lifetimes */
 
 static void test_nothing_is_left(void **state)
@@ -527,8 +455,6 @@ int main(void)
         cmocka_unit_test(test_freezing_that_the_system_refuses),
         cmocka_unit_test(test_a_read_only_descriptor),
         cmocka_unit_test(test_sealing),
-        cmocka_unit_test(test_sealing_while_another_thread_reads),
-        cmocka_unit_test(test_two_freeze_at_once),
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_processes_that_end),
         cmocka_unit_test(test_a_watcher_is_called_once),

@@ -101,6 +101,7 @@ static void test_every_field_wrong(void **state)
         {11, 1, TENON_EVERSION, "version 16777217"},
         {12, 1, TENON_EINVAL, "the size of the header"},
         {32, 99, TENON_EINVAL, "dtype"},
+        {32, TENON_CODE_OPAQUE, TENON_EINVAL, "opaque"},
         {33, 31, TENON_EINVAL, "dtype"},
         {33, 64, TENON_EINVAL, "nbytes"},
         {34, 0, TENON_EINVAL, "dtype"},
@@ -238,6 +239,7 @@ static void test_arguments(void **state)
     FAILS(TENON_EINVAL, tenon_shared_alloc(f32, 1, NULL, &out, &err));
     FAILS(TENON_ESHAPE, tenon_shared_alloc(f32, 1, DIMS(-1), &out, &err));
     FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){99, 32, 1}, 1, DIMS(1), &out, &err));
+    FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){TENON_CODE_OPAQUE, 64, 1}, 1, DIMS(1), &out, &err));
     FAILS(TENON_ENOMEM, tenon_shared_alloc(f32, 1, DIMS((int64_t)1 << 50), &out, &err));
     assert_int_equal(err.os_error, ENOMEM);
     FAILS(TENON_EOVERFLOW, tenon_shared_alloc(f32, 2, DIMS(INT64_MAX, 2), &out, &err));

@@ -24,7 +24,8 @@ extern "C" {
  * so that a later write cannot fail. Whoever attaches to it may write to it until it is frozen.
  *
  * Release:   tenon_tensor_release(*out).
- * Errors:    those of tenon_view_init, TENON_ENOMEM, TENON_ESYSTEM. */
+ * Errors:    those of tenon_view_init (TENON_EDTYPE also for opaque values, which are addresses), TENON_ENOMEM,
+ *            TENON_ESYSTEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                                           tenon_tensor **out, tenon_error *err);
 

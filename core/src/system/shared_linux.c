@@ -138,6 +138,14 @@ static tenon_status not_shared(const char *function, const char *reason, tenon_e
     return tenon_error_set_in(err, TENON_EINVAL, function, "this is not a shared tensor: %s", reason);
 }
 
+static tenon_status check_shared_dtype(tenon_dtype dtype, const char *function, tenon_error *err)
+{
+    if (dtype.code == TENON_CODE_OPAQUE)
+        return tenon_error_set_in(err, TENON_EDTYPE, function,
+                                  "opaque values are addresses of one process, which others must not use");
+    return tenon__check_dtype(dtype, function, err);
+}
+
 /* Create the tensor that a header describes in memory that is mapped. Takes `memory` on TENON_OK. */
 static tenon_status wrap_header(shared_memory *memory, const unsigned char *header, uint64_t flags,
                                 const char *function, tenon_tensor **out, tenon_error *err)
@@ -159,7 +167,7 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
     tenon_error inner = {0};
     tenon_status status = tenon__check_shape(source.ndim, shape, function, &inner);
     if (!status)
-        status = tenon__check_dtype(source.dtype, function, &inner);
+        status = check_shared_dtype(source.dtype, function, &inner);
     if (!status)
         status = tenon__shape_bytes(source.dtype, 0, source.ndim, shape, &numel, &bytes, function, &inner);
     if (!status && (uint64_t)bytes != get_number(header + AT_NBYTES, 8))
@@ -272,7 +280,7 @@ tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
     tenon_status status = tenon__check_shape(ndim, shape, function, err);
     if (!status)
-        status = tenon__check_dtype(dtype, function, err);
+        status = check_shared_dtype(dtype, function, err);
     if (!status)
         status = tenon__shape_bytes(dtype, 0, ndim, shape, &numel, &bytes, function, err);
     if (status)
@@ -357,6 +365,10 @@ static tenon_status attach(int file, const unsigned char *id, bool *is_other, co
         bool frozen = seals & (SEAL_WRITE | SEAL_FUTURE_WRITE); /* the flag alone does not keep anyone from writing */
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
+        if (code == EPERM && writable) { /* it was frozen since the seals were read */
+            writable = false;
+            code = map_file(memory, writable);
+        }
         status = code ? shared_failure(code, function, "mmap", err)
                       : wrap_header(memory, header, writable ? 0 : TENON_READ_ONLY, function, out, err);
     }
@@ -522,6 +534,7 @@ static bool write_flags(int file, uint64_t flags)
     return done == (ssize_t)sizeof bytes;
 }
 
+/* Whether no new mapping can be writable. */
 static bool is_sealed(int file)
 {
     int seals = fcntl(file, GET_SEALS);
