@@ -219,8 +219,8 @@ class _Actors:
         return getattr(actor, _ray_worker.method_name(name)).remote(*args, **kwargs)
 
     def close(self) -> None:
-        # Ray ends an actor that has no handle after its calls, also one that it could not start yet. Those that the caller
-        # has detached from their handles must be told.
+        # Ray ends an actor that has no handle after its calls, also one that it could not start yet. A detached actor lives
+        # without a handle, so it is asked to end.
         actors, self._actors, self._source = self._actors, [], None
         if self._detached and self._ray.is_initialized():
             for actor in actors:
