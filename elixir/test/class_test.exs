@@ -217,10 +217,18 @@ defmodule Tenon.ClassTest do
       assert_raise Tenon.Error, "Counter.next(): this Counter is closed", fn -> Counter.next!(counter) end
     end
 
+    # A single call may be over before anyone sees it, if the machine is loaded.
+    defp rest_until_closed(class, object, last) do
+      case class.rest(object, 200) do
+        {:ok, _} = result -> rest_until_closed(class, object, result)
+        {:error, _} -> last
+      end
+    end
+
     test "waits for a running call", %{before: before} do
       for class <- [Counter, Free] do
         object = class.new!(9)
-        task = Task.async(fn -> class.rest(object, 200) end)
+        task = Task.async(fn -> rest_until_closed(class, object, nil) end)
         Build.until(fn -> Classes.resting!() == 1 end)
         closers = for _ <- 1..4, do: Task.async(fn -> {class.close(object), Classes.resting!()} end)
         assert Enum.map(closers, &Task.await(&1, :infinity)) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
@@ -310,7 +318,6 @@ defmodule Tenon.ClassTest do
 
     test "a process that dies in a call leaves the object usable", %{before: before} do
       counter = Counter.new!(5)
-      # Again and again, because on a loaded machine a single call may be over before anyone sees it.
       runner = spawn(fn -> for _ <- Stream.cycle([:call]), do: Counter.rest!(counter, 200) end)
       Build.until(fn -> Classes.resting!() == 1 end)
       waiters = for _ <- 1..4, do: spawn(fn -> Counter.rest!(counter, 1) end)
@@ -343,7 +350,7 @@ defmodule Tenon.ClassTest do
     counter = Ending.Counter.new!()
     store = Ending.Store.new!(Ending.load!(1000))
     :persistent_term.put(:alive, [counter, store, Ending.Store.own!(store)])
-    spawn(fn -> Ending.Counter.rest!(counter, 300) end)
+    spawn(fn -> Enum.find(Stream.repeatedly(fn -> Ending.Counter.rest(counter, 300) end), &match?({:error, _}, &1)) end)
     Enum.find(Stream.repeatedly(fn -> Ending.resting!() end), &(&1 == 1))
     for _ <- 1..4, do: spawn(fn -> Ending.Counter.close(counter) end)
     Process.sleep(20)

@@ -16,7 +16,7 @@ defmodule Tenon.MemoryTest do
   @elements 1_000_000
 
   # The most tensors that were alive at once, above those that the process keeps.
-  defp peak(make, kept, count \\ 1500) do
+  defp peak(make, kept, count \\ 300) do
     in_process(fn ->
       list = Enum.map(1..100_000, &(&1 + 1))
       before = Tenon.stats().live
