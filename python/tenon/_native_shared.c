@@ -314,6 +314,8 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
                                         : producer->adopt ? producer->adopt
                                                           : producer->wrap;
     PyObject *array = make(shown);
+    if (!array)
+        tenon__py_raise_missing(producer->name, "a pickled array");
     tenon_tensor_release(shown);
     return array;
 }
