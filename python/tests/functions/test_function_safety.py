@@ -309,7 +309,7 @@ def test_how_to_move_tensors_of_torch_and_jax():
     echo = Echo("f(x: f32[n] cuda)")
     on_cpu = "the memory is on cpu; move it to cuda, for example with"
     jax = pytest.importorskip("jax")
-    assert advice(echo, jax.numpy.ones(3)) == f"{on_cpu} jax.device_put(x, jax.devices('gpu')[0])"
+    assert advice(echo, jax.numpy.ones(3, "float32")) == f"{on_cpu} jax.device_put(x, jax.devices('gpu')[0])"
     torch = pytest.importorskip("torch")
     assert advice(echo, torch.ones(3)) == f"{on_cpu} x.cuda()"
 
