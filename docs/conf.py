@@ -3,6 +3,8 @@
 import pathlib
 import re
 
+from pygments.lexers.special import TextLexer
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 project = "Tenon"
@@ -31,3 +33,8 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#e0a66c", "color-brand-content": "#e0a66c"},
     "footer_icons": [],
 }
+
+
+def setup(app):
+    """The language of the blocks that tools/check-docs loads as signatures."""
+    app.add_lexer("signature", TextLexer)

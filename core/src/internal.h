@@ -167,6 +167,8 @@ static inline bool tenon__device_in(tenon_device device, uint32_t types)
 bool tenon__dtype_lookup(const char *text, size_t length, tenon_dtype *out);
 /* The device type of a name without an id. */
 bool tenon__device_lookup(const char *text, size_t length, int32_t *out);
+/* "cuda" for TENON_CUDA. */
+const char *tenon__device_name(int32_t type);
 
 /* Bits of storage per element. */
 static inline int64_t tenon__item_bits(tenon_dtype dtype, uint64_t flags)

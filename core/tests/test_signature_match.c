@@ -227,9 +227,10 @@ static void test_devices(void **state)
     }
     misfit("f(x: f32[n])", ARGS(cuda), TENON_EDEVICE,
            "f(): argument 'x': expected f32[n], got f32[3] (numpy.ndarray)\n  the memory is on cuda:0, which the CPU "
-           "cannot read");
-    misfit("f(x: f32[n] cuda)", ARGS(plain), TENON_EDEVICE,
-           "f(): argument 'x': expected f32[n] cuda, got f32[3] (numpy.ndarray)\n  the memory is on cpu");
+           "cannot read; move it to the CPU");
+    misfit(
+        "f(x: f32[n] cuda)", ARGS(plain), TENON_EDEVICE,
+        "f(): argument 'x': expected f32[n] cuda, got f32[3] (numpy.ndarray)\n  the memory is on cpu; move it to cuda");
 }
 
 static void test_the_first_mistake_is_told(void **state)

@@ -240,16 +240,16 @@ static void test_out_is_elsewhere(void **state)
     tenon_value x = f32(0, 4);
     view_on(&out_room, TENON_CUDA, memory + 2048, TENON_F32, 1, DIMS(4), NULL, 0);
     out_is("f(x: f32[n]) -> f32[n]", &x, cpu, TENON_EDEVICE,
-           "f(): argument 'out' is on cuda:0, but the call runs on cpu");
+           "f(): argument 'out' is on cuda:0, but the call runs on cpu; pass one that is there");
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_OK, NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_OK, NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, tenon_device_of(TENON_CUDA, 1), TENON_EDEVICE,
-           "f(): argument 'out' is on cuda:0, but the call runs on cuda:1");
+           "f(): argument 'out' is on cuda:0, but the call runs on cuda:1; pass one that is there");
     out_f32(memory + 2048, 1, DIMS(4), NULL);
     out_is("f(x: f32[n] anywhere) -> f32[n]", &x, cuda, TENON_EDEVICE,
-           "f(): argument 'out' is on cpu, but the call runs on cuda:0");
+           "f(): argument 'out' is on cpu, but the call runs on cuda:0; pass one that is there");
     out_is("f(x: f32[n] anywhere) -> f32[n] cuda", &x, cuda, TENON_EDEVICE,
-           "f(): argument 'out': expected f32[n] cuda, got f32[4]\n  the memory is on cpu");
+           "f(): argument 'out': expected f32[n] cuda, got f32[4]\n  the memory is on cpu; move it to cuda");
 }
 
 static void test_out_shares_memory(void **state)

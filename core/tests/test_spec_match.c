@@ -245,19 +245,23 @@ static void test_match_devices(void **state)
     fits("f32[n] cpu|cuda", on(&room, TENON_CUDA, 1));
     fits("f32[n] metal", on(&room, TENON_METAL, 0));
     match("f32[n]", on(&room, TENON_CUDA, 1), TENON_EDEVICE,
-          "expected f32[n], got f32[3]\n  the memory is on cuda:1, which the CPU cannot read");
+          "expected f32[n], got f32[3]\n  the memory is on cuda:1, which the CPU cannot read; move it to the CPU");
     match("f32[n] c", on(&room, TENON_METAL, 0), TENON_EDEVICE,
-          "expected f32[n] c, got f32[3]\n  the memory is on metal:0, which the CPU cannot read");
+          "expected f32[n] c, got f32[3]\n  the memory is on metal:0, which the CPU cannot read; move it to the CPU");
     match("f32[n] cpu", on(&room, TENON_CUDA, 0), TENON_EDEVICE,
-          "expected f32[n] cpu, got f32[3]\n  the memory is on cuda:0");
+          "expected f32[n] cpu, got f32[3]\n  the memory is on cuda:0; move it to the CPU");
     match("f32[n] cuda", on(&room, TENON_CPU, 0), TENON_EDEVICE,
-          "expected f32[n] cuda, got f32[3]\n  the memory is on cpu");
+          "expected f32[n] cuda, got f32[3]\n  the memory is on cpu; move it to cuda");
     match("f32[n] cuda", on(&room, TENON_CUDA_HOST, 0), TENON_EDEVICE,
-          "expected f32[n] cuda, got f32[3]\n  the memory is on cuda_host:0");
+          "expected f32[n] cuda, got f32[3]\n  the memory is on cuda_host:0; move it to cuda");
     match("f32[n] cuda|rocm c", on(&room, TENON_CPU, 0), TENON_EDEVICE,
-          "expected f32[n] cuda|rocm c, got f32[3]\n  the memory is on cpu");
+          "expected f32[n] cuda|rocm c, got f32[3]\n  the memory is on cpu; move it to cuda");
+    match("f32[n] rocm|metal", on(&room, TENON_CPU, 0), TENON_EDEVICE,
+          "expected f32[n] rocm|metal, got f32[3]\n  the memory is on cpu; move it to metal");
+    match("f32[n] cpu|cuda", on(&room, TENON_METAL, 0), TENON_EDEVICE,
+          "expected f32[n] cpu|cuda, got f32[3]\n  the memory is on metal:0; move it to the CPU");
     match("T[n] cuda where T = any", on(&room, TENON_CPU, 0), TENON_EDEVICE,
-          "expected T[n] cuda, got f32[3]\n  the memory is on cpu");
+          "expected T[n] cuda, got f32[3]\n  the memory is on cpu; move it to cuda");
 }
 
 static void test_match_written(void **state)

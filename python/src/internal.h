@@ -318,5 +318,8 @@ bool tenon__py_is_refusal(void);
 void tenon__py_refused(PyObject *object, const char *advice);
 /* The same for a framework that did not accept a tensor. */
 void tenon__py_raise_not_exported(const char *framework);
+/* Whether the pending exception says that this framework is not installed; then it says that `where`, such as "tenon.to()",
+ * needs it. */
+bool tenon__py_raise_missing(const char *framework, const char *where);
 
 #endif

@@ -1,6 +1,8 @@
 /* The extension module of the package, which its Python files call. */
 #include "_native.h"
 
+#include "../src/functions/host.h"
+
 #include "../../frameworks/jax/src/jax_host.h"
 #include "../../frameworks/torch/src/kernels.h"
 
@@ -12,8 +14,10 @@ static PyObject *open_library(PyObject *self, PyObject *arguments)
 {
     (void)self;
     PyObject *path = NULL, *type, *owner;
-    if (!PyArg_ParseTuple(arguments, "O&OO:open_library", PyUnicode_FSConverter, &path, &type, &owner))
+    if (!PyArg_ParseTuple(arguments, "O&OO:open_library", PyUnicode_FSConverter, &path, &type, &owner)) {
+        tenon__py_name_part("tenon.load", "argument 'path'", NULL);
         return NULL;
+    }
     const tenon_module *found = NULL;
     PyObject *module = tenon__py_open_as(PyBytes_AsString(path), type, owner, &found);
     Py_DECREF(path);
@@ -46,6 +50,15 @@ static bool check_no_keywords(const char *function, PyObject *keywords)
     return false;
 }
 
+/* Import the argument of a function: a new reference, or NULL with an exception that names both. */
+static tenon_tensor *import_argument(const char *function, const char *argument, PyObject *object, uint32_t flags)
+{
+    tenon_tensor *tensor = tenon_py_import(object, flags);
+    if (!tensor)
+        tenon__py_name_part(function, argument, object);
+    return tensor;
+}
+
 static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     (void)self;
@@ -53,7 +66,21 @@ static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
     if (!check_no_keywords("tenon.from_dlpack", keywords) ||
         !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
         return NULL;
-    tenon_tensor *tensor = tenon_py_import(object, TENON_PY_ANY_DEVICE);
+    tenon_tensor *tensor = import_argument("tenon.from_dlpack", "argument 'x'", object, TENON_PY_ANY_DEVICE);
+    PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
+    tenon_tensor_release(tensor);
+    return array;
+}
+
+/* The same for functions of the package that read memory of the CPU. */
+static PyObject *from_argument(PyObject *self, PyObject *arguments)
+{
+    (void)self;
+    const char *function, *argument;
+    PyObject *object;
+    if (!PyArg_ParseTuple(arguments, "ssO:_from_argument", &function, &argument, &object))
+        return NULL;
+    tenon_tensor *tensor = import_argument(function, argument, object, 0);
     PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
     tenon_tensor_release(tensor);
     return array;
@@ -71,8 +98,10 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
                             (PyObject *)Py_TYPE(framework));
     const tenon__py_producer *producer =
         tenon__py_producer_named(framework, false, "tenon.to(): argument 'framework': expected");
-    tenon_tensor *tensor = producer ? tenon_py_import(object, TENON_PY_ANY_DEVICE) : NULL;
+    tenon_tensor *tensor = producer ? import_argument("tenon.to", "argument 'x'", object, TENON_PY_ANY_DEVICE) : NULL;
     PyObject *array = tensor ? producer->wrap(tensor) : NULL;
+    if (tensor && !array && !tenon__py_raise_missing(producer->name, "tenon.to()"))
+        tenon__py_name_part("tenon.to", "argument 'x'", NULL);
     tenon_tensor_release(tensor);
     return array;
 }
@@ -217,6 +246,10 @@ static PyMethodDef methods[] = {
      "'numpy', or its module."},
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack capsule."},
+    {"_from_argument", from_argument, METH_VARARGS,
+     "_from_argument(function, argument, x, /)\n--\n\nReturn a tenon.Tensor on the memory of an array on the CPU. An "
+     "error "
+     "names the function and the argument that it is."},
     {"_torch_schema", torch_schema, METH_O,
      "_torch_schema(function, /)\n--\n\nReturn the schema of a function as an operator. A ValueError says why it "
      "cannot "

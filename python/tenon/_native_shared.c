@@ -126,31 +126,7 @@ static tenon_tensor *require_tensor(PyObject *object)
     return tensor;
 }
 
-/* Whether tenon.share() can copy a view; otherwise there is an exception. */
-static bool is_shareable(const tenon_view *view)
-{
-    char name[64];
-    if (!tenon_device_on_host(view->device)) {
-        tenon_device_format(view->device, name, sizeof name);
-        PyErr_Format(
-            PyExc_ValueError,
-            "tenon.share(): argument 'array': expected memory that the CPU can read, got an array on %s; pass a "
-            "copy on the CPU",
-            name);
-        return false;
-    }
-    if (view->flags & TENON_SUBBYTE_PADDED) {
-        tenon_dtype_format(view->dtype, name, sizeof name);
-        PyErr_Format(
-            PyExc_TypeError,
-            "tenon.share(): argument 'array': each %s value takes a whole byte, as in NumPy, but shared memory has "
-            "packed values; pass an array of 8-bit values, as in array.astype('int8')",
-            name);
-        return false;
-    }
-    return true;
-}
-
+/* Copy a tensor on the CPU into shared memory, which has no padded values. */
 static PyObject *shared_copy(PyObject *self, PyObject *object)
 {
     (void)self;
@@ -159,7 +135,14 @@ static PyObject *shared_copy(PyObject *self, PyObject *object)
     if (!source)
         return NULL;
     const tenon_view *view = tenon_tensor_view(source);
-    if (!is_shareable(view)) {
+    if (view->flags & TENON_SUBBYTE_PADDED) {
+        char name[64];
+        tenon_dtype_format(view->dtype, name, sizeof name);
+        PyErr_Format(
+            PyExc_TypeError,
+            "tenon.share(): argument 'array': each %s value takes a whole byte, as in NumPy, but shared memory has "
+            "packed values; pass an array of 8-bit values, as in array.astype('int8')",
+            name);
         tenon__py_release(source);
         return NULL;
     }
@@ -314,6 +297,8 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
                                         : producer->adopt ? producer->adopt
                                                           : producer->wrap;
     PyObject *array = make(shown);
+    if (!array)
+        tenon__py_raise_missing(producer->name, "a pickled array");
     tenon_tensor_release(shown);
     return array;
 }

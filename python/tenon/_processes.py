@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -57,6 +58,7 @@ def _fetch(address: str, key: bytes) -> int:
             client.connect(address)
             if _is_allowed(client):
                 client.send(key)
+                _wait_for_answer(client)
                 answer, fds, _, _ = socket.recv_fds(client, 1, 1, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         pass
@@ -74,10 +76,33 @@ def _fetch(address: str, key: bytes) -> int:
     raise FileNotFoundError(errno.ENOENT, f"tenon: {reason}")
 
 
+def _wait_for_answer(client: socket.socket) -> None:
+    """Raise ConnectionError if the sender has ended: a child that it forked in C still has the socket, and does not answer."""
+    pid = _credentials(client)[0]  # of the process that listens, or 0 if this process cannot see it
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    while not poll.poll(1000):
+        if pid and _has_ended(pid):
+            raise ConnectionError
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")  # its parent has not waited for it yet
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def _is_allowed(peer: socket.socket) -> bool:
     """Whether the other process belongs to this user, or to root: any user can use an abstract address."""
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", credentials)[1] in (0, os.geteuid())
+    return _credentials(peer)[1] in (0, os.geteuid())
+
+
+def _credentials(peer: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end."""
+    pid, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return pid, user
 
 
 class _Copy:

@@ -47,6 +47,8 @@ def reducers(pickler: _Pickler) -> _Pickler:
     They are read-only on arrival, and Tenon's functions do not write to them. Arrays that are not plain memory of the CPU,
     and arrays of subclasses, are pickled as before. Returns the pickler.
     """
+    if not hasattr(type(pickler), "dump"):
+        raise TypeError(f"tenon.reducers(): argument 'pickler': expected a pickle.Pickler, got {type(pickler).__name__}")
     before = getattr(pickler, "dispatch_table", copyreg.dispatch_table)
     table: dict[type, Callable[[Any], _Reduced]] = {}
     for module, name, reducer in (

@@ -32,7 +32,7 @@ def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> 
 
 def share(array: Any) -> Tensor:
     """Copy an array into shared memory, which is read-only for every process. This is the only copy."""
-    tensor = _native._shared_copy(array if isinstance(array, Tensor) else _native.from_dlpack(array))
+    tensor = _native._shared_copy(_native._from_argument("tenon.share", "argument 'array'", array))
     tensor.freeze()
     return tensor
 

@@ -77,8 +77,9 @@ def torch_ops(
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
-    if not isinstance(direct, bool):
-        raise TypeError(f"tenon.torch_ops(): argument 'direct': expected bool, got {type(direct).__name__}")
+    for argument, given in (("strict", strict), ("direct", direct)):
+        if not isinstance(given, bool):
+            raise TypeError(f"tenon.torch_ops(): argument '{argument}': expected bool, got {type(given).__name__}")
 
     def make(function: BuiltinFunctionType) -> _Operator:
         return _Operator(function, namespace)

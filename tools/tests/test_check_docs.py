@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -85,11 +86,57 @@ def test_writes_named_blocks_and_leaves_elixir_to_its_own_tests(tmp_path):
     assert count == 5 and len(failures) == 1 and "expected\n3" in failures[0]
 
 
+@pytest.fixture
+def failures_of(tmp_path):
+    def check(text):
+        page = tmp_path / "page.md"
+        page.write_text(text)
+        count, failures = check_docs.check(str(page), tmp_path)
+        return count, [failure.removeprefix(f"{page}:") for failure in failures]
+
+    return check
+
+
+def test_the_whole_output(failures_of):
+    """And nothing else: neither a part of it nor what an earlier block printed."""
+    count, failures = failures_of(
+        "```sh\nseq 2\n```\n```text\n1\n2\n```\n```sh\nseq 2\n```\n```text\n2\n```\n```text\nnot an output\n```\n"
+    )
+    assert (count, failures) == (4, ["11: expected\n2\nprinted\n1\n2\n"])
+    assert failures_of("```sh\necho at 0x12ab\n```\n```text\nat 0x7f\n```\n") == (2, [])
+
+
+def test_an_output_with_fences(failures_of):
+    block = "```sh\nprintf '```\\none\\n```\\n'\n```\n````text\n```\n{}\n```\n````\n"
+    assert failures_of(block.format("one")) == (2, [])
+    assert len(failures_of(block.format("two"))[1]) == 1
+
+
+def test_every_block_has_a_language(failures_of):
+    assert failures_of("Text.\n```\n1\n```\n") == (1, ["2: the block has no language"])
+
+
+def test_signatures_are_loaded(failures_of):
+    pytest.importorskip("tenon")
+    assert failures_of("```signature\nf(x: f32[n]) -> f32[n]\nTree(k: int)\nTree.size(self) -> int\n```\n") == (1, [])
+    count, failures = failures_of("```signature\nf(x: f32[n]) -> f32[n]\ng(x: f32[n] wr)\n```\n")
+    assert count == 1 and len(failures) == 1 and "unknown attribute 'wr'" in failures[0]
+
+
+def test_messages_of_signatures():
+    """docs/signatures.md shows messages that two files of tests compare."""
+    page = (ROOT / "docs/signatures.md").read_text("utf-8")
+    block = page.partition("have each message:\n\n```text\n")[2].partition("\n```\n")[0]
+    source = "".join((ROOT / f"core/tests/test_signature_{name}.c").read_text("utf-8") for name in ("match", "result"))
+    known = re.sub(r'"\s+"', "", source).replace("\\n", "\n").splitlines()
+    assert block and all(any(line in text for text in known) for line in block.splitlines())
+
+
 def test_a_block_may_need_a_program(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "```sh\n# needs no-such-program\nexit 1\n```\n```text\n1\n```\n```sh\n# needs git no-such-program\nexit 1\n```\n"
-        "```sh\n# needs git\necho 2\n```\n```text\n3\n```\n"
+        "```sh\n# needs git json\necho 2\n```\n```text\n3\n```\n"
     )
     count, failures = check_docs.check(str(page), tmp_path)
     assert count == 2 and len(failures) == 1 and "expected\n3" in failures[0]

@@ -7,6 +7,7 @@ import importlib.util
 import pathlib
 import struct
 import zipfile
+import zlib
 
 import pytest
 
@@ -23,6 +24,7 @@ def load(path):
 
 checks = load(ROOT / "tools/cross/check_wheels.py")
 wheels = load(ROOT / "tools/wheels")
+pack = wheels.pack
 INFO = "libtenon-0.dist-info"
 
 
@@ -189,3 +191,50 @@ def test_the_folder_of_the_wheels(monkeypatch, given, folder):
     monkeypatch.setenv("TENON_DIST", given)
     assert load(ROOT / "tools/wheels").DIST == folder
     assert load(ROOT / "tools/try-wheels").DIST == folder
+
+
+# ------------------------------------------------------------------------------------------------------------- packing
+
+FILES = [
+    ("tenon/__init__.py", 0o100644, b"import sys\n" * 99),
+    ("tenon/_native.so", 0o100755, bytes(range(256))),
+    ("empty", 0o100644, b""),
+]
+DATE = (2026, 11, 16, 12, 30, 58)
+
+
+def zlib_deflate(data):
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def written(path, compress):
+    pack.write_zip(path, FILES, DATE, compress)
+    with zipfile.ZipFile(path) as wheel:
+        assert wheel.testzip() is None and wheel.namelist() == [name for name, _, _ in FILES]
+        for entry, (name, mode, content) in zip(wheel.infolist(), FILES):
+            assert wheel.read(name) == content and entry.external_attr == mode << 16
+            assert entry.date_time == DATE and entry.compress_type == zipfile.ZIP_DEFLATED
+    return path.read_bytes()
+
+
+def test_a_wheel_is_a_zip_file(tmp_path):
+    assert written(tmp_path / "a.whl", zlib_deflate) == written(tmp_path / "b.whl", zlib_deflate)
+
+
+def test_the_same_as_of_zipfile(tmp_path):
+    """Byte for byte, if zlib compresses."""
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
+        for name, mode, content in FILES:
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.create_system, entry.external_attr = 3, mode << 16
+            wheel.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
+    assert written(tmp_path / "b.whl", zlib_deflate) == (tmp_path / "a.whl").read_bytes()
+
+
+def test_zopfli(tmp_path):
+    pytest.importorskip("zopfli")
+    data = (ROOT / "tools/wheels").read_bytes()
+    assert zlib.decompress(pack.deflate(data), -15) == data
+    assert len(pack.deflate(data)) < len(zlib_deflate(data))
+    written(tmp_path / "a.whl", pack.deflate)

@@ -48,6 +48,11 @@ void tenon__text_add_device(tenon__text *text, tenon_device device)
         tenon__text_add(text, "%s:%d", device_names[device.device_type], device.device_id);
 }
 
+const char *tenon__device_name(int32_t type)
+{
+    return tenon_device_known(tenon_device_of(type, 0)) ? device_names[type] : "another device";
+}
+
 bool tenon__device_lookup(const char *text, size_t length, int32_t *out)
 {
     for (int32_t type = 0; type < NDEVICES; type++) {

@@ -324,7 +324,7 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     bool on_cpu = tenon_device_on_host(device);
     if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
         return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
-                                  "argument 'out' is on %s, but the call runs on %s",
+                                  "argument 'out' is on %s, but the call runs on %s; pass one that is there",
                                   tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
     for (int32_t i = 0; i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);

@@ -346,17 +346,27 @@ bool tenon__device_fits(const tenon_spec *spec, tenon_device device)
            ((wanted >> TENON_CUDA & 1) && device.device_type == TENON_CUDA_MANAGED);
 }
 
+/* The rest of the message, and what to do: move it to the first device that fits. */
+static tenon_status bad_device(const tenon_spec *spec, const tenon_view *view, tenon__message *m, tenon_error *err)
+{
+    tenon__text_add(&m->text, "the memory is on ");
+    tenon__text_add_device(&m->text, view->device);
+    if (!spec->devices)
+        tenon__text_add(&m->text, ", which the CPU cannot read");
+    int32_t type = TENON_CPU;
+    while (spec->devices && !(spec->devices >> type & 1))
+        type++;
+    tenon__text_add(&m->text, "; move it to %s", type == TENON_CPU ? "the CPU" : tenon__device_name(type));
+    return tenon__message_end(m, TENON_EDEVICE, err);
+}
+
 static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                  tenon_error *err)
 {
     tenon__message m;
     if (!tenon__device_fits(spec, view->device)) {
         message_expected(&m, spec, tenon__code_of(spec)->text_length, view, b);
-        tenon__text_add(&m.text, "the memory is on ");
-        tenon__text_add_device(&m.text, view->device);
-        if (!spec->devices)
-            tenon__text_add(&m.text, ", which the CPU cannot read");
-        return tenon__message_end(&m, TENON_EDEVICE, err);
+        return bad_device(spec, view, &m, err);
     }
     if (!(spec->flags & TENON_SPEC_WRITE))
         return TENON_OK;

@@ -13,11 +13,12 @@
 
 enum { WIDE_PATH = 32768 };
 
-/* An open library. The list is never shortened, because libraries are never closed. */
+/* An open library. It stays open, unless it has no module. */
 typedef struct loaded_library {
     struct loaded_library *next;
     HMODULE handle;
-    const tenon_module *module; /* NULL until it is known, or if it has none */
+    const tenon_module *module; /* NULL until it is known */
+    size_t opened;              /* how often */
     tenon__hash hash;
 } loaded_library;
 
@@ -111,8 +112,28 @@ static tenon_status note_loaded(HMODULE handle, const tenon__hash *hash, tenon_e
                                   "or restart the program",
                                   err);
     }
+    if (!status)
+        o->opened++;
     ReleaseSRWLockExclusive(&loaded_lock);
     return status;
+}
+
+/* Close a library that has no module: Windows locks its file, so that a better build could not replace it. */
+static void close_loaded(HMODULE handle)
+{
+    loaded_library *gone = NULL;
+    AcquireSRWLockExclusive(&loaded_lock);
+    loaded_library **link = &loaded_libraries;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    if (*link && --(*link)->opened == 0) { /* otherwise another thread is at the same point */
+        gone = *link;
+        *link = gone->next;
+    }
+    ReleaseSRWLockExclusive(&loaded_lock);
+    if (gone)
+        tenon__free(gone, sizeof *gone);
+    FreeLibrary(handle);
 }
 
 static void note_loaded_module(HMODULE handle, const tenon_module *module)
@@ -135,7 +156,10 @@ static tenon_status open_path(const wchar_t *path, HMODULE *handle, tenon_error 
     if (!*handle)
         return tenon_error_set(err, TENON_EINVAL, "Windows cannot load it, or a library that it needs: error %lu",
                                GetLastError());
-    return note_loaded(*handle, &hash, err);
+    status = note_loaded(*handle, &hash, err);
+    if (status)
+        FreeLibrary(*handle);
+    return status;
 }
 
 tenon_status tenon_library_open(const char *path, const tenon_module **out, tenon_error *err)
@@ -162,9 +186,11 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
         tenon_module_fn get = NULL;
         memcpy(&get, &symbol, sizeof get);
         status = tenon__library_module(get, out, err);
+        if (status)
+            close_loaded(handle);
+        else
+            note_loaded_module(handle, *out);
     }
-    if (!status)
-        note_loaded_module(handle, *out);
     return tenon__error_rename(err, status, function);
 }
 

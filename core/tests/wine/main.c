@@ -1,6 +1,7 @@
 /* A tour through what the core asks of the operating system, for systems without cmocka: tools/check-wine runs it.
  *
- *   main LIBRARY FOLDER      LIBRARY is examples/functions/kernels.c; files are written to FOLDER */
+ *   main LIBRARY FOLDER      LIBRARY is examples/functions/kernels.c; FOLDER has plain.dll, a library without a module, and
+ *                            files are written to it */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,14 @@ int main(int argc, char **argv)
     write_file(path, content, length);
     CHECK(tenon_library_open(path, &again, &err) == TENON_OK);
     CHECK(tenon_module_hash(again, other, &err) == TENON_OK && strcmp(hash, other) == 0);
+
+    /* A library that is refused is closed, so that a new build can have its name. */
+    snprintf(path, sizeof path, "%s/plain.dll", argv[2]);
+    for (int i = 0; i < 2; i++)
+        CHECK(strstr(refusal(path, TENON_EINVAL), TENON_MODULE_SYMBOL));
+    write_file(path, content, length);
+    CHECK(tenon_library_open(path, &again, &err) == TENON_OK);
+    CHECK(!fopen(path, "wb")); /* this one is open */
 
     snprintf(path, sizeof path, "%s/short.dll", argv[2]);
     write_file(path, content, length / 2);

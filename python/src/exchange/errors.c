@@ -134,6 +134,20 @@ bool tenon__py_is_refusal(void)
            !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
+/* Make `cause` the cause of the pending exception. Takes the reference, which may be NULL. */
+static void set_cause(PyObject *cause)
+{
+    PyObject *value = tenon__py_take_exception();
+    if (value && cause) {
+        Py_INCREF(cause);
+        PyException_SetContext(value, cause);
+        PyException_SetCause(value, cause); /* takes the reference; SetContext took the other */
+        cause = NULL;
+    }
+    tenon__py_raise_again(value);
+    Py_XDECREF(cause);
+}
+
 /* Replace the pending exception by a BufferError: "object: before: its first line; advice". Without an object, `before`
  * is the name of the framework that did not accept a tensor. */
 static void replace_by_buffer_error(PyObject *object, const char *before, const char *advice)
@@ -162,15 +176,7 @@ static void replace_by_buffer_error(PyObject *object, const char *before, const 
     else
         PyErr_Format(PyExc_BufferError, "%s did not accept the tensor: %s", before, first);
     Py_XDECREF(text);
-    PyObject *value = tenon__py_take_exception();
-    if (value && cause) {
-        Py_INCREF(cause);
-        PyException_SetContext(value, cause);
-        PyException_SetCause(value, cause); /* takes the reference; SetContext took the other */
-        cause = NULL;
-    }
-    tenon__py_raise_again(value);
-    Py_XDECREF(cause);
+    set_cause(cause);
 }
 
 void tenon__py_refused(PyObject *object, const char *advice)
@@ -183,4 +189,26 @@ void tenon__py_raise_not_exported(const char *framework)
 {
     if (tenon__py_may_replace() && !PyErr_ExceptionMatches(PyExc_BufferError))
         replace_by_buffer_error(NULL, framework, NULL);
+}
+
+bool tenon__py_raise_missing(const char *framework, const char *where)
+{
+    if (!PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
+        return false;
+    PyObject *error = tenon__py_take_exception(), *missing = NULL;
+    /* A framework that is installed may lack a module that it needs itself. */
+    bool is_this = tenon__py_attribute(error, "name", &missing) == 1 && PyUnicode_Check(missing) &&
+                   PyUnicode_CompareWithASCIIString(missing, framework) == 0;
+    if (is_this) {
+        PyObject *text = PyUnicode_FromFormat(
+            "%s needs %s, which is not installed; install it, or use another framework", where, framework);
+        if (text)
+            PyErr_SetImportErrorSubclass(PyExc_ModuleNotFoundError, text, missing, NULL);
+        Py_XDECREF(text);
+        set_cause(error);
+    } else {
+        tenon__py_raise_again(error);
+    }
+    Py_XDECREF(missing);
+    return is_this;
 }

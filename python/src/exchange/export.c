@@ -79,8 +79,12 @@ PyObject *tenon_py_export(tenon_tensor *tensor, tenon_py_as as)
     if (as == TENON_PY_AS_SAME)
         return export_same(tensor);
     const tenon__py_producer *producer = tenon__py_producer_as(as);
-    if (producer)
-        return producer->wrap(tensor);
+    if (producer) {
+        PyObject *array = producer->wrap(tensor);
+        if (!array)
+            tenon__py_raise_missing(producer->name, "tenon_py_export()");
+        return array;
+    }
     if (as != TENON_PY_AS_CAPSULE && as != TENON_PY_AS_CAPSULE_LEGACY)
         return PyErr_Format(PyExc_ValueError, "tenon_py_export(): argument 'as': %d is not a value of tenon_py_as",
                             (int)as);

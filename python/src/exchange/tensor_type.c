@@ -160,6 +160,8 @@ static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *key
     tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
     PyObject *array = tensor ? tenon__py_producer_numpy.wrap(tensor) : NULL;
     tenon__py_release(tensor);
+    if (!array)
+        tenon__py_raise_missing("numpy", "tenon.Tensor.__array__()");
     if (!array || (dtype == Py_None && (copy == Py_None || copy == Py_False)))
         return array;
     PyObject *numpy = PyImport_ImportModule("numpy");

@@ -41,12 +41,12 @@ static bool is_ours(PyObject *error, PyObject *object)
 }
 
 /* Only if Python has notes (3.11) and no other exception was raised. */
-static void add_note(PyObject *error, const tenon__py_function *function, const char *part)
+static void add_note(PyObject *error, const char *function, const char *part)
 {
     tenon__py_clear_ignorable_error();
     if (PyErr_Occurred())
         return;
-    PyObject *note = PyUnicode_FromFormat("%s(): %s", function->signature->name, part);
+    PyObject *note = PyUnicode_FromFormat("%s(): %s", function, part);
     PyObject *done = note ? PyObject_CallMethod(error, "add_note", "O", note) : NULL;
     Py_XDECREF(note);
     Py_XDECREF(done);
@@ -61,12 +61,12 @@ void tenon__py_note_argument(const tenon__py_function *function, const char *arg
     PyObject *message = error ? PyObject_Str(error) : NULL;
     const char *text = message ? PyUnicode_AsUTF8AndSize(message, NULL) : NULL;
     if (error && !(text && strncmp(text, start, strlen(start)) == 0))
-        add_note(error, function, part);
+        add_note(error, function->signature->name, part);
     Py_XDECREF(message);
     tenon__py_raise_again(error);
 }
 
-void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object)
+void tenon__py_name_part(const char *function, const char *part, PyObject *object)
 {
     PyObject *error = tenon__py_take_exception();
     if (!error)
@@ -74,7 +74,7 @@ void tenon__py_name_part(const tenon__py_function *function, const char *part, P
     PyObject *type = (PyObject *)Py_TYPE(error);
     bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
                  type == PyExc_RuntimeError || type == PyExc_OverflowError;
-    PyObject *words = plain ? PyUnicode_FromFormat("%s(): %s: %S", function->signature->name, part, error) : NULL;
+    PyObject *words = plain ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
     if (words && (!object || is_ours(error, object))) {
         PyObject *arguments = PyTuple_Pack(1, words);
         if (arguments)
@@ -91,7 +91,7 @@ void tenon__py_name_argument(const tenon__py_function *function, const char *arg
 {
     char part[TENON_NAME_SIZE + 16];
     PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
-    tenon__py_name_part(function, part, object);
+    tenon__py_name_part(function->signature->name, part, object);
 }
 
 /* ---------------------------------------------------------------------------------------- which argument is which */

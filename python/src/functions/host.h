@@ -80,7 +80,7 @@ int tenon__py_wrong_type(const tenon__py_function *function, const tenon_paramet
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument);
 /* Add "argument 'x'" or "result 0" to the pending exception: to its message if that is one of the bridge, otherwise as a
  * note. Messages of the bridge begin with the type of `object`; without an object, every plain exception counts as one. */
-void tenon__py_name_part(const tenon__py_function *function, const char *part, PyObject *object);
+void tenon__py_name_part(const char *function, const char *part, PyObject *object);
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object);
 
 /* Refuse a tensor whose gradients would end here. *flat: it is known that no forward-mode differentiation goes on, which

@@ -36,6 +36,19 @@ void tenon__py_cast_advice(const tenon_parameter *param, const tenon__py_produce
     snprintf(buffer, size, "; try %s.%s%s%s", param->name, owner->cast, name, owner->cast_end);
 }
 
+/* How to move the argument to a device that its parameter takes, if its framework can: ", for example with x.cuda()". */
+static void device_advice(const tenon_parameter *param, const tenon__py_producer *owner, char *buffer, size_t size)
+{
+    uint32_t devices = param->spec->devices ? param->spec->devices : 1u << TENON_CPU;
+    tenon__py_expression move = {NULL, NULL};
+    if (devices & 1u << TENON_CPU)
+        move = owner->to_cpu;
+    else if (devices & (1u << TENON_CUDA | 1u << TENON_ROCM))
+        move = owner->to_cuda;
+    if (move.before)
+        snprintf(buffer, size, ", for example with %s%s%s", move.before, param->name, move.after);
+}
+
 /* Raise that the argument is read-only because all arrays of its framework are. False if they are not. */
 static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyObject *object)
 {
@@ -60,8 +73,9 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     PyObject *object = i < s->nparams ? f->given[i] : NULL;
     char advice[160] = "";
     const tenon__py_producer *owner = NULL;
-    if (object && err->status == TENON_EDTYPE && tenon__py_owner(object, &owner) == 0 && owner)
-        tenon__py_cast_advice(&s->params[i], owner, advice, sizeof advice);
+    bool is_device = err->status == TENON_EDEVICE && object && s->params[i].spec;
+    if (object && (err->status == TENON_EDTYPE || is_device) && tenon__py_owner(object, &owner) == 0 && owner)
+        (is_device ? device_advice : tenon__py_cast_advice)(&s->params[i], owner, advice, sizeof advice);
     tenon__py_clear_ignorable_error();
     if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
         return;

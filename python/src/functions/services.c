@@ -61,16 +61,30 @@ static int check_result_device(const tenon__py_frame *f, tenon_device made)
                                     f->wanted_like ? "leave it out, and move the result afterwards" : "pass one");
 }
 
+/* Whether the framework that `like` names is not installed; then the pending exception says so. */
+static bool raise_like_missing(const tenon__py_frame *f)
+{
+    char where[TENON_NAME_SIZE + 24];
+    PyObject *error = tenon__py_take_exception();
+    const char *framework = PyUnicode_AsUTF8AndSize(f->like, NULL);
+    tenon__py_raise_again(error);
+    PyOS_snprintf(where, sizeof where, "%s(): argument 'like'", f->function->signature->name);
+    return framework && tenon__py_raise_missing(framework, where);
+}
+
 /* What a framework could not make. */
 TENON__PY_NOINLINE int tenon__py_result_not_made(tenon__py_frame *f, int32_t index)
 {
     char part[32];
     PyOS_snprintf(part, sizeof part, "result %d", (int)index);
-    bool is_array = f->like && !PyUnicode_Check(f->like) && !PyModule_Check(f->like);
+    bool is_name = f->like && PyUnicode_Check(f->like);
+    bool is_array = f->like && !is_name && !PyModule_Check(f->like);
+    if (is_name && raise_like_missing(f))
+        return -1;
     if (f->wanted_like && !PyErr_ExceptionMatches(PyExc_OverflowError))
         tenon__py_name_argument(f->function, "like", is_array ? f->like : NULL);
     else
-        tenon__py_name_part(f->function, part, NULL);
+        tenon__py_name_part(f->function->signature->name, part, NULL);
     return -1;
 }
 

@@ -79,6 +79,7 @@ const tenon__py_producer tenon__py_producer_cupy = {
     .waits = true,
     .cast = "astype('",
     .cast_end = "')",
+    .to_cpu = {"", ".get()"},
     .recognise = cupy_recognise,
     .stream = cupy_stream,
     .empty = cupy_empty,

@@ -440,6 +440,7 @@ const tenon__py_producer tenon__py_producer_numpy = {
     .title = "NumPy",
     .cast = "astype('",
     .cast_end = "')",
+    .to_cuda = {"cupy.asarray(", ")"},
     .recognise = numpy_recognise,
     .read = numpy_read,
     .empty = numpy_empty,

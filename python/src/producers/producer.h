@@ -21,6 +21,11 @@ enum {
 
 typedef struct tenon__py_producer tenon__py_producer;
 
+/* An expression of the user's in x: <before>x<after>. */
+typedef struct tenon__py_expression {
+    const char *before, *after;
+} tenon__py_expression;
+
 /* A writable tensor in memory of the CPU, in C order without gaps. The shape stays where it is. */
 typedef struct tenon__py_plain {
     void *data;
@@ -67,6 +72,8 @@ struct tenon__py_producer {
     bool waits;                  /* `wrap` makes its stream wait for the stream of the memory */
     bool is_writable;            /* it has no read-only arrays */
     const char *cast, *cast_end; /* how its users convert x to a dtype: x.<cast>float32<cast_end> */
+    tenon__py_expression to_cpu; /* how they move x to the CPU, and to CUDA or ROCm */
+    tenon__py_expression to_cuda;
 
     /* Whether this producer has to do with the object's type: writes what it knows to `kind`, as those before it in
      * the list have done. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the

@@ -2,6 +2,7 @@
 
 import array
 import sys
+import types
 
 import pytest
 from building import refused, same_counts
@@ -272,13 +273,45 @@ def test_tensor_on_a_device(kernels, device, name):
     x = OnDevice(*device)
     message = (
         f"saxpy(): argument 'x': expected f32[n] c, got f32[3] ({__name__}.OnDevice)\n"
-        f"  the memory is on {name}, which the CPU cannot read"
+        f"  the memory is on {name}, which the CPU cannot read; move it to the CPU"
     )
     refused(kernels.saxpy, ValueError, message, 2, x, floats(3))
     with pytest.raises(ValueError, match="argument 'y'"):
         kernels.saxpy(2, floats(3), x)
     with pytest.raises(ValueError, match="argument 'out'"):
         kernels.saxpy(2, floats(3), floats(3), out=x)
+
+
+def advice(function, *arguments):
+    """The end of the message: what to do."""
+    with pytest.raises(ValueError) as caught:
+        function(*arguments)
+    return str(caught.value).partition("\n  ")[2]
+
+
+def test_how_to_move_an_array_to_a_device(monkeypatch):
+    cuda, metal = Echo("f(one: f32[n] cuda)"), Echo("f(one: f32[n] metal)")
+    on_cpu = "the memory is on cpu; move it to"
+    assert advice(cuda, floats(3)) == f"{on_cpu} cuda, for example with cupy.asarray(one)"
+    assert advice(Echo("f(one: f32[n] rocm)"), floats(3)) == f"{on_cpu} rocm, for example with cupy.asarray(one)"
+    assert advice(metal, floats(3)) == f"{on_cpu} metal"
+    assert advice(cuda, array.array("f", [1])) == f"{on_cpu} cuda"
+    cpu = Echo("f(one: f32[n] cpu)")
+    assert advice(cpu, OnDevice(2, 0)) == "the memory is on cuda:0; move it to the CPU"
+    stream = types.SimpleNamespace(ptr=0)
+    monkeypatch.setitem(sys.modules, "cupy", types.ModuleType("cupy"))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", types.SimpleNamespace(get_current_stream=lambda: stream))
+    cupy = type("ndarray", (OnDevice,), {"__module__": "cupy"})
+    assert advice(cpu, cupy(2, 0)) == "the memory is on cuda:0; move it to the CPU, for example with one.get()"
+
+
+def test_how_to_move_tensors_of_torch_and_jax():
+    echo = Echo("f(x: f32[n] cuda)")
+    on_cpu = "the memory is on cpu; move it to cuda, for example with"
+    jax = pytest.importorskip("jax")
+    assert advice(echo, jax.numpy.ones(3, "float32")) == f"{on_cpu} jax.device_put(x, jax.devices('gpu')[0])"
+    torch = pytest.importorskip("torch")
+    assert advice(echo, torch.ones(3)) == f"{on_cpu} x.cuda()"
 
 
 def test_memory_that_both_can_read(kernels):

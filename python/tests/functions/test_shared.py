@@ -217,7 +217,7 @@ class OnGPU:
 
 
 def test_what_cannot_be_shared():
-    with pytest.raises(ValueError, match=r"tenon.share\(\): argument 'array': .* on cuda:0; pass a copy on the CPU"):
+    with pytest.raises(ValueError, match=r"tenon.share\(\): argument 'array': .* on cuda:0, which the CPU cannot read; pass a copy on the CPU"):
         tenon.share(OnGPU())
     ml_dtypes = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"tenon.share\(\): argument 'array': each i4 value takes a whole byte.*astype\('int8'\)"):

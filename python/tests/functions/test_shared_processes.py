@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import ctypes
 import errno
 import gc
 import multiprocessing
@@ -238,11 +239,11 @@ def test_nobody_receives(monkeypatch):
         queue.get(timeout=SECONDS)
 
 
-def put_and_fork(queue, connection):
+def put_and_fork(queue, connection, fork):
     queue.put(workers.create(4))
     queue.close()
     queue.join_thread()
-    child = os.fork()
+    child = fork()
     if child == 0:
         signal.pause()
         os._exit(0)
@@ -250,20 +251,24 @@ def put_and_fork(queue, connection):
     signal.pause()
 
 
-def test_a_worker_is_killed_but_its_child_lives():
-    """The child has nothing to give, so nobody may wait for it."""
+@pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["Python", "C"])
+@pytest.mark.parametrize("reaped", [True, False])
+def test_a_worker_is_killed_but_its_child_lives(fork, reaped):
+    """The child has nothing to give, so nobody may wait for it; one that C forked has the socket of the worker."""
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     here, there = context.Pipe()
-    process = started(context, put_and_fork, queue, there)
+    process = started(context, put_and_fork, queue, there, fork)
     child = here.recv()
     os.kill(process.pid, signal.SIGKILL)
-    process.join()  # with a time limit it would wait for the child too
+    if reaped:
+        process.join()  # with a time limit it would wait for the child too
     receiver = started(context, workers.expect_nothing, queue)
     try:
         assert end(receiver) == 0
     finally:
         os.kill(child, signal.SIGKILL)
+        process.join()
 
 
 def test_programs_that_did_not_start_each_other(tmp_path):

@@ -372,6 +372,8 @@ def test_direct_is_a_switch(on, off, kernels):
     assert "_direct" in free(on.affine) and "_direct" not in free(off.affine)
     with pytest.raises(TypeError, match="argument 'direct': expected bool, got str"):
         tenon.torch_ops(kernels, "tenon_switch", direct="no")
+    with pytest.raises(TypeError, match="argument 'strict': expected bool, got str"):
+        tenon.torch_ops(kernels, "tenon_switch", strict="no")
     info = tenon.torch_info()
     assert all(type(value) is str for value in info.values())
     assert (info["direct"], info["direct_why"]) == ("on", "")
