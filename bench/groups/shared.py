@@ -1,6 +1,6 @@
-"""Shared tensors: attach to memory of another process and release it, at two sizes; and a call on shared and on private memory."""
+"""Shared tensors: attach to memory of another process, view it and release it, at two sizes; and a call on shared and on private
+memory."""
 import mmap
-import os
 from multiprocessing import shared_memory
 
 import building
@@ -45,7 +45,7 @@ def by_mmap(fd, size):
 
 def torch_storage(torch):
     def by_torch(fd, size):
-        torch.UntypedStorage._new_shared_fd_cpu(os.dup(fd), size)  # it closes the descriptor
+        torch.UntypedStorage._new_shared_fd_cpu(fd, size)  # it duplicates the descriptor itself
     return by_torch
 
 
@@ -57,10 +57,14 @@ def shared_group(session):
         torch = None
     bare = tenon.compile(SYSTEM_CALLS)
     kernels = tenon.load(session.folder / "tenon/kernels.so")
-    session.say(total=3)
-    for megabytes in (4, 400):
+    session.say(total=5)
+
+    def attach_and_view(fd):
+        tenon.attach(fd)[1:]
+
+    for megabytes in (1, 400):
         tensor = tenon.shared(megabytes * 1_000_000, "u8")
-        fd, size = int(tensor.shared_name.split(":")[3]), tensor.nbytes + 4096
+        fd, size = tensor.shared_fd, tensor.nbytes + 4096
         block = shared_memory.SharedMemory(create=True, size=megabytes * 1_000_000)
         contenders = {"tenon": (tenon.attach, [fd]), "tenon, by name": (tenon.attach, [tensor.shared_name]),
                       "system calls in C": (bare.attach, [fd, size]), "mmap in Python": (by_mmap, [fd, size]),
@@ -68,6 +72,8 @@ def shared_group(session):
         if torch:
             contenders["torch.multiprocessing, the storage"] = (torch_storage(torch), [fd, size])
         session.compare("attach and release", f"{megabytes} MB", contenders)
+        session.compare("attach, view and release", f"{megabytes} MB", {
+            "tenon": (attach_and_view, [fd]), "system calls in C": (bare.attach, [fd, size])})
         block.close()
         block.unlink()
     private, shared = tenon.to(tenon.shared(6, "f32"), "numpy").copy(), tenon.shared(6, "f32")

@@ -316,6 +316,36 @@ static void test_a_read_only_descriptor(void **state)
     tenon_tensor_release(tensor);
 }
 
+static void test_sealing(void **state)
+{
+    (void)state;
+    tenon_tensor *tensor = shared(1, DIMS(4)), *view, *plain;
+    OK(tenon_tensor_slice(tensor, 0, 0, 2, 1, &view, &err));
+    FAILS(TENON_EINVAL, tenon_shared_seal(view, &err));
+    FAILS(TENON_EINVAL, tenon_shared_seal(NULL, &err));
+    OK(tenon_tensor_alloc(f32, 1, DIMS(4), 0, &plain, &err));
+    FAILS(TENON_EINVAL, tenon_shared_seal(plain, &err));
+    tenon_tensor_release(plain);
+    OK(tenon_shared_seal(tensor, &err)); /* although there is a view */
+    OK(tenon_shared_seal(tensor, &err)); /* again */
+    assert_false(read_only(tensor) || read_only(view));
+    if (!getenv("TENON_VALGRIND"))
+        assert_true(in_child(write_first, view) != 0);
+    tenon_tensor *after = attached(descriptor(tensor));
+    assert_true(read_only(after));
+    tenon_tensor_release(after);
+    tenon_tensor_release(view);
+    OK(tenon_shared_freeze(tensor, &err));
+    assert_true(read_only(tensor));
+    tenon_tensor_release(tensor);
+
+    tensor = shared(1, DIMS(4));
+    assert_int_equal(fcntl(descriptor(tensor), F_ADD_SEALS, 1), 0);
+    FAILS(TENON_ESYSTEM, tenon_shared_seal(tensor, &err));
+    data_of(tensor)[0] = 1.0f; /* still writable */
+    tenon_tensor_release(tensor);
+}
+
 /* -------------------------------------------------------------------------------------------------------- lifetimes */
 
 static void test_nothing_is_left(void **state)
@@ -424,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_freezing_is_refused_while_there_are_others),
         cmocka_unit_test(test_freezing_that_the_system_refuses),
         cmocka_unit_test(test_a_read_only_descriptor),
+        cmocka_unit_test(test_sealing),
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_processes_that_end),
         cmocka_unit_test(test_a_watcher_is_called_once),

@@ -59,6 +59,27 @@ static int with_header(const unsigned char header[HEADER], size_t size)
     return file;
 }
 
+/* The name of a tensor with this id whose descriptor would be `file`. */
+static const char *name_of(int file, const unsigned char id[16])
+{
+    static char name[TENON_SHARED_NAME_SIZE];
+    int length = snprintf(name, sizeof name, "tenon-shared:1:%d:%d:", (int)getpid(), file);
+    for (int i = 0; i < 16; i++)
+        length += snprintf(name + length, sizeof name - (size_t)length, "%02x", id[i]);
+    return name;
+}
+
+static void refuse_header(const unsigned char header[HEADER], size_t size, tenon_status status, const char *reason)
+{
+    tenon_tensor *out = NULL;
+    int file = with_header(header, size);
+    FAILS(status, tenon_shared_open(name_of(file, header + 16), &out, &err));
+    if (!strstr(err.message, reason))
+        fail_msg("%s", err.message);
+    assert_null(out);
+    refuse(file, status, reason);
+}
+
 static void test_every_field_wrong(void **state)
 {
     (void)state;
@@ -80,6 +101,7 @@ static void test_every_field_wrong(void **state)
         {11, 1, TENON_EVERSION, "version 16777217"},
         {12, 1, TENON_EINVAL, "the size of the header"},
         {32, 99, TENON_EINVAL, "dtype"},
+        {32, TENON_CODE_OPAQUE, TENON_EINVAL, "opaque"},
         {33, 31, TENON_EINVAL, "dtype"},
         {33, 64, TENON_EINVAL, "nbytes"},
         {34, 0, TENON_EINVAL, "dtype"},
@@ -110,10 +132,10 @@ static void test_every_field_wrong(void **state)
         unsigned char bad[HEADER];
         memcpy(bad, good, HEADER);
         bad[cases[i].at] = cases[i].value;
-        refuse(with_header(bad, HEADER + 60), cases[i].status, cases[i].reason);
+        refuse_header(bad, HEADER + 60, cases[i].status, cases[i].reason);
     }
-    refuse(with_header(good, HEADER + 59), TENON_EINVAL, "touches bytes");
-    refuse(with_header(good, HEADER), TENON_EINVAL, "outside the file");
+    refuse_header(good, HEADER + 59, TENON_EINVAL, "touches bytes");
+    refuse_header(good, HEADER, TENON_EINVAL, "outside the file");
     /* one byte in a file that has only the header */
     unsigned char byte[HEADER];
     memcpy(byte, good, HEADER);
@@ -122,7 +144,35 @@ static void test_every_field_wrong(void **state)
     byte[32] = TENON_CODE_UINT;
     byte[33] = 8;
     byte[56] = 1;
-    refuse(with_header(byte, HEADER), TENON_EINVAL, "outside the file");
+    refuse_header(byte, HEADER, TENON_EINVAL, "outside the file");
+}
+
+static void expect_gone(int file, const unsigned char id[16])
+{
+    tenon_tensor *out = NULL;
+    FAILS(TENON_ESYSTEM, tenon_shared_open(name_of(file, id), &out, &err));
+    assert_int_equal(err.os_error, ENOENT);
+    assert_non_null(strstr(err.message, "does not hold this tensor"));
+    assert_null(out);
+    close(file);
+}
+
+/* The descriptor that a name means is another file now: the owner has released the tensor. */
+static void test_names_of_other_files(void **state)
+{
+    (void)state;
+    static const unsigned char zeros[16], ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    tenon_tensor *tensor = shared(1, DIMS(3));
+    unsigned char header[HEADER];
+    assert_int_equal(pread(descriptor(tensor), header, HEADER, 0), HEADER);
+    tenon_tensor_release(tensor);
+    expect_gone(new_file(8192, 0), zeros);
+    expect_gone(new_file(100, SEALS), zeros);
+    expect_gone(new_file(8192, SEALS), ones);
+    expect_gone(open("/proc/self/exe", O_RDONLY), zeros);
+    expect_gone(with_header(header, HEADER + 12), ones);
+    header[8] = 2; /* another tensor, of another version */
+    expect_gone(with_header(header, HEADER + 12), ones);
 }
 
 /* A deterministic generator of random numbers. */
@@ -189,6 +239,7 @@ static void test_arguments(void **state)
     FAILS(TENON_EINVAL, tenon_shared_alloc(f32, 1, NULL, &out, &err));
     FAILS(TENON_ESHAPE, tenon_shared_alloc(f32, 1, DIMS(-1), &out, &err));
     FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){99, 32, 1}, 1, DIMS(1), &out, &err));
+    FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){TENON_CODE_OPAQUE, 64, 1}, 1, DIMS(1), &out, &err));
     FAILS(TENON_ENOMEM, tenon_shared_alloc(f32, 1, DIMS((int64_t)1 << 50), &out, &err));
     assert_int_equal(err.os_error, ENOMEM);
     FAILS(TENON_EOVERFLOW, tenon_shared_alloc(f32, 2, DIMS(INT64_MAX, 2), &out, &err));
@@ -201,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_descriptors_that_are_not_ours),
         cmocka_unit_test(test_every_field_wrong),
+        cmocka_unit_test(test_names_of_other_files),
         cmocka_unit_test(test_random_headers),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_nothing_is_alive),

@@ -63,7 +63,7 @@ typedef struct copy {
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 5 };
+enum { COPY_LAYOUT = 6 };
 
 static tenon_counts own_stats(void)
 {

@@ -248,7 +248,7 @@ typedef struct tenon_nif_reaped tenon_nif_reaped;
 /* Functions of the core that made a shared tensor. After an upgrade that is not the core of the newest copy, which would
  * not know the tensor. */
 typedef struct tenon_nif_shared {
-    tenon_status (*freeze)(tenon_tensor *tensor, tenon_error *err);
+    tenon_status (*seal)(const tenon_tensor *tensor, tenon_error *err);
     tenon_status (*name)(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err);
 } tenon_nif_shared;
 

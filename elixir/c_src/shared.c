@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const tenon_nif_shared own_core = {tenon_shared_freeze, tenon_shared_name};
+static const tenon_nif_shared own_core = {tenon_shared_seal, tenon_shared_name};
 
 /* Each tensor has a file descriptor, of which a process has about a thousand. It is charged as this many bytes, so that a
  * process collects its garbage after 256 of them. */
@@ -179,21 +179,8 @@ TENON_NIF(shared_name)
     return result;
 }
 
-/* The core demands that only one reference exists. One is the storage's and one the handle's; the handle is pinned, so it
- * can do without for the moment. Meanwhile another scheduler can make a view that does not know that it is read-only, but
- * the state of the storage decides who may write. */
-static tenon_status freeze_written(tenon_nif_storage *storage, tenon_error *err)
-{
-    tenon_tensor_release(storage->root);
-    tenon_status status = storage->shared->freeze(storage->root, err);
-    (void)tenon_tensor_retain(storage->root);
-    if (status)
-        tenon_nif_write_end(storage);
-    else
-        tenon_nif_seal(storage);
-    return status;
-}
-
+/* Other schedulers may read the tensor and make views of it meanwhile, so it stays as it is: the state of the storage decides
+ * who may write. */
 static ERL_NIF_TERM freeze(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     (void)argc;
@@ -203,20 +190,18 @@ static ERL_NIF_TERM freeze(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     tenon_nif_tensor *handle = pin_whole(env, argv[0], function, &result);
     if (!handle)
         return result;
-    tenon_nif_access access = tenon_nif_write_begin(handle->storage);
+    tenon_nif_storage *storage = handle->storage;
+    tenon_nif_access access = tenon_nif_write_begin(storage);
     if (access == TENON_NIF_BUSY) {
         result = tenon_nif_access_error(env, access, function, "tensor");
     } else {
         /* Memory that is read-only here may still have to be sealed. */
-        tenon_status status = access == TENON_NIF_GRANTED ? freeze_written(handle->storage, &err)
-                                                          : handle->storage->shared->freeze(handle->tensor, &err);
-        if (!status)
-            result = tenon_nif_ok(env, argv[0]);
-        else if (status == TENON_EFAILED)
-            result = tenon_nif_error(env, tenon_nif_atoms.busy, function, "tensor",
-                                     "freeze(): argument 'tensor' has views; release them first");
-        else
-            result = tenon_nif_core_error(env, &err, function, "tensor");
+        tenon_status status = storage->shared->seal(handle->tensor, &err);
+        if (access == TENON_NIF_GRANTED && status)
+            tenon_nif_write_end(storage);
+        else if (access == TENON_NIF_GRANTED)
+            tenon_nif_seal(storage);
+        result = status ? tenon_nif_core_error(env, &err, function, "tensor") : tenon_nif_ok(env, argv[0]);
     }
     tenon_nif_tensor_unpin(handle);
     return result;

@@ -52,8 +52,56 @@ defmodule Tenon.BeamPythonTest do
       assert length(Regex.scan(~r/KiB  (the name|share|the bytes)/, output)) == 9
     end
 
+    # Compiled once, for all tests.
+    defp worker do
+      _ = Code.require_file("lib/beam_python/worker.ex", @folder)
+      BeamPython.Worker
+    end
+
+    test "several processes call the worker at once", %{python: python} do
+      worker = worker()
+      {:ok, process} = worker.start_link(python: python)
+
+      sums =
+        for count <- 1..20 do
+          Task.async(fn ->
+            tensor = Tenon.Shared.zeros!({count})
+            :ok = worker.call(process, "fill", [tensor])
+            {:ok, squares} = worker.call(process, "squares", [tensor])
+            Enum.sum(Tenon.to_list!(squares))
+          end)
+        end
+
+      assert Enum.map(sums, &Task.await(&1, :infinity)) == for(n <- 1..20, do: (n - 1) * n * (2 * n - 1) / 6)
+    end
+
+    test "bad requests are errors, and the next call works", %{python: python} do
+      worker = worker()
+      {:ok, process} = worker.start_link(python: python)
+      tensor = Tenon.Shared.zeros!({4})
+
+      for function <- ["", "fill\nfill", "fill\r", "two words", <<255>>] do
+        assert {:error, message} = worker.call(process, function, [tensor])
+        assert message =~ "is not the name of a function"
+      end
+
+      for wrong <- [Tenon.zeros!({4}), Tenon.slice!(tensor, [0], [1]), 1] do
+        assert {:error, "name(): argument 'tensor': expected a " <> _} = worker.call(process, "fill", [wrong])
+      end
+
+      assert {:error, "KeyError: 'xxx" <> _} = worker.call(process, String.duplicate("x", 200_000), [tensor])
+      assert worker.call(process, "fill", [tensor]) == :ok
+      assert Tenon.to_list!(tensor) == [0.0, 1.0, 2.0, 3.0]
+    end
+
+    test "a Python without Tenon is reported in one line" do
+      {output, 1} = System.cmd("python3", ["-S", "-I", "worker.py"], cd: @folder, stderr_to_stdout: true)
+      assert [_] = String.split(output, "\n", trim: true)
+      assert output =~ ~r/ has no numpy. Install NumPy and Tenon for it, or name another Python in PYTHON/
+    end
+
     test "the worker reports errors of Python, and its end", %{python: python} do
-      [{worker, _} | _] = Code.require_file("lib/beam_python/worker.ex", @folder)
+      worker = worker()
       {:ok, process} = worker.start_link(python: python)
       tensor = Tenon.Shared.zeros!({4})
       assert worker.call(process, "fill", [tensor]) == :ok
@@ -67,8 +115,10 @@ defmodule Tenon.BeamPythonTest do
       call = Task.async(fn -> worker.call(process, "double", [tensor]) end)
       Build.until(fn -> not :queue.is_empty(:sys.get_state(process).requests) end)
       {_, 0} = System.cmd("kill", ["-KILL", "#{pid}"])
-      assert {:error, "Python has ended with status 137"} = Task.await(call)
+      assert {:error, "Python has ended with status 137"} = Task.await(call, :infinity)
       assert Tenon.to_list!(tensor) == [0.0, 1.0, 2.0, 3.0]
+
+      assert {:error, "Python has ended"} = worker.call(process, "double", [tensor])
 
       Process.flag(:trap_exit, true)
       assert {:error, "no-such-python is not installed"} = worker.start_link(python: "no-such-python")

@@ -138,7 +138,7 @@ defmodule Tenon.ClassTest do
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<at 3>"
       task = Task.async(fn -> Counter.rest!(counter, 300) end)
       Build.until(fn -> inspect(counter) == "#Tenon.ClassTest.Classes.Counter<in a call>" end)
-      assert Task.await(task) == 3
+      assert Task.await(task, :infinity) == 3
       :ok = Counter.close(counter)
       assert inspect(counter) == "#Tenon.ClassTest.Classes.Counter<closed>"
       assert inspect(Free.new!()) =~ ~r/^#Tenon.ClassTest.Classes.Free<#Reference<[\d.]+>>$/
@@ -217,14 +217,22 @@ defmodule Tenon.ClassTest do
       assert_raise Tenon.Error, "Counter.next(): this Counter is closed", fn -> Counter.next!(counter) end
     end
 
+    # A single call may be over before anyone sees it, if the machine is loaded.
+    defp rest_until_closed(class, object, last) do
+      case class.rest(object, 200) do
+        {:ok, _} = result -> rest_until_closed(class, object, result)
+        {:error, _} -> last
+      end
+    end
+
     test "waits for a running call", %{before: before} do
       for class <- [Counter, Free] do
         object = class.new!(9)
-        task = Task.async(fn -> class.rest(object, 200) end)
+        task = Task.async(fn -> rest_until_closed(class, object, nil) end)
         Build.until(fn -> Classes.resting!() == 1 end)
         closers = for _ <- 1..4, do: Task.async(fn -> {class.close(object), Classes.resting!()} end)
-        assert Enum.map(closers, &Task.await/1) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
-        assert Task.await(task) == {:ok, 9}
+        assert Enum.map(closers, &Task.await(&1, :infinity)) == [{:ok, 0}, {:ok, 0}, {:ok, 0}, {:ok, 0}]
+        assert Task.await(task, :infinity) == {:ok, 9}
         assert reason(class.rest(object, 1)) == :released
       end
 
@@ -242,7 +250,7 @@ defmodule Tenon.ClassTest do
             end)
           end
 
-        results = tasks |> Enum.map(&Task.await/1) |> List.flatten() |> Enum.uniq()
+        results = tasks |> Enum.map(&Task.await(&1, :infinity)) |> List.flatten() |> Enum.uniq()
         assert results -- [:ok, :released] == []
       end
 
@@ -274,7 +282,7 @@ defmodule Tenon.ClassTest do
     test "run at the same time if the class is concurrent" do
       free = Free.new!()
       tasks = for _ <- 1..2, do: Task.async(fn -> Free.rest!(free, 300) end)
-      Enum.each(tasks, &Task.await/1)
+      Enum.each(tasks, &Task.await(&1, :infinity))
       assert Free.most!(free) == 2
     end
 
@@ -303,14 +311,14 @@ defmodule Tenon.ClassTest do
       waiting = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Counter.next!(counter) end)
       # Other processes get their turns meanwhile, on all schedulers.
       others = for _ <- 1..(4 * System.schedulers_online()), do: Task.async(fn -> Process.sleep(5) end)
-      Enum.each(others, &Task.await/1)
+      Enum.each(others, &Task.await(&1, :infinity))
       assert Enum.all?([running | waiting], &Process.alive?(&1.pid))
       Enum.each([running | waiting], &Task.await(&1, 60_000))
     end
 
     test "a process that dies in a call leaves the object usable", %{before: before} do
       counter = Counter.new!(5)
-      runner = spawn(fn -> Counter.rest!(counter, 200) end)
+      runner = spawn(fn -> for _ <- Stream.cycle([:call]), do: Counter.rest!(counter, 200) end)
       Build.until(fn -> Classes.resting!() == 1 end)
       waiters = for _ <- 1..4, do: spawn(fn -> Counter.rest!(counter, 1) end)
       for pid <- [runner | waiters], do: Process.exit(pid, :kill)
@@ -321,7 +329,7 @@ defmodule Tenon.ClassTest do
       pid =
         spawn(fn ->
           mine = Counter.new!(1)
-          Counter.rest!(mine, 100)
+          for _ <- Stream.cycle([:call]), do: Counter.rest!(mine, 100)
         end)
 
       Build.until(fn -> Classes.resting!() == 1 end)
@@ -342,7 +350,7 @@ defmodule Tenon.ClassTest do
     counter = Ending.Counter.new!()
     store = Ending.Store.new!(Ending.load!(1000))
     :persistent_term.put(:alive, [counter, store, Ending.Store.own!(store)])
-    spawn(fn -> Ending.Counter.rest!(counter, 300) end)
+    spawn(fn -> Enum.find(Stream.repeatedly(fn -> Ending.Counter.rest(counter, 300) end), &match?({:error, _}, &1)) end)
     Enum.find(Stream.repeatedly(fn -> Ending.resting!() end), &(&1 == 1))
     for _ <- 1..4, do: spawn(fn -> Ending.Counter.close(counter) end)
     Process.sleep(20)

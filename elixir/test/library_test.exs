@@ -322,7 +322,7 @@ defmodule Tenon.LibraryTest do
       # What was granted before the refusal is given back.
       assert Kernels.scale(y, 1) == :ok
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
       assert Kernels.scale(x, 2) == :ok
 
       task = Task.async(fn -> Kernels.hold_read(x) end)
@@ -330,7 +330,7 @@ defmodule Tenon.LibraryTest do
       assert reason(Kernels.scale(x, 2)) == :busy
       assert {:ok, _} = Kernels.add(x, y)
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
       assert Kernels.scale(x, 2) == :ok
     end
 
@@ -341,7 +341,7 @@ defmodule Tenon.LibraryTest do
       Build.until(fn -> Kernels.is_holding!() end)
       assert reason(Kernels.add(low, low)) == :busy
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
       assert {:ok, _} = Kernels.add(low, low)
     end
 
@@ -352,7 +352,7 @@ defmodule Tenon.LibraryTest do
       assert Tenon.release(x) == :ok
       assert reason(Kernels.scale(x, 2)) == :released
       Kernels.let_go!()
-      assert Task.await(task) == :ok
+      assert Task.await(task, :infinity) == :ok
     end
 
     test "a killed caller gives its storages back" do
@@ -447,7 +447,7 @@ defmodule Tenon.LibraryTest do
     defp alive, do: elem(Kernels.counts!(), 0)
 
     # In a process of its own, so that nothing of it stays on our stack.
-    defp in_process(function), do: function |> Task.async() |> Task.await()
+    defp in_process(function), do: function |> Task.async() |> Task.await(:infinity)
 
     test "are the library's own objects" do
       counter = Kernels.counter_new!(5)

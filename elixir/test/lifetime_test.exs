@@ -146,8 +146,8 @@ defmodule Tenon.LifetimeTest do
     on_exit(fn -> File.rm_rf!(folder) end)
     paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
     {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: paths})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir])
-    checks = :peer.call(peer, Tenon.Upgrade, :run, [folder], 60_000)
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir], :infinity)
+    checks = :peer.call(peer, Tenon.Upgrade, :run, [folder], :infinity)
     assert Enum.reject(checks, fn {_, result} -> result == true end) == []
     :peer.stop(peer)
   end

@@ -127,11 +127,11 @@ defmodule Tenon.SchedulerTest do
 
     paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
     {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['+sssdcpu', '256' | paths]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir])
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir], :infinity)
     options = inspect(path: path, schedulers: [deep: :dirty])
     code = "defmodule Tenon.SchedulerTest.Stack do use Tenon.Library, #{options} end"
-    :peer.call(peer, Code, :compile_string, [code])
-    assert :peer.call(peer, Tenon.SchedulerTest.Stack, :deep, []) == {:ok, 2}
+    :peer.call(peer, Code, :compile_string, [code], :infinity)
+    assert :peer.call(peer, Tenon.SchedulerTest.Stack, :deep, [], :infinity) == {:ok, 2}
     :peer.stop(peer)
   end
 

@@ -22,4 +22,5 @@ ExUnit.after_suite(fn _ ->
   end
 end)
 
-ExUnit.start()
+# A loaded machine may take long for any test.
+ExUnit.start(timeout: 600_000)

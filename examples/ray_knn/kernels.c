@@ -3,11 +3,13 @@
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) kernels.c -o kernels.so */
 #include <tenon/function.h>
 
+#include <math.h>
+
 /* Insert a candidate into a list of k that is sorted by distance. */
 static void insert(int64_t *index, float *distance, int64_t k, int64_t row, float d)
 {
     int64_t i = k - 1;
-    if (d >= distance[i])
+    if (!(d < distance[i])) /* also if it is not a number */
         return;
     for (; i > 0 && d < distance[i - 1]; i--) {
         distance[i] = distance[i - 1];
@@ -27,8 +29,10 @@ static tenon_status nearest(tenon_call *call)
     if (k < 1 || k > n)
         return tenon_fail(call, TENON_EINVAL, "k is %lld, but the shard has %lld rows", (long long)k, (long long)n);
     for (int64_t q = 0; q < m; q++, index += k, distance += k) {
-        for (int64_t i = 0; i < k; i++)
-            distance[i] = 3.4e38f;
+        for (int64_t i = 0; i < k; i++) {
+            index[i] = -1;
+            distance[i] = INFINITY;
+        }
         for (int64_t i = 0; i < n; i++) {
             float sum = 0;
             for (int64_t j = 0; j < d; j++)
@@ -39,7 +43,11 @@ static tenon_status nearest(tenon_call *call)
     return TENON_OK;
 }
 
-TENON_MODULE(knn, "Nearest neighbours.",
-             TENON_FUNCTION("nearest(rows: f32[n, d] c, queries: f32[m, d] c, first: int = 0, *, k: int)"
-                            " -> index: i64[m, k], distance: f32[m, k]",
-                            nearest, "The k nearest rows of each query; the index of the first row is `first`."))
+TENON_MODULE(
+    knn, "Nearest neighbours.",
+    TENON_FUNCTION(
+        "nearest(rows: f32[n, d] c, queries: f32[m, d] c, first: int = 0, *, k: int)"
+        " -> index: i64[m, k], distance: f32[m, k]",
+        nearest,
+        "The k nearest rows of each query; the index of the first row is `first`. It is -1 if fewer than k rows "
+        "have a distance that is a finite number."))

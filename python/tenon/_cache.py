@@ -107,7 +107,7 @@ def make_entry(folder: str, key: str) -> str:
 def put(entry: str, name: str, content: bytes) -> str:
     """Write a file of an entry unless it has this content already, and return its path."""
     path = os.path.join(entry, name)
-    if _content(path) == content:
+    if read(path) == content:
         return path
     import tempfile
 
@@ -122,7 +122,10 @@ def put(entry: str, name: str, content: bytes) -> str:
     return path
 
 
-def _content(path: str) -> Optional[bytes]:
+def read(path: str) -> Optional[bytes]:
+    """Return the content of a file, or None if it cannot be read. Opening a pipe would wait for whoever writes to it."""
+    if not os.path.isfile(path):
+        return None
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -138,7 +141,7 @@ def store(entry: str, name: str, content: bytes, used: Optional[Iterable[str]], 
     compiled, and is never up to date."""
     path = put(entry, f"{name}-{sha256(content).hexdigest()[:16]}{SUFFIX}", content)
     if used is not None:
-        rows = [_row(one, None if _changed(one, started) else _content(one)) for one in used]
+        rows = [_row(one, None if _changed(one, started) else read(one)) for one in used]
         put(entry, _MANIFEST, _manifest(os.path.basename(path), rows))
     return path
 
@@ -195,7 +198,7 @@ def _manifest(name: str, rows: Iterable[str]) -> bytes:
 def find(folder: str, key: str) -> Optional[str]:
     """Return the library of a key if the files that it was built from have not changed."""
     entry = os.path.join(folder, key)
-    written = _content(os.path.join(entry, _MANIFEST))
+    written = read(os.path.join(entry, _MANIFEST))
     if written is None:
         return None
     try:
@@ -221,5 +224,5 @@ def _current(row: str) -> Optional[str]:
         return None
     if found.st_mtime_ns == int(modified) and found.st_ctime_ns == int(changed):
         return row
-    content = _content(path)
+    content = read(path)
     return _row(path, content) if content is not None and sha256(content).hexdigest() == digest else None

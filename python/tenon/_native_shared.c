@@ -126,15 +126,35 @@ static tenon_tensor *require_tensor(PyObject *object)
     return tensor;
 }
 
-static PyObject *shared_fd(PyObject *self, PyObject *object)
+/* Copy a tensor on the CPU into shared memory, which has no padded values. */
+static PyObject *shared_copy(PyObject *self, PyObject *object)
 {
     (void)self;
-    tenon_tensor *tensor = require_tensor(object);
+    tenon_tensor *source = tenon_tensor_retain(require_tensor(object)), *tensor = NULL;
     tenon_error err;
-    int fd = -1;
-    if (!tensor)
+    if (!source)
         return NULL;
-    return tenon_shared_fd(tensor, &fd, &err) ? tenon_py_raise(&err) : PyLong_FromLong(fd);
+    const tenon_view *view = tenon_tensor_view(source);
+    if (view->flags & TENON_SUBBYTE_PADDED) {
+        char name[64];
+        tenon_dtype_format(view->dtype, name, sizeof name);
+        PyErr_Format(
+            PyExc_TypeError,
+            "tenon.share(): argument 'array': each %s value takes a whole byte, as in NumPy, but shared memory has "
+            "packed values; pass an array of 8-bit values, as in array.astype('int8')",
+            name);
+        tenon__py_release(source);
+        return NULL;
+    }
+    PyThreadState *thread = PyEval_SaveThread();
+    tenon_status status = tenon_shared_alloc(view->dtype, view->ndim, view->shape, &tensor, &err);
+    if (!status)
+        status = tenon_copy(tenon_tensor_view(tensor), view, &err);
+    PyEval_RestoreThread(thread);
+    tenon__py_release(source);
+    if (status)
+        tenon_tensor_release(tensor);
+    return as_object(tensor, status, "share", &err);
 }
 
 static void release_tensor(void *owner)
@@ -218,28 +238,6 @@ static PyObject *tensor_on(PyObject *self, PyObject *arguments)
     return as_object(made, status, NULL, &err);
 }
 
-static PyObject *copy_into(PyObject *self, PyObject *arguments)
-{
-    (void)self;
-    PyObject *to, *from;
-    tenon_error err;
-    if (!PyArg_ParseTuple(arguments, "OO:_copy_into", &to, &from))
-        return NULL;
-    tenon_tensor *target = require_tensor(to);
-    tenon_tensor *source = target ? tenon_py_import(from, 0) : NULL;
-    if (!source)
-        return NULL;
-    tenon_tensor_retain(target); /* another thread may release the object */
-    PyThreadState *thread = PyEval_SaveThread();
-    tenon_status status = tenon_copy(tenon_tensor_view(target), tenon_tensor_view(source), &err);
-    PyEval_RestoreThread(thread);
-    tenon_tensor_release(target);
-    tenon_tensor_release(source);
-    if (status)
-        return tenon_py_raise(&err);
-    Py_RETURN_NONE;
-}
-
 /* The elements of a tensor as bytes, and their strides, or None for C order: on the same memory, unless there are gaps. */
 static PyObject *bytes_of(PyObject *self, PyObject *object)
 {
@@ -308,9 +306,9 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
 PyMethodDef tenon__shared_methods[] = {
     {"_shared_alloc", shared_alloc, METH_VARARGS,
      "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
+    {"_shared_copy", shared_copy, METH_O, "_shared_copy(tensor, /)\n--\n\nReturn a copy of a tensor in shared memory."},
     {"_shared_attach", shared_attach, METH_O,
      "_shared_attach(name_or_fd, /)\n--\n\nReturn a tensor on the shared memory of another process."},
-    {"_shared_fd", shared_fd, METH_O, "_shared_fd(tensor, /)\n--\n\nReturn the descriptor of a shared tensor."},
     {"_shared_root", shared_root, METH_O,
      "_shared_root(tensor, /)\n--\n\nReturn the shared tensor whose memory this is, and the offset in bytes; or "
      "None."},
@@ -321,6 +319,5 @@ PyMethodDef tenon__shared_methods[] = {
      "_bytes_of(tensor, /)\n--\n\nReturn the elements as a tensor of bytes, and their strides, or None for C order."},
     {"_receive", receive, METH_VARARGS,
      "_receive(tensor, framework, /)\n--\n\nReturn a read-only array of a framework on the memory of a tensor."},
-    {"_copy_into", copy_into, METH_VARARGS, "_copy_into(tensor, array, /)\n--\n\nCopy the elements of an array."},
     {NULL, NULL, 0, NULL},
 };

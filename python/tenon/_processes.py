@@ -6,15 +6,15 @@ import errno
 import fcntl
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
 import threading
 import time
-from multiprocessing import current_process, parent_process, util
-from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
+from multiprocessing import parent_process, util
 from multiprocessing.context import get_spawning_popen
-from multiprocessing.reduction import ForkingPickler, recv_handle, send_handle
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Optional
 
 from tenon import _native
@@ -24,6 +24,8 @@ from tenon._reduce import reduce
 # The place of a view in the memory: the offset in bytes, the dtype, the shape and the strides.
 _Place = tuple[int, str, tuple[int, ...], tuple[int, ...]]
 
+_GIVEN, _UNKNOWN = b"g", b"u"  # answers to a key
+
 
 def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     """Pickle for a process of multiprocessing: shared memory by its descriptor, everything else by its elements."""
@@ -31,9 +33,9 @@ def _reduce_for_process(tensor: Tensor) -> tuple[Any, ...]:
     if found is None:
         return reduce(tensor, pickle.DEFAULT_PROTOCOL)
     root, offset = found
-    whole = tensor.shared_name is not None
+    whole = tensor.shared_fd is not None
     place = None if whole else (offset, tensor.dtype, tensor.shape, tensor.strides)
-    fd = _native._shared_fd(root)
+    fd: Any = root.shared_fd
     starting: Any = get_spawning_popen()
     sent = _sender.offer(fd) if starting is None else starting.DupFd(starting.duplicate_for_child(fd))
     return _from_descriptor, (sent, place)
@@ -49,22 +51,58 @@ def _from_descriptor(sent: Any, place: Optional[_Place]) -> Tensor:
 
 
 def _fetch(address: str, key: bytes) -> int:
+    """Ask the process that sent a message for the descriptor of its tensor. Whoever knows the key gets it, once."""
+    answer, fds = b"", list[int]()
     try:
-        with Client(address, "AF_UNIX", authkey=current_process().authkey) as connection:
-            connection.send_bytes(key + str(os.getpid()).encode())
-            return recv_handle(connection)
-    except (ConnectionError, EOFError) as error:
-        raise FileNotFoundError(
-            errno.ENOENT,
-            "tenon: the process that sent this shared tensor has ended, or it belongs to another user; receive it "
-            "before that process ends, or create it in a process that outlives both",
-        ) from error
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(address)
+            if _is_allowed(client):
+                client.send(key)
+                _wait_for_answer(client)
+                answer, fds, _, _ = socket.recv_fds(client, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        pass
+    if fds:
+        return fds[0]
+    if answer == _GIVEN:
+        raise OSError(errno.EMFILE, "tenon: this process has no descriptor left for a shared tensor that it received")
+    if answer == _UNKNOWN:
+        reason = "this shared tensor was received already; a message can be received once, so send the tensor again"
+    else:
+        reason = (
+            "the process that sent this shared tensor has ended, or it belongs to another user or runs on another "
+            "machine; receive the tensor before that process ends, or create it in a process that outlives both"
+        )
+    raise FileNotFoundError(errno.ENOENT, f"tenon: {reason}")
 
 
-def _is_allowed(client: socket.socket) -> bool:
-    """Whether the other process belongs to this user, or to root: any user can connect to an abstract address."""
-    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", credentials)[1] in (0, os.geteuid())
+def _wait_for_answer(client: socket.socket) -> None:
+    """Raise ConnectionError if the sender has ended: a child that it forked in C still has the socket, and does not answer."""
+    pid = _credentials(client)[0]  # of the process that listens, or 0 if this process cannot see it
+    poll = select.poll()
+    poll.register(client, select.POLLIN)
+    while not poll.poll(1000):
+        if pid and _has_ended(pid):
+            raise ConnectionError
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")  # its parent has not waited for it yet
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def _is_allowed(peer: socket.socket) -> bool:
+    """Whether the other process belongs to this user, or to root: any user can use an abstract address."""
+    return _credentials(peer)[1] in (0, os.geteuid())
+
+
+def _credentials(peer: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end."""
+    pid, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return pid, user
 
 
 class _Copy:
@@ -85,7 +123,7 @@ class _Sender:
         self._lock = threading.Lock()
         self._address = ""
         self._listener: Optional[socket.socket] = None
-        self._connected: set[Connection] = set()
+        self._connected: set[socket.socket] = set()
         self._waiting: dict[bytes, _Copy] = {}  # by the key of the message
         self._copies: dict[tuple[int, ...], _Copy] = {}
         os.register_at_fork(after_in_child=self._forget)
@@ -101,10 +139,12 @@ class _Sender:
             copy = self._copies.get(same) or _Copy(same, fd)
             copy.count += 1
             self._copies[same] = self._waiting[key] = copy
-            return self._address, key
+        if _message.keys is not None:
+            _message.keys.append(key)
+        return self._address, key
 
     def _listen(self) -> None:
-        listener = socket.socket(socket.AF_UNIX)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._address = f"\0tenon-{os.getpid()}-{os.urandom(8).hex()}"
             listener.bind(self._address)
@@ -122,40 +162,47 @@ class _Sender:
             try:
                 with listener.accept()[0] as client:
                     if _is_allowed(client):
-                        client.setblocking(True)
-                        limit = struct.pack("ll", self._SECONDS_TO_SPEAK, 0)
-                        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-                        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-                        connection = Connection(client.detach())
-                        threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+                        own = socket.socket(fileno=client.detach())
+                        threading.Thread(target=self._answer, args=(own,), daemon=True).start()
             except Exception:  # no more descriptors or threads: wait until others have ended
                 time.sleep(0.01)
 
-    def _answer(self, connection: Connection) -> None:
-        self._connected.add(connection)
+    def _answer(self, client: socket.socket) -> None:
+        self._connected.add(client)
         try:
-            with connection:
-                deliver_challenge(connection, current_process().authkey)
-                answer_challenge(connection, current_process().authkey)
-                self._give(connection)
+            with client:
+                client.settimeout(self._SECONDS_TO_SPEAK)
+                self._give(client, client.recv(self._KEY_SIZE))
         except Exception:  # the other process reports it: it has ended, or it is not ours
             pass
         finally:
-            self._connected.discard(connection)
+            self._connected.discard(client)
 
-    def _give(self, connection: Connection) -> None:
-        message = connection.recv_bytes(100)
-        key, process = message[: self._KEY_SIZE], int(message[self._KEY_SIZE :])
+    def _give(self, client: socket.socket, key: bytes) -> None:
         with self._lock:
-            copy = self._waiting.pop(key)
+            copy = self._waiting.pop(key, None)
+        if copy is None:
+            client.send(_UNKNOWN)
+            return
         try:
-            send_handle(connection, copy.fd, process)
+            socket.send_fds(client, [_GIVEN], [copy.fd])
         finally:
+            self._drop(copy)
+
+    def _drop(self, copy: _Copy) -> None:
+        with self._lock:
+            copy.count -= 1
+            if copy.count == 0:
+                del self._copies[copy.same]
+                os.close(copy.fd)
+
+    def withdraw(self, keys: list[bytes]) -> None:
+        """Forget the offers of a message that was not written."""
+        for key in keys:
             with self._lock:
-                copy.count -= 1
-                if copy.count == 0:
-                    del self._copies[copy.same]
-                    os.close(copy.fd)
+                copy = self._waiting.pop(key, None)
+            if copy is not None:
+                self._drop(copy)
 
     def _forget(self) -> None:
         """In a new process, which has neither the thread nor anything to give."""
@@ -167,8 +214,8 @@ class _Sender:
         if self._listener is not None:  # otherwise others could connect although the parent has ended
             self._listener.close()
         self._listener = None
-        for connection in self._connected:
-            connection.close()
+        for client in self._connected:
+            client.close()
         self._connected.clear()
 
     def _watch(self) -> None:
@@ -181,5 +228,25 @@ class _Sender:
             time.sleep(0.001)
 
 
-_sender = _Sender()
+class _Message(threading.local):
+    """The message that a thread is writing."""
+
+    keys: Optional[list[bytes]] = None  # of its offers
+
+
+def _dump(pickler: pickle.Pickler, content: Any) -> None:
+    """ForkingPickler.dump; a message that cannot be pickled, because of something else in it, must not hold its tensors."""
+    before, _message.keys = _message.keys, []
+    try:
+        _plain_dump(pickler, content)
+    except BaseException:
+        _sender.withdraw(_message.keys)
+        raise
+    finally:
+        _message.keys = before
+
+
+_sender, _message = _Sender(), _Message()
+_plain_dump = ForkingPickler.dump
+ForkingPickler.dump = _dump  # type: ignore[method-assign]
 ForkingPickler.register(Tensor, _reduce_for_process)

@@ -201,6 +201,7 @@ class _Actors:
         self._ray = ray
         self._source: Optional[_ray_worker.Source] = source  # Ray may start an actor again
         self._turn = itertools.count()
+        self._detached = options.get("lifetime") == "detached"
         self._actors: list[Any] = []
         made = ray.remote(kind).options(**options)
         try:
@@ -218,8 +219,10 @@ class _Actors:
         return getattr(actor, _ray_worker.method_name(name)).remote(*args, **kwargs)
 
     def close(self) -> None:
+        # Ray ends an actor that has no handle after its calls, also one that it could not start yet. A detached actor lives
+        # without a handle, so it is asked to end.
         actors, self._actors, self._source = self._actors, [], None
-        if self._ray.is_initialized():
+        if self._detached and self._ray.is_initialized():
             for actor in actors:
                 actor.__ray_terminate__.remote()
 

@@ -96,11 +96,8 @@ def _node_folder() -> str:
 
 
 def _has_digest(path: str, digest: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest() == digest
-    except OSError:
-        return False
+    content = _cache.read(path)
+    return content is not None and sha256(content).hexdigest() == digest
 
 
 def _content(source: Source) -> bytes:

@@ -19,36 +19,42 @@ except ImportError:  # Windows has no descriptors to pass, and some small system
 def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> Tensor:
     """Return a tensor of zeros in memory that other processes can attach to and write to.
 
-    `dtype` is a name such as 'f32' or 'float32', or a dtype of NumPy or torch.
+    `dtype` is a name such as 'f32' or 'float32', or a dtype of NumPy, torch or JAX.
     """
-    dims = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        sizes = tuple(index(size) for size in dims)
+        dims = [index(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     except TypeError:
-        raise TypeError(f"tenon.shared(): argument 'shape': expected an int or a tuple of ints, got {shape!r}") from None
-    return _native._shared_alloc(sizes, _dtype_name(dtype))
+        raise TypeError(
+            f"tenon.shared(): argument 'shape': expected an int or a tuple of ints, got {shape!r}"
+        ) from None
+    return _native._shared_alloc(dims, _dtype_name(dtype))
 
 
 def share(array: Any) -> Tensor:
     """Copy an array into shared memory, which is read-only for every process. This is the only copy."""
-    source = _native._from_argument("tenon.share", "argument 'array'", array)
-    tensor = _native._shared_alloc(source.shape, source.dtype)
-    _native._copy_into(tensor, source)
+    tensor = _native._shared_copy(_native._from_argument("tenon.share", "argument 'array'", array))
     tensor.freeze()
     return tensor
 
 
-def attach(name_or_fd: Union[str, int]) -> Tensor:
+def attach(name_or_fd: Union[str, SupportsIndex]) -> Tensor:
     """Return a tensor on the shared memory of another process.
 
     The argument is the `shared_name` of its tensor, or a file descriptor, which remains the caller's.
     """
-    if isinstance(name_or_fd, bool) or not isinstance(name_or_fd, (str, int)):
-        raise TypeError(
-            "tenon.attach(): argument 'name_or_fd': expected a shared_name or a file descriptor, "
-            f"got {type(name_or_fd).__name__}"
-        )
-    return _native._shared_attach(name_or_fd)
+    return _native._shared_attach(name_or_fd if isinstance(name_or_fd, str) else _descriptor(name_or_fd))
+
+
+def _descriptor(fd: SupportsIndex) -> int:
+    try:
+        if not isinstance(fd, bool):
+            return index(fd)
+    except TypeError:
+        pass
+    raise TypeError(
+        "tenon.attach(): argument 'name_or_fd': expected a shared_name or a file descriptor, "
+        f"got {type(fd).__name__}"
+    )
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -58,10 +64,10 @@ def _dtype_name(dtype: Any) -> str:
     if torch and isinstance(dtype, torch.dtype):
         return str(dtype).partition(".")[2]
     numpy = sys.modules.get("numpy")
-    if numpy and isinstance(dtype, type) and issubclass(dtype, numpy.generic):
-        dtype = numpy.dtype(dtype)
+    if numpy and isinstance(dtype, type):
+        dtype = numpy.dtype(dtype) if issubclass(dtype, numpy.generic) else getattr(dtype, "dtype", dtype)  # jnp.float32
     if numpy and isinstance(dtype, numpy.dtype):
         if not dtype.isnative:
             raise ValueError(f"tenon.shared(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
         return str(dtype.name)
-    raise TypeError(f"tenon.shared(): argument 'dtype': expected a name or a dtype of NumPy or torch, got {dtype!r}")
+    raise TypeError(f"tenon.shared(): argument 'dtype': expected a name or a dtype of NumPy, torch or JAX, got {dtype!r}")

@@ -24,7 +24,8 @@ extern "C" {
  * so that a later write cannot fail. Whoever attaches to it may write to it until it is frozen.
  *
  * Release:   tenon_tensor_release(*out).
- * Errors:    those of tenon_view_init, TENON_ENOMEM, TENON_ESYSTEM. */
+ * Errors:    those of tenon_view_init (TENON_EDTYPE also for opaque values, which are addresses), TENON_ENOMEM,
+ *            TENON_ESYSTEM. */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                                           tenon_tensor **out, tenon_error *err);
 
@@ -35,6 +36,15 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int
  * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_EFAILED (another reference exists: a view or an
  *            export could still be written to), TENON_ESYSTEM. On failure the tensor is writable as before. */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err);
+
+/* The same for a bridge that decides itself who may write, and whose other threads use the tensor meanwhile. The memory becomes
+ * read-only, but the tensor and its views do not change: their flags still allow writing, and whoever writes through them is
+ * ended by a fault. So the bridge must not let anyone write from the beginning of the call on, unless it fails.
+ *
+ * Threads:   others may read the tensor, and make and release views of it, during the call.
+ * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_ESYSTEM. On failure the memory is writable as
+ *            before. */
+TENON_API TENON_NODISCARD tenon_status tenon_shared_seal(const tenon_tensor *tensor, tenon_error *err);
 
 /* The file descriptor of a shared tensor. It belongs to the tensor and is valid until the tensor is released; it is closed
  * in programs that this process executes.
@@ -71,7 +81,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_attach(int fd, tenon_tensor 
  *
  * Release:   tenon_tensor_release(*out).
  * Errors:    those of tenon_shared_attach; TENON_EINVAL (not a name); TENON_ESYSTEM with os_error ENOENT (the owner has
- *            ended or has released the tensor) or EACCES (a process of another user). */
+ *            ended or has released the tensor: the process does not have this descriptor any more, or it is a file that
+ *            does not have the id of the name) or EACCES (a process of another user). */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err);
 
 #ifdef __cplusplus

@@ -3,12 +3,20 @@
 
 #include "system.h"
 
+#if defined(__linux__) && !defined(TENON_NO_SYSTEM)
+
 #include <tenon/shared.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-
-#ifndef TENON_NO_SYSTEM
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 /* The message without "function(): ", with the number of the failure. */
 static tenon_status shared_failure(int code, const char *function, const char *what, tenon_error *err)
@@ -19,17 +27,6 @@ static tenon_status shared_failure(int code, const char *function, const char *w
         err->os_error = code;
     return status;
 }
-
-#ifdef __linux__
-
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
 /* Kernels have these for longer than the headers of old C libraries, whose symbols the wheels are limited to. */
 enum {
@@ -119,7 +116,7 @@ static bool all_zero(const unsigned char *from, const unsigned char *to)
 }
 
 /* The mistake in a header, or NULL. The layout is checked later, by tenon__tensor_wrap. */
-static const char *check_header(const unsigned char *header, uint64_t file_size)
+static const char *mistake_in_header(const unsigned char *header, uint64_t file_size)
 {
     uint64_t ndim = get_number(header + AT_NDIM, 4);
     if (get_number(header + AT_SIZE, 4) != HEADER_SIZE)
@@ -139,6 +136,14 @@ static const char *check_header(const unsigned char *header, uint64_t file_size)
 static tenon_status not_shared(const char *function, const char *reason, tenon_error *err)
 {
     return tenon_error_set_in(err, TENON_EINVAL, function, "this is not a shared tensor: %s", reason);
+}
+
+static tenon_status check_shared_dtype(tenon_dtype dtype, const char *function, tenon_error *err)
+{
+    if (dtype.code == TENON_CODE_OPAQUE)
+        return tenon_error_set_in(err, TENON_EDTYPE, function,
+                                  "opaque values are addresses of one process, which others must not use");
+    return tenon__check_dtype(dtype, function, err);
 }
 
 /* Create the tensor that a header describes in memory that is mapped. Takes `memory` on TENON_OK. */
@@ -162,7 +167,7 @@ static tenon_status wrap_header(shared_memory *memory, const unsigned char *head
     tenon_error inner = {0};
     tenon_status status = tenon__check_shape(source.ndim, shape, function, &inner);
     if (!status)
-        status = tenon__check_dtype(source.dtype, function, &inner);
+        status = check_shared_dtype(source.dtype, function, &inner);
     if (!status)
         status = tenon__shape_bytes(source.dtype, 0, source.ndim, shape, &numel, &bytes, function, &inner);
     if (!status && (uint64_t)bytes != get_number(header + AT_NBYTES, 8))
@@ -275,7 +280,7 @@ tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
     tenon_status status = tenon__check_shape(ndim, shape, function, err);
     if (!status)
-        status = tenon__check_dtype(dtype, function, err);
+        status = check_shared_dtype(dtype, function, err);
     if (!status)
         status = tenon__shape_bytes(dtype, 0, ndim, shape, &numel, &bytes, function, err);
     if (status)
@@ -296,9 +301,9 @@ tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *
     return status;
 }
 
-/* Read the header of a file, and check everything that does not concern the elements. */
-static tenon_status read_file(shared_memory *memory, int *seals, unsigned char header[HEADER_SIZE],
-                              const char *function, tenon_error *err)
+/* Read the header of a file that has the type and the seals of a shared tensor. */
+static tenon_status read_header(shared_memory *memory, int *seals, unsigned char header[HEADER_SIZE],
+                                const char *function, tenon_error *err)
 {
     struct stat info;
     if (fstat(memory->file, &info) < 0)
@@ -316,6 +321,15 @@ static tenon_status read_file(shared_memory *memory, int *seals, unsigned char h
         return shared_failure(errno, function, "reading the header", err);
     if (got != HEADER_SIZE)
         return not_shared(function, "it is shorter than a header", err);
+    memory->size = (size_t)info.st_size;
+    memcpy(memory->id, header + AT_ID, ID_SIZE);
+    return TENON_OK;
+}
+
+/* Check everything that does not concern the elements. */
+static tenon_status check_header(const unsigned char header[HEADER_SIZE], uint64_t file_size, const char *function,
+                                 tenon_error *err)
+{
     if (memcmp(header, shared_magic, sizeof shared_magic) != 0)
         return not_shared(function, "it does not begin with \"TENONSHM\"", err);
     if (get_number(header + AT_VERSION, 4) != HEADER_VERSION)
@@ -323,14 +337,13 @@ static tenon_status read_file(shared_memory *memory, int *seals, unsigned char h
                                   "expected version 1 of the header, got version %" PRIu64 "; use the same version of "
                                   "Tenon in both processes",
                                   get_number(header + AT_VERSION, 4));
-    memory->size = (size_t)info.st_size;
-    memcpy(memory->id, header + AT_ID, ID_SIZE);
-    const char *mistake = check_header(header, (uint64_t)info.st_size);
+    const char *mistake = mistake_in_header(header, file_size);
     return mistake ? not_shared(function, mistake, err) : TENON_OK;
 }
 
-/* Create a tensor from a file, which is closed on failure. If `id` is not NULL, the tensor must have that id. */
-static tenon_status attach(int file, const unsigned char *id, const char *function, tenon_tensor **out,
+/* Create a tensor from a file, which is closed on failure. If `id` is not NULL, *is_other says that the file is not the
+ * tensor with that id: the status is TENON_EINVAL. */
+static tenon_status attach(int file, const unsigned char *id, bool *is_other, const char *function, tenon_tensor **out,
                            tenon_error *err)
 {
     unsigned char header[HEADER_SIZE];
@@ -341,13 +354,21 @@ static tenon_status attach(int file, const unsigned char *id, const char *functi
         return TENON_ENOMEM;
     }
     memory->file = file;
-    tenon_status status = read_file(memory, &seals, header, function, err);
+    tenon_status status = read_header(memory, &seals, header, function, err);
     if (!status && id && memcmp(memory->id, id, ID_SIZE) != 0)
         status = not_shared(function, "it has another id", err);
+    if (id)
+        *is_other = status == TENON_EINVAL;
+    if (!status)
+        status = check_header(header, memory->size, function, err);
     if (!status) {
         bool frozen = seals & (SEAL_WRITE | SEAL_FUTURE_WRITE); /* the flag alone does not keep anyone from writing */
         bool writable = !frozen && (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDWR;
         int code = map_file(memory, writable);
+        if (code == EPERM && writable) { /* it was frozen since the seals were read */
+            writable = false;
+            code = map_file(memory, writable);
+        }
         status = code ? shared_failure(code, function, "mmap", err)
                       : wrap_header(memory, header, writable ? 0 : TENON_READ_ONLY, function, out, err);
     }
@@ -364,7 +385,7 @@ tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
     int file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (file < 0)
         return shared_failure(errno, function, "argument 'fd'", err);
-    return attach(file, NULL, function, out, err);
+    return attach(file, NULL, NULL, function, out, err);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- names */
@@ -418,13 +439,14 @@ tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error
     int file = -1, code = stat(path, &info) < 0 ? errno : 0;
     if (!code && S_ISREG(info.st_mode)) {
         file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (file < 0 && (errno == EACCES || errno == EPERM || errno == EROFS))
+        if (file < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
             file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         code = file < 0 ? errno : 0;
     }
+    bool is_other = file < 0; /* the process or the descriptor is a different one now */
     tenon_error inner = {0};
-    tenon_status status = file < 0 ? TENON_EINVAL : attach(file, id, function, out, &inner);
-    if (!code && status == TENON_EINVAL) /* the process or the descriptor is a different one now */
+    tenon_status status = file < 0 ? TENON_EINVAL : attach(file, id, &is_other, function, out, &inner);
+    if (!code && is_other)
         code = ENOENT;
     if (code == ENOENT || code == ESRCH) {
         tenon_error_set_in(err, TENON_ESYSTEM, function,
@@ -512,89 +534,62 @@ static bool write_flags(int file, uint64_t flags)
     return done == (ssize_t)sizeof bytes;
 }
 
+/* Whether no new mapping can be writable. */
+static bool is_sealed(int file)
+{
+    int seals = fcntl(file, GET_SEALS);
+    return seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
+}
+
+/* Returns 0 or an errno. */
+static int seal(int file)
+{
+    if (is_sealed(file) ||
+        (write_flags(file, HEADER_FROZEN) && fcntl(file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) == 0))
+        return 0;
+    int code = errno;
+    if (is_sealed(file)) /* by another thread or process, at the same time */
+        return 0;
+    write_flags(file, 0);
+    return code;
+}
+
+/* Seals cannot be removed, so they come last. */
+static tenon_status protect(const shared_memory *memory, bool writable, const char *function, tenon_error *err)
+{
+    if (writable && mprotect(memory->map, memory->size, PROT_READ) < 0)
+        return shared_failure(errno, function, "mprotect", err);
+    int code = seal(memory->file);
+    if (!code)
+        return TENON_OK;
+    if (writable)
+        mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
+    return shared_failure(code, function, "sealing the memory", err);
+}
+
 tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
 {
     const char *function = "tenon_shared_freeze";
-    shared_memory *memory = shared_memory_of(tensor, function, err);
+    const shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
-    int seals = fcntl(memory->file, GET_SEALS);
-    bool sealed = seals >= 0 && (seals & (SEAL_WRITE | SEAL_FUTURE_WRITE));
     bool writable = !(tensor->view.flags & TENON_READ_ONLY);
-    if (sealed && !writable)
-        return TENON_OK;
     if (writable && tenon_tensor_refcount(tensor) != 1)
         return tenon_error_set_in(err, TENON_EFAILED, function,
                                   "%" PRId64 " other references to the tensor exist, through which it could be written "
                                   "to; release its views and exports first",
                                   tenon_tensor_refcount(tensor) - 1);
-    /* Seals cannot be removed, so they come last. */
-    if (writable && mprotect(memory->map, memory->size, PROT_READ) < 0)
-        return shared_failure(errno, function, "mprotect", err);
-    int code = sealed || write_flags(memory->file, HEADER_FROZEN) ? 0 : errno;
-    if (!sealed && !code && fcntl(memory->file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) < 0) {
-        code = errno;
-        write_flags(memory->file, 0);
-    }
-    if (code) {
-        if (writable)
-            mprotect(memory->map, memory->size, PROT_READ | PROT_WRITE);
-        return shared_failure(code, function, "sealing the memory", err);
-    }
-    tensor->view.flags |= TENON_READ_ONLY;
-    return TENON_OK;
+    tenon_status status = protect(memory, writable, function, err);
+    if (!status)
+        tensor->view.flags |= TENON_READ_ONLY;
+    return status;
 }
 
-#else
-
-static tenon_status no_system(const char *function, tenon_error *err)
+tenon_status tenon_shared_seal(const tenon_tensor *tensor, tenon_error *err)
 {
-    return shared_failure(ENOSYS, function, "shared tensors need Linux", err);
-}
-
-tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
-                                tenon_error *err)
-{
-    (void)dtype, (void)ndim, (void)shape, (void)out;
-    return no_system("tenon_shared_alloc", err);
-}
-
-tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
-{
-    (void)tensor;
-    return no_system("tenon_shared_freeze", err);
-}
-
-tenon_status tenon_shared_fd(const tenon_tensor *tensor, int *fd, tenon_error *err)
-{
-    (void)tensor, (void)fd;
-    return no_system("tenon_shared_fd", err);
-}
-
-tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED_NAME_SIZE], tenon_error *err)
-{
-    (void)tensor, (void)out;
-    return no_system("tenon_shared_name", err);
-}
-
-tenon_status tenon_shared_watch(tenon_tensor *tensor, void *watcher, tenon_release_fn unmapped, tenon_error *err)
-{
-    (void)tensor, (void)watcher, (void)unmapped;
-    return no_system("tenon_shared_watch", err);
-}
-
-tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
-{
-    (void)fd, (void)out;
-    return no_system("tenon_shared_attach", err);
-}
-
-tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
-{
-    (void)name, (void)out;
-    return no_system("tenon_shared_open", err);
+    const char *function = "tenon_shared_seal";
+    const shared_memory *memory = shared_memory_of(tensor, function, err);
+    return memory ? protect(memory, !(tensor->view.flags & TENON_READ_ONLY), function, err) : TENON_EINVAL;
 }
 
 #endif /* __linux__ */
-
-#endif /* TENON_NO_SYSTEM */

@@ -42,12 +42,13 @@ defmodule Tenon.Shared do
 
   ## Errors
 
-    * `{:shared, :invalid}`: the string is not a name; `{:shared, :version}`: the other process has a Tenon that is not
-      compatible
+    * `{:shared, :invalid}`: the string is not a name, or the header of the memory is invalid; `{:shared, :version}`: the
+      other process has a Tenon that is not compatible
     * `{:system, :enoent}`: the other process has ended or has released the tensor, or is in another PID namespace (a
       container)
     * `{:system, :eacces}`: it belongs to another user
-    * `{:system, :enosys}`: this is not Linux
+    * `{:system, :enosys}`: this is not Linux; other names of the system's errors, such as `{:system, :emfile}`, are possible
+    * `{:unsupported_type, type}`: Elixir has no tensors of this type, such as Python's `i4`
   """
 
   import Tenon.Error, only: [value!: 1]
@@ -81,11 +82,10 @@ defmodule Tenon.Shared do
   def share(tensor), do: Memory.charge(Nif.shared_share(tensor))
 
   @doc """
-  Freezes the memory, permanently, for this process and for every process that attaches from now on. A process that
-  attached before may still write. Freezing frozen memory does nothing.
+  Freezes the memory, permanently, for this process and for every process that attaches from now on. Views of the tensor
+  are frozen with it. A process that attached before may still write. Freezing frozen memory does nothing.
 
-  The error is `:busy` while a call uses the tensor, an object keeps it, or it has views. Views that are garbage of the
-  calling process do not count; release other views first.
+  The error is `:busy` while a call uses the tensor or one of its views, or an object keeps it.
 
   ## Examples
 
@@ -94,24 +94,7 @@ defmodule Tenon.Shared do
       false
   """
   @spec freeze(Tensor.t()) :: Tenon.result(Tensor.t())
-  def freeze(tensor) do
-    with {:error, %{reason: :busy}} <- Nif.shared_freeze(tensor) do
-      :erlang.garbage_collect()
-      freeze_after_garbage(tensor, 10)
-    end
-  end
-
-  # The schedulers release what was collected a little later.
-  defp freeze_after_garbage(tensor, tries) do
-    case Nif.shared_freeze(tensor) do
-      {:error, %{reason: :busy}} when tries > 0 ->
-        Process.sleep(1)
-        freeze_after_garbage(tensor, tries - 1)
-
-      result ->
-        result
-    end
-  end
+  def freeze(tensor), do: Nif.shared_freeze(tensor)
 
   @doc """
   Returns the name of a shared tensor, for `attach/2` or for `tenon.attach` in Python.

@@ -26,13 +26,7 @@ defmodule BeamPython do
     IO.puts("same memory: #{same}")
   end
 
-  defp first(tensor) do
-    part = Tenon.slice!(tensor, [0], [4])
-    list = Tenon.to_list!(part)
-    # A tensor that has views cannot be frozen.
-    Tenon.release(part)
-    list
-  end
+  defp first(tensor), do: Tenon.to_list!(Tenon.slice!(tensor, [0], [4]))
 
   defp done!(:ok), do: :ok
   defp done!({:ok, tensor}), do: tensor

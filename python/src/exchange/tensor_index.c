@@ -130,6 +130,8 @@ PyGetSetDef tenon__py_tensor_attributes[] = {
     {"data_ptr", get_data_ptr, NULL, "The address of the first element, an int. On some devices it is a handle.", NULL},
     {"shared_name", tenon__py_tensor_shared_name, NULL,
      "The name under which another process can attach to the memory, a str; None if the tensor is not shared.", NULL},
+    {"shared_fd", tenon__py_tensor_shared_fd, NULL,
+     "The file descriptor of the memory, an int, which belongs to the tensor; None if the tensor is not shared.", NULL},
     {"T", get_transposed, NULL, "A view with the dimensions in reverse order.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -37,6 +37,7 @@ int tenon__py_decode_float(tenon_dtype dtype, int bits, uint64_t value, double *
 
 /* tensor_shared.c */
 PyObject *tenon__py_tensor_shared_name(PyObject *self, void *unused);
+PyObject *tenon__py_tensor_shared_fd(PyObject *self, void *unused);
 PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused);
 PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused);
 PyObject *tenon__py_tensor_reduce(PyObject *self, PyObject *protocol);

@@ -16,6 +16,18 @@ PyObject *tenon__py_tensor_shared_name(PyObject *self, void *unused)
     Py_RETURN_NONE;
 }
 
+PyObject *tenon__py_tensor_shared_fd(PyObject *self, void *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon__py_alive(self);
+    int fd;
+    if (!tensor)
+        return NULL;
+    if (tenon_shared_fd(tensor, &fd, NULL) == TENON_OK)
+        return PyLong_FromLong(fd);
+    Py_RETURN_NONE;
+}
+
 PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
 {
     (void)unused;

@@ -24,10 +24,10 @@ static int array_interface_parse_typestr(PyObject *object, PyObject *text, tenon
                  {'f', TENON_CODE_FLOAT},
                  {'c', TENON_CODE_COMPLEX}};
     long size = 0;
-    const char *digit = typestr + 2;
-    for (; *digit >= '0' && *digit <= '9' && size < 100; digit++)
-        size = 10 * size + (*digit - '0');
-    bool whole = *digit == '\0' && strchr("<>=|", typestr[0]);
+    const char *number = typestr + 2;
+    for (; *number >= '0' && *number <= '9' && size < 100; number++)
+        size = 10 * size + (*number - '0');
+    bool whole = *number == '\0' && strchr("<>=|", typestr[0]);
     for (size_t i = 0; whole && i < sizeof kinds / sizeof *kinds; i++) {
         *out = tenon_dtype_of(kinds[i].code, size > 16 ? 0 : (int)size * 8, 1);
         /* NumPy's "f16" is long double, whatever its size. */

@@ -8,6 +8,7 @@ import fcntl
 import gc
 import os
 import pickle
+import socket
 import struct
 import sys
 import warnings
@@ -15,15 +16,12 @@ import warnings
 import numpy
 import pytest
 from building import tenon
+from dlpack import contents
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared tensors need Linux")
 
 SEALED = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
 HEADER = 4096
-
-
-def descriptor(tensor):
-    return int(tensor.shared_name.split(":")[3])
 
 
 def counts():
@@ -69,9 +67,21 @@ def test_dtypes_of_torch():
         assert torch.from_dlpack(tensor).dtype == dtype
 
 
+def test_dtypes_of_jax():
+    numbers = pytest.importorskip("jax.numpy")
+    for dtype in (numbers.float32, numbers.bfloat16, numbers.bool_, numbers.int8, numpy.dtype(numbers.int8)):
+        assert tenon.shared(3, dtype).dtype == numpy.dtype(dtype).name
+
+
+def test_integers_of_numpy():
+    tensor = tenon.shared((numpy.int64(2), numpy.int8(3)), "f32")
+    assert tensor.shape == (2, 3) and tenon.shared(numpy.uint16(4), "f32").shape == (4,)
+    assert tenon.attach(numpy.int64(tensor.shared_fd)).shape == (2, 3)
+
+
 def test_both_are_the_same_memory():
     tensor = filled(2, 3)
-    for again in (tenon.attach(tensor.shared_name), tenon.attach(descriptor(tensor))):
+    for again in (tenon.attach(tensor.shared_name), tenon.attach(tensor.shared_fd)):
         numpy.asarray(again)[1, 2] = 77
         assert numpy.asarray(tensor)[1, 2] == 77
         numpy.asarray(tensor)[1, 2] = 5
@@ -92,13 +102,34 @@ def test_what_attached_outlives_the_tensor():
 
 def test_the_descriptor_remains_the_callers():
     tensor = filled(4)
-    own = os.dup(descriptor(tensor))
+    own = os.dup(tensor.shared_fd)
     again = tenon.attach(own)
     os.close(own)
     assert numpy.asarray(again).tolist() == [0, 1, 2, 3]
-    reader = os.open(f"/proc/self/fd/{descriptor(tensor)}", os.O_RDONLY)
+    reader = os.open(f"/proc/self/fd/{tensor.shared_fd}", os.O_RDONLY)
     assert tenon.attach(reader).readonly
     os.close(reader)
+
+
+def test_the_descriptor():
+    tensor = filled(2, 3)
+    assert tensor.shared_fd == int(tensor.shared_name.split(":")[3])
+    assert tenon.attach(tensor.shared_fd).shared_fd != tensor.shared_fd
+    assert tensor[0].shared_fd is None and tenon.from_dlpack(numpy.ones(3)).shared_fd is None
+    with pytest.raises(AttributeError):
+        tensor.shared_fd = 3
+
+
+def test_the_descriptor_over_a_socket():
+    tensor = filled(2, 3)
+    here, there = socket.socketpair()
+    with here, there:
+        socket.send_fds(here, [b"."], [tensor.shared_fd])
+        _, (fd,), _, _ = socket.recv_fds(there, 1, 1)
+    again = tenon.attach(fd)
+    os.close(fd)
+    numpy.asarray(again)[0, 0] = 7
+    assert numpy.asarray(tensor)[0, 0] == 7
 
 
 def test_share_copies_once_and_freezes():
@@ -129,7 +160,7 @@ def test_what_is_not_shared_has_no_name():
 def test_ten_thousand_attach_and_leave_nothing():
     tensor = filled(100)
     before = counts()
-    name, fd = tensor.shared_name, descriptor(tensor)
+    name, fd = tensor.shared_name, tensor.shared_fd
     for i in range(10_000 if not os.environ.get("TENON_VALGRIND") else 100):
         tenon.attach(name if i % 2 else fd)
     assert counts() == before
@@ -163,11 +194,38 @@ def test_in_functions(kernels):
         (((1,) * 65, "f32"), ValueError, "64 dimensions"),
         ((1.5, "f32"), TypeError, "'shape'"),
         (("3", "f32"), TypeError, "'shape'"),
+        ((numpy.ones(2), "f32"), TypeError, "tenon.shared.*'shape'"),
+        ((2, int), TypeError, "tenon.shared.*'dtype'.*int"),
+        ((2, "opaque64"), ValueError, "tenon.shared.*opaque values are addresses"),
     ],
 )
 def test_what_cannot_be_allocated(arguments, exception, words):
     with pytest.raises(exception, match=words):
         tenon.shared(*arguments)
+
+
+class OnGPU:
+    """An array whose struct says that it is on a GPU."""
+
+    def __dlpack__(self, **keywords):
+        capsule = numpy.ones(3).__dlpack__()
+        contents(capsule).tensor.device_type = 2
+        return capsule
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_what_cannot_be_shared():
+    with pytest.raises(ValueError, match=r"tenon.share\(\): argument 'array': .* on cuda:0, which the CPU cannot read; pass a copy on the CPU"):
+        tenon.share(OnGPU())
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match=r"tenon.share\(\): argument 'array': each i4 value takes a whole byte.*astype\('int8'\)"):
+        tenon.share(numpy.ones(3, ml_dtypes.int4))
+    packed = tenon.shared(3, "i4")
+    assert tenon.share(packed).dtype == "int4"
+    with pytest.raises(TypeError):
+        tenon.share("word")
 
 
 def test_what_cannot_be_attached(tmp_path):
@@ -228,13 +286,14 @@ def memfd(content, seals=SEALED):
 )
 def test_hostile_headers(at, layout, values):
     tensor = filled(2, 3)
-    whole = os.pread(descriptor(tensor), HEADER + tensor.nbytes, 0)
+    whole = os.pread(tensor.shared_fd, HEADER + tensor.nbytes, 0)
     for value in values:
         content = bytearray(whole)
         struct.pack_into(layout, content, at, value)
         fd = memfd(content)
-        with pytest.raises(ValueError, match="tenon.attach"):
-            tenon.attach(fd)
+        for way in (fd, f"tenon-shared:1:{os.getpid()}:{fd}:{whole[16:32].hex()}"):
+            with pytest.raises(ValueError, match="tenon.attach"):
+                tenon.attach(way)
         os.close(fd)
     fd = memfd(whole)
     assert numpy.asarray(tenon.attach(fd)).tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -243,7 +302,7 @@ def test_hostile_headers(at, layout, values):
 
 def test_files_that_could_become_shorter():
     tensor = filled(2, 3)
-    whole = os.pread(descriptor(tensor), HEADER + tensor.nbytes, 0)
+    whole = os.pread(tensor.shared_fd, HEADER + tensor.nbytes, 0)
     for content, seals in ((whole, 0), (whole, 2), (whole, 4), (whole[:-1], SEALED), (whole[:4095], SEALED), (b"", SEALED)):
         fd = memfd(content, seals)
         with pytest.raises(ValueError, match="not a shared tensor"):
@@ -300,7 +359,7 @@ def test_frozen():
     numpy.asarray(early)[0] = 8  # it attached while the memory was writable
     assert numpy.asarray(late)[0] == 8
     with pytest.raises(PermissionError):
-        os.pwrite(descriptor(tensor), b"x", HEADER)
+        os.pwrite(tensor.shared_fd, b"x", HEADER)
     view = tensor[1:]
     assert view.readonly
     late.freeze()
@@ -308,7 +367,7 @@ def test_frozen():
 
 def test_a_flag_without_the_seal_is_not_frozen():
     tensor = filled(4)
-    os.pwrite(descriptor(tensor), b"\1", 40)
+    os.pwrite(tensor.shared_fd, b"\1", 40)
     again = tenon.attach(tensor.shared_name)
     assert not again.readonly
     again.freeze()
@@ -326,7 +385,7 @@ def test_functions_do_not_write_to_frozen_memory_through_torch(kernels):
     frozen = tenon.share(numpy.ones(4, "f4"))
     late = tenon.attach(frozen.shared_name)
     early = tenon.shared(4, "f32")
-    reader = os.open(f"/proc/self/fd/{descriptor(early)}", os.O_RDONLY)
+    reader = os.open(f"/proc/self/fd/{early.shared_fd}", os.O_RDONLY)
     read_only = tenon.attach(reader)
     os.close(reader)
 

@@ -1,14 +1,20 @@
 """Shared tensors between processes: multiprocessing, concurrent.futures, and processes that die."""
 
 import concurrent.futures
+import contextlib
+import ctypes
+import errno
 import gc
 import multiprocessing
 import os
 import signal
 import socket
 import sys
+import subprocess
 import tempfile
 import time
+from multiprocessing.connection import Listener
+from multiprocessing.reduction import ForkingPickler
 
 import numpy
 import pytest
@@ -40,9 +46,9 @@ def nothing_left_anywhere():
     def files():
         return {name for folder in ("/dev/shm", tempfile.gettempdir()) for name in os.listdir(folder) if "tenon-shared" in name}
 
-    before = files()
+    before = mappings(), files()
     yield
-    assert mappings() == 0 and files() == before
+    assert (mappings(), files()) == before
 
 
 def started(context, function, *arguments):
@@ -120,7 +126,7 @@ def test_a_tensor_that_waits_often_has_one_descriptor():
 
     here, there = multiprocessing.get_context("spawn").Pipe()
     tensor, other = workers.create(3), workers.create(3)
-    reader = os.open(f"/proc/self/fd/{tensor.shared_name.split(':')[3]}", os.O_RDONLY)
+    reader = os.open(f"/proc/self/fd/{tensor.shared_fd}", os.O_RDONLY)
     read_only = tenon.attach(reader)
     os.close(reader)
     here.send(tensor)
@@ -136,6 +142,50 @@ def test_a_tensor_that_waits_often_has_one_descriptor():
     assert [each.readonly for each in received] == [each.readonly for each in sent]
     del received
     wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
+
+
+def descriptors():
+    """The number of descriptors of shared tensors in this process."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the folder itself, or one that another thread has closed
+            found += "memfd:tenon" in os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+class Unpicklable:
+    def __reduce__(self):
+        raise TypeError("not this one")
+
+
+class Nested:
+    """An object whose pickle contains another pickle."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __reduce__(self):
+        return ForkingPickler.loads, (bytes(ForkingPickler.dumps(self.content)),)
+
+
+def test_a_message_that_cannot_be_pickled_holds_nothing():
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    queue = multiprocessing.get_context("spawn").Queue()
+    tensor, other = workers.create(3), workers.create(2)
+    here.send(other)
+    for _ in range(10):
+        with pytest.raises(TypeError, match="not this one"):
+            here.send([tensor, tensor[1:], other, Unpicklable()])
+        queue.put([tensor, Unpicklable()])  # its thread prints the exception
+    queue.close()
+    queue.join_thread()
+    assert descriptors() == 3
+    del tensor
+    assert descriptors() == 2
+    assert workers.values(there.recv()) == [0, 1]
+    here.send([Nested(other), other])
+    assert [workers.values(each) for each in there.recv()] == [[0, 1], [0, 1]]
+    wait_until(lambda: descriptors() == 1)
 
 
 def test_a_name_that_waits_holds_nothing():
@@ -189,11 +239,11 @@ def test_nobody_receives(monkeypatch):
         queue.get(timeout=SECONDS)
 
 
-def put_and_fork(queue, connection):
+def put_and_fork(queue, connection, fork):
     queue.put(workers.create(4))
     queue.close()
     queue.join_thread()
-    child = os.fork()
+    child = fork()
     if child == 0:
         signal.pause()
         os._exit(0)
@@ -201,27 +251,78 @@ def put_and_fork(queue, connection):
     signal.pause()
 
 
-def test_a_worker_is_killed_but_its_child_lives():
-    """The child has nothing to give, so nobody may wait for it."""
+@pytest.mark.parametrize("fork", [os.fork, ctypes.CDLL(None).fork], ids=["Python", "C"])
+@pytest.mark.parametrize("reaped", [True, False])
+def test_a_worker_is_killed_but_its_child_lives(fork, reaped):
+    """The child has nothing to give, so nobody may wait for it; one that C forked has the socket of the worker."""
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     here, there = context.Pipe()
-    process = started(context, put_and_fork, queue, there)
+    process = started(context, put_and_fork, queue, there, fork)
     child = here.recv()
     os.kill(process.pid, signal.SIGKILL)
-    process.join()  # with a time limit it would wait for the child too
+    if reaped:
+        process.join()  # with a time limit it would wait for the child too
     receiver = started(context, workers.expect_nothing, queue)
     try:
         assert end(receiver) == 0
     finally:
         os.kill(child, signal.SIGKILL)
+        process.join()
+
+
+def test_programs_that_did_not_start_each_other(tmp_path):
+    """They agree on an authkey for their connection; the authkeys of multiprocessing itself differ."""
+    script, address = tmp_path / "program.py", str(tmp_path / "socket")
+    script.write_text(
+        "import sys, tenon, numpy\n"
+        "from multiprocessing.connection import Client\n"
+        "with Client(sys.argv[1], authkey=b'secret') as connection:\n"
+        "    array = numpy.asarray(connection.recv())\n"
+        "    array += 1\n"
+        "    connection.send(tenon.share(array[1:]))\n"
+        "    connection.recv()\n"
+    )
+    tensor = workers.create(3)
+    with Listener(address, authkey=b"secret") as listener:
+        program = subprocess.Popen([sys.executable, script, address], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        with listener.accept() as connection:
+            connection.send(tensor)
+            assert workers.values(connection.recv()) == [2, 3]
+            connection.send("end")
+    assert program.wait(SECONDS) == 0
+    assert workers.values(tensor) == [1, 2, 3]
+
+
+def test_a_message_is_received_once():
+    tensor = workers.create(3)
+    message = ForkingPickler.dumps(tensor)
+    assert workers.values(ForkingPickler.loads(message)) == [0, 1, 2]
+    with pytest.raises(FileNotFoundError, match="received already"):
+        ForkingPickler.loads(message)
+
+
+def receive_without_descriptors(message):
+    import resource
+
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, free + 1))  # one is left, for the connection
+    with pytest.raises(OSError) as caught:
+        ForkingPickler.loads(message)
+    assert caught.value.errno == errno.EMFILE
+
+
+def test_no_descriptor_is_left_for_what_arrives():
+    message = bytes(ForkingPickler.dumps(workers.create(3)))
+    assert end(started(multiprocessing.get_context("fork"), receive_without_descriptors, message)) == 0
 
 
 def silent_connection():
     """A connection to the sender of this process."""
     from tenon import _processes
 
-    client = socket.socket(socket.AF_UNIX)
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.connect(_processes._sender._address)
     return client
 
@@ -244,9 +345,7 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch):
     here.send(workers.create(3))
     with silent_connection() as client:
         client.settimeout(SECONDS)
-        assert client.recv(1000) != b""  # the challenge
-        while client.recv(1000) != b"":
-            pass
+        assert client.recv(1000) == b""
     there.recv()
 
 
@@ -256,22 +355,26 @@ def test_another_user_is_told_nothing():
 
     here, there = multiprocessing.get_context("spawn").Pipe()
     here.send(workers.create(3))
-    address = _processes._sender._address
+    address, (key,) = _processes._sender._address, _processes._sender._waiting
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.seteuid(65534)
-            client = socket.socket(socket.AF_UNIX)
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             client.connect(address)
             client.settimeout(SECONDS)
-            os.write(writer, b"told %d bytes" % len(client.recv(1000)))
+            told = b""
+            with contextlib.suppress(ConnectionError):
+                client.send(key)
+                told = client.recv(1000)
+            os.write(writer, b"told %d bytes" % len(told))
         finally:
             os._exit(0)
+    os.close(writer)
     os.waitpid(child, 0)
     assert os.read(reader, 100) == b"told 0 bytes"
     os.close(reader)
-    os.close(writer)
     there.recv()
 
 

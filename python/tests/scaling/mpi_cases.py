@@ -52,6 +52,39 @@ def read_only(kernels):
         raise AssertionError("a read-only tensor was received into")
 
 
+def refuses(call, *words):
+    try:
+        call()
+    except BufferError as error:
+        assert any(word in str(error) for word in words), error
+    else:
+        raise AssertionError("there was no BufferError")
+
+
+def frozen(kernels):
+    """Frozen memory is sent from its place, and nothing is received into it, which would end the process."""
+    tensor = tenon.share(numpy.full(N, COMM.rank + 1, "float32"))
+    assert address(numpy.asarray(tensor)) == tensor.data_ptr
+    total = tenon.shared(N, "f32")
+    COMM.Allreduce(tensor, total)
+    assert kernels.total(total).sum == 3.0 * N
+    refuses(lambda: COMM.Allreduce(MPI.IN_PLACE, tensor), "read-only", "writable")
+    refuses(lambda: COMM.Recv(tensor, source=COMM.rank), "read-only", "writable")
+    refuses(lambda: MPI.Win.Create(tensor, comm=COMM), "read-only", "writable")
+    assert kernels.total(tensor).sum == (COMM.rank + 1.0) * N
+
+
+def layouts(kernels):
+    """Elements go in the order of their memory, as those of NumPy arrays do; gaps are refused."""
+    array = numpy.arange(6, dtype="float32").reshape(2, 3)
+    into = numpy.empty((3, 2), "float32")
+    COMM.Allreduce(tenon.from_dlpack(array.T), into)
+    assert (into == 2 * array.reshape(3, 2)).all()
+    gaps = tenon.from_dlpack(numpy.zeros(6, "float32")[::2])
+    refuses(lambda: COMM.Allreduce(gaps, numpy.empty(3, "float32")), "contiguous")
+    refuses(lambda: COMM.Allreduce(numpy.empty(3, "float32"), gaps), "contiguous")
+
+
 def windows(kernels):
     """All ranks of a machine see one memory: the kernel of one rank writes, that of the other reads."""
     window = MPI.Win.Allocate_shared(4 * N if COMM.rank == 0 else 0, 4, comm=COMM)

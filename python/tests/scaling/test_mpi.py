@@ -33,7 +33,7 @@ def run(library_file):
     return run
 
 
-@pytest.mark.parametrize("case", ["messages", "reductions", "read_only", "windows", "names"])
+@pytest.mark.parametrize("case", ["messages", "reductions", "read_only", "frozen", "layouts", "windows", "names"])
 def test_two_ranks(run, case):
     done = run(case)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr

@@ -39,6 +39,14 @@ def load_unique(folder, content, mark):
     return tenon.load(folder / "unique.so")
 
 
+def has_actor(name):
+    try:
+        ray.get_actor(name)
+    except ValueError:
+        return False
+    return True
+
+
 def wait_until(condition):
     for _ in range(LIMIT * 100):
         if condition():
@@ -148,15 +156,16 @@ def test_actors_that_ray_refuses_leave_none_behind(remote):
     """The second has the name of the first."""
     with pytest.raises(ValueError, match="already"):
         tenon.ray_ops(remote, actors=2, name="only one")
+    assert wait_until(lambda: not has_actor("only one"))
 
-    def is_gone():
-        try:
-            ray.get_actor("only one")
-        except ValueError:
-            return True
-        return False
 
-    assert wait_until(is_gone)
+@pytest.mark.parametrize("options", [{"resources": {"of no node": 1}}, {"lifetime": "detached"}], ids=["waits for a node", "detached"])
+def test_close_ends_every_actor(remote, options):
+    with tenon.ray_ops(remote, actors=1, name="ends", **options) as ops:
+        assert has_actor("ends")
+        if "lifetime" in options:
+            get(ops.process.remote())
+    assert wait_until(lambda: not has_actor("ends"))
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused
@@ -345,7 +354,7 @@ def test_the_nodes_do_not_need_the_file(library_file, cache, tmp_path, actors):
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("damage", ["changed", "shortened", "replaced by a folder"])
+@pytest.mark.parametrize("damage", ["changed", "shortened", "replaced by a folder", "replaced by a pipe"])
 def test_a_damaged_file_on_the_node_is_not_loaded(library_file, cache, tmp_path, damage):
     """Each process compares it with the hash before it loads it."""
     kernels = load_unique(tmp_path, library_file.read_bytes(), damage)
@@ -357,6 +366,8 @@ def test_a_damaged_file_on_the_node_is_not_loaded(library_file, cache, tmp_path,
     kept.unlink()  # the process that has mapped it keeps it
     if damage == "replaced by a folder":
         kept.mkdir()
+    elif damage == "replaced by a pipe":
+        os.mkfifo(kept)
     else:
         kept.write_bytes(content[:100] if damage == "shortened" else b"\0" * len(content))
     with tenon.ray_ops(kernels, actors=1) as ops:

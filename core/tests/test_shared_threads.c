@@ -1,0 +1,164 @@
+/* Threads that attach to one shared tensor, view it, freeze it, seal it and release it. Meant for ThreadSanitizer as well. */
+#define _GNU_SOURCE
+#include "shared_tensors.h"
+
+#ifdef __linux__
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { THREADS = 4, ELEMENTS = 100 };
+
+static atomic_int failures, unmapped; /* cmocka's assertions may not be used off the main thread */
+
+static void expect(bool condition)
+{
+    if (!condition)
+        atomic_fetch_add(&failures, 1);
+}
+
+static void count_unmapped(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&unmapped, 1);
+}
+
+/* One tensor that all threads use, and one whose memory they attach to. */
+typedef struct pair {
+    tenon_tensor *used, *attached_to;
+} pair;
+
+static float sum_of(const tenon_tensor *tensor)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < tenon_tensor_view(tensor)->numel; i++)
+        sum += data_of(tensor)[i];
+    return sum;
+}
+
+/* Read a view and an export; the last one of all threads to release it unmaps the memory. */
+static void use(tenon_tensor *tensor)
+{
+    tenon_tensor *view;
+    tenon_dl_managed *managed;
+    char name[TENON_SHARED_NAME_SIZE];
+    int fd;
+    expect(tenon_shared_fd(tensor, &fd, NULL) == TENON_OK && tenon_shared_name(tensor, name, NULL) == TENON_OK);
+    if (tenon_tensor_slice(tensor, 0, 10, 20, 1, &view, NULL) == TENON_OK) {
+        expect(sum_of(view) == 0.0f && tenon_shared_fd(view, &fd, NULL) == TENON_EINVAL);
+        tenon_tensor_release(view);
+    } else {
+        expect(false);
+    }
+    if (tenon_tensor_export(tensor, &managed, NULL) == TENON_OK)
+        managed->deleter(managed);
+    else
+        expect(false);
+    tenon_tensor_release(tensor);
+}
+
+/* Attach, freeze the attachment, and read it: several threads freeze the same memory at the same time. */
+static void attach_and_freeze(const tenon_tensor *tensor)
+{
+    char name[TENON_SHARED_NAME_SIZE];
+    tenon_tensor *by_fd = NULL, *by_name = NULL;
+    int fd = -1;
+    expect(tenon_shared_fd(tensor, &fd, NULL) == TENON_OK && tenon_shared_name(tensor, name, NULL) == TENON_OK);
+    expect(tenon_shared_attach(fd, &by_fd, NULL) == TENON_OK && tenon_shared_open(name, &by_name, NULL) == TENON_OK);
+    if (by_fd && by_name) {
+        expect(sum_of(by_fd) == 0.0f && sum_of(by_name) == 0.0f);
+        tenon_status status = tenon_shared_freeze(by_fd, NULL);
+        expect(status == TENON_OK && read_only(by_fd));
+        expect(tenon_shared_watch(by_fd, NULL, count_unmapped, NULL) == TENON_OK);
+    }
+    tenon_tensor_release(by_fd);
+    tenon_tensor_release(by_name);
+}
+
+static void *run(void *argument)
+{
+    const pair *tensors = argument;
+    attach_and_freeze(tensors->attached_to);
+    use(tensors->used);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    int rounds = getenv("TENON_VALGRIND") ? 3 : 200;
+    atomic_store(&unmapped, 0);
+    for (int round = 0; round < rounds; round++) {
+        pair tensors = {shared(1, DIMS(ELEMENTS)), shared(1, DIMS(ELEMENTS))};
+        OK(tenon_shared_watch(tensors.used, NULL, count_unmapped, &err));
+        pthread_t threads[THREADS];
+        for (int i = 0; i < THREADS; i++) {
+            tenon_tensor_retain(tensors.used);
+            assert_int_equal(pthread_create(&threads[i], NULL, run, &tensors), 0);
+        }
+        tenon_tensor_release(tensors.used); /* the threads have the rest */
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(read_only(tensors.attached_to));
+        OK(tenon_shared_freeze(tensors.attached_to, &err));
+        tenon_tensor_release(tensors.attached_to);
+    }
+    assert_int_equal(atomic_load(&failures), 0);
+    assert_int_equal(atomic_load(&unmapped), rounds * (THREADS + 1));
+}
+
+typedef struct sealing {
+    tenon_tensor *tensor;
+    atomic_bool begun, done;
+} sealing;
+
+static void *read_and_view(void *argument)
+{
+    sealing *s = argument;
+    do {
+        tenon_tensor *view;
+        tenon_view copy = *tenon_tensor_view(s->tensor);
+        if (copy.numel != 4 || tenon_tensor_slice(s->tensor, 0, 0, 2, 1, &view, NULL))
+            return s;
+        tenon_tensor_release(view);
+        atomic_store(&s->begun, true);
+    } while (!atomic_load(&s->done));
+    return NULL;
+}
+
+/* Under ThreadSanitizer, which sees that the call writes to nothing that the other thread reads. */
+static void test_sealing_while_another_thread_reads(void **state)
+{
+    (void)state;
+    sealing s = {shared(1, DIMS(4)), false, false};
+    pthread_t reader;
+    void *failed;
+    assert_int_equal(pthread_create(&reader, NULL, read_and_view, &s), 0);
+    while (!atomic_load(&s.begun))
+        ;
+    OK(tenon_shared_seal(s.tensor, &err));
+    atomic_store(&s.done, true);
+    assert_int_equal(pthread_join(reader, &failed), 0);
+    assert_null(failed);
+    tenon_tensor_release(s.tensor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_sealing_while_another_thread_reads),
+        cmocka_unit_test(test_nothing_is_alive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
