@@ -196,7 +196,7 @@ static void test_names_that_are_not_names(void **state)
         "",
         "tenon-shared",
         "tenon-shared:1:",
-        "tenon-shared:2:1:3:00112233445566778899aabbccddeeff",
+        "tenon-shared:0:1:3:00112233445566778899aabbccddeeff",
         "tenon-shared:1:0:3:00112233445566778899aabbccddeeff",
         "tenon-shared:1:-1:3:00112233445566778899aabbccddeeff",
         "tenon-shared:1:1:-3:00112233445566778899aabbccddeeff",
@@ -213,6 +213,7 @@ static void test_names_that_are_not_names(void **state)
     tenon_tensor *out = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         FAILS(TENON_EINVAL, tenon_shared_open(names[i], &out, &err));
+    FAILS(TENON_EVERSION, tenon_shared_open("tenon-shared:2:anything", &out, &err));
     assert_null(out);
 }
 

@@ -254,7 +254,7 @@ defmodule Tenon.SharedTest do
       for hostile <- [
             "",
             "tenon-shared",
-            "tenon-shared:2:#{pid}:#{fd}:#{id}",
+            "tenon-shared:0:#{pid}:#{fd}:#{id}",
             "tenon-shared:1:0:#{fd}:#{id}",
             "tenon-shared:1:-1:#{fd}:#{id}",
             "tenon-shared:1:self:#{fd}:#{id}",
@@ -277,6 +277,7 @@ defmodule Tenon.SharedTest do
         assert String.valid?(error.message) and byte_size(error.message) < 600
       end
 
+      assert reason(Shared.attach("tenon-shared:2:#{pid}:#{fd}:#{id}")) == {:shared, :version}
       flipped = if String.starts_with?(id, "0"), do: "1", else: "0"
       wrong_id = flipped <> binary_part(id, 1, 31)
 

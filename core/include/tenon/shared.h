@@ -80,9 +80,10 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_attach(int fd, tenon_tensor 
 /* The same by name.
  *
  * Release:   tenon_tensor_release(*out).
- * Errors:    those of tenon_shared_attach; TENON_EINVAL (not a name); TENON_ESYSTEM with os_error ENOENT (the owner has
- *            ended or has released the tensor: the process does not have this descriptor any more, or it is a file that
- *            does not have the id of the name) or EACCES (a process of another user). */
+ * Errors:    those of tenon_shared_attach; TENON_EINVAL (not a name); TENON_EVERSION (the name of a newer Tenon);
+ *            TENON_ESYSTEM with os_error ENOENT (the owner has ended or has released the tensor: the process does not have
+ *            this descriptor any more, or it is a file that does not have the id of the name) or EACCES (a process of
+ *            another user). */
 TENON_API TENON_NODISCARD tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err);
 
 #ifdef __cplusplus

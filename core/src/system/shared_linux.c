@@ -42,7 +42,7 @@ enum {
     SEAL_FUTURE_WRITE = 16,
 };
 
-enum { HEADER_SIZE = 4096, HEADER_VERSION = 1, HEADER_FROZEN = 1, ID_SIZE = 16 };
+enum { HEADER_SIZE = 4096, HEADER_VERSION = 1, HEADER_FROZEN = 1, ID_SIZE = TENON__SHARED_ID_SIZE };
 enum { AT_VERSION = 8, AT_SIZE = 12, AT_ID = 16, AT_DTYPE = 32, AT_NDIM = 36, AT_FLAGS = 40, AT_OFFSET = 48 };
 enum { AT_NBYTES = 56, AT_SHAPE = 64, AT_STRIDES = 576, AT_END = 1088 };
 
@@ -390,50 +390,17 @@ tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
 
 /* ----------------------------------------------------------------------------------------------------------- names */
 
-/* Read a number from 0 to INT32_MAX without leading zeros, and the colon after it. */
-static bool read_number(const char **at, int *out)
-{
-    const char *text = *at;
-    int64_t value = 0;
-    size_t digits = 0;
-    for (; text[digits] >= '0' && text[digits] <= '9' && digits < 11; digits++)
-        value = 10 * value + (text[digits] - '0');
-    if (digits == 0 || (digits > 1 && text[0] == '0') || value > INT32_MAX || text[digits] != ':')
-        return false;
-    *out = (int)value;
-    *at = text + digits + 1;
-    return true;
-}
-
-static bool read_id(const char *text, unsigned char id[ID_SIZE])
-{
-    static const char digits[] = "0123456789abcdef";
-    if (strspn(text, digits) != 2 * ID_SIZE || text[2 * ID_SIZE])
-        return false;
-    for (size_t i = 0; i < ID_SIZE; i++)
-        id[i] =
-            (unsigned char)((strchr(digits, text[2 * i]) - digits) << 4 | (strchr(digits, text[2 * i + 1]) - digits));
-    return true;
-}
-
-#define NAME_PREFIX "tenon-shared:1:"
-
 tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
 {
     const char *function = "tenon_shared_open";
     if (!name || !out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", name ? "out" : "name");
-    unsigned char id[ID_SIZE];
-    int process, number;
-    const char *at = name + strlen(NAME_PREFIX);
-    if (strncmp(name, NAME_PREFIX, strlen(NAME_PREFIX)) != 0 || !read_number(&at, &process) || process == 0 ||
-        !read_number(&at, &number) || !read_id(at, id))
-        return tenon_error_set_in(err, TENON_EINVAL, function,
-                                  "argument 'name': expected \"tenon-shared:1:<pid>:<fd>:<32 hexadecimal digits>\", "
-                                  "got \"%.100s\"",
-                                  name);
+    tenon__shared_name at;
+    tenon_status status = tenon__shared_name_read(name, &at, function, err);
+    if (status)
+        return status;
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", process, number);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", at.process, at.file);
     /* Without stat, the open could wait for the other end of a pipe, or start a device. */
     struct stat info;
     int file = -1, code = stat(path, &info) < 0 ? errno : 0;
@@ -445,13 +412,13 @@ tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error
     }
     bool is_other = file < 0; /* the process or the descriptor is a different one now */
     tenon_error inner = {0};
-    tenon_status status = file < 0 ? TENON_EINVAL : attach(file, id, &is_other, function, out, &inner);
+    status = file < 0 ? TENON_EINVAL : attach(file, at.id, &is_other, function, out, &inner);
     if (!code && is_other)
         code = ENOENT;
     if (code == ENOENT || code == ESRCH) {
         tenon_error_set_in(err, TENON_ESYSTEM, function,
                            "process %d does not hold this tensor (any more); it must hold it until it is opened",
-                           process);
+                           at.process);
         if (err)
             err->os_error = ENOENT;
         return TENON_ESYSTEM;
@@ -500,9 +467,9 @@ tenon_status tenon_shared_name(const tenon_tensor *tensor, char out[TENON_SHARED
     shared_memory *memory = shared_memory_of(tensor, function, err);
     if (!memory)
         return TENON_EINVAL;
-    int length = snprintf(out, TENON_SHARED_NAME_SIZE, NAME_PREFIX "%d:%d:", (int)getpid(), memory->file);
-    for (size_t i = 0; i < ID_SIZE; i++)
-        snprintf(out + (size_t)length + 2 * i, 3, "%02x", memory->id[i]);
+    tenon__shared_name name = {(int)getpid(), memory->file, {0}};
+    memcpy(name.id, memory->id, sizeof name.id);
+    tenon__shared_name_write(&name, out);
     return TENON_OK;
 }
 

@@ -46,6 +46,21 @@ bool tenon__mapped_file_hash(const tenon_module *module, tenon__hash *out);
 int tenon__file_copy(int file, const char *name);
 #endif
 
+#ifdef __linux__
+enum { TENON__SHARED_ID_SIZE = 16 };
+
+/* What the name of a shared tensor says: the process that holds it, its descriptor there, and the id of the memory. */
+typedef struct tenon__shared_name {
+    int process, file;
+    unsigned char id[TENON__SHARED_ID_SIZE];
+} tenon__shared_name;
+
+/* TENON_EINVAL if it is not a name, TENON_EVERSION if a newer Tenon wrote it. */
+tenon_status tenon__shared_name_read(const char *text, tenon__shared_name *out, const char *function, tenon_error *err);
+/* Write at most TENON_SHARED_NAME_SIZE bytes. */
+void tenon__shared_name_write(const tenon__shared_name *name, char *out);
+#endif
+
 #endif /* TENON_NO_SYSTEM */
 
 #endif

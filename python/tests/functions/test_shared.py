@@ -233,6 +233,8 @@ def test_what_cannot_be_attached(tmp_path):
     for wrong in ("", "word", name + "0", name.upper(), name[:-1] + "g", "tenon-shared:1:0:3:" + "0" * 32, name + "\0"):
         with pytest.raises(ValueError, match="tenon.attach"):
             tenon.attach(wrong)
+    with pytest.raises(ValueError, match="tenon.attach.*version 2; update"):
+        tenon.attach(name.replace(":1:", ":2:", 1))
     with pytest.raises(FileNotFoundError, match="tenon.attach.*process"):
         tenon.attach(name)  # the tensor was released
     with pytest.raises(FileNotFoundError):
