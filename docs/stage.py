@@ -22,7 +22,9 @@ LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".cu": "cuda", 
              ".rs": "rust", ".f90": "fortran", ".toml": "toml", ".ex": "elixir", ".exs": "elixir", ".cmake": "cmake"}
 # Code, which has no links, or a link.
 LINK = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)|`[^`\n]*`|(?<=\]\()(?P<link>[^)\s]+)(?=\))", re.M | re.S)
-ORPHAN = "---\norphan: true\n---\n\n"  # a page that no table of contents has
+# A page that no table of contents has. Of these the search has only the headers: the others would hide the documentation.
+ORPHAN = "---\norphan: true\n---\n\n"
+SOURCE = "---\norphan: true\nnosearch: true\n---\n\n"
 SECTION = re.compile(r"^/\* -{20,} (.+?) \*/$", re.M)
 
 
@@ -69,8 +71,10 @@ class Stage:
         return LINK.sub(lambda match: self.link(name, match[0]) if match["link"] else match[0], text)
 
     def add_markdown(self, name):
-        head = ORPHAN if page_of(name).startswith("source/") else ""
-        self.write(page_of(name), (head + self.read_markdown(name)).encode())
+        text = self.read_markdown(name)
+        if page_of(name).startswith("source/"):
+            text = SOURCE + ("" if text.startswith("# ") else f"# {name}\n\n") + text
+        self.write(page_of(name), text.encode())
 
     def add_source(self, name):
         """A page with a file; a header has a section for each of its dividing lines."""
@@ -83,13 +87,14 @@ class Stage:
             if title:
                 page.append(f"## {title[0].upper() + title[1:]}\n")
             begin = end
-        self.write(page_of(name), (ORPHAN + "\n".join(page)).encode())
+        head = SOURCE if page_of(name).startswith("source/") else ORPHAN
+        self.write(page_of(name), (head + "\n".join(page)).encode())
 
     def add_folder(self, name):
         names = sorted(child.name for child in (ROOT / name).iterdir()
                        if child.suffix in (".md", *LANGUAGES) or child.is_dir() and child.name[0] not in "._")
         links = "".join(f"- [{child}]({self.link(f'{name}/.', child)})\n" for child in names)
-        self.write(page_of(name), f"{ORPHAN}# {name}\n\n{links}".encode())
+        self.write(page_of(name), f"{SOURCE}# {name}\n\n{links}".encode())
 
     def add(self, name):
         """Any file or folder that a page has a link to."""

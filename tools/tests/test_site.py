@@ -1,5 +1,7 @@
-"""The pages of the documentation site: docs/stage.py collects them, and Sphinx (the part `site`) checks the rest."""
+"""The pages of the documentation site: docs/stage.py collects them, and the part `site` (Sphinx and tools/check-site) checks the
+rest."""
 
+import importlib.machinery
 import importlib.util
 import pathlib
 import re
@@ -7,9 +9,16 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-spec = importlib.util.spec_from_file_location("stage", ROOT / "docs/stage.py")
-stage = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(stage)
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(path.stem.replace("-", "_"), str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+stage, check = load(ROOT / "docs/stage.py"), load(ROOT / "tools/check-site")
 
 
 @pytest.fixture
@@ -51,6 +60,32 @@ def test_a_header_is_shown_in_its_sections(tree):
     made.add("core/include/tenon/a.h")
     text = (root / "build/headers/a.h.md").read_text()
     assert re.findall(r"^## (.*)$|^:lineno-start: (\d+)$", text, re.M) == [("", "1"), ("Part one", ""), ("", "2")]
+
+
+def test_a_page_without_a_heading_gets_one(tree):
+    root, made = tree
+    (root / "examples/note.md").write_text("Only a note.\n")
+    (root / "examples/README.md").write_text("# Examples\n")
+    for name in ("examples/note.md", "examples/README.md"):
+        made.add(name)
+    assert (root / "build/source/examples/note.md").read_text().endswith("---\n\n# examples/note.md\n\nOnly a note.\n")
+    assert (root / "build/source/examples/README.md").read_text().endswith("---\n\n# Examples\n")
+
+
+def test_the_search_has_the_headers_but_no_other_sources(tree):
+    root, made = tree
+    made.add("docs/page.md")
+    collect(made)
+    hidden = {path.relative_to(root / "build").as_posix() for path in (root / "build").rglob("*.md")
+              if "nosearch: true" in path.read_text()}
+    assert hidden == {f"source/examples/{name}.md" for name in ("index", "one.c", "deep/index", "deep/two.py")}
+
+
+def test_a_page_without_a_title_is_a_failure(tmp_path):
+    (tmp_path / "good.html").write_text("<title>Good - Tenon</title>")
+    (tmp_path / "bad.html").write_text("<title>&lt;no title&gt; - Tenon</title>")
+    (tmp_path / "searchindex.js").write_text('{"titles":["Good","<no title>"]}')
+    assert [line.split(":")[0] for line in check.find_untitled(tmp_path)] == ["bad.html", "searchindex.js"]
 
 
 def test_a_link_to_nothing_is_a_failure(tree):
