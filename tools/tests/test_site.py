@@ -5,6 +5,8 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -102,3 +104,18 @@ def test_every_page_is_in_the_table_of_contents_once():
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     pages |= set(stage.PAGES.values())
     assert sorted(listed) == sorted(page[:-3] for page in pages - {"index.md"})
+
+
+def test_a_search_without_results_is_a_failure(tmp_path):
+    """In a browser, on a site of two pages."""
+    (tmp_path / "index.html").write_text("""<style>
+        body { background: #fff; color: #000 }
+        @media (prefers-color-scheme: dark) { body { background: #000; color: #fff } }
+        </style><article><p>Text.</p></article>""")
+    (tmp_path / "search.html").write_text("""<div id="search-results">
+        <p class="search-summary">Your search did not match any documents.</p></div>""")
+    done = subprocess.run([sys.executable, str(ROOT / "tools/look-site"), str(tmp_path)], capture_output=True, text=True, timeout=60)
+    if done.returncode == 77:
+        pytest.skip(done.stdout)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[1:] == ["search.html?q=overlap: the first result is not signatures.html; the results are []"]
