@@ -27,7 +27,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
 html_favicon = html_logo = "_static/tenon.svg"
-pygments_style, pygments_dark_style = "friendly", "github-dark"
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#8a4b14", "color-brand-content": "#8a4b14"},
     "dark_css_variables": {"color-brand-primary": "#e0a66c", "color-brand-content": "#e0a66c"},

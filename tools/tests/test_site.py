@@ -90,6 +90,47 @@ def test_a_page_without_a_title_is_a_failure(tmp_path):
     assert [line.split(":")[0] for line in check.find_untitled(tmp_path)] == ["bad.html", "searchindex.js"]
 
 
+STYLES = """.highlight .hll { background-color: #ffffcc }
+.highlight { background: #f0f0f0; color: #080808 }
+%s
+@media not print {
+body[data-theme="dark"] .highlight { background: #0d1117; color: #E6EDF3 }
+%s
+}
+"""
+
+
+@pytest.mark.parametrize(("light", "dark", "faint"), [
+    (".c { color: #515151 }", ".c { color: #ccc }", []),
+    (".c { color: #60A0B0; font-style: italic }", ".c { color: #ccc }", ["light: .c is #60A0B0 on #f8f9fb, a contrast of 2.79"]),
+    (".go { color: #888 }", ".go { color: #ccc }", ["light: .go is #888 on #f8f9fb, a contrast of 3.37"]),
+    (".cs { color: #515151; background-color: #555 }", ".cs { color: #ccc; background-color: #000 }",
+     ["light: .cs is #515151 on #555, a contrast of 1.06"]),
+    (".w { color: #515151 }", ".w { color: #6E7681 }",
+     [f"dark: .w is #6E7681 on {page}" for page in ("#0d1117, a contrast of 4.12", "#1a1c1e, a contrast of 3.72")]),
+    # The rule of the light theme is also that of the dark one, which has none.
+    (".k { color: #000000 }", ".x { color: #ccc }",
+     [f"dark: .k is #000000 on {page}" for page in ("#0d1117, a contrast of 1.11", "#1a1c1e, a contrast of 1.23")]),
+])
+def test_code_that_is_hard_to_read_is_a_failure(tmp_path, light, dark, faint):
+    (tmp_path / "_static/styles").mkdir(parents=True)
+    (tmp_path / "_static/styles/furo.css").write_text(
+        "a{--color-background-secondary:#f8f9fb}b{--color-background-secondary:#1a1c1e}")
+    readable = [f".n{i} {{ color: %s }}" for i in range(20)]
+    rules = ["\n".join(f"{theme} {rule}" for rule in [own, *(rule % colour for rule in readable)]) for theme, own, colour in (
+        (".highlight", light, "#000000"), ('body[data-theme="dark"] .highlight', dark, "#ffffff"))]
+    (tmp_path / "_static/pygments.css").write_text(STYLES % tuple(rules))
+    assert [line.split(", ", 1)[1].split(";")[0] for line in check.find_faint(tmp_path)] == faint
+
+
+def test_a_site_without_colours_is_a_failure(tmp_path):
+    (tmp_path / "_static/styles").mkdir(parents=True)
+    for name in ("styles/furo.css", "pygments.css"):
+        (tmp_path / "_static" / name).write_text("")
+    assert [line.split(";")[0] for line in check.find_faint(tmp_path)] == [
+        f"_static: the colours of the {theme} theme were not found" for theme in ("light", "dark")]
+
+
 def test_a_link_to_nothing_is_a_failure(tree):
     root, made = tree
     (root / "docs/page.md").write_text("One.\n[x](none.md) [y](../examples/none.c)\n")
@@ -114,7 +155,8 @@ def test_a_search_without_results_is_a_failure(tmp_path):
         </style><article><p>Text.</p></article>""")
     (tmp_path / "search.html").write_text("""<div id="search-results">
         <p class="search-summary">Your search did not match any documents.</p></div>""")
-    done = subprocess.run([sys.executable, str(ROOT / "tools/look-site"), str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(ROOT / "tools/look-site"), str(tmp_path)], capture_output=True, text=True,
+                          timeout=60)
     if done.returncode == 77:
         pytest.skip(done.stdout)
     assert done.returncode == 1, done.stderr
