@@ -257,3 +257,59 @@ def test_the_date_of_an_sdist(tmp_path, monkeypatch):
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     wheels.build_sdist(tmp_path)
     assert dates == [None, "1234567890"]
+
+
+# --------------------------------------------------------------------------------------------------------------- dist/
+
+
+@pytest.fixture
+def old_dist(tmp_path, monkeypatch):
+    """A dist/ of an earlier build, and a build that only writes the names of the wheels."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    (dist / "old.whl").write_text("old")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1234567890")
+    monkeypatch.setattr(wheels, "DIST", dist)
+    monkeypatch.setattr(wheels, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(wheels, "pythons", lambda: {"3.12": "python3.12"})
+    monkeypatch.setattr(wheels, "environment", lambda python, name, *packages: python)
+    monkeypatch.setattr(wheels, "build_sdist", lambda output: (output / "libtenon.tar.gz").write_text("sdist"))
+
+    def build_wheel(target, python, output, work, source):
+        assert (dist / "old.whl").exists()
+        (output / f"{target.tag}.whl").write_text("new")
+        return output / f"{target.tag}.whl"
+
+    monkeypatch.setattr(wheels, "build_wheel", build_wheel)
+    return dist
+
+
+def test_a_build_replaces_dist(old_dist):
+    wheels.build(True)
+    names = [f"{wheels.NATIVE.tag}.whl", "SHA256SUMS", "wheels.json"]
+    assert sorted(path.name for path in old_dist.iterdir()) == sorted(names)
+    assert not (wheels.BUILD / "new").exists()
+
+
+def test_the_first_build_makes_dist(old_dist, tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "DIST", tmp_path / "some/dist")
+    wheels.build(False)
+    assert {"libtenon.tar.gz", "SHA256SUMS"} < {path.name for path in wheels.DIST.iterdir()}
+
+
+def test_a_build_that_cannot_begin_leaves_dist(old_dist, monkeypatch, capsys):
+    monkeypatch.setattr(wheels, "pythons", dict)
+    with pytest.raises(SystemExit) as ended:
+        wheels.build(True)
+    assert ended.value.code == 77 and "no Python 3.12 or newer" in capsys.readouterr().out
+    assert [path.name for path in old_dist.iterdir()] == ["old.whl"]
+
+
+def test_a_build_that_fails_leaves_dist(old_dist, monkeypatch):
+    def build_sdist(output):
+        raise RuntimeError("it failed")
+
+    monkeypatch.setattr(wheels, "build_sdist", build_sdist)
+    with pytest.raises(RuntimeError, match="it failed"):
+        wheels.build(False)
+    assert [path.name for path in old_dist.iterdir()] == ["old.whl"]
