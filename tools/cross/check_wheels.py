@@ -23,6 +23,11 @@ def require(condition, message):
         raise Wrong(message)
 
 
+def first_line(error):
+    """Some errors show, on thousands of lines, everything that was checked."""
+    return str(error).strip().split("\n")[0][:500]
+
+
 def tool(*command):
     """Run a tool that says in its last lines what is wrong."""
     done = subprocess.run([sys.executable, "-m", *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -123,7 +128,7 @@ def check_sbom(text, version):
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
-    require(not error, f"its bill of materials is not CycloneDX 1.6: {error}")
+    require(not error, f"its bill of materials is not CycloneDX 1.6: {first_line(error)}")
     about = json.loads(text).get("metadata", {}).get("component", {})
     require((about.get("name"), about.get("version")) == ("libtenon", version),
             f"its bill of materials is of {about.get('name')} {about.get('version')}")
@@ -214,7 +219,7 @@ def reason_of(function, *arguments):
     except Wrong as error:
         return str(error)
     except Exception as error:  # every library that reads a damaged file has its own
-        return f"it is damaged, {type(error).__name__}: {error}"
+        return f"it is damaged, {type(error).__name__}: {first_line(error)}"
     return None
 
 

@@ -7,6 +7,8 @@ import importlib.util
 import os
 import pathlib
 import struct
+import sys
+import types
 import zipfile
 import zlib
 
@@ -121,6 +123,24 @@ def test_a_damaged_wheel(tmp_path):
     wheel = make(tmp_path / "v.whl", {"a.py": b"x"}, "")
     assert checks.reason_of(checks.read, wheel, "sbom") == "it has no sbom"
     assert checks.reason_of(checks.read, wheel, "a.py") is None
+
+
+@pytest.mark.parametrize("first", ["5 is not an object", "5" * 1000])
+def test_a_bill_of_materials_that_is_not_valid(monkeypatch, first):
+    """The schema, which the error shows, is left out."""
+    validator = types.SimpleNamespace(validate_str=lambda text: first + "\n  schema" * 16_900)
+    fakes = {"cyclonedx": {}, "cyclonedx.validation": {}, "cyclonedx.schema": {"SchemaVersion": types.SimpleNamespace(V1_6=6)},
+             "cyclonedx.validation.json": {"JsonStrictValidator": lambda version: validator}}
+    for name, content in fakes.items():
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**content))
+    assert checks.reason_of(checks.check_sbom, "5", "0") == f"its bill of materials is not CycloneDX 1.6: {first[:500]}"
+
+
+def test_an_error_of_many_lines():
+    def fail():
+        raise ValueError("it is short\n" * 1000)
+
+    assert checks.reason_of(fail) == "it is damaged, ValueError: it is short"
 
 
 SUMS, SIZES = {"a.whl": "00", "b.tar.gz": "11"}, {"a.whl": 5, "b.tar.gz": 6}
