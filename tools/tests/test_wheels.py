@@ -7,6 +7,7 @@ import importlib.util
 import os
 import pathlib
 import struct
+import subprocess
 import sys
 import types
 import zipfile
@@ -333,3 +334,11 @@ def test_a_build_that_fails_leaves_dist(old_dist, monkeypatch):
     with pytest.raises(RuntimeError, match="it failed"):
         wheels.build(False)
     assert [path.name for path in old_dist.iterdir()] == ["old.whl"]
+
+
+@pytest.mark.parametrize("action, known", [("build", "WHEELS=native"), ("check", "WHEELS=all")])
+def test_an_unknown_choice(action, known):
+    done = subprocess.run([sys.executable, ROOT / "tools/wheels", action, "bogus"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith(f"WHEELS=bogus is unknown; write {known}, or leave it out ")
