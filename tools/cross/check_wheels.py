@@ -204,12 +204,18 @@ def build_again(wheels, files, folder):
             sys.stdout = stdout
 
 
+def files_in(folder):
+    """The wheels and the sdist of a folder, without links to nothing and folders of such names."""
+    return sorted(path for path in folder.glob("*") if path.suffix in (".whl", ".gz") and path.is_file())
+
+
 def check_file(wheels, path, twin):
+    require(twin.exists(), "`make wheels` does not build a file of this name")
     if path.suffix == ".whl":
         check_wheel(wheels, path, files_of(next(iter(twin.parent.glob("*.whl")))))
     else:
         tool("twine", "check", "--strict", path)
-    require(twin.exists() and twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
+    require(twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
 
 
 def reason_of(function, *arguments):
@@ -224,7 +230,7 @@ def reason_of(function, *arguments):
 
 
 def results(wheels, files, again, is_complete):
-    """(name, reason) for each file, and for each list that is wrong and each file that is missing."""
+    """(name, reason) for each file, for each list that is wrong, for what else dist/ has, and for each file that is missing."""
     for path in files:
         yield path.name, reason_of(check_file, wheels, path, again / "dist" / path.name)
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -235,6 +241,9 @@ def results(wheels, files, again, is_complete):
         reason = reason_of(lambda: check_list((wheels.DIST / name).read_text()))
         if reason:
             yield name, reason
+    for path in sorted(wheels.DIST.iterdir()):
+        if path not in files and path.name not in lists:
+            yield path.name, "it is not a wheel, an sdist or one of their lists; remove it"
     ends = [*(f"-{target.tag}.whl" for target in wheels.TARGETS), ".tar.gz"] if is_complete else []
     for name in (f"libtenon-{wheels.version()}{end}" for end in ends):
         if name not in sums:
@@ -243,9 +252,9 @@ def results(wheels, files, again, is_complete):
 
 def check(wheels, is_complete):
     """Check everything in dist/, after building it once more; `is_complete`: no file may be missing. Returns 0 or 1."""
-    files = sorted(path for path in wheels.DIST.glob("*") if path.suffix in (".whl", ".gz"))
+    files = files_in(wheels.DIST)
     if not files:
-        sys.exit("there is nothing in dist/; run make wheels first")
+        sys.exit("there is no wheel and no sdist in dist/; run make wheels first")
     again = wheels.BUILD / "again"
     build_again(wheels, files, again)
     failures = 0

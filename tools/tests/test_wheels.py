@@ -189,6 +189,35 @@ def test_a_release_is_complete(tmp_path, monkeypatch):
     assert len(missing) == 12 and f"libtenon-{wheels.version()}.tar.gz" in missing
 
 
+def test_what_does_not_belong_in_dist(tmp_path, monkeypatch, capsys):
+    """A reason for each, and not a traceback."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    monkeypatch.setattr(wheels, "DIST", dist)
+    monkeypatch.setattr(wheels, "BUILD", tmp_path)
+    monkeypatch.setattr(checks, "build_again", lambda wheels, files, folder: (folder / "dist").mkdir(parents=True))
+    (dist / "evil.whl").write_text("")
+    (dist / "evil.zip").write_text("")
+    (dist / "folder.whl").mkdir()
+    (dist / "link.whl").symlink_to("nothing")
+    (dist / "link.tar.gz").symlink_to("nothing")
+    (dist / "SHA256SUMS").write_text(f"{hashlib.sha256(b'').hexdigest()}  evil.whl\n")
+    (dist / "wheels.json").mkdir()
+    assert checks.check(wheels, False) == 1
+    said = dict(line[len("FAILED "):].split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert said.pop("evil.whl") == "`make wheels` does not build a file of this name"
+    assert said.pop("wheels.json").startswith("it is damaged, IsADirectoryError: ")
+    assert said == dict.fromkeys(["evil.zip", "folder.whl", "link.whl", "link.tar.gz"],
+                                 "it is not a wheel, an sdist or one of their lists; remove it")
+
+
+def test_a_dist_without_wheels(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    (tmp_path / "link.whl").symlink_to("nothing")
+    with pytest.raises(SystemExit, match="there is no wheel and no sdist in dist/"):
+        checks.check(wheels, False)
+
+
 def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
     python = tmp_path / "python3.13t"
     python.write_text(f"#!/bin/sh\necho 3.13t\necho {python}\n")
