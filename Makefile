@@ -1,16 +1,30 @@
-# The front door. Each target sets up what it needs.
+# The front door. Each target sets up what it needs. `make help` prints the lines that begin with three spaces.
 #
-#   make test        every test            make bundle [PREFIX=foo_]   build/bundle/tenon*.{h,c}
-#   make test-core   the core's            make demo                   one library, every installed framework
-#   make test-python the CPython bridge's  make bench [BENCH=--quick]  measure, beside every peer
-#   make test-elixir the BEAM bridge's     make bench-check            the targets that are missed
-#   make test-lite   with NumPy only       make fuzz [FUZZ_SECONDS=60] every fuzz target
-#   make test-all    longer, with fuzzers  make docs                   the documentation site, in build/site
-#   make check       style and headers     make format                 clang-format in place
-#   make wheels [WHEELS=native]  dist/     make check-wheels           what must be true of dist/
-#   make clean       remove build/         make try-wheels             install and run the one for this machine
+#   make demo                   calls one library from every installed framework; also `make` and `make all`
+#   make test                   every test
+#   make test-core              the tests of the core
+#   make test-python            the tests of the CPython bridge
+#   make test-elixir            the tests of the BEAM bridge
+#   make test-lite              the tests that need only NumPy
+#   make test-all               every test, longer, with the fuzzers
+#   make test-torch-versions    the torch bridge with each torch that can be installed
+#   make check                  style, headers, symbols, English and documentation
+#   make format                 clang-format in place
+#   make fuzz                   every fuzz target; FUZZ_SECONDS=60
+#   make bench                  measures beside every peer; BENCH=--quick is rough and short
+#   make bench-check            the targets that are missed
+#   make bundle                 build/bundle/tenon*.{h,c}; PREFIX=foo_ renames their symbols
+#   make wheels                 every wheel, in dist/; WHEELS=native builds only the one for Linux x86_64
+#   make check-wheels           what must be true of dist/; WHEELS=all requires every wheel
+#   make try-wheels             installs and runs the wheel for this machine
+#   make check-release          what must be true before a release; TAG=vVERSION
+#   make docs                   the documentation site, in build/site
+#   make docs-look              the same, looked at in a browser
+#   make setup                  installs what the tests need
+#   make clean                  removes build/
+#   make help                   this list
 #
-# PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
+#   PYTHON=… chooses the interpreter; without it the newest of python3.14 to python3.12 that runs, else python3.
 
 SHELL := /bin/bash
 PYTHON :=
@@ -26,7 +40,7 @@ export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
 .PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
-	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean
+	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean help
 
 all: demo
 
@@ -78,3 +92,6 @@ format:
 
 clean:
 	rm -rf $(BUILD)
+
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))

@@ -23,6 +23,11 @@ def require(condition, message):
         raise Wrong(message)
 
 
+def first_line(error):
+    """Some errors show, on thousands of lines, everything that was checked."""
+    return str(error).strip().split("\n")[0][:500]
+
+
 def tool(*command):
     """Run a tool that says in its last lines what is wrong."""
     done = subprocess.run([sys.executable, "-m", *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -123,7 +128,7 @@ def check_sbom(text, version):
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
-    require(not error, f"its bill of materials is not CycloneDX 1.6: {error}")
+    require(not error, f"its bill of materials is not CycloneDX 1.6: {first_line(error)}")
     about = json.loads(text).get("metadata", {}).get("component", {})
     require((about.get("name"), about.get("version")) == ("libtenon", version),
             f"its bill of materials is of {about.get('name')} {about.get('version')}")
@@ -199,12 +204,18 @@ def build_again(wheels, files, folder):
             sys.stdout = stdout
 
 
+def files_in(folder):
+    """The wheels and the sdist of a folder, without links to nothing and folders of such names."""
+    return sorted(path for path in folder.glob("*") if path.suffix in (".whl", ".gz") and path.is_file())
+
+
 def check_file(wheels, path, twin):
+    require(twin.exists(), "`make wheels` does not build a file of this name")
     if path.suffix == ".whl":
         check_wheel(wheels, path, files_of(next(iter(twin.parent.glob("*.whl")))))
     else:
         tool("twine", "check", "--strict", path)
-    require(twin.exists() and twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
+    require(twin.read_bytes() == path.read_bytes(), "it is not the same when it is built again")
 
 
 def reason_of(function, *arguments):
@@ -214,12 +225,12 @@ def reason_of(function, *arguments):
     except Wrong as error:
         return str(error)
     except Exception as error:  # every library that reads a damaged file has its own
-        return f"it is damaged, {type(error).__name__}: {error}"
+        return f"it is damaged, {type(error).__name__}: {first_line(error)}"
     return None
 
 
 def results(wheels, files, again, is_complete):
-    """(name, reason) for each file, and for each list that is wrong and each file that is missing."""
+    """(name, reason) for each file, for each list that is wrong, for what else dist/ has, and for each file that is missing."""
     for path in files:
         yield path.name, reason_of(check_file, wheels, path, again / "dist" / path.name)
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -230,6 +241,9 @@ def results(wheels, files, again, is_complete):
         reason = reason_of(lambda: check_list((wheels.DIST / name).read_text()))
         if reason:
             yield name, reason
+    for path in sorted(wheels.DIST.iterdir()):
+        if path not in files and path.name not in lists:
+            yield path.name, "it is not a wheel, an sdist or one of their lists; remove it"
     ends = [*(f"-{target.tag}.whl" for target in wheels.TARGETS), ".tar.gz"] if is_complete else []
     for name in (f"libtenon-{wheels.version()}{end}" for end in ends):
         if name not in sums:
@@ -238,9 +252,9 @@ def results(wheels, files, again, is_complete):
 
 def check(wheels, is_complete):
     """Check everything in dist/, after building it once more; `is_complete`: no file may be missing. Returns 0 or 1."""
-    files = sorted(path for path in wheels.DIST.glob("*") if path.suffix in (".whl", ".gz"))
+    files = files_in(wheels.DIST)
     if not files:
-        sys.exit("there is nothing in dist/; run make wheels first")
+        sys.exit("there is no wheel and no sdist in dist/; run make wheels first")
     again = wheels.BUILD / "again"
     build_again(wheels, files, again)
     failures = 0

@@ -90,5 +90,5 @@ def run_all(wheels):
             print(f"FAILED {entry['file']}: {error}", flush=True)
         if not ran.get(entry["file"]):
             print(f"not run: {entry['file']}", flush=True)
-    wheels.write_lists(ran)
+    wheels.write_lists(wheels.DIST, ran)
     return min(failures, 1)

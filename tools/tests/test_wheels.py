@@ -7,6 +7,9 @@ import importlib.util
 import os
 import pathlib
 import struct
+import subprocess
+import sys
+import types
 import zipfile
 import zlib
 
@@ -123,6 +126,24 @@ def test_a_damaged_wheel(tmp_path):
     assert checks.reason_of(checks.read, wheel, "a.py") is None
 
 
+@pytest.mark.parametrize("first", ["5 is not an object", "5" * 1000])
+def test_a_bill_of_materials_that_is_not_valid(monkeypatch, first):
+    """The schema, which the error shows, is left out."""
+    validator = types.SimpleNamespace(validate_str=lambda text: first + "\n  schema" * 16_900)
+    fakes = {"cyclonedx": {}, "cyclonedx.validation": {}, "cyclonedx.schema": {"SchemaVersion": types.SimpleNamespace(V1_6=6)},
+             "cyclonedx.validation.json": {"JsonStrictValidator": lambda version: validator}}
+    for name, content in fakes.items():
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**content))
+    assert checks.reason_of(checks.check_sbom, "5", "0") == f"its bill of materials is not CycloneDX 1.6: {first[:500]}"
+
+
+def test_an_error_of_many_lines():
+    def fail():
+        raise ValueError("it is short\n" * 1000)
+
+    assert checks.reason_of(fail) == "it is damaged, ValueError: it is short"
+
+
 SUMS, SIZES = {"a.whl": "00", "b.tar.gz": "11"}, {"a.whl": 5, "b.tar.gz": 6}
 ENTRY = {"file": "a.whl", "sha256": "00", "bytes": 5, "ran": []}
 
@@ -166,6 +187,35 @@ def test_a_release_is_complete(tmp_path, monkeypatch):
     assert list(checks.results(wheels, [], tmp_path, False)) == []
     missing = dict(checks.results(wheels, [], tmp_path, True))
     assert len(missing) == 12 and f"libtenon-{wheels.version()}.tar.gz" in missing
+
+
+def test_what_does_not_belong_in_dist(tmp_path, monkeypatch, capsys):
+    """A reason for each, and not a traceback."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    monkeypatch.setattr(wheels, "DIST", dist)
+    monkeypatch.setattr(wheels, "BUILD", tmp_path)
+    monkeypatch.setattr(checks, "build_again", lambda wheels, files, folder: (folder / "dist").mkdir(parents=True))
+    (dist / "evil.whl").write_text("")
+    (dist / "evil.zip").write_text("")
+    (dist / "folder.whl").mkdir()
+    (dist / "link.whl").symlink_to("nothing")
+    (dist / "link.tar.gz").symlink_to("nothing")
+    (dist / "SHA256SUMS").write_text(f"{hashlib.sha256(b'').hexdigest()}  evil.whl\n")
+    (dist / "wheels.json").mkdir()
+    assert checks.check(wheels, False) == 1
+    said = dict(line[len("FAILED "):].split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert said.pop("evil.whl") == "`make wheels` does not build a file of this name"
+    assert said.pop("wheels.json").startswith("it is damaged, IsADirectoryError: ")
+    assert said == dict.fromkeys(["evil.zip", "folder.whl", "link.whl", "link.tar.gz"],
+                                 "it is not a wheel, an sdist or one of their lists; remove it")
+
+
+def test_a_dist_without_wheels(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    (tmp_path / "link.whl").symlink_to("nothing")
+    with pytest.raises(SystemExit, match="there is no wheel and no sdist in dist/"):
+        checks.check(wheels, False)
 
 
 def test_a_free_threaded_python_on_the_path(tmp_path, monkeypatch):
@@ -257,3 +307,67 @@ def test_the_date_of_an_sdist(tmp_path, monkeypatch):
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     wheels.build_sdist(tmp_path)
     assert dates == [None, "1234567890"]
+
+
+# --------------------------------------------------------------------------------------------------------------- dist/
+
+
+@pytest.fixture
+def old_dist(tmp_path, monkeypatch):
+    """A dist/ of an earlier build, and a build that only writes the names of the wheels."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    (dist / "old.whl").write_text("old")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1234567890")
+    monkeypatch.setattr(wheels, "DIST", dist)
+    monkeypatch.setattr(wheels, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(wheels, "pythons", lambda: {"3.12": "python3.12"})
+    monkeypatch.setattr(wheels, "environment", lambda python, name, *packages: python)
+    monkeypatch.setattr(wheels, "build_sdist", lambda output: (output / "libtenon.tar.gz").write_text("sdist"))
+
+    def build_wheel(target, python, output, work, source):
+        assert (dist / "old.whl").exists()
+        (output / f"{target.tag}.whl").write_text("new")
+        return output / f"{target.tag}.whl"
+
+    monkeypatch.setattr(wheels, "build_wheel", build_wheel)
+    return dist
+
+
+def test_a_build_replaces_dist(old_dist):
+    wheels.build(True)
+    names = [f"{wheels.NATIVE.tag}.whl", "SHA256SUMS", "wheels.json"]
+    assert sorted(path.name for path in old_dist.iterdir()) == sorted(names)
+    assert not (wheels.BUILD / "new").exists()
+
+
+def test_the_first_build_makes_dist(old_dist, tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "DIST", tmp_path / "some/dist")
+    wheels.build(False)
+    assert {"libtenon.tar.gz", "SHA256SUMS"} < {path.name for path in wheels.DIST.iterdir()}
+
+
+def test_a_build_that_cannot_begin_leaves_dist(old_dist, monkeypatch, capsys):
+    monkeypatch.setattr(wheels, "pythons", dict)
+    with pytest.raises(SystemExit) as ended:
+        wheels.build(True)
+    assert ended.value.code == 77 and "no Python 3.12 or newer" in capsys.readouterr().out
+    assert [path.name for path in old_dist.iterdir()] == ["old.whl"]
+
+
+def test_a_build_that_fails_leaves_dist(old_dist, monkeypatch):
+    def build_sdist(output):
+        raise RuntimeError("it failed")
+
+    monkeypatch.setattr(wheels, "build_sdist", build_sdist)
+    with pytest.raises(RuntimeError, match="it failed"):
+        wheels.build(False)
+    assert [path.name for path in old_dist.iterdir()] == ["old.whl"]
+
+
+@pytest.mark.parametrize("action, known", [("build", "WHEELS=native"), ("check", "WHEELS=all")])
+def test_an_unknown_choice(action, known):
+    done = subprocess.run([sys.executable, ROOT / "tools/wheels", action, "bogus"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith(f"WHEELS=bogus is unknown; write {known}, or leave it out ")
