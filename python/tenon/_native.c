@@ -247,9 +247,8 @@ static PyMethodDef methods[] = {
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack capsule."},
     {"_from_argument", from_argument, METH_VARARGS,
-     "_from_argument(function, argument, x, /)\n--\n\nReturn a tenon.Tensor on the memory of an array on the CPU. An "
-     "error "
-     "names the function and the argument that it is."},
+     "_from_argument(function, argument, x, /)\n--\n\nReturn a tenon.Tensor on the memory of an array on the CPU. "
+     "Errors name the function and the argument."},
     {"_torch_schema", torch_schema, METH_O,
      "_torch_schema(function, /)\n--\n\nReturn the schema of a function as an operator. A ValueError says why it "
      "cannot "

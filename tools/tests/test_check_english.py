@@ -1,18 +1,13 @@
 """tools/check-english finds phrases in the text of each language, and holds their numbers."""
 
-import importlib.machinery
-import importlib.util
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).parents[2]
-loader = importlib.machinery.SourceFileLoader("check_english", str(ROOT / "tools/check-english"))
-check_english = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_english", loader))
-loader.exec_module(check_english)
+check_english = load("tools/check-english")
 
 
 def phrases(text):

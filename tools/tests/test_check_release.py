@@ -1,15 +1,10 @@
 """tools/check-release finds what must change before a release."""
 
-import importlib.machinery
-import importlib.util
-import pathlib
 
 import pytest
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).parents[2]
-loader = importlib.machinery.SourceFileLoader("check_release", str(ROOT / "tools/check-release"))
-check_release = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_release", loader))
-loader.exec_module(check_release)
+check_release = load("tools/check-release")
 
 
 @pytest.fixture

@@ -1,19 +1,14 @@
 """tools/check-workflows finds steps that cannot run."""
 
-import importlib.machinery
-import importlib.util
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from scripts import ROOT, load
 
 pytest.importorskip("yaml")
-ROOT = pathlib.Path(__file__).parents[2]
-loader = importlib.machinery.SourceFileLoader("check_workflows", str(ROOT / "tools/check-workflows"))
-check_workflows = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_workflows", loader))
-loader.exec_module(check_workflows)
+check_workflows = load("tools/check-workflows")
 
 
 JOBS = "jobs:\n  one:\n    defaults:\n      run:\n        shell: bash\n    steps:\n"

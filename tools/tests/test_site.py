@@ -1,26 +1,14 @@
 """The pages of the documentation site: docs/stage.py collects them, and the part `site` (Sphinx and tools/check-site) checks the
 rest."""
 
-import importlib.machinery
-import importlib.util
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).parents[2]
-
-
-def load(path):
-    loader = importlib.machinery.SourceFileLoader(path.stem.replace("-", "_"), str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
-
-stage, check = load(ROOT / "docs/stage.py"), load(ROOT / "tools/check-site")
+stage, check = load("docs/stage.py"), load("tools/check-site")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import base64
 import hashlib
-import importlib.machinery
-import importlib.util
 import os
 import pathlib
 import struct
@@ -14,20 +12,10 @@ import zipfile
 import zlib
 
 import pytest
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).parents[2]
-
-
-def load(path):
-    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
-    spec = importlib.util.spec_from_loader(path.stem, loader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-checks = load(ROOT / "tools/cross/check_wheels.py")
-wheels = load(ROOT / "tools/wheels")
+checks = load("tools/cross/check_wheels.py")
+wheels = load("tools/wheels")
 pack = wheels.pack
 INFO = "libtenon-0.dist-info"
 
@@ -240,8 +228,8 @@ def test_the_wheel_of_an_interpreter(name, tag):
 def test_the_folder_of_the_wheels(monkeypatch, given, folder):
     """It is found from the root, as the build folder is, whether that is relative or absolute."""
     monkeypatch.setenv("TENON_DIST", given)
-    assert load(ROOT / "tools/wheels").DIST == folder
-    assert load(ROOT / "tools/try-wheels").DIST == folder
+    assert load("tools/wheels").DIST == folder
+    assert load("tools/try-wheels").DIST == folder
 
 
 # ------------------------------------------------------------------------------------------------------------- packing

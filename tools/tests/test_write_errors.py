@@ -1,16 +1,11 @@
 """docs/errors.md has every status, exception and reason of the headers."""
 
-import importlib.machinery
-import importlib.util
-import pathlib
 import shutil
 
 import pytest
+from scripts import ROOT, load
 
-ROOT = pathlib.Path(__file__).parents[2]
-loader = importlib.machinery.SourceFileLoader("write_errors", str(ROOT / "tools/write-errors"))
-write_errors = importlib.util.module_from_spec(importlib.util.spec_from_loader("write_errors", loader))
-loader.exec_module(write_errors)
+write_errors = load("tools/write-errors")
 
 HEADER, PYTHON, ELIXIR = "core/include/tenon/function.h", "python/include/tenon/python.h", "elixir/lib/tenon/error.ex"
 

@@ -514,8 +514,8 @@ static int seal(int file)
     if (is_sealed(file) ||
         (write_flags(file, HEADER_FROZEN) && fcntl(file, ADD_SEALS, SEAL_FUTURE_WRITE | SEAL_SEAL) == 0))
         return 0;
-    int code = errno;
-    if (is_sealed(file)) /* by another thread or process, at the same time */
+    int code = errno ? errno : EIO; /* a write that was cut short has none */
+    if (is_sealed(file))            /* by another thread or process, at the same time */
         return 0;
     write_flags(file, 0);
     return code;
