@@ -25,44 +25,37 @@ BENCH = pathlib.Path(__file__).resolve().parent
 
 def judge(target, found):
     """(whether the target is met, text), or (None, why it is unknown)."""
-    ours = target.get("ours", "tenon")
+    ours, field = target.get("ours", "tenon"), target.get("field", "ns")
     place = target["operation"], target["producer"]
-    title = f"issue {target['issue']}: {place[0]}, {place[1]}, {ours}"
-    row = found.get(place, {}).get(ours, {})
-    if "value" in target:
-        value = row.get(target["field"])
-        if value is None:
-            return None, f"{title}: not measured"
-        return value <= target["value"], f"{title}: {value:.1f} {target['field']}, at most {target['value']}"
+    title = f"{place[0]}, {place[1]}, {ours}"
+    mine = found.get(place, {}).get(ours, {}).get(field)
+    if mine is None:
+        return None, f"{title}: not measured"
+    if "other" not in target:
+        return mine <= target["at_most"], f"{title}: {mine:.1f} {field}, at most {target['at_most']}"
     there = target.get("other_operation", place[0]), target.get("other_producer", place[1])
-    other = found.get(there, {}).get(target["other"], {})
-    name = target["other"] if there == place else f"{target['other']}'s {there[0]}"
-    field = target.get("field", "ns")
-    if row.get(field) is None or other.get(field) is None:
-        missing = f"{ours}" if row.get(field) is None else name
-        return None, f"{title} beside {name}: {missing} is not measured"
-    mine, theirs = row[field], other[field] * target.get("times", 1)
-    figures = f"{tables.number(mine)} beside {name}'s {tables.number(theirs)} {field}"
+    name = target["other"] if there == place else f"{target['other']} ({', '.join(there)})"
+    theirs = found.get(there, {}).get(target["other"], {}).get(field)
+    if theirs is None:
+        return None, f"{title}: {name} is not measured"
+    figures = f"({tables.number(mine)} beside {tables.number(theirs)} {field} of {name})"
     if "at_most" in target:
-        return mine <= target["at_most"] * theirs, \
-            f"{title}: {mine / theirs:.2f}x, at most {target['at_most']} ({figures})"
+        return mine <= target["at_most"] * theirs, f"{title}: {mine / theirs:.2f}x, at most {target['at_most']} {figures}"
     if "faster" in target:
-        return theirs >= target["faster"] * mine, \
-            f"{title}: {theirs / mine:.2f}x faster, at least {target['faster']} ({figures})"
-    return mine - theirs <= target["over"], f"{title}: {mine - theirs:+.1f} ns, at most {target['over']} ({figures})"
+        return theirs >= target["faster"] * mine, f"{title}: {theirs / mine:.2f}x faster, at least {target['faster']} {figures}"
+    return mine - theirs <= target["over"], f"{title}: {mine - theirs:+.1f} ns, at most {target['over']:.0f} {figures}"
 
 
-def copy_targets(entries, found, results):
-    """The targets for every row of the copies."""
-    for row in results["rows"]:
-        if row["group"] != "copies" or row["contender"] != "tenon":
-            continue
-        here = found[row["operation"], row["producer"]]
-        others = {name: entry["ns"] for name, entry in here.items() if name != "tenon"}
-        for entry in entries:
-            other = min(others, key=others.get) if entry["other"] == "best" else entry["other"]
-            yield {"issue": entry["issue"], "operation": row["operation"], "producer": row["producer"], "other": other,
-                   "at_most": entry["at_most"]}
+def expand(target, found, results):
+    """One target for each of our rows in its group; the target itself if it is for one row."""
+    if "group" not in target:
+        return [target]
+    places = [(row["operation"], row["producer"]) for row in results["rows"]
+              if row["group"] == target["group"] and row["contender"] == "tenon"]
+    others = {place: {name: row["ns"] for name, row in found[place].items() if name != "tenon"} for place in places}
+    return [{"operation": place[0], "producer": place[1], "at_most": target["at_most"],
+             "other": min(others[place], key=others[place].get) if target["other"] == "best" else target["other"]}
+            for place in places]
 
 
 def main():
@@ -73,13 +66,13 @@ def main():
     except files.Unusable as problem:
         sys.exit(str(problem))
     found = tables.grid(results)
-    wanted = tomllib.loads((BENCH / "targets.toml").read_text())
     counts = {True: 0, False: 0, None: 0}
-    for target in [*wanted["target"], *copy_targets(wanted["copies"], found, results)]:
-        holds, text = judge(target, found)
-        counts[holds] += 1
-        if not holds or "--all" in words:
-            print({True: "met      ", False: "missed   ", None: "unknown  "}[holds] + text)
+    for area in tomllib.loads((BENCH / "targets.toml").read_text())["area"]:
+        for target in [one for target in area["targets"] for one in expand(target, found, results)]:
+            holds, text = judge(target, found)
+            counts[holds] += 1
+            if not holds or "--all" in words:
+                print({True: "met      ", False: "missed   ", None: "unknown  "}[holds] + f"{area['name']}: {text}")
     if results.get("sources", {}).get("stamp") != sources.stamp():
         print(f"warning: the figures are {sources.words(results)}; the current sources are {sources.stamp()}: run make bench")
     if results["quick"]:
