@@ -109,7 +109,7 @@ def check_with_clang(session, *options):
     print("the sources with clang and the headers of this Python", *options)
     sources = [*(ROOT / "python/src").rglob("*.c"), ROOT / "python/tests/extension/probe.c"]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-    session.run("clang", "-std=c11", *warnings, "-fsyntax-only", "-Ipython/include", "-Icore/include", "-Icore/src/functions",
+    session.run("clang", "-std=c11", *warnings, "-fsyntax-only", "-Ipython/include", "-Icore/include",
                 "-isystem", include_of(session), *options, *map(str, sources), external=True, log=False)
 
 

@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = {"README.md": "index.md", "elixir/README.md": "elixir.md", "CONTRIBUTING.md": "contributing.md",
          "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md", "CODE_OF_CONDUCT.md": "conduct.md"}
 # In the order of the page that lists them, docs/headers.md.
-HEADERS = ["core/include/tenon", "python/include/tenon", "frameworks/torch/include/tenon", "elixir/include/tenon"]
+HEADERS = ["core/include/tenon", "core/include/tenon/host", "python/include/tenon", "frameworks/torch/include/tenon",
+           "elixir/include/tenon"]
 LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".cu": "cuda", ".cuh": "cuda", ".py": "python", ".pyi": "python",
              ".rs": "rust", ".f90": "fortran", ".toml": "toml", ".ex": "elixir", ".exs": "elixir", ".cmake": "cmake"}
 # Code, which has no links, or a link.

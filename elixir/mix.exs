@@ -72,7 +72,7 @@ defmodule Tenon.MixProject do
       licenses: ["MIT"],
       links: %{},
       files:
-        ~w(c_src/*.c c_src/*.h c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/tenon_host_private.h c_src/vendor/function.h include lib) ++
+        ~w(c_src/*.c c_src/*.h c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/tenon_function.h include lib) ++
           ~w(c_src/vendor/function.hpp c_src/vendor/stl.hpp c_src/vendor/cpp/*.hpp) ++
           ~w(docs/signatures.md tour.livemd LICENSE Makefile README.md mix.exs .formatter.exs)
     ]

@@ -3,7 +3,8 @@
 # A check exits with 0 on success, with 77 if it could not run (it prints why), and with any other status if it failed.
 build=${TENON_BUILD:-build}
 jobs=$(nproc 2>/dev/null || echo 2)
-warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+# Without TENON_DEVELOPER the public headers are system headers, in which compilers do not warn.
+warnings="-DTENON_DEVELOPER -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 venv_python=.venv/bin/python
 # Tools that this system does not have may come from PyPI.
 PATH=$PATH:$PWD/.venv/bin:$PWD/.venv-lite/bin

@@ -16,10 +16,10 @@ def tenon_operators(session):
     import building
     tenon = building.peer("tenon").package(session.folder / "tenon")
     kernels, more = (tenon.load(session.folder / f"tenon/{name}.so") for name in ("kernels", "more"))
-    ops = tenon.torch_ops(kernels, "bench_tenon", backward={"saxpy": gradients})
+    ops = tenon.torch_ops(kernels, name="bench_tenon", backward={"saxpy": gradients})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the other functions are left out: they do nothing that torch would keep
-        scale = tenon.torch_ops(more, "bench_tenon_more").scale
+        scale = tenon.torch_ops(more, name="bench_tenon_more").scale
     return {"tenon": {"saxpy": ops.saxpy, "recorded": ops.saxpy, "scale": scale},
             "tenon, torch.ops": {"saxpy": ops.saxpy.op, "recorded": ops.saxpy.op, "scale": scale.op},
             "tenon, the function": {"saxpy": kernels.saxpy, "scale": more.scale}}

@@ -63,7 +63,7 @@ def shared_group(session):
         tenon.attach(fd)[1:]
 
     for megabytes in (1, 400):
-        tensor = tenon.shared(megabytes * 1_000_000, "u8")
+        tensor = tenon.shared_zeros(megabytes * 1_000_000, "u8")
         fd, size = tensor.shared_fd, tensor.nbytes + 4096
         block = shared_memory.SharedMemory(create=True, size=megabytes * 1_000_000)
         contenders = {"tenon": (tenon.attach, [fd]), "tenon, by name": (tenon.attach, [tensor.shared_name]),
@@ -76,7 +76,7 @@ def shared_group(session):
             "tenon": (attach_and_view, [fd]), "system calls in C": (bare.attach, [fd, size])})
         block.close()
         block.unlink()
-    private, shared = tenon.to(tenon.shared(6, "f32"), "numpy").copy(), tenon.shared(6, "f32")
+    private, shared = tenon.to(tenon.shared_zeros(6, "f32"), "numpy").copy(), tenon.shared_zeros(6, "f32")
     session.compare("saxpy", "shared tensor", {
         "tenon": (kernels.saxpy, [2.0, shared, shared]),
         "tenon, private memory": (kernels.saxpy, [2.0, *[tenon.from_dlpack(private)] * 2])})

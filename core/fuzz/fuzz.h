@@ -2,7 +2,7 @@
 #ifndef TENON_FUZZ_H
 #define TENON_FUZZ_H
 
-#include "host_private.h"
+#include <tenon/tenon.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static inline bool fuzz_view(fuzz_input *in, tenon_view *view, int64_t *dims)
 /* Check that no tensor, struct or byte is alive. */
 static inline void fuzz_nothing_left(void)
 {
-    tenon_counts counts = tenon_stats();
+    tenon_stats counts = tenon_stats_read();
     FUZZ_CHECK(counts.tensors == 0 && counts.exports == 0 && counts.bytes == 0 && counts.deferred == 0);
 }
 

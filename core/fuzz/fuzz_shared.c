@@ -15,7 +15,7 @@ static int fuzz_file(unsigned char header[HEADER])
 {
     tenon_tensor *tensor = NULL;
     int own = -1;
-    FUZZ_CHECK(tenon_shared_alloc((tenon_dtype){TENON_CODE_FLOAT, 32, 1}, 2, (int64_t[]){2, 3}, &tensor, NULL) ==
+    FUZZ_CHECK(tenon_shared_zeros((tenon_dtype){TENON_CODE_FLOAT, 32, 1}, 2, (int64_t[]){2, 3}, &tensor, NULL) ==
                TENON_OK);
     FUZZ_CHECK(tenon_shared_fd(tensor, &own, NULL) == TENON_OK);
     FUZZ_CHECK(pread(own, header, HEADER, 0) == HEADER);

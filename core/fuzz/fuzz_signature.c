@@ -1,12 +1,11 @@
-/* Compiles the input up to a 0 as a signature, with the grammar of version 1.0 and with that of 1.1, in a module with
- * classes. The bytes after it become the arguments, the results and `out` of a call. */
+/* Compiles the input up to a 0 as a signature, by itself and in a module with classes. The bytes after it become the
+ * arguments, the results and `out` of a call. */
 #include "fuzz.h"
 
 static const tenon_function entries[] = {{.signature = "class A"},
                                          {.signature = "class KDTree", .flags = TENON_CLASS_CONCURRENT}};
 static const tenon_module module = {.magic = TENON_MAGIC,
                                     .major = TENON_ABI_MAJOR,
-                                    .minor_needed = 1,
                                     .size = sizeof(tenon_module),
                                     .function_size = sizeof(tenon_function),
                                     .nfunctions = sizeof entries / sizeof *entries,
@@ -15,7 +14,62 @@ static const tenon_module module = {.magic = TENON_MAGIC,
 
 static tenon_status compile(const char *text, bool in_module, tenon_signature **out, tenon_error *err)
 {
-    return in_module ? tenon_signature_alloc_in(text, &module, out, err) : tenon_signature_alloc(text, out, err);
+    return tenon_signature_alloc(text, in_module ? &module : NULL, TENON_HOST_LAYOUT, out, err);
+}
+
+/* ------------------------------------------------------------------------------------------------------- the host */
+
+/* A host that keeps the error of a refusal, and whose results have no memory. */
+typedef struct fuzz_frame {
+    tenon_frame base;
+    tenon_error refused;
+    int refusals;
+    tenon_view view;
+    tenon_value results[TENON_MAX_RESULTS];
+} fuzz_frame;
+
+static void refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *err)
+{
+    fuzz_frame *f = (fuzz_frame *)(void *)base;
+    (void)why;
+    (void)index;
+    f->refused = *err;
+    FUZZ_CHECK(f->refusals++ == 0);
+}
+
+static const char *describe(tenon_frame *base, int32_t index)
+{
+    (void)base;
+    return index % 2 ? "an argument" : NULL;
+}
+
+static int open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    fuzz_frame *f = (fuzz_frame *)(void *)base;
+    (void)shape;
+    /* On a device that the spec allows. */
+    uint32_t devices = base->signature->results[index].spec->devices;
+    int32_t type = TENON_CPU;
+    while (devices && !(devices >> type & 1))
+        type++;
+    f->view = (tenon_view){.dtype = dtype, .ndim = ndim, .device = tenon_device_of(type, 0)};
+    tenon_frame_set_result(base, index, &f->view, 0);
+    return 0;
+}
+
+static const tenon_client client = {.refuse = refuse, .describe = describe, .open_result = open_result};
+static const tenon_host host = {TENON_HOST_SERVICES, .name = "fuzz"};
+
+static void begin(fuzz_frame *f, const tenon_signature *s, tenon_value *args)
+{
+    tenon_call constant;
+    tenon_call_init(&constant, &host, NULL, NULL, s);
+    f->refusals = 0;
+    f->base.args = args;
+    f->base.results = f->results;
+    tenon_frame_begin(&f->base, &client, &constant, s);
+    for (int32_t i = 0; i < s->nresults; i++)
+        tenon_frame_begin_result(&f->base, i);
 }
 
 /* Whether a pointer points into the block of the signature. */
@@ -27,7 +81,7 @@ static bool inside(const tenon_signature *s, const void *pointer)
 /* The code of every dimension can be evaluated: each step finds its operands, and one value is left. */
 static void check_dims(const tenon_signature *s, int32_t item, const tenon_spec *spec)
 {
-    const tenon_names *names = tenon_signature_names(s);
+    const tenon_names *names = &s->names;
     for (int32_t i = 0; spec && i < spec->ndims; i++) {
         tenon_dimension dim;
         FUZZ_CHECK(tenon_signature_dim(s, item, i, &dim, NULL) == TENON_OK);
@@ -147,6 +201,23 @@ static void check_signature(const tenon_signature *s, bool in_module)
     tenon_signature_release(twin);
 }
 
+/* The function allocates a result of this shape, which fits. */
+static void check_open_result(const tenon_signature *s, int32_t index, const tenon_bindings *bindings, int32_t ndim,
+                              const int64_t *shape, bool open)
+{
+    fuzz_frame f;
+    begin(&f, s, NULL);
+    f.base.bindings = *bindings;
+    f.base.call.results = f.results;
+    int64_t numel;
+    bool given = s->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
+    bool fits = tenon_shape_numel(ndim, shape, &numel, NULL) == TENON_OK && numel <= INT64_MAX / 128;
+    const tenon_view *view = host.result_alloc(&f.base.call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
+    FUZZ_CHECK((view != NULL) == (open && !given && fits));
+    FUZZ_CHECK((view == NULL) == ((f.base.call.flags & TENON_CALL_FAILED) != 0));
+    tenon_frame_end(&f.base);
+}
+
 static void check_results(fuzz_input *in, const tenon_signature *s, const tenon_value *args, tenon_bindings *bindings)
 {
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -164,8 +235,7 @@ static void check_results(fuzz_input *in, const tenon_signature *s, const tenon_
                 FUZZ_CHECK(shape[k] >= 0 || (open && shape[k] == -1));
                 shape[k] = shape[k] < 0 ? fuzz_byte(in) : shape[k];
             }
-            status = tenon_signature_open_result(s, i, bindings, ndim, shape, &dtype, &err);
-            FUZZ_CHECK(status == (open ? TENON_OK : TENON_EINVAL));
+            check_open_result(s, i, bindings, ndim, shape, open);
         }
         tenon_view out;
         if (!s->results[i].spec || !fuzz_view(in, &out, dims))
@@ -191,32 +261,35 @@ static void call_it(fuzz_input *in, const tenon_signature *s)
         else
             args[i].as.integer = fuzz_number(in);
     }
-    tenon_bindings bindings;
-    tenon_error err = {0};
-    tenon_status quiet = tenon_signature_match(s, args, NULL, &bindings, NULL);
-    tenon_status status = tenon_signature_match(s, args, NULL, &bindings, &err);
-    fuzz_check_error(status, &err);
-    FUZZ_CHECK(quiet == status);
-    if (status)
-        return;
-    for (int32_t i = 0; i < s->names.ndims; i++)
-        FUZZ_CHECK((bindings.dims_bound >> i & 1) || bindings.dims[i] == -1);
-    check_results(in, s, args, &bindings);
+    fuzz_frame f;
+    begin(&f, s, args);
+    int refused = tenon_frame_match(&f.base);
+    FUZZ_CHECK(f.refusals == (refused ? 1 : 0));
+    if (refused) {
+        fuzz_check_error(f.refused.status, &f.refused);
+        FUZZ_CHECK(f.refused.status != TENON_EFAILED); /* a second match, with a message, gives the same */
+    }
+    for (int32_t i = 0; !refused && i < s->names.ndims; i++)
+        FUZZ_CHECK((f.base.bindings.dims_bound >> i & 1) || f.base.bindings.dims[i] == -1);
+    if (!refused)
+        check_results(in, s, args, &f.base.bindings);
+    tenon_frame_end(&f.base);
 }
 
-/* A signature of version 1.0 means the same in 1.1, unless a class has its name. */
-static void check_same(const tenon_signature *old, const tenon_signature *current)
+/* A signature means the same in a module with classes, unless a class has its name. */
+static void check_same(const tenon_signature *alone, const tenon_signature *in_module)
 {
-    FUZZ_CHECK(old->nparams == current->nparams && old->nresults == current->nresults &&
-               old->planned == current->planned);
-    FUZZ_CHECK(strcmp(old->name, current->name) == 0 && memcmp(&old->names, &current->names, sizeof old->names) == 0);
+    FUZZ_CHECK(alone->nparams == in_module->nparams && alone->nresults == in_module->nresults &&
+               alone->planned == in_module->planned);
+    FUZZ_CHECK(strcmp(alone->name, in_module->name) == 0 &&
+               memcmp(&alone->names, &in_module->names, sizeof alone->names) == 0);
     const uint32_t classes = TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL;
-    for (int32_t i = 0; i < old->nparams; i++)
-        FUZZ_CHECK(old->params[i].kind == current->params[i].kind &&
-                   old->params[i].flags == (current->params[i].flags & ~classes));
-    for (int32_t i = 0; i < old->nresults; i++)
-        FUZZ_CHECK(old->results[i].kind == current->results[i].kind &&
-                   old->results[i].flags == (current->results[i].flags & ~classes));
+    for (int32_t i = 0; i < alone->nparams; i++)
+        FUZZ_CHECK(alone->params[i].kind == in_module->params[i].kind &&
+                   alone->params[i].flags == (in_module->params[i].flags & ~classes));
+    for (int32_t i = 0; i < alone->nresults; i++)
+        FUZZ_CHECK(alone->results[i].kind == in_module->results[i].kind &&
+                   alone->results[i].flags == (in_module->results[i].flags & ~classes));
 }
 
 static bool has_class_name(const tenon_signature *s)

@@ -280,8 +280,8 @@ tenon_status tenon__library_check(tenon__library_format format, const void *memo
  * `length` bytes are passed: 64, unless the file is shorter. It finds the table, which the second step checks. */
 tenon_status tenon__library_header(tenon__library_format format, const void *header, size_t length, uint64_t size,
                                    tenon__library_table *table, tenon_error *err);
-tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes, uint64_t length, uint64_t size,
-                                        tenon_error *err);
+tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes,
+                                        const tenon__library_table *table, uint64_t size, tenon_error *err);
 /* The module of an open library, checked. `get` is its TENON_MODULE_SYMBOL, or NULL if it has none. */
 tenon_status tenon__library_module(tenon_module_fn get, const tenon_module **out, tenon_error *err);
 

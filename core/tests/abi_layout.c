@@ -57,11 +57,11 @@ SIZE(tenon_extent, 16);
 FIELD(tenon_extent, low, 0, 8);
 FIELD(tenon_extent, high, 8, 8);
 
-SIZE(tenon_counts, 32);
-FIELD(tenon_counts, tensors, 0, 8);
-FIELD(tenon_counts, exports, 8, 8);
-FIELD(tenon_counts, bytes, 16, 8);
-FIELD(tenon_counts, deferred, 24, 8);
+SIZE(tenon_stats, 32);
+FIELD(tenon_stats, tensors, 0, 8);
+FIELD(tenon_stats, exports, 8, 8);
+FIELD(tenon_stats, bytes, 16, 8);
+FIELD(tenon_stats, deferred, 24, 8);
 
 VALUE(TENON_DL_MAJOR, 1);
 VALUE(TENON_DL_MINOR, 3);
@@ -128,8 +128,7 @@ VALUE(TENON_VIEW_WRITTEN, 0x800);
 VALUE(TENON_VIEW_FRESH, 0x1000);
 
 VALUE(TENON_ABI_MAJOR, 1);
-VALUE(TENON_ABI_MINOR, 1);
-VALUE(TENON_TARGET, 0);
+VALUE(TENON_ABI_MINOR, 0);
 VALUE(TENON_MAGIC, 0x444f4d4e4f4e4554);
 
 VALUE(TENON_KIND_NONE, 0);
@@ -297,7 +296,7 @@ FIELD(tenon_host, cancelled, 64, 8);
 FIELD(tenon_host, extension, 72, 8);
 FIELD(tenon_host, find, 80, 8);
 FIELD(tenon_host, arg_keep, 88, 8);
-FIELD(tenon_host, result_give, 96, 8);
+FIELD(tenon_host, result_memory, 96, 8);
 FIELD(tenon_host, result_bytes, 104, 8);
 FIELD(tenon_host, result_list, 112, 8);
 FIELD(tenon_host, parallel, 120, 8);

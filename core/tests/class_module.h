@@ -1,4 +1,4 @@
-/* For tests of version 1.1: a module with two classes, and signatures compiled in it. */
+/* A module with two classes, and signatures compiled in it. */
 #ifndef TENON_TESTS_CLASS_MODULE_H
 #define TENON_TESTS_CLASS_MODULE_H
 
@@ -16,7 +16,6 @@ static inline tenon_module module_of(const tenon_function *functions, size_t cou
 {
     return (tenon_module){.magic = TENON_MAGIC,
                           .major = TENON_ABI_MAJOR,
-                          .minor_needed = 1,
                           .size = sizeof(tenon_module),
                           .function_size = sizeof(tenon_function),
                           .nfunctions = (int64_t)count,
@@ -33,7 +32,7 @@ static inline tenon_signature *compiled_in_module(const char *text)
 {
     tenon_module module = class_module();
     tenon_signature *signature = NULL;
-    OK(tenon_signature_alloc_in(text, &module, &signature, &err));
+    OK(tenon_signature_alloc(text, &module, TENON_HOST_LAYOUT, &signature, &err));
     return signature;
 }
 

@@ -2,15 +2,14 @@
 #ifndef TENON_TESTS_DRIVER_H
 #define TENON_TESTS_DRIVER_H
 
-#define TENON_TARGET 1
 #include "class_module.h"
 #include "signature_call.h"
 
 static float memory[64];
 
 typedef struct host_frame {
-    tenon__frame base;
-    tenon__refusal why;
+    tenon_frame base;
+    tenon_refusal why;
     int32_t index;
     int refusals;
     tenon_error refused;
@@ -21,12 +20,12 @@ typedef struct host_frame {
     tenon_value results[TENON_MAX_RESULTS];
 } host_frame;
 
-static inline host_frame *frame_of(tenon__frame *base)
+static inline host_frame *frame_of(tenon_frame *base)
 {
     return (host_frame *)(void *)base;
 }
 
-static void refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *error)
+static void refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *error)
 {
     host_frame *f = frame_of(base);
     f->why = why;
@@ -35,24 +34,24 @@ static void refuse(tenon__frame *base, tenon__refusal why, int32_t index, const 
     f->refusals++;
 }
 
-static const char *describe(tenon__frame *base, int32_t index)
+static const char *describe(tenon_frame *base, int32_t index)
 {
     (void)base;
     return object_words[index];
 }
 
-static int make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     host_frame *f = frame_of(base);
     tenon_dl_tensor source = {.data = memory, .dtype = dtype, .ndim = ndim, .device = f->made_on};
     source.shape = (int64_t *)(uintptr_t)shape;
     roomy_view *room = &f->views[f->made++];
     OK(tenon_view_init(&room->view, &source, 0, room->dims, &err));
-    tenon__frame_place(base, index, &room->view, TENON_VIEW_WRITTEN);
+    tenon_frame_set_result(base, index, &room->view, TENON_VIEW_WRITTEN);
     return 0;
 }
 
-static int take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
+static int take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *))
 {
     (void)base;
     (void)index;
@@ -60,7 +59,7 @@ static int take_handle(tenon__frame *base, int32_t index, void *object, void (*d
     return 0;
 }
 
-static tenon_status run(tenon__frame *base)
+static tenon_status run(tenon_frame *base)
 {
     frame_of(base)->runs++;
     return base->call.function->call(&base->call);
@@ -80,7 +79,7 @@ static void release_share(tenon_kept *kept)
     ((counted_share *)(void *)kept)->releases++;
 }
 
-static tenon_kept *keep_argument(tenon__frame *base, int32_t index)
+static tenon_kept *keep_argument(tenon_frame *base, int32_t index)
 {
     if (nshares == 4) /* an error of the host's own */
         return NULL;
@@ -93,23 +92,23 @@ static tenon_kept *keep_argument(tenon__frame *base, int32_t index)
 static char warned[256]; /* "" without a warning */
 static int warn_status;
 
-static int warn(tenon__frame *base, int32_t index, const char *message)
+static int warn(tenon_frame *base, int32_t index, const char *message)
 {
     (void)base;
     snprintf(warned, sizeof warned, "%d: %s", (int)index, message);
     return warn_status;
 }
 
-static const tenon__client client = {.refuse = refuse,
-                                     .describe = describe,
-                                     .make_result = make_result,
-                                     .open_result = make_result,
-                                     .take_handle = take_handle,
-                                     .run = run,
-                                     .keep_argument = keep_argument,
-                                     .takes_memory = true,
-                                     .warn = warn};
-static const tenon_host host = {TENON__HOST_SERVICES, .name = "test"};
+static const tenon_client client = {.refuse = refuse,
+                                    .describe = describe,
+                                    .make_result = make_result,
+                                    .open_result = make_result,
+                                    .take_handle = take_handle,
+                                    .run = run,
+                                    .keep_argument = keep_argument,
+                                    .takes_memory = true,
+                                    .warn = warn};
+static const tenon_host host = {TENON_HOST_SERVICES, .name = "test"};
 
 /* -------------------------------------------------------------------------------------------------------- functions */
 
@@ -143,13 +142,13 @@ static inline void begin(host_frame *f, const char *text)
     memset(f, 0xa5, sizeof *f); /* nothing may rely on what was there */
     tenon_signature *signature = NULL;
     tenon_module module = class_module();
-    OK(tenon_signature_alloc_private(text, &module, TENON__HOST_LAYOUT, &signature, &err));
+    OK(tenon_signature_alloc(text, &module, TENON_HOST_LAYOUT, &signature, &err));
     tenon_call_init(&constant, &host, &function, memory, signature);
     f->base.args = f->args;
     f->base.results = f->results;
-    tenon__frame_begin(&f->base, &client, &constant, signature);
+    tenon_frame_begin(&f->base, &client, &constant, signature);
     for (int32_t i = 0; i < signature->nresults; i++)
-        tenon__frame_begin_result(&f->base, i);
+        tenon_frame_begin_result(&f->base, i);
     f->refusals = f->made = f->runs = f->shapes = 0;
     f->made_on = tenon_device_of(TENON_CPU, 0);
     code = succeed;
@@ -159,11 +158,11 @@ static inline void begin(host_frame *f, const char *text)
 
 static inline void end(host_frame *f)
 {
-    tenon__frame_end(&f->base);
+    tenon_frame_end(&f->base);
     tenon_signature_release((tenon_signature *)(uintptr_t)f->base.signature);
 }
 
-static inline void refused(const host_frame *f, tenon__refusal why, int32_t index, tenon_status status,
+static inline void refused(const host_frame *f, tenon_refusal why, int32_t index, tenon_status status,
                            const char *message)
 {
     assert_int_equal(f->refusals, 1);
@@ -179,7 +178,7 @@ static inline void take(host_frame *f, int32_t index, int64_t n, tenon_device de
     static roomy_view rooms[4];
     tenon_dl_tensor source = {.data = memory, .dtype = TENON_F32, .ndim = 1, .device = device, .shape = &n};
     OK(tenon_view_init(&rooms[index].view, &source, 0, rooms[index].dims, &err));
-    tenon__frame_take_view(&f->base, index, &rooms[index].view);
+    tenon_frame_set_view(&f->base, index, &rooms[index].view);
 }
 
 static inline tenon_device cpu(void)

@@ -11,7 +11,7 @@ static const tenon_dtype f32 = {TENON_CODE_FLOAT, 32, 1};
 static inline tenon_tensor *shared(int32_t ndim, const int64_t *shape)
 {
     tenon_tensor *tensor = NULL;
-    OK(tenon_shared_alloc(f32, ndim, shape, &tensor, &err));
+    OK(tenon_shared_zeros(f32, ndim, shape, &tensor, &err));
     return tensor;
 }
 

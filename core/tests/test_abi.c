@@ -1,4 +1,4 @@
-/* The frozen library of version 1.1, opened and called as a host does. */
+/* The frozen library of version 1.0 of the ABI, opened and called as a host does. */
 #include "driver.h"
 
 static const tenon_module *module;
@@ -9,7 +9,7 @@ static struct {
     void (*destroy)(void *object);
 } made;
 
-static int take_object(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
+static int take_object(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *))
 {
     (void)base;
     (void)index;
@@ -18,21 +18,21 @@ static int take_object(tenon__frame *base, int32_t index, void *object, void (*d
     return 0;
 }
 
-static const tenon__client object_client = {.refuse = refuse,
-                                            .describe = describe,
-                                            .make_result = make_result,
-                                            .open_result = make_result,
-                                            .take_handle = take_object,
-                                            .run = run,
-                                            .keep_argument = keep_argument,
-                                            .takes_memory = true};
+static const tenon_client object_client = {.refuse = refuse,
+                                           .describe = describe,
+                                           .make_result = make_result,
+                                           .open_result = make_result,
+                                           .take_handle = take_object,
+                                           .run = run,
+                                           .keep_argument = keep_argument,
+                                           .takes_memory = true};
 
 static int open_module(void **state)
 {
     (void)state;
     OK(tenon_library_open(TENON_TEST_ABI, &module, &err));
-    assert_string_equal(module->version, "1.1");
-    assert_int_equal(module->minor_needed, 1);
+    assert_string_equal(module->version, "1.0");
+    assert_int_equal(module->minor_needed, 0);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static int call_by_name(host_frame *f, const char *name, const tenon_value *args
     tenon_signature *signature = NULL;
     for (int64_t i = 0; i < module->nfunctions; i++) {
         tenon_module_function(module, i, &entry);
-        OK(tenon_signature_alloc_private(entry.signature, module, TENON__HOST_LAYOUT, &signature, &err));
+        OK(tenon_signature_alloc(entry.signature, module, TENON_HOST_LAYOUT, &signature, &err));
         if (strcmp(signature->name, name) == 0 && signature->role != TENON_ROLE_CLASS)
             break;
         tenon_signature_release(signature);
@@ -57,18 +57,18 @@ static int call_by_name(host_frame *f, const char *name, const tenon_value *args
     f->base.args = f->args;
     f->base.results = f->results;
     tenon_call_init(&constant, &host, &entry, NULL, signature);
-    tenon__frame_begin(&f->base, &object_client, &constant, signature);
+    tenon_frame_begin(&f->base, &object_client, &constant, signature);
     for (int32_t i = 0; i < signature->nresults; i++)
-        tenon__frame_begin_result(&f->base, i);
+        tenon_frame_begin_result(&f->base, i);
     for (int32_t i = 0; i < signature->nparams; i++) {
         if (args[i].kind == TENON_KIND_TENSOR)
-            tenon__frame_take_view(&f->base, i, (tenon_view *)(uintptr_t)args[i].as.view);
+            tenon_frame_set_view(&f->base, i, (tenon_view *)(uintptr_t)args[i].as.view);
         else
             f->args[i] = args[i];
     }
-    if (tenon__frame_match(&f->base) || tenon__frame_make_results(&f->base, &object_client))
+    if (tenon_frame_match(&f->base) || tenon_frame_make_results(&f->base, &object_client))
         return -1;
-    return tenon__frame_run(&f->base, &object_client);
+    return tenon_frame_run(&f->base, &object_client);
 }
 
 static tenon_value handle_value(void *object)
@@ -86,12 +86,12 @@ static void test_roles(void **state)
         tenon_function entry;
         tenon_signature *signature = NULL;
         tenon_module_function(module, i, &entry);
-        OK(tenon_signature_alloc_in(entry.signature, module, &signature, &err));
-        counts[tenon_signature_role(signature)]++;
-        assert_int_equal(entry.call == NULL, tenon_signature_role(signature) == TENON_ROLE_CLASS);
+        OK(tenon_signature_alloc(entry.signature, module, TENON_HOST_LAYOUT, &signature, &err));
+        counts[signature->role]++;
+        assert_int_equal(entry.call == NULL, signature->role == TENON_ROLE_CLASS);
         tenon_signature_release(signature);
     }
-    assert_int_equal(counts[TENON_ROLE_FUNCTION], 4);
+    assert_int_equal(counts[TENON_ROLE_FUNCTION], 12);
     assert_int_equal(counts[TENON_ROLE_CLASS], 2);
     assert_int_equal(counts[TENON_ROLE_CONSTRUCTOR], 2);
     assert_int_equal(counts[TENON_ROLE_METHOD], 6);
@@ -156,7 +156,7 @@ static void test_memory(void **state)
     assert_dims(f.results[0].as.view, 1, DIMS(3), DIMS(-1));
     end(&f);
 
-    assert_int_equal(call_by_name(&f, "item_bits", ARGS(tensor_value(view))), 0);
+    assert_int_equal(call_by_name(&f, "bits_by_name", ARGS(tensor_value(view))), 0);
     assert_int_equal(f.results[0].as.integer, 32);
     end(&f);
 

@@ -1,5 +1,5 @@
-/* tenon_at in a file that is compiled with -DTENON_CHECKED: it prints and aborts. */
-#define TENON_CHECKED
+/* tenon_at in a file that is compiled with -DTENON_CHECK_INDICES: it prints and aborts. */
+#define TENON_CHECK_INDICES
 #include "check.h"
 
 #include <signal.h>

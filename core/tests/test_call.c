@@ -9,13 +9,13 @@ static void test_a_whole_call(void **state)
     host_frame f;
     begin(&f, "f(x: f32[n], k: int = 3, y: f32[n]? = None) -> f32[n], float?");
     take(&f, 0, 5, cpu());
-    assert_true(tenon__frame_take_nothing(&f.base, 1, false, false));
-    assert_true(tenon__frame_take_nothing(&f.base, 2, true, true));
-    assert_false(tenon__frame_take_nothing(&f.base, 2, true, false));
-    assert_false(tenon__frame_take_nothing(&f.base, 1, true, true)); /* an int without "?" */
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
-    assert_int_equal(tenon__frame_run(&f.base, &client), 0);
+    assert_true(tenon_frame_set_missing(&f.base, 1, false, false));
+    assert_true(tenon_frame_set_missing(&f.base, 2, true, true));
+    assert_false(tenon_frame_set_missing(&f.base, 2, true, false));
+    assert_false(tenon_frame_set_missing(&f.base, 1, true, true)); /* an int without "?" */
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &client), 0);
     assert_int_equal(f.args[1].as.integer, 3);
     assert_int_equal(f.args[2].kind, TENON_KIND_NONE);
     assert_int_equal(f.base.call.dims[0], 5);
@@ -23,7 +23,7 @@ static void test_a_whole_call(void **state)
     assert_int_equal(f.base.call.nargs, 3);
     assert_int_equal(f.base.call.nresults, 2);
     assert_int_equal(f.results[0].as.view->shape[0], 5);
-    assert_int_equal(tenon__frame_has_result(&f.base, 1), 0);
+    assert_int_equal(tenon_frame_has_result(&f.base, 1), 0);
     assert_int_equal(f.runs, 1);
     assert_int_equal(f.shapes, 0); /* no result is open */
     assert_int_equal(f.refusals, 0);
@@ -39,8 +39,8 @@ static void test_what_is_written_is_marked(void **state)
     take(&f, 1, 5, cpu());
     assert_false(f.args[0].as.view->flags & TENON_VIEW_WRITTEN);
     assert_true(f.args[1].as.view->flags & TENON_VIEW_WRITTEN);
-    assert_int_equal(tenon__frame_match(&f.base), -1);
-    refused(&f, TENON__REFUSED_ARGUMENT, -1, TENON_EOVERLAP,
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EOVERLAP,
             "f(): argument 'y' shares memory with argument 'x' and is written to; pass a copy of one of them");
     end(&f);
 }
@@ -52,7 +52,7 @@ static void test_a_mismatch_names_the_object(void **state)
     begin(&f, "f(x: f32[n], y: f32[n, n])");
     take(&f, 0, 5, cpu());
     take(&f, 1, 5, cpu());
-    assert_int_equal(tenon__frame_match(&f.base), -1);
+    assert_int_equal(tenon_frame_match(&f.base), -1);
     assert_int_equal(f.refusals, 1);
     assert_int_equal(f.refused.status, TENON_ESHAPE);
     assert_non_null(strstr(f.refused.message, "torch.Tensor"));
@@ -82,12 +82,12 @@ static void test_the_device_rule(void **state)
     (void)state;
     host_frame f;
     begin(&f, "f(a: f32[n] cuda, b: f32[n] cuda, c: f32[n] anywhere, d: f32[n] cuda)");
-    assert_int_equal(tenon__frame_meet_device(&f.base, 0, cuda(1)), 1);
-    assert_int_equal(tenon__frame_meet_device(&f.base, 1, cuda(1)), 0);
-    assert_int_equal(tenon__frame_meet_device(&f.base, 2, cuda(0)), 0);
+    assert_int_equal(tenon_frame_join_device(&f.base, 0, cuda(1)), 1);
+    assert_int_equal(tenon_frame_join_device(&f.base, 1, cuda(1)), 0);
+    assert_int_equal(tenon_frame_join_device(&f.base, 2, cuda(0)), 0);
     assert_true(tenon_device_equal(f.base.call.device, cuda(1)));
-    assert_int_equal(tenon__frame_meet_device(&f.base, 3, cuda(0)), -1);
-    refused(&f, TENON__REFUSED_DEVICE, 3, TENON_EDEVICE,
+    assert_int_equal(tenon_frame_join_device(&f.base, 3, cuda(0)), -1);
+    refused(&f, TENON_REFUSED_DEVICE, 3, TENON_EDEVICE,
             "f(): argument 'd' is on cuda:0, but an earlier argument is on cuda:1; move one of them");
     end(&f);
 }
@@ -98,9 +98,9 @@ static void test_results_that_cannot_be_made(void **state)
     host_frame f;
     begin(&f, "f(x: f32[n]) -> f32[n - 8]");
     take(&f, 0, 5, cpu());
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), -1);
-    assert_int_equal(f.why, TENON__REFUSED_RESULT);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), -1);
+    assert_int_equal(f.why, TENON_REFUSED_RESULT);
     assert_int_equal(f.index, 0);
     assert_int_equal(f.refused.status, TENON_ESHAPE);
     assert_int_equal(f.made, 0);
@@ -114,16 +114,16 @@ static void test_a_result_is_on_its_device(void **state)
     host_frame f;
     begin(&f, "f(n: int) -> f32[n] cuda");
     f.args[0] = INT(2);
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), -1);
-    refused(&f, TENON__REFUSED_RESULT, 0, TENON_EDEVICE,
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), -1);
+    refused(&f, TENON_REFUSED_RESULT, 0, TENON_EDEVICE,
             "f(): result 0: expected f32[n] cuda, but the memory is on cpu");
     end(&f);
     begin(&f, "f(n: int) -> f32[n] cuda");
     f.made_on = cuda(0);
     f.args[0] = INT(2);
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
     end(&f);
 }
 
@@ -146,16 +146,16 @@ static void test_nothing_required_is_left_out(void **state)
     (void)state;
     host_frame f;
     begin(&f, "f(*, x: f32[n]) -> float");
-    assert_true(tenon__frame_take_nothing(&f.base, 0, false, false));
-    assert_int_equal(tenon__frame_match(&f.base), -1);
+    assert_true(tenon_frame_set_missing(&f.base, 0, false, false));
+    assert_int_equal(tenon_frame_match(&f.base), -1);
     assert_int_equal(f.refused.status, TENON_EINVAL);
     assert_non_null(strstr(f.refused.message, "it cannot be left out"));
     end(&f);
     begin(&f, "f(x: f32[n], k: int)");
     take(&f, 0, 5, cpu());
-    assert_true(tenon__frame_take_nothing(&f.base, 1, false, false));
-    assert_int_equal(tenon__frame_match(&f.base), -1);
-    refused(&f, TENON__REFUSED_ARGUMENT, -1, TENON_EINVAL, "f(): argument 'k': expected int; it cannot be left out");
+    assert_true(tenon_frame_set_missing(&f.base, 1, false, false));
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EINVAL, "f(): argument 'k': expected int; it cannot be left out");
     end(&f);
 }
 
@@ -172,14 +172,13 @@ static void test_an_open_result_is_on_its_device(void **state)
     host_frame f;
     begin(&f, "f() -> z: f32[?] cuda");
     code = allocate_and_go_on;
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
-    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EDEVICE,
-            "result 'z': expected f32[?] cuda, but the memory is on cpu");
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &client), -1);
+    refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EDEVICE, "result 'z': expected f32[?] cuda, but the memory is on cpu");
     end(&f);
 }
 
-static int fail_quietly(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int fail_quietly(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     (void)base;
     (void)index;
@@ -189,7 +188,7 @@ static int fail_quietly(tenon__frame *base, int32_t index, tenon_dtype dtype, in
     return -1;
 }
 
-static int refuse_handle(tenon__frame *base, int32_t index, void *object, void (*destroy_it)(void *))
+static int refuse_handle(tenon_frame *base, int32_t index, void *object, void (*destroy_it)(void *))
 {
     (void)base;
     (void)index;
@@ -198,7 +197,7 @@ static int refuse_handle(tenon__frame *base, int32_t index, void *object, void (
     return -1;
 }
 
-static void *no_scratch(tenon__frame *base, size_t bytes, tenon_device device)
+static void *no_scratch(tenon_frame *base, size_t bytes, tenon_device device)
 {
     (void)base;
     (void)bytes;
@@ -227,7 +226,7 @@ static void test_a_client_may_keep_its_error(void **state)
         tenon_status (*code)(tenon_call *running);
     } cases[] = {
         {"f() -> f32[?]", allocate_and_go_on}, {"f() -> handle('I')", ask_for_handle}, {"f()", ask_for_scratch}};
-    tenon__client quiet = client;
+    tenon_client quiet = client;
     quiet.open_result = fail_quietly;
     quiet.take_handle = refuse_handle;
     quiet.device_scratch = no_scratch;
@@ -236,10 +235,10 @@ static void test_a_client_may_keep_its_error(void **state)
         begin(&f, cases[i].text);
         f.base.client = &quiet;
         code = cases[i].code;
-        assert_int_equal(tenon__frame_match(&f.base), 0);
-        assert_int_equal(tenon__frame_run(&f.base, &quiet), -1);
+        assert_int_equal(tenon_frame_match(&f.base), 0);
+        assert_int_equal(tenon_frame_run(&f.base, &quiet), -1);
         assert_int_equal(f.refusals, 1);
-        assert_int_equal(f.why, TENON__REFUSED_BY_CODE);
+        assert_int_equal(f.why, TENON_REFUSED_BY_CODE);
         end(&f);
     }
 }
@@ -250,14 +249,14 @@ static void test_failures_of_the_code(void **state)
     host_frame f;
     begin(&f, "f()");
     code = fail_with_words;
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
-    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EINVAL, "the matrix is singular");
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &client), -1);
+    refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EINVAL, "the matrix is singular");
     end(&f);
     begin(&f, "f()");
     code = fail_silently;
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_run(&f.base, &client), -1);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &client), -1);
     assert_int_equal(f.refused.status, TENON_ELAYOUT);
     assert_non_null(strstr(f.refused.message, "TENON_ELAYOUT"));
     end(&f);
@@ -274,10 +273,10 @@ static void test_open_results(void **state)
     host_frame f;
     begin(&f, "f() -> f32[?]");
     code = allocate;
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
     assert_int_equal(f.made, 0);
-    assert_int_equal(tenon__frame_run(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &client), 0);
     assert_int_equal(f.shapes, 1);
     assert_int_equal(f.made, 1);
     assert_int_equal(f.results[0].as.view->shape[0], 3);
@@ -289,10 +288,10 @@ static void has(host_frame *f, tenon_value value, int wanted, const char *messag
     value.kind = f->results[0].kind;
     f->results[0] = value;
     f->refusals = 0;
-    assert_int_equal(tenon__frame_has_result(&f->base, 0), wanted);
+    assert_int_equal(tenon_frame_has_result(&f->base, 0), wanted);
     assert_int_equal(f->refusals, wanted < 0);
     if (wanted < 0)
-        refused(f, TENON__REFUSED_BY_CODE, 0, TENON_EFAILED, message);
+        refused(f, TENON_REFUSED_BY_CODE, 0, TENON_EFAILED, message);
 }
 
 static void test_values_of_results(void **state)
@@ -341,7 +340,7 @@ static void test_services(void **state)
     (void)state;
     host_frame f;
     begin(&f, "f() -> handle('Index'), str, int");
-    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
     tenon_call *running = &f.base.call;
     destroyed = 0;
     assert_int_equal(host.result_handle(running, 0, memory, destroy), TENON_OK);
@@ -359,7 +358,7 @@ static void test_services(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[100];
         begin(&f, "f() -> handle('Index'), str, int");
-        assert_int_equal(tenon__frame_match(&f.base), 0);
+        assert_int_equal(tenon_frame_match(&f.base), 0);
         snprintf(message, sizeof message, "result %d is not a handle, or the handle is NULL", (int)wrong[i].index);
         assert_int_equal(host.result_handle(running, wrong[i].index, wrong[i].object, destroy), TENON_EFAILED);
         assert_string_equal(f.base.error->message, message);
@@ -367,7 +366,7 @@ static void test_services(void **state)
     }
     assert_int_equal(destroyed, 1);
     begin(&f, "f()");
-    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
     assert_null(host.scratch(running, 100, 64, cuda(0)));
     assert_string_equal(f.base.error->message, "this host has scratch memory on the CPU only");
     end(&f);
@@ -399,8 +398,8 @@ static void test_load(void **state)
     assert_ptr_equal(made, memory);
     module.load = load_with_results;
     assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), -1);
-    refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EFAILED, "load has no results");
-    tenon__frame_end(&f.base); /* a host may */
+    refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EFAILED, "load has no results");
+    tenon_frame_end(&f.base); /* a host may */
     module.load = NULL;
     made = NULL;
     assert_int_equal(tenon_frame_load(&f.base, &client, &host, &module, &made), 0);
@@ -412,12 +411,12 @@ static void test_a_mixed_build_is_refused(void **state)
 {
     (void)state;
     tenon_signature *signature = NULL;
-    FAILS(TENON_EVERSION, tenon_signature_alloc_private("f()", NULL, TENON__HOST_LAYOUT + 1, &signature, &err));
+    FAILS(TENON_EVERSION, tenon_signature_alloc("f()", NULL, TENON_HOST_LAYOUT + 1, &signature, &err));
     assert_null(signature);
     assert_non_null(strstr(err.message, "compile both from the same release"));
-    FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc_private(): argument 'text' is NULL",
-                 tenon_signature_alloc_private(NULL, NULL, TENON__HOST_LAYOUT, &signature, &err));
-    OK(tenon_signature_alloc_private("f()", NULL, TENON__HOST_LAYOUT, &signature, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc(): argument 'text' is NULL",
+                 tenon_signature_alloc(NULL, NULL, TENON_HOST_LAYOUT, &signature, &err));
+    OK(tenon_signature_alloc("f()", NULL, TENON_HOST_LAYOUT, &signature, &err));
     tenon_signature_release(signature);
 }
 

@@ -43,10 +43,10 @@ static void count_release(void *owner)
 static tenon_status give_two(tenon_call *running)
 {
     int64_t n = 4;
-    tenon_status status = tenon_result_give(running, 0, given_memory, 1, &n, NULL, given_memory, count_release);
+    tenon_status status = tenon_result_own(running, 0, given_memory, 1, &n, NULL, given_memory, count_release);
     if (status)
         return status;
-    return tenon_result_show(running, 1, memory, 1, &n, NULL);
+    return tenon_result_of(running, 1, memory, 1, &n, NULL);
 }
 
 static tenon_status give_and_fail(tenon_call *running)
@@ -85,14 +85,14 @@ static bool run_once(const scenario *s, int failing)
     released = 0;
     begin(&f, s->text);
     take(&f, 0, 5, cpu());
-    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
     made_blocks = live_blocks = 0;
     fail_at = failing;
     counted = true;
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
     code = s->function;
-    int status = s->checked ? tenon_frame_run_checked(&f.base, 0) : tenon__frame_run(&f.base, &client);
-    tenon__frame_end(&f.base);
+    int status = s->checked ? tenon_frame_run_checked(&f.base, 0) : tenon_frame_run(&f.base, &client);
+    tenon_frame_end(&f.base);
     counted = false;
     bool passed = made_blocks < failing;
     assert_int_equal(live_blocks, 0);

@@ -18,9 +18,9 @@ static int run_checked(host_frame *f, const char *text, uint32_t of_caller, teno
     memset(second, 0, sizeof second);
     for (int32_t i = 0; i < f->base.signature->nparams; i++) {
         const tenon_view *view = view_of(&rooms[i], i ? second : memory + 8, TENON_F32, 1, DIMS(5), NULL);
-        tenon__frame_take_view(&f->base, i, (tenon_view *)(uintptr_t)view);
+        tenon_frame_set_view(&f->base, i, (tenon_view *)(uintptr_t)view);
     }
-    if (tenon__frame_match(&f->base) || tenon__frame_make_results(&f->base, &client))
+    if (tenon_frame_match(&f->base) || tenon_frame_make_results(&f->base, &client))
         return -1;
     code = body;
     return tenon_frame_run_checked(&f->base, of_caller);
@@ -30,7 +30,7 @@ static void fails_saying(const char *text, tenon_status (*body)(tenon_call *), i
 {
     host_frame f;
     assert_int_equal(run_checked(&f, text, 0, body), -1);
-    refused(&f, TENON__REFUSED_BY_CODE, index, TENON_EFAILED, message);
+    refused(&f, TENON_REFUSED_BY_CODE, index, TENON_EFAILED, message);
     end(&f);
 }
 
@@ -208,12 +208,12 @@ static void test_strided_arguments(void **state)
         begin(&f, "f(x: f32[n, k])");
         memset(memory, 0, sizeof memory);
         const tenon_view *view = view_of(&room, memory, TENON_F32, 2, DIMS(2, 3), DIMS(2, 8));
-        tenon__frame_take_view(&f.base, 0, (tenon_view *)(uintptr_t)view);
-        assert_int_equal(tenon__frame_match(&f.base), 0);
+        tenon_frame_set_view(&f.base, 0, (tenon_view *)(uintptr_t)view);
+        assert_int_equal(tenon_frame_match(&f.base), 0);
         code = i ? write_gap : write_strided;
         assert_int_equal(tenon_frame_run_checked(&f.base, 0), i ? 0 : -1);
         if (!i)
-            refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EFAILED,
+            refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EFAILED,
                     "argument 'x': byte 18 of 24 changed during the call, but the argument is not 'rw'; the function "
                     "wrote to it, or another thread did");
         end(&f);
@@ -228,7 +228,7 @@ static void test_shared_memory(void **state)
     begin(&f, "f(x: f32[n], y: f32[n] rw alias)");
     take(&f, 0, 5, cpu());
     take(&f, 1, 5, cpu());
-    assert_int_equal(tenon__frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
     code = write_second;
     assert_int_equal(tenon_frame_run_checked(&f.base, 0), 0);
     end(&f);
@@ -254,8 +254,8 @@ static void test_results_that_were_not_written(void **state)
     /* The host may make an error of it. */
     begin(&f, "f(n: int) -> f64[n]");
     f.args[0] = INT(5);
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
     code = write_nothing;
     warn_status = -1;
     assert_int_equal(tenon_frame_run_checked(&f.base, 0), -1);
@@ -325,7 +325,7 @@ static void test_functions_that_fail(void **state)
     for (int i = 0; i < 3; i++) {
         host_frame f;
         assert_int_equal(run_checked(&f, "f(x: f32[n]) -> f32[n]", 0, functions[i]), -1);
-        refused(&f, TENON__REFUSED_BY_CODE, -1, TENON_EINVAL, messages[i]);
+        refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EINVAL, messages[i]);
         assert_ptr_equal(f.results[0].as.view->data, memory);
         end(&f);
     }
@@ -341,10 +341,10 @@ static void test_calls_that_are_not_checked(void **state)
     end(&f);
     begin(&f, "f(x: f32[n] cuda) -> f32[n] cuda");
     take(&f, 0, 5, cuda(0));
-    assert_int_equal(tenon__frame_meet_device(&f.base, 0, cuda(0)), 1);
+    assert_int_equal(tenon_frame_join_device(&f.base, 0, cuda(0)), 1);
     f.made_on = cuda(0);
-    assert_int_equal(tenon__frame_match(&f.base), 0);
-    assert_int_equal(tenon__frame_make_results(&f.base, &client), 0);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
     code = write_nothing;
     assert_int_equal(tenon_frame_run_checked(&f.base, 0), 0);
     assert_string_equal(warned, "");

@@ -1,4 +1,4 @@
-/* The grammar of version 1.1: classes, constructors, methods, keep, own and of. */
+/* The grammar of classes, constructors, methods, keep, own and of. */
 #include "class_module.h"
 
 /* Expect a mistake at the '^' in `text`, which is not part of the signature. */
@@ -7,9 +7,9 @@ static void check_mistake(const char *text, const tenon_module *module, const ch
     char without[512], wanted[1024];
     size_t at = strcspn(text, "^");
     snprintf(without, sizeof without, "%.*s%s", (int)at, text, text[at] ? text + at + 1 : "");
-    snprintf(wanted, sizeof wanted, "tenon_signature_alloc_in(): %s\n  %s\n  %*s^", message, without, (int)at, "");
+    snprintf(wanted, sizeof wanted, "tenon_signature_alloc(): %s\n  %s\n  %*s^", message, without, (int)at, "");
     tenon_signature *signature = NULL;
-    FAILS_SAYING(TENON_EPARSE, wanted, tenon_signature_alloc_in(without, module, &signature, &err));
+    FAILS_SAYING(TENON_EPARSE, wanted, tenon_signature_alloc(without, module, TENON_HOST_LAYOUT, &signature, &err));
     assert_null(signature);
 }
 
@@ -40,9 +40,9 @@ static void test_roles(void **state)
                 TENON_ROLE_METHOD}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tenon_signature *s = compiled_in_module(all[i].text);
-        assert_int_equal(tenon_signature_role(s), all[i].role);
-        assert_string_equal(tenon_signature_name(s), all[i].name);
-        const char *found[] = {tenon_signature_class(s), tenon_signature_method(s)};
+        assert_int_equal(s->role, all[i].role);
+        assert_string_equal(s->name, all[i].name);
+        const char *found[] = {s->class_name, s->method};
         const char *wanted[] = {all[i].class_name, all[i].method};
         for (int k = 0; k < 2; k++) {
             assert_int_equal(found[k] == NULL, wanted[k] == NULL);
@@ -51,9 +51,6 @@ static void test_roles(void **state)
         }
         tenon_signature_release(s);
     }
-    assert_int_equal(tenon_signature_role(NULL), TENON_ROLE_FUNCTION);
-    assert_null(tenon_signature_class(NULL));
-    assert_null(tenon_signature_method(NULL));
 }
 
 static void check_object(const tenon_parameter *item, const char *name, uint32_t flags)
@@ -70,39 +67,39 @@ static void test_objects(void **state)
     (void)state;
     const uint32_t serial = TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL;
     tenon_signature *s = compiled_in_module("KDTree(a: handle('KDTree'), b: handle('Free'), c: handle('Other'))");
-    assert_int_equal(tenon_signature_nparams(s), 3);
-    assert_int_equal(tenon_signature_nresults(s), 1);
-    assert_false(tenon_signature_has_named_results(s));
-    check_object(tenon_signature_result_item(s, 0), "KDTree", serial);
-    assert_null(tenon_signature_result_item(s, 0)->name);
-    assert_string_equal(tenon_signature_result_item(s, 0)->type, "handle('KDTree')");
-    check_object(tenon_signature_param(s, 0), "KDTree", serial);
-    check_object(tenon_signature_param(s, 1), "Free", TENON_PARAMETER_CLASS);
-    check_object(tenon_signature_param(s, 2), "Other", 0);
+    assert_int_equal(s->nparams, 3);
+    assert_int_equal(s->nresults, 1);
+    assert_false(s->named_results);
+    check_object(&s->results[0], "KDTree", serial);
+    assert_null(s->results[0].name);
+    assert_string_equal(s->results[0].type, "handle('KDTree')");
+    check_object(&s->params[0], "KDTree", serial);
+    check_object(&s->params[1], "Free", TENON_PARAMETER_CLASS);
+    check_object(&s->params[2], "Other", 0);
     assert_int_equal(s->nserial, 1);
     tenon_signature_release(s);
 
     s = compiled_in_module(
         "KDTree.join(self, other: handle('KDTree'), *, k: int = 1) -> handle('Free'), handle('Any')");
-    assert_int_equal(tenon_signature_nparams(s), 3);
-    assert_int_equal(tenon_signature_npositional(s), 2);
-    assert_int_equal(tenon_signature_nrequired(s), 2);
-    check_object(tenon_signature_param(s, 0), "KDTree", serial);
-    assert_string_equal(tenon_signature_param(s, 0)->name, "self");
-    assert_string_equal(tenon_signature_param(s, 0)->type, "handle('KDTree')");
-    check_object(tenon_signature_result_item(s, 0), "Free", TENON_PARAMETER_CLASS);
-    check_object(tenon_signature_result_item(s, 1), "Any", 0);
+    assert_int_equal(s->nparams, 3);
+    assert_int_equal(s->npositional, 2);
+    assert_int_equal(s->nrequired, 2);
+    check_object(&s->params[0], "KDTree", serial);
+    assert_string_equal(s->params[0].name, "self");
+    assert_string_equal(s->params[0].type, "handle('KDTree')");
+    check_object(&s->results[0], "Free", TENON_PARAMETER_CLASS);
+    check_object(&s->results[1], "Any", 0);
     assert_int_equal(s->nserial, 2);
     tenon_signature_release(s);
 
     s = compiled_in_module("Free.get(self) -> int");
-    check_object(tenon_signature_param(s, 0), "Free", TENON_PARAMETER_CLASS);
+    check_object(&s->params[0], "Free", TENON_PARAMETER_CLASS);
     assert_int_equal(s->nserial, 0);
     tenon_signature_release(s);
 
-    /* Without a module, a handle is what it was in 1.0. */
-    OK(tenon_signature_alloc("g(a: handle('KDTree'))", &s, &err));
-    check_object(tenon_signature_param(s, 0), "KDTree", 0);
+    /* Without a module there are no classes: a handle is only a handle. */
+    OK(tenon_signature_alloc("g(a: handle('KDTree'))", NULL, TENON_HOST_LAYOUT, &s, &err));
+    check_object(&s->params[0], "KDTree", 0);
     tenon_signature_release(s);
 }
 
@@ -114,22 +111,22 @@ static void test_memory(void **state)
     tenon_signature *s = compiled_in_module("KDTree.f(self, x: f32[n, d] c keep, y: T[n]? keep) -> a: f32[n] own, "
                                             "b: f32[?, 3] c of(self) rw, c: u8[n] of(x), d: f32[n], e: T[?]? own c "
                                             "where T = f32|f64");
-    assert_int_equal(tenon_signature_param(s, 1)->flags, TENON_PARAMETER_KEEP);
-    assert_true(tenon_signature_param(s, 2)->flags & TENON_PARAMETER_KEEP);
-    assert_string_equal(tenon_signature_param(s, 1)->type, "f32[n, d] c keep");
+    assert_int_equal(s->params[1].flags, TENON_PARAMETER_KEEP);
+    assert_true(s->params[2].flags & TENON_PARAMETER_KEEP);
+    assert_string_equal(s->params[1].type, "f32[n, d] c keep");
     static const uint32_t flags[] = {TENON_PARAMETER_OPEN | TENON_PARAMETER_OWN,
                                      TENON_PARAMETER_OPEN | TENON_PARAMETER_OF,
                                      TENON_PARAMETER_OPEN | TENON_PARAMETER_OF, 0,
                                      TENON_PARAMETER_OPEN | TENON_PARAMETER_OWN | TENON_PARAMETER_OPTIONAL};
     static const int32_t owners[] = {-1, 0, 1, -1, -1};
     for (int32_t i = 0; i < 5; i++) {
-        assert_int_equal(tenon_signature_result_item(s, i)->flags, flags[i]);
-        assert_int_equal(tenon_signature_result_item(s, i)->owner, owners[i]);
+        assert_int_equal(s->results[i].flags, flags[i]);
+        assert_int_equal(s->results[i].owner, owners[i]);
     }
-    assert_int_equal(tenon_signature_result_item(s, 0)->spec->flags, 0);
-    assert_int_equal(tenon_signature_result_item(s, 1)->spec->flags, TENON_SPEC_WRITE | TENON_SPEC_C);
+    assert_int_equal(s->results[0].spec->flags, 0);
+    assert_int_equal(s->results[1].spec->flags, TENON_SPEC_WRITE | TENON_SPEC_C);
     assert_true(s->open_results);
-    assert_int_equal(tenon_signature_names(s)->ndims, 2);
+    assert_int_equal(s->names.ndims, 2);
     /* There is no `out` for memory that the function gives. */
     tenon_bindings bindings;
     tenon_bindings_reset(&bindings, &s->names);
@@ -142,7 +139,7 @@ static void test_memory(void **state)
     tenon_signature_release(s);
 }
 
-/* No valid signature of 1.0 changes its meaning: new words are names still, in 1.1 as well. */
+/* The words of the grammar are legal names. */
 static void test_words_stay_names(void **state)
 {
     (void)state;
@@ -154,14 +151,11 @@ static void test_words_stay_names(void **state)
                                         "of(x: f32[n] c, y: f32[n] rw inplace(x)) -> keep: f32[n] alias",
                                         "f(x: handle('class')) -> handle('self')",
                                         "f(x: f32[close]) -> close: f32[close]"};
-    tenon_module old = class_module();
-    old.minor_needed = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        tenon_signature *all[3] = {NULL};
-        OK(tenon_signature_alloc(texts[i], &all[0], &err));
-        OK(tenon_signature_alloc_in(texts[i], &old, &all[1], &err));
-        all[2] = compiled_in_module(texts[i]);
-        for (int k = 2; k >= 0; k--) {
+        tenon_signature *all[2] = {NULL};
+        OK(tenon_signature_alloc(texts[i], NULL, TENON_HOST_LAYOUT, &all[0], &err));
+        all[1] = compiled_in_module(texts[i]);
+        for (int k = 1; k >= 0; k--) {
             assert_int_equal(all[k]->role, TENON_ROLE_FUNCTION);
             assert_int_equal(all[k]->nparams, all[0]->nparams);
             for (int32_t j = 0; j < all[0]->nparams; j++) {
@@ -172,41 +166,18 @@ static void test_words_stay_names(void **state)
             tenon_signature_release(all[k]);
         }
     }
-    /* Neither does a function with the name of a class, in a module without classes. */
+    /* A function with the name of another module's class is a function. */
     tenon_signature *s = NULL;
-    OK(tenon_signature_alloc_in("KDTree() -> f32[3]", &old, &s, &err));
+    OK(tenon_signature_alloc("KDTree() -> f32[3]", NULL, TENON_HOST_LAYOUT, &s, &err));
     assert_int_equal(s->role, TENON_ROLE_FUNCTION);
     tenon_signature_release(s);
 }
 
 /* -------------------------------------------------------------------------------------------------------- mistakes */
 
-static void test_a_lower_target(void **state)
+static void test_a_spec_has_no_lifetime(void **state)
 {
     (void)state;
-    tenon_module old = class_module();
-    old.minor_needed = 0;
-    static const struct {
-        const char *text, *feature;
-    } all[] = {{"^class KDTree", "a class"},
-               {"^KDTree.query(self)", "a method"},
-               {"f(x: f32[n] ^keep)", "'keep'"},
-               {"f() -> f32[?] ^own", "'own'"},
-               {"f(x: f32[n]) -> f32[?] ^of(x)", "'of'"},
-               {"f(x: ^uint)", "'uint'"},
-               {"f(x: f32[n] ^convert)", "'convert'"},
-               {"f(x: f32[n], k: int) where ^k <= n", "a condition"}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char message[256];
-        snprintf(message, sizeof message,
-                 "%s needs version 1.1 of the function ABI; write #define TENON_TARGET 1 before function.h is included",
-                 all[i].feature);
-        check_mistake(all[i].text, &old, message);
-    }
-    tenon_signature *s = NULL;
-    FAILS(TENON_EPARSE, tenon_signature_alloc("f(x: f32[n] keep)", &s, &err));
-    assert_non_null(strstr(err.message, "tenon_signature_alloc(): 'keep' needs version 1.1"));
-    /* A spec by itself has no lifetime. */
     tenon_names names = {0};
     tenon_spec spec;
     FAILS(TENON_EPARSE, tenon_spec_parse("f32[n] keep", &names, &spec, &err));
@@ -266,8 +237,8 @@ static void test_mistakes_in_heads(void **state)
     no("^KDTree.__getitem__(self, i: int)", "expected KDTree.__getitem__(self, i: int), with one result");
     /* Without a module there are no classes. */
     tenon_signature *s = NULL;
-    FAILS(TENON_EPARSE, tenon_signature_alloc_in("KDTree.f(self)", NULL, &s, &err));
-    OK(tenon_signature_alloc_in("f(x: f32[n] keep)", NULL, &s, &err));
+    FAILS(TENON_EPARSE, tenon_signature_alloc("KDTree.f(self)", NULL, TENON_HOST_LAYOUT, &s, &err));
+    OK(tenon_signature_alloc("f(x: f32[n] keep)", NULL, TENON_HOST_LAYOUT, &s, &err));
     tenon_signature_release(s);
 }
 
@@ -307,37 +278,33 @@ static tenon_status succeed(tenon_call *running)
     return TENON_OK;
 }
 
-static void check_module(const char *message, const char *const *texts, size_t count, uint32_t minor)
+static void check_module(const char *message, const char *const *texts, size_t count)
 {
     tenon_function functions[8] = {{0}};
     for (size_t i = 0; i < count; i++)
         functions[i] = (tenon_function){.signature = texts[i], .call = strncmp(texts[i], "class", 5) ? succeed : NULL};
     tenon_module module = module_of(functions, count);
-    module.minor_needed = minor;
     if (message)
-        FAILS_SAYING(minor < 1 || message ? TENON_EINVAL : TENON_OK, message, tenon_module_check(&module, &err));
+        FAILS_SAYING(TENON_EINVAL, message, tenon_module_check(&module, &err));
     else
         OK(tenon_module_check(&module, &err));
 }
 
-#define MODULE(message, minor, ...)                                                                                    \
+#define MODULE(message, ...)                                                                                           \
     check_module(message, (const char *const[]){__VA_ARGS__},                                                          \
-                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), minor)
+                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static void test_modules(void **state)
 {
     (void)state;
-    MODULE(NULL, 1, "KDTree.f(self)", "class KDTree", "KDTree(x: int)", "f()", "KDTree.g(self)", "class Other");
-    MODULE(NULL, 1, "class KDTree");
-    MODULE("tenon_module_check(): there are two classes called 'A'", 1, "class A", "class B", "class  A");
-    MODULE("tenon_module_check(): the class 'A' has two constructors", 1, "A()", "class A", "A.b(self)", "A(x: int)");
+    MODULE(NULL, "KDTree.f(self)", "class KDTree", "KDTree(x: int)", "f()", "KDTree.g(self)", "class Other");
+    MODULE(NULL, "class KDTree");
+    MODULE("tenon_module_check(): there are two classes called 'A'", "class A", "class B", "class  A");
+    MODULE("tenon_module_check(): the class 'A' has two constructors", "A()", "class A", "A.b(self)", "A(x: int)");
     MODULE("tenon_module_check(): function 1 is a method of 'B', which is not a class of the module; add "
            "TENON_CLASS(\"B\", ...)",
-           1, "class A", "B.f(self)");
-    MODULE("tenon_module_check(): the class 'A' needs version 1.1 of the function ABI; write #define TENON_TARGET 1 "
-           "before function.h is included",
-           0, "f()", "class A");
-    MODULE(NULL, 0, "f()", "f()"); /* of functions, the host refuses two of one name */
+           "class A", "B.f(self)");
+    MODULE(NULL, "f()", "f()"); /* of functions, the host refuses two of one name */
     tenon_function without[] = {
         {.signature = "A.f(self)", .call = succeed}, {.signature = "class A"}, {.signature = "A()"}};
     tenon_module module = module_of(without, 3);
@@ -356,7 +323,7 @@ int main(void)
                                        cmocka_unit_test(test_objects),
                                        cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_words_stay_names),
-                                       cmocka_unit_test(test_a_lower_target),
+                                       cmocka_unit_test(test_a_spec_has_no_lifetime),
                                        cmocka_unit_test(test_later),
                                        cmocka_unit_test(test_mistakes_in_heads),
                                        cmocka_unit_test(test_mistakes_in_memory),

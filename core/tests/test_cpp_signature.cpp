@@ -1,7 +1,6 @@
 // The parser of tenon/cpp/signature.hpp and that of the core agree: on what is a signature, and on each parameter and
 // result of it. Compared are the string literals of the files that are given (the tests of signatures), the files of
 // the folders (the corpus of the fuzzer), and random changes of all these.
-#define TENON_TARGET 1
 #include <tenon/cpp/numbers.hpp>
 #include <tenon/cpp/signature.hpp>
 #include <tenon/tenon.h>
@@ -106,7 +105,7 @@ static void compare_item(const std::string &text, const tenon_signature *signatu
                          const tenon_parameter *core, const impl::slot &ours, bool is_result)
 {
     bool listed = core->kind == TENON_KIND_INTS || core->kind == TENON_KIND_FLOATS;
-    bool self = index == 0 && tenon_signature_role(signature) == TENON_ROLE_METHOD;
+    bool self = index == 0 && signature->role == TENON_ROLE_METHOD;
     const std::pair<const char *, std::pair<long, long>> all[] = {
         {"kind", {static_cast<long>(kind_of(core->kind)), static_cast<long>(ours.kind)}},
         {"name", {1, is(core->name, ours.name, ours.name_length)}},
@@ -186,7 +185,6 @@ static void compare(const std::string &all)
     tenon_module module = {};
     module.magic = TENON_MAGIC;
     module.major = TENON_ABI_MAJOR;
-    module.minor_needed = 1;
     module.size = sizeof module;
     module.function_size = sizeof function;
     module.nfunctions = entry.size() > 6;
@@ -194,7 +192,7 @@ static void compare(const std::string &all)
     module.name = "test";
     tenon_signature *signature = nullptr;
     tenon_error err = {};
-    tenon_status status = tenon_signature_alloc_in(text.c_str(), &module, &signature, &err);
+    tenon_status status = tenon_signature_alloc(text.c_str(), &module, TENON_HOST_LAYOUT, &signature, &err);
     static impl::signature ours;
     ours = impl::parse(text.c_str());
     if (status && std::strstr(err.message, "not yet supported by this host")) {
@@ -212,28 +210,27 @@ static void compare(const std::string &all)
         return;
     }
     accepted++;
-    int32_t role = tenon_signature_role(signature);
-    const char *method = tenon_signature_method(signature);
+    int32_t role = signature->role;
+    const char *method = signature->method;
     const std::pair<const char *, std::pair<long, long>> whole[] = {
-        {"the number of parameters", {tenon_signature_nparams(signature), ours.parameters}},
-        {"the number of results", {tenon_signature_nresults(signature), ours.results}},
+        {"the number of parameters", {signature->nparams, ours.parameters}},
+        {"the number of results", {signature->nresults, ours.results}},
         {"whether it is a method", {role == TENON_ROLE_METHOD, ours.method}},
         {"whether it is a class", {role == TENON_ROLE_CLASS, ours.is_class}},
-        {"its name", {1, is(method ? method : tenon_signature_name(signature), ours.name, ours.name_length)}},
-        {"its class", {1, !method || is(tenon_signature_class(signature), ours.class_name, ours.class_length)}},
+        {"its name", {1, is(method ? method : signature->name, ours.name, ours.name_length)}},
+        {"its class", {1, !method || is(signature->class_name, ours.class_name, ours.class_length)}},
         {"whether it may be a constructor",
-         {role == TENON_ROLE_FUNCTION && tenon_signature_nresults(signature) == 0, ours.constructor_candidate}},
+         {role == TENON_ROLE_FUNCTION && signature->nresults == 0, ours.constructor_candidate}},
     };
     int before = failures;
     for (const auto &[what, values] : whole)
         if (values.first != values.second)
             differ(text, what, values.first, values.second);
     for (int32_t i = 0; failures == before && i < ours.parameters; i++)
-        compare_item(text, signature, i, tenon_signature_param(signature, i), ours.parameter[i], false);
+        compare_item(text, signature, i, &signature->params[i], ours.parameter[i], false);
     for (int32_t i = 0; failures == before && i < ours.results; i++)
-        compare_item(text, signature, ours.parameters + i, tenon_signature_result_item(signature, i), ours.result[i],
-                     true);
-    compare_variables(text, tenon_signature_names(signature), ours);
+        compare_item(text, signature, ours.parameters + i, &signature->results[i], ours.result[i], true);
+    compare_variables(text, &signature->names, ours);
     tenon_signature_release(signature);
 }
 

@@ -1,5 +1,5 @@
 /* What a tenon_error says: its message, and the function that it is about. */
-#include "check.h"
+#include "signature_call.h"
 
 static void test_error_set(void **state)
 {
@@ -84,12 +84,12 @@ static void test_errors_have_the_name_of_the_function(void **state)
     assert_int_equal(tenon_view_init(&view, NULL, 0, NULL, &e), TENON_EINVAL);
     is_about(&e, "tenon_view_init", "argument 'source' is NULL");
     tenon_signature *signature;
-    assert_int_equal(tenon_signature_alloc("f(", NULL, &e), TENON_EINVAL);
+    assert_int_equal(tenon_signature_alloc("f(", NULL, TENON_HOST_LAYOUT, NULL, &e), TENON_EINVAL);
     is_about(&e, "tenon_signature_alloc", "argument 'out' is NULL");
-    assert_int_equal(tenon_signature_alloc("f(x: f32[n])", &signature, &e), TENON_OK);
+    assert_int_equal(tenon_signature_alloc("f(x: f32[n])", NULL, TENON_HOST_LAYOUT, &signature, &e), TENON_OK);
     tenon_bindings bindings;
     tenon_value none = {0};
-    assert_int_equal(tenon_signature_match(signature, &none, NULL, &bindings, &e), TENON_EINVAL);
+    assert_int_equal(match(signature, &none, NULL, &bindings, &e), TENON_EINVAL);
     assert_string_equal(e.function, "f");
     assert_ptr_equal(tenon_error_reason(&e), e.message + strlen("f(): "));
     tenon_signature_release(signature);

@@ -34,7 +34,7 @@ static tenon_status returns(tenon_call *call)
     view.shape = shape;
     view.strides = strides;
     tenon_at(&view, int32_t, 2) = 50;
-    return elements[4] == 50 && tenon_at(&view, const int32_t, 1) == 3 && !tenon_given(call, 0) ? TENON_EBOUNDS : 0;
+    return elements[4] == 50 && tenon_at(&view, const int32_t, 1) == 3 && !tenon_has_arg(call, 0) ? TENON_EBOUNDS : 0;
 }
 
 struct out_of_mine : std::out_of_range {

@@ -151,6 +151,7 @@ static void test_arguments(void **state)
 {
     (void)state;
     tenon_call call = call_of(&full);
+    size_t bytes = 0;
     int64_t length = 0;
     assert_ptr_equal(tenon_arg(&call, TENSOR), &read_room.view);
     assert_ptr_equal(tenon_data(&call, TENSOR, float), elements);
@@ -162,8 +163,8 @@ static void test_arguments(void **state)
     args[BOOL].as.integer = 0;
     assert_false(tenon_arg_bool(&call, BOOL));
     assert_int_equal(tenon_arg_enum(&call, ENUM), 2);
-    assert_string_equal(tenon_arg_str(&call, STR, &length), "text");
-    assert_int_equal(length, 4);
+    assert_string_equal(tenon_arg_str(&call, STR, &bytes), "text");
+    assert_int_equal(bytes, 4);
     assert_ptr_equal(tenon_arg_ints(&call, INTS, &length), ints);
     assert_int_equal(length, 3);
     assert_ptr_equal(tenon_arg_floats(&call, FLOATS, &length), floats);
@@ -180,17 +181,17 @@ static void test_not_given(void **state)
 {
     (void)state;
     tenon_call call = call_of(&full);
-    int64_t length = 9;
-    assert_false(tenon_given(&call, NONE));
+    size_t bytes = 9;
+    assert_false(tenon_has_arg(&call, NONE));
     for (int i = 1; i < NARGS; i++)
-        assert_true(tenon_given(&call, i));
-    assert_false(tenon_given(&call, -1));
-    assert_false(tenon_given(&call, NARGS));
+        assert_true(tenon_has_arg(&call, i));
+    assert_false(tenon_has_arg(&call, -1));
+    assert_false(tenon_has_arg(&call, NARGS));
     assert_null(tenon_arg(&call, NONE));
     assert_null(tenon_data(&call, NONE, float));
     assert_null(tenon_rw_data(&call, NONE, float));
-    assert_null(tenon_arg_str(&call, NONE, &length));
-    assert_int_equal(length, 0);
+    assert_null(tenon_arg_str(&call, NONE, &bytes));
+    assert_int_equal(bytes, 0);
     assert_null(tenon_arg_ints(&call, NONE, NULL));
     assert_null(tenon_arg_floats(&call, NONE, NULL));
     assert_null(tenon_arg_handle(&call, NONE));
@@ -210,6 +211,7 @@ static void test_another_kind(void **state)
     for (int i = 0; i < NARGS; i++) {
         tenon_call call = call_of(&full);
         char message[128];
+        size_t bytes = 9;
         int64_t length = 9;
 #define REFUSED(own, name, got)                                                                                        \
     do {                                                                                                               \
@@ -225,7 +227,7 @@ static void test_another_kind(void **state)
         REFUSED(ENUM, "tenon_arg_enum()", tenon_arg_enum(&call, i));
         if (i == NONE)
             continue; /* those below take it */
-        REFUSED(STR, "tenon_arg_str()", tenon_arg_str(&call, i, &length) || length);
+        REFUSED(STR, "tenon_arg_str()", tenon_arg_str(&call, i, &bytes) || bytes);
         REFUSED(INTS, "tenon_arg_ints()", tenon_arg_ints(&call, i, &length) || length);
         REFUSED(FLOATS, "tenon_arg_floats()", tenon_arg_floats(&call, i, &length) || length);
         REFUSED(HANDLE, "tenon_arg_handle()", tenon_arg_handle(&call, i));
@@ -259,10 +261,10 @@ static void test_no_such_index(void **state)
         assert_null(tenon_result(&call, index));
         assert_null(tenon_result_data(&call, index, float));
         assert_null(tenon_result_alloc(&call, index, 0, NULL));
-        tenon_return_int(&call, index, 1);
-        tenon_return_double(&call, index, 1);
-        tenon_return_bool(&call, index, true);
-        tenon_return_str(&call, index, "", 0);
+        assert_int_equal(tenon_return_int(&call, index, 1), TENON_EFAILED);
+        assert_int_equal(tenon_return_double(&call, index, 1), TENON_EFAILED);
+        assert_int_equal(tenon_return_bool(&call, index, true), TENON_EFAILED);
+        assert_int_equal(tenon_return_str(&call, index, "", 0), TENON_EFAILED);
         assert_int_equal(tenon_return_handle(&call, index, &object, NULL), TENON_EFAILED);
         assert_int_equal(asked.fails, 14);
         asked.fails = 0;
@@ -355,10 +357,10 @@ static void test_results(void **state)
     tenon_call call = call_of(&full);
     assert_ptr_equal(tenon_result(&call, TENSOR), &read_room.view);
     assert_ptr_equal(tenon_result_data(&call, TENSOR, float), elements); /* a result needs no flag */
-    tenon_return_int(&call, INTEGER, INT64_MIN);
-    tenon_return_int(&call, ENUM, 1);
-    tenon_return_double(&call, FLOAT, -0.25);
-    tenon_return_bool(&call, BOOL, false);
+    assert_int_equal(tenon_return_int(&call, INTEGER, INT64_MIN), TENON_OK);
+    assert_int_equal(tenon_return_int(&call, ENUM, 1), TENON_OK);
+    assert_int_equal(tenon_return_double(&call, FLOAT, -0.25), TENON_OK);
+    assert_int_equal(tenon_return_bool(&call, BOOL, false), TENON_OK);
     assert_true(results[INTEGER].as.integer == INT64_MIN);
     assert_int_equal(results[ENUM].as.integer, 1);
     assert_true(results[FLOAT].as.number == -0.25);
@@ -388,13 +390,13 @@ static void test_results_of_another_kind(void **state)
 {
     (void)state;
     tenon_call call = call_of(&full);
-    tenon_return_int(&call, FLOAT, 1);
+    assert_int_equal(tenon_return_int(&call, FLOAT, 1), TENON_EFAILED);
     told(&call, "its code calls tenon_return_int() for index 3, which is a float");
-    tenon_return_double(&call, INTEGER, 1);
+    assert_int_equal(tenon_return_double(&call, INTEGER, 1), TENON_EFAILED);
     told(&call, "its code calls tenon_return_double() for index 2, which is an int");
-    tenon_return_bool(&call, INTEGER, true);
+    assert_int_equal(tenon_return_bool(&call, INTEGER, true), TENON_EFAILED);
     told(&call, "its code calls tenon_return_bool() for index 2, which is an int");
-    tenon_return_str(&call, ENUM, "x", 1);
+    assert_int_equal(tenon_return_str(&call, ENUM, "x", 1), TENON_EFAILED);
     told(&call, "its code calls tenon_return_str() for index 6, which is an enum");
     assert_int_equal(tenon_return_handle(&call, STR, &object, destroy), TENON_EFAILED);
     told(&call, "its code calls tenon_return_handle() for index 5, which is a str");

@@ -6,9 +6,11 @@
 
 #ifdef __ELF__
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,15 +201,153 @@ static void test_headers_that_lie(void **state)
         SAYS(DAMAGED, WITH(at + offsetof(Elf64_Phdr, p_vaddr), uint64_t, s.p_vaddr + 8), library_size);
         SAYS(DAMAGED, WITH(at + offsetof(Elf64_Phdr, p_vaddr), uint64_t, (uint64_t)1 << 60), library_size);
         SAYS(DAMAGED, WITH(at + offsetof(Elf64_Phdr, p_memsz), uint64_t, UINT64_MAX), library_size);
-        SAYS(DAMAGED, WITH(at + offsetof(Elf64_Phdr, p_align), uint64_t, 3 << 12), library_size);
+        OK(tenon_library_check(WITH(at + offsetof(Elf64_Phdr, p_align), uint64_t, 3 << 12), library_size, &err));
     }
     for (int i = 0; i < segments(library); i++) {
         size_t at = sizeof(Elf64_Ehdr) + (size_t)i * sizeof(Elf64_Phdr);
         Elf64_Phdr s = segment(library, i);
-        if (s.p_type == PT_DYNAMIC || s.p_type == PT_GNU_RELRO || s.p_type == PT_TLS)
+        if (s.p_type == PT_DYNAMIC || s.p_type == PT_GNU_RELRO)
             SAYS(DAMAGED, WITH(at + offsetof(Elf64_Phdr, p_vaddr), uint64_t, (uint64_t)1 << 40), library_size);
     }
     free(changed);
+}
+
+/* The library with the header that the loader reads least, PT_GNU_STACK, replaced. */
+static unsigned char *with_segment(Elf64_Phdr added)
+{
+    unsigned char *changed = malloc(library_size);
+    assert_non_null(changed);
+    memcpy(changed, library, library_size);
+    for (int i = 0; i < segments(library); i++)
+        if (segment(library, i).p_type == PT_GNU_STACK)
+            memcpy(changed + sizeof(Elf64_Ehdr) + (size_t)i * sizeof added, &added, sizeof added);
+    return changed;
+}
+
+#define SEGMENT_PASSES(...)                                                                                            \
+    do {                                                                                                               \
+        unsigned char *changed = with_segment((Elf64_Phdr){__VA_ARGS__});                                              \
+        OK(tenon_library_check(changed, library_size, &err));                                                          \
+        free(changed);                                                                                                 \
+    } while (0)
+#define SEGMENT_IS_DAMAGED(...)                                                                                        \
+    do {                                                                                                               \
+        unsigned char *changed = with_segment((Elf64_Phdr){__VA_ARGS__});                                              \
+        SAYS(DAMAGED, changed, library_size);                                                                          \
+        free(changed);                                                                                                 \
+    } while (0)
+
+/* Zeros are not in the file, and their addresses are not mapped. */
+static void test_thread_local_zeros(void **state)
+{
+    (void)state;
+    SEGMENT_PASSES(.p_type = PT_TLS, .p_vaddr = library_size, .p_memsz = 1 << 30, .p_align = 16);
+    SEGMENT_PASSES(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8, .p_memsz = 1 << 30, .p_align = 16);
+    SEGMENT_PASSES(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8, .p_memsz = 8);
+    SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_vaddr = (uint64_t)1 << 40, .p_filesz = 8, .p_memsz = 8);
+}
+
+/* The loader copies p_filesz bytes into a block of p_memsz bytes for each thread. */
+static void test_thread_local_memory_that_is_too_short(void **state)
+{
+    (void)state;
+    SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8, .p_memsz = 7);
+    SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_vaddr = 64, .p_filesz = 8);
+    SEGMENT_IS_DAMAGED(.p_type = PT_TLS, .p_memsz = UINT64_MAX);
+}
+
+/* Linkers round the end up to that of a page. */
+static void test_the_end_of_read_only_memory(void **state)
+{
+    (void)state;
+    Elf64_Phdr last = {0};
+    for (int i = 0; i < segments(library); i++)
+        if (segment(library, i).p_type == PT_LOAD)
+            last = segment(library, i);
+    uint64_t page = last.p_align > 4096 ? last.p_align : 4096;
+    uint64_t end = (last.p_vaddr + last.p_memsz + page - 1) / page * page;
+    SEGMENT_PASSES(.p_type = PT_GNU_RELRO, .p_vaddr = last.p_vaddr, .p_memsz = end - last.p_vaddr);
+    SEGMENT_IS_DAMAGED(.p_type = PT_GNU_RELRO, .p_vaddr = last.p_vaddr, .p_memsz = end - last.p_vaddr + 1);
+    SEGMENT_IS_DAMAGED(.p_type = PT_GNU_RELRO, .p_vaddr = last.p_vaddr - 1, .p_memsz = end - last.p_vaddr);
+}
+
+static void test_the_address_of_the_headers(void **state)
+{
+    (void)state;
+    uint64_t length = (uint64_t)segments(library) * sizeof(Elf64_Phdr);
+    SEGMENT_PASSES(.p_type = PT_PHDR, .p_offset = 64, .p_vaddr = 64, .p_filesz = length, .p_memsz = length);
+    SEGMENT_IS_DAMAGED(.p_type = PT_PHDR, .p_offset = 64, .p_vaddr = 72, .p_filesz = length, .p_memsz = length);
+    SEGMENT_IS_DAMAGED(.p_type = PT_PHDR, .p_offset = 64, .p_vaddr = (uint64_t)1 << 60);
+}
+
+/* They belong to another machine or to a later loader. */
+static void test_segments_that_are_not_read(void **state)
+{
+    (void)state;
+    static const uint32_t types[] = {PT_NULL, PT_INTERP, PT_SHLIB, PT_LOOS, PT_SUNWBSS, PT_LOPROC + 3, PT_HIPROC};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        SEGMENT_PASSES(.p_type = types[i], .p_offset = UINT64_MAX, .p_vaddr = (uint64_t)1 << 60, .p_filesz = 80,
+                       .p_memsz = 80);
+}
+
+/* A mapped segment whose type was changed leaves a gap, to which the rest of the library refers. */
+static void test_a_mapped_segment_of_another_type(void **state)
+{
+    (void)state;
+    static const uint32_t types[] = {PT_NULL, PT_INTERP, PT_SHLIB, PT_LOOS, PT_GNU_STACK, PT_LOPROC + 1};
+    unsigned char *changed = malloc(library_size);
+    assert_non_null(changed);
+    for (int i = 0; i < segments(library); i++)
+        for (size_t k = 0; k < sizeof types / sizeof *types && segment(library, i).p_type == PT_LOAD; k++)
+            SAYS(DAMAGED, WITH(sizeof(Elf64_Ehdr) + (size_t)i * sizeof(Elf64_Phdr), uint32_t, types[k]), library_size);
+    free(changed);
+}
+
+/* -------------------------------------------------------------------------------------------- libraries of the system */
+
+/* Whether dlopen takes the file, in a process of its own. */
+static bool opens_elsewhere(const char *path)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(dlopen(path, RTLD_LAZY | RTLD_LOCAL) ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+/* Libraries that dlopen takes are never refused: those beside the C library, up to a limit. */
+static void test_libraries_of_the_system(void **state)
+{
+    (void)state;
+    enum { MOST_LIBRARIES = 400, MOST_BYTES = 64 << 20 };
+    Dl_info libc;
+    char path[2048];
+    int checked = 0, refused = 0;
+    assert_int_not_equal(dladdr((void *)(uintptr_t)&malloc, &libc), 0);
+    int folder = (int)(strrchr(libc.dli_fname, '/') - libc.dli_fname);
+    snprintf(path, sizeof path, "%.*s", folder, libc.dli_fname);
+    DIR *opened = opendir(path);
+    assert_non_null(opened);
+    for (struct dirent *entry; checked < MOST_LIBRARIES && (entry = readdir(opened));) {
+        struct stat about;
+        size_t size;
+        snprintf(path, sizeof path, "%.*s/%.500s", folder, libc.dli_fname, entry->d_name);
+        if (!strstr(path, ".so") || lstat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > MOST_BYTES)
+            continue;
+        unsigned char *bytes = read_whole(path, &size);
+        if (!bytes)
+            continue;
+        checked++;
+        tenon_status status = tenon_library_check(bytes, size, &err);
+        if (status && opens_elsewhere(path))
+            fail_msg("%s: %s", path, err.message);
+        refused += status != TENON_OK;
+        free(bytes);
+    }
+    closedir(opened);
+    assert_true(checked > refused); /* some text files have such names */
 }
 
 static void test_nothing_to_load(void **state)
@@ -270,6 +410,13 @@ int main(void)
         cmocka_unit_test(test_what_passes_can_be_opened),
         cmocka_unit_test(test_other_kinds_of_files),
         cmocka_unit_test(test_headers_that_lie),
+        cmocka_unit_test(test_thread_local_zeros),
+        cmocka_unit_test(test_thread_local_memory_that_is_too_short),
+        cmocka_unit_test(test_the_end_of_read_only_memory),
+        cmocka_unit_test(test_the_address_of_the_headers),
+        cmocka_unit_test(test_segments_that_are_not_read),
+        cmocka_unit_test(test_a_mapped_segment_of_another_type),
+        cmocka_unit_test(test_libraries_of_the_system),
         cmocka_unit_test(test_nothing_to_load),
         cmocka_unit_test(test_no_library_at_all),
         cmocka_unit_test(test_any_byte_of_the_headers),

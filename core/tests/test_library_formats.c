@@ -63,15 +63,25 @@ static void test_a_windows_library(void **state)
     SAYS(TENON__PE, "it is a program for DOS, not a PE file", pe_with(PE, 4, 0x454e), sizeof pe);
     SAYS(TENON__PE, "it is for another kind of machine (32 bits)", pe_with(OPTIONAL, 2, 0x10b), sizeof pe);
     SAYS(TENON__PE, DAMAGED, pe_with(COFF + 2, 2, 0), sizeof pe);
-    SAYS(TENON__PE, DAMAGED, pe_with(COFF + 2, 2, 97), sizeof pe);
+    SAYS(TENON__PE, CUT, pe_with(COFF + 2, 2, 97), sizeof pe);
     SAYS(TENON__PE, DAMAGED, pe_with(COFF + 16, 2, 1), sizeof pe);
-    SAYS(TENON__PE, DAMAGED, pe_with(COFF + 16, 2, 0xffff), sizeof pe);
+    SAYS(TENON__PE, CUT, pe_with(COFF + 16, 2, 0xffff), sizeof pe);
     SAYS(TENON__PE, CUT, pe_with(COFF + 2, 2, 4), sizeof pe);
     SAYS(TENON__PE, CUT, pe_with(60, 4, UINT32_MAX), sizeof pe);
     SAYS(TENON__PE, CUT, pe_with(60, 4, sizeof pe - 23), sizeof pe);
     SAYS(TENON__PE, CUT, pe_with(SECTIONS + 16, 4, UINT32_MAX), sizeof pe);
     SAYS(TENON__PE, CUT, pe_with(SECTIONS + 20, 4, UINT32_MAX), sizeof pe);
     SAYS(TENON__PE, "it is not a PE file", "text", 4);
+    /* A section of zeros may have a size, but no bytes in the file. */
+    OK(tenon__library_check(TENON__PE, pe_with(SECTIONS + 40 + 16, 4, 1 << 20), sizeof pe, &err));
+    /* Not more is read than is mapped: whole pages, here one. */
+    static unsigned char longer[PE_DATA + 4096];
+    fresh_pe();
+    put(pe, SECTIONS + 8, 4, 100);
+    put(pe, SECTIONS + 16, 4, 1 << 20);
+    memcpy(longer, pe, sizeof pe);
+    OK(tenon__library_check(TENON__PE, longer, sizeof longer, &err));
+    SAYS(TENON__PE, CUT, longer, sizeof longer - 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ macOS */
@@ -121,6 +131,10 @@ static void test_a_macos_library(void **state)
     SAYS(TENON__MACHO, DAMAGED, macho_with(20, 4, 16 + 7), sizeof macho);
     SAYS(TENON__MACHO, DAMAGED, macho_with(20, 4, UINT32_MAX), sizeof macho);
     SAYS(TENON__MACHO, CUT, macho_with(20, 4, sizeof macho), sizeof macho);
+    OK(tenon__library_check(TENON__MACHO, macho_with(20, 4, 16 + 72 + 16), sizeof macho, &err)); /* space is left */
+    SAYS(TENON__MACHO, DAMAGED, macho_with(16, 4, 3), sizeof macho);
+    SAYS(TENON__MACHO, DAMAGED, macho_with(16, 4, UINT32_MAX), sizeof macho);
+    SAYS(TENON__MACHO, "it has nothing to load; link it with -shared", macho_with(16, 4, 0), sizeof macho);
     SAYS(TENON__MACHO, DAMAGED, macho_with(COMMANDS + 4, 4, 0), sizeof macho);
     SAYS(TENON__MACHO, DAMAGED, macho_with(COMMANDS + 4, 4, 16 + 73), sizeof macho);
     SAYS(TENON__MACHO, DAMAGED, macho_with(SEGMENT + 4, 4, 71), sizeof macho);

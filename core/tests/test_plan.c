@@ -19,7 +19,7 @@ static const char *const texts[] = {
 static _Alignas(4096) char memory[4096];
 
 typedef struct host_frame {
-    tenon__frame base;
+    tenon_frame base;
     tenon_value args[MOST];
     tenon_value results[2];
     roomy_view views[MOST];
@@ -27,14 +27,14 @@ typedef struct host_frame {
 
 static void begin(host_frame *f, const tenon_signature *s)
 {
-    static const tenon__client client = {0};
+    static const tenon_client client = {0};
     static const tenon_function function = {0};
     tenon_call constant;
     memset(f, 0xa5, sizeof *f); /* nothing may rely on what was there */
     tenon_call_init(&constant, NULL, &function, NULL, s);
     f->base.args = f->args;
     f->base.results = f->results;
-    tenon__frame_begin(&f->base, &client, &constant, s);
+    tenon_frame_begin(&f->base, &client, &constant, s);
 }
 
 typedef struct tensor {
@@ -60,13 +60,13 @@ static bool by_plan(host_frame *f, const tenon_signature *s, const tensor *tenso
     f->base.args = f->args;
     f->base.results = f->results;
     for (int32_t i = 0; i < s->nparams; i++)
-        if (!tenon__plan_take(&s->fast[i], f->base.bindings.dims, &f->args[i], tensors[i].data, tensors[i].shape,
-                              tensors[i].flags, &f->views[i].view, f->views[i].dims))
+        if (!tenon_plan_set_view(&s->fast[i], f->base.bindings.dims, &f->args[i], tensors[i].data, tensors[i].shape,
+                                 tensors[i].flags, &f->views[i].view, f->views[i].dims))
             return false;
-    static const tenon__client client = {0};
+    static const tenon_client client = {0};
     tenon_call constant;
     tenon_call_init(&constant, NULL, NULL, NULL, s);
-    tenon__plan_begin(&f->base, &client, &constant, s);
+    tenon_plan_begin(&f->base, &client, &constant, s);
     return true;
 }
 
@@ -80,9 +80,9 @@ static bool by_steps(host_frame *f, const tenon_signature *s, const tensor *tens
         source.ndim = s->fast[i].ndim;
         if (tenon_view_init(&f->views[i].view, &source, tensors[i].flags, f->views[i].dims, NULL))
             return false;
-        tenon__frame_take_view(&f->base, i, &f->views[i].view);
+        tenon_frame_set_view(&f->base, i, &f->views[i].view);
     }
-    return tenon_signature_match(s, f->args, NULL, &f->base.bindings, NULL) == TENON_OK;
+    return match(s, f->args, NULL, &f->base.bindings, NULL) == TENON_OK;
 }
 
 static void same_views(const tenon_view *a, const tenon_view *b)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,7 +133,7 @@ static void test_attach_shares_the_memory(void **state)
 static int open_and_write(const void *name)
 {
     tenon_tensor *tensor;
-    if (tenon_shared_open(name, &tensor, NULL))
+    if (tenon_shared_attach_name(name, &tensor, NULL))
         return 1;
     data_of(tensor)[3] += 1.0f;
     tenon_tensor_release(tensor);
@@ -162,19 +163,19 @@ static void test_a_name_whose_owner_is_gone(void **state)
     OK(tenon_shared_name(tensor, name, &err));
     int fd = descriptor(tensor);
     tenon_tensor_release(tensor);
-    FAILS(TENON_ESYSTEM, tenon_shared_open(name, &other, &err));
+    FAILS(TENON_ESYSTEM, tenon_shared_attach_name(name, &other, &err));
     assert_int_equal(err.os_error, ENOENT);
     /* the same descriptor, but of another tensor, a pipe, a file */
     tensor = shared(1, DIMS(4));
     assert_int_equal(descriptor(tensor), fd);
-    FAILS(TENON_ESYSTEM, tenon_shared_open(name, &other, &err));
+    FAILS(TENON_ESYSTEM, tenon_shared_attach_name(name, &other, &err));
     assert_int_equal(err.os_error, ENOENT);
     OK(tenon_shared_name(tensor, reused, &err));
     tenon_tensor_release(tensor);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(ends[0], fd);
-    FAILS(TENON_ESYSTEM, tenon_shared_open(reused, &other, &err));
+    FAILS(TENON_ESYSTEM, tenon_shared_attach_name(reused, &other, &err));
     assert_int_equal(err.os_error, ENOENT);
     close(ends[0]);
     close(ends[1]);
@@ -184,7 +185,7 @@ static void test_a_name_whose_owner_is_gone(void **state)
         _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     snprintf(name, sizeof name, "tenon-shared:1:%d:%d%s", (int)child, fd, strrchr(reused, ':'));
-    FAILS(TENON_ESYSTEM, tenon_shared_open(name, &other, &err));
+    FAILS(TENON_ESYSTEM, tenon_shared_attach_name(name, &other, &err));
     assert_int_equal(err.os_error, ENOENT);
     assert_null(other);
 }
@@ -212,8 +213,8 @@ static void test_names_that_are_not_names(void **state)
     };
     tenon_tensor *out = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FAILS(TENON_EINVAL, tenon_shared_open(names[i], &out, &err));
-    FAILS(TENON_EVERSION, tenon_shared_open("tenon-shared:2:anything", &out, &err));
+        FAILS(TENON_EINVAL, tenon_shared_attach_name(names[i], &out, &err));
+    FAILS(TENON_EVERSION, tenon_shared_attach_name("tenon-shared:2:anything", &out, &err));
     assert_null(out);
 }
 
@@ -360,7 +361,7 @@ static void test_nothing_is_left(void **state)
     for (int i = 0; i < rounds; i++) {
         tenon_tensor *other;
         if (i % 2)
-            OK(tenon_shared_open(name, &other, &err));
+            OK(tenon_shared_attach_name(name, &other, &err));
         else
             other = attached(descriptor(tensor));
         tenon_tensor_release(other);
@@ -380,10 +381,44 @@ static int release_it(const void *tensor)
 static int die(const void *name)
 {
     tenon_tensor *tensor;
-    if (tenon_shared_open(name, &tensor, NULL))
+    if (tenon_shared_attach_name(name, &tensor, NULL))
         return 1;
     kill(getpid(), SIGKILL);
     return 2;
+}
+
+/* ------------------------------------------------------------------------------------------------------ limits */
+
+static bool is_system_error(tenon_status status, int code, const char *advice)
+{
+    return status == TENON_ESYSTEM && err.os_error == code && strstr(err.message, advice);
+}
+
+static int without_descriptors(const void *tensor)
+{
+    int fd, next = dup(0);
+    char name[TENON_SHARED_NAME_SIZE];
+    tenon_tensor *other;
+    const char *advice = "raise the limit of this process (ulimit -n)";
+    close(next);
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, (rlim_t)next}) || tenon_shared_fd(tensor, &fd, &err) ||
+        tenon_shared_name(tensor, name, &err))
+        return 1;
+    return is_system_error(tenon_shared_zeros(f32, 1, DIMS(4), &other, &err), EMFILE, advice) &&
+                   is_system_error(tenon_shared_attach(fd, &other, &err), EMFILE, advice) &&
+                   is_system_error(tenon_shared_attach_name(name, &other, &err), EMFILE, advice)
+               ? 0
+               : 2;
+}
+
+static void test_no_descriptor_is_left(void **state)
+{
+    (void)state;
+    if (getenv("TENON_VALGRIND")) /* it has descriptors of its own above the limit */
+        return;
+    tenon_tensor *tensor = shared(1, DIMS(4));
+    assert_int_equal(in_child(without_descriptors, tensor), 0);
+    tenon_tensor_release(tensor);
 }
 
 static void test_processes_that_end(void **state)
@@ -440,6 +475,43 @@ static void test_a_hostile_peer(void **state)
     tenon_tensor_release(tensor);
 }
 
+/* 0 if a call failed with this limit on the size of files, and said so. */
+static int told_limit(tenon_status status, const char *limit)
+{
+    return status == TENON_ESYSTEM && err.os_error == EFBIG && strstr(err.message, limit) &&
+                   strstr(err.message, "ulimit -f")
+               ? 0
+               : 1;
+}
+
+static int exceed_the_limit(const void *argument)
+{
+    tenon_tensor *const *existing = argument, *tensor = NULL;
+    const struct rlimit some = {HEADER + 400, RLIM_INFINITY}, none = {0, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &some);
+    if (tenon_shared_zeros(TENON_F32, 1, DIMS(100), &tensor, &err))
+        return 2;
+    tenon_tensor_release(tensor);
+    if (told_limit(tenon_shared_zeros(TENON_F32, 1, DIMS(101), &tensor, &err), "is 4496 bytes"))
+        return 3;
+    setrlimit(RLIMIT_FSIZE, &none);
+    if (told_limit(tenon_shared_zeros(TENON_F32, 1, DIMS(0), &tensor, &err), "is 0 bytes"))
+        return 4;
+    if (told_limit(tenon_shared_freeze(*existing, &err), "is 0 bytes"))
+        return 5;
+    data_of(*existing)[0] = 1.0f; /* still writable */
+    return 0;
+}
+
+static void test_the_limit_on_the_size_of_files(void **state)
+{
+    (void)state;
+    tenon_tensor *tensor = shared(1, DIMS(3));
+    assert_int_equal(in_child(exceed_the_limit, &tensor), 0);
+    assert_true(data_of(tensor)[0] == 1.0f);
+    tenon_tensor_release(tensor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,9 +529,11 @@ int main(void)
         cmocka_unit_test(test_a_read_only_descriptor),
         cmocka_unit_test(test_sealing),
         cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_no_descriptor_is_left),
         cmocka_unit_test(test_processes_that_end),
         cmocka_unit_test(test_a_watcher_is_called_once),
         cmocka_unit_test(test_a_hostile_peer),
+        cmocka_unit_test(test_the_limit_on_the_size_of_files),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void refuse_header(const unsigned char header[HEADER], size_t size, tenon
 {
     tenon_tensor *out = NULL;
     int file = with_header(header, size);
-    FAILS(status, tenon_shared_open(name_of(file, header + 16), &out, &err));
+    FAILS(status, tenon_shared_attach_name(name_of(file, header + 16), &out, &err));
     if (!strstr(err.message, reason))
         fail_msg("%s", err.message);
     assert_null(out);
@@ -150,7 +150,7 @@ static void test_every_field_wrong(void **state)
 static void expect_gone(int file, const unsigned char id[16])
 {
     tenon_tensor *out = NULL;
-    FAILS(TENON_ESYSTEM, tenon_shared_open(name_of(file, id), &out, &err));
+    FAILS(TENON_ESYSTEM, tenon_shared_attach_name(name_of(file, id), &out, &err));
     assert_int_equal(err.os_error, ENOENT);
     assert_non_null(strstr(err.message, "does not hold this tensor"));
     assert_null(out);
@@ -233,16 +233,16 @@ static void test_arguments(void **state)
     FAILS(TENON_EINVAL, tenon_shared_freeze(plain, &err));
     FAILS(TENON_EINVAL, tenon_shared_freeze(NULL, &err));
     FAILS(TENON_EINVAL, tenon_shared_attach(0, NULL, &err));
-    FAILS(TENON_EINVAL, tenon_shared_open(NULL, &out, &err));
-    FAILS(TENON_EINVAL, tenon_shared_open("x", NULL, &err));
-    FAILS(TENON_EINVAL, tenon_shared_alloc(f32, 1, DIMS(4), NULL, &err));
-    FAILS(TENON_EINVAL, tenon_shared_alloc(f32, 1, NULL, &out, &err));
-    FAILS(TENON_ESHAPE, tenon_shared_alloc(f32, 1, DIMS(-1), &out, &err));
-    FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){99, 32, 1}, 1, DIMS(1), &out, &err));
-    FAILS(TENON_EDTYPE, tenon_shared_alloc((tenon_dtype){TENON_CODE_OPAQUE, 64, 1}, 1, DIMS(1), &out, &err));
-    FAILS(TENON_ENOMEM, tenon_shared_alloc(f32, 1, DIMS((int64_t)1 << 50), &out, &err));
+    FAILS(TENON_EINVAL, tenon_shared_attach_name(NULL, &out, &err));
+    FAILS(TENON_EINVAL, tenon_shared_attach_name("x", NULL, &err));
+    FAILS(TENON_EINVAL, tenon_shared_zeros(f32, 1, DIMS(4), NULL, &err));
+    FAILS(TENON_EINVAL, tenon_shared_zeros(f32, 1, NULL, &out, &err));
+    FAILS(TENON_ESHAPE, tenon_shared_zeros(f32, 1, DIMS(-1), &out, &err));
+    FAILS(TENON_EDTYPE, tenon_shared_zeros((tenon_dtype){99, 32, 1}, 1, DIMS(1), &out, &err));
+    FAILS(TENON_EDTYPE, tenon_shared_zeros((tenon_dtype){TENON_CODE_OPAQUE, 64, 1}, 1, DIMS(1), &out, &err));
+    FAILS(TENON_ENOMEM, tenon_shared_zeros(f32, 1, DIMS((int64_t)1 << 50), &out, &err));
     assert_int_equal(err.os_error, ENOMEM);
-    FAILS(TENON_EOVERFLOW, tenon_shared_alloc(f32, 2, DIMS(INT64_MAX, 2), &out, &err));
+    FAILS(TENON_EOVERFLOW, tenon_shared_zeros(f32, 2, DIMS(INT64_MAX, 2), &out, &err));
     assert_null(out);
     tenon_tensor_release(plain);
 }

@@ -4,9 +4,16 @@
 
 #ifdef __linux__
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ELEMENTS = 100 };
 
@@ -65,7 +72,8 @@ static void attach_and_freeze(const tenon_tensor *tensor)
     tenon_tensor *by_fd = NULL, *by_name = NULL;
     int fd = -1;
     expect(tenon_shared_fd(tensor, &fd, NULL) == TENON_OK && tenon_shared_name(tensor, name, NULL) == TENON_OK);
-    expect(tenon_shared_attach(fd, &by_fd, NULL) == TENON_OK && tenon_shared_open(name, &by_name, NULL) == TENON_OK);
+    expect(tenon_shared_attach(fd, &by_fd, NULL) == TENON_OK &&
+           tenon_shared_attach_name(name, &by_name, NULL) == TENON_OK);
     if (by_fd && by_name) {
         expect(sum_of(by_fd) == 0.0f && sum_of(by_name) == 0.0f);
         tenon_status status = tenon_shared_freeze(by_fd, NULL);
@@ -144,11 +152,89 @@ static void test_sealing_while_another_thread_reads(void **state)
     tenon_tensor_release(s.tensor);
 }
 
+/* -------------------------------------------------------------------------------------------------- large memory */
+
+enum { LARGE = 64 << 20 };
+
+static atomic_bool is_held;  /* threads that unmap wait until it is false */
+static atomic_int elsewhere; /* how often memory was unmapped by another thread than the main one */
+static pthread_t main_thread;
+
+/* The core calls this one. */
+int munmap(void *map, size_t size)
+{
+    if (size > LARGE && !pthread_equal(pthread_self(), main_thread)) {
+        while (atomic_load(&is_held))
+            sched_yield();
+        atomic_fetch_add(&elsewhere, 1);
+    }
+    return (int)syscall(SYS_munmap, map, size);
+}
+
+static int count_mappings(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512];
+    int count = 0;
+    while (fgets(line, sizeof line, file))
+        count += strstr(line, "memfd:tenon") != NULL;
+    fclose(file);
+    return count;
+}
+
+static void *let_go_later(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&is_held, false);
+    return NULL;
+}
+
+/* Whoever releases it may have a lock for which all other threads wait. */
+static void test_large_memory_is_unmapped_by_another_thread(void **state)
+{
+    (void)state;
+    if (getenv("TENON_VALGRIND")) /* it reports the stack of a detached thread that has not ended yet */
+        return;
+    main_thread = pthread_self();
+    atomic_store(&is_held, true);
+    tenon_tensor *tensor = shared(2, DIMS(LARGE / 4, 1));
+    int fd = descriptor(tensor);
+    tenon_tensor_release(tensor);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_int_equal(count_mappings(), 1);
+    pid_t child = fork();
+    if (child == 0) { /* has neither the memory nor the thread, and does not wait for it */
+        bool clean = count_mappings() == 0;
+        tensor = shared(2, DIMS(LARGE / 4, 1));
+        _exit(clean && tensor ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+
+    /* Small memory does not wait; large memory does, so that both do not count at once. */
+    tensor = shared(1, DIMS(4));
+    assert_int_equal(count_mappings(), 2);
+    tenon_tensor_release(tensor);
+    assert_int_equal(atomic_load(&elsewhere), 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, let_go_later, NULL), 0);
+    tensor = shared(2, DIMS(LARGE / 4, 1));
+    assert_int_equal(atomic_load(&elsewhere), 1);
+    assert_int_equal(count_mappings(), 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    tenon_tensor_release(tensor);
+    while (count_mappings() > 0)
+        sched_yield();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sealing_while_another_thread_reads),
+        cmocka_unit_test(test_large_memory_is_unmapped_by_another_thread),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

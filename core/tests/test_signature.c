@@ -10,7 +10,7 @@
 static tenon_signature *compiled(const char *text)
 {
     tenon_signature *signature = NULL;
-    OK(tenon_signature_alloc(text, &signature, &err));
+    OK(tenon_signature_alloc(text, NULL, TENON_HOST_LAYOUT, &signature, &err));
     assert_non_null(signature);
     return signature;
 }
@@ -442,7 +442,7 @@ static void test_the_longest_text(void **state)
     text[8192] = '\0';
     s = NULL;
     FAILS_SAYING(TENON_EPARSE, "tenon_signature_alloc(): a signature has at most 8191 characters; this one has 8192",
-                 tenon_signature_alloc(text, &s, &err));
+                 tenon_signature_alloc(text, NULL, TENON_HOST_LAYOUT, &s, &err));
     assert_null(s);
 }
 
@@ -498,7 +498,8 @@ static void test_allocation_fails(void **state)
         counting_use(&c);
         c.fail_at = fail_at;
         check_forget();
-        tenon_status status = tenon_signature_alloc("f(x: f32[n], a: ints = (1, 2)) -> f32[n]", &s, &err);
+        tenon_status status =
+            tenon_signature_alloc("f(x: f32[n], a: ints = (1, 2)) -> f32[n]", NULL, TENON_HOST_LAYOUT, &s, &err);
         if (status) {
             assert_int_equal(status, TENON_ENOMEM);
             assert_non_null(strstr(err.message, "tenon_signature_alloc(): no memory for "));
@@ -516,7 +517,7 @@ static void test_allocation_fails(void **state)
     /* What does not compile leaves nothing behind. */
     counting_use(&c);
     tenon_signature *s = untouched;
-    FAILS(TENON_EPARSE, tenon_signature_alloc("f(x: f32[n + 1])", &s, &err));
+    FAILS(TENON_EPARSE, tenon_signature_alloc("f(x: f32[n + 1])", NULL, TENON_HOST_LAYOUT, &s, &err));
     assert_ptr_equal(s, untouched);
     assert_true(c.made > 0);
     counting_end(&c);
@@ -528,9 +529,9 @@ static void test_null_arguments(void **state)
     tenon_signature *s = NULL;
     tenon_signature_release(NULL);
     FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc(): argument 'text' is NULL",
-                 tenon_signature_alloc(NULL, &s, &err));
+                 tenon_signature_alloc(NULL, NULL, TENON_HOST_LAYOUT, &s, &err));
     FAILS_SAYING(TENON_EINVAL, "tenon_signature_alloc(): argument 'out' is NULL",
-                 tenon_signature_alloc("f()", NULL, &err));
+                 tenon_signature_alloc("f()", NULL, TENON_HOST_LAYOUT, NULL, &err));
     assert_null(s);
 }
 
@@ -544,7 +545,7 @@ static void test_numbers_under_another_locale(void **state)
     assert_true(default_float(&room, "1.5") == 1.5);
     assert_true(default_float(&room, "-2.5e3") == -2500.0);
     tenon_signature_release(room);
-    FAILS(TENON_EPARSE, tenon_signature_alloc("f(a: float = 1,5)", &room, &err));
+    FAILS(TENON_EPARSE, tenon_signature_alloc("f(a: float = 1,5)", NULL, TENON_HOST_LAYOUT, &room, &err));
     setlocale(LC_ALL, "C");
 }
 

@@ -119,8 +119,8 @@ static bool check_fast_case(const random_source *s, int shift, const outcome *ge
     bool may_ask = t->ndim >= 0 && t->ndim <= TENON_MAX_NDIM && (t->shape || t->ndim == 0) &&
                    tenon_dtype_known(t->dtype) && t->dtype.bits % 8 == 0 && t->byte_offset == 0 &&
                    tenon_device_known(t->device) && tenon_device_has_addresses(t->device);
-    if (!may_ask || !tenon__view_init_fast(&room.view, t->data, &t->dtype, t->ndim, t->shape, t->strides, shift,
-                                           s->flags, room.dims))
+    if (!may_ask || !tenon_view_init_fast(&room.view, t->data, &t->dtype, t->ndim, t->shape, t->strides, shift,
+                                          s->flags, room.dims))
         return false;
     room.view.device = t->device;
     assert_int_equal(general->status, TENON_OK);

@@ -4,18 +4,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The most words of an owner that are copied on the caller's scheduler, and on a dirty one. */
-enum { OWNER_WORDS_INLINE = 10 * 1000, OWNER_WORDS = 1000 * 1000 };
+/* Size limits, in words, for searching an owner on the caller's scheduler and on a dirty one, and the number of parts that
+ * the caller's scheduler may release. */
+enum { OWNER_WORDS_INLINE = 10 * 1000, OWNER_WORDS = 20 * 1000 * 1000, OWNER_PARTS_INLINE = 1000 };
 
-/* -------------------------------------------------------------------------------------------------- size of a term */
+/* ------------------------------------------------------------------------------------------------- search of a term
+ *
+ * Of all terms only references and binaries of more than 64 bytes keep memory alive outside of a process's heap, and
+ * functions that have captured such terms. So only these parts of an owner are kept, not the owner itself, which may be
+ * large. The NIF API cannot look into functions: Tenon.Blob does, and passes what they have captured. */
 
-/* `inside` is enough for most owners. */
+/* A list of terms. `inside` is enough for most owners. */
 typedef struct term_stack {
     ERL_NIF_TERM *terms;
     size_t count;
     size_t room;
     ERL_NIF_TERM inside[64];
 } term_stack;
+
+static void init_stack(term_stack *stack)
+{
+    stack->terms = stack->inside;
+    stack->count = 0;
+    stack->room = sizeof stack->inside / sizeof *stack->inside;
+}
+
+static void free_stack(term_stack *stack)
+{
+    if (stack->terms != stack->inside)
+        enif_free(stack->terms);
+}
 
 static bool push(term_stack *stack, ERL_NIF_TERM term)
 {
@@ -48,10 +66,13 @@ typedef struct owner_walk {
     tenon_device device; /* of the memory */
     uintptr_t low;       /* where it begins */
     uintptr_t high;      /* and ends */
-    int64_t words;       /* the size of a copy of the owner; terms that occur twice count twice, as in a copy */
-    bool has_function;   /* its size is unknown */
-    bool has_binary;     /* it may be large, so releasing it takes time */
-    bool in_binary;      /* all of the memory is inside a binary, which never changes */
+    int64_t words;       /* the size of what was searched; terms that occur twice count twice */
+    bool is_known;       /* the functions in this part have been looked into */
+    bool has_function;
+    bool has_binary;        /* it may be large, so releasing it takes time */
+    bool in_binary;         /* all of the memory is inside a binary, which never changes */
+    ERL_NIF_TERM functions; /* a list of the others */
+    term_stack parts;       /* that keep memory alive */
     owner_rank rank;
     tenon_nif_storage *storage; /* of that rank; one reference */
     ERL_NIF_TERM gone;          /* {:error, …} if an owner was released, or 0 */
@@ -118,37 +139,41 @@ static void visit_reference(owner_walk *w, ERL_NIF_TERM reference)
     }
 }
 
-static void visit_bits(owner_walk *w, ERL_NIF_TERM bits)
+/* The runtime copies binaries of up to 64 bytes with their term, so these keep nothing alive. */
+static bool visit_bits(owner_walk *w, ERL_NIF_TERM bits)
 {
+    enum { HEAP_BINARY = 64 };
     ErlNifBinary bytes;
-    w->has_binary = true;
     if (enif_is_binary(w->env, bits) && !tenon_nif_starts_inside_byte(w->env, bits) &&
-        enif_inspect_binary(w->env, bits, &bytes) &&
-        is_inside(w, tenon_device_of(TENON_CPU, 0), (uintptr_t)bytes.data, (uintptr_t)bytes.data + bytes.size))
-        w->in_binary = true;
+        enif_inspect_binary(w->env, bits, &bytes)) {
+        w->in_binary |=
+            is_inside(w, tenon_device_of(TENON_CPU, 0), (uintptr_t)bytes.data, (uintptr_t)bytes.data + bytes.size);
+        if (bytes.size <= HEAP_BINARY)
+            return true;
+    }
+    w->has_binary = true;
+    return push(&w->parts, bits);
 }
 
-/* Visit a term without parts. Small ones are stored inside their container. */
-static void visit_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
+/* Visit a term without parts. False: no memory. */
+static bool visit_flat(owner_walk *w, ERL_NIF_TERM term, ErlNifTermType type)
 {
-    ErlNifSInt64 integer;
-    ErlNifBinary bytes;
-    ErlNifPid local;
-    if (type == ERL_NIF_TERM_TYPE_ATOM || (type == ERL_NIF_TERM_TYPE_PID && enif_get_local_pid(w->env, term, &local)))
-        return;
-    if (type == ERL_NIF_TERM_TYPE_INTEGER && enif_get_int64(w->env, term, &integer)) {
-        w->words += integer >> 59 == 0 || integer >> 59 == -1 ? 0 : 2;
-    } else if (type == ERL_NIF_TERM_TYPE_INTEGER && enif_term_to_binary(w->env, term, &bytes)) {
-        w->words += (int64_t)bytes.size / 8 + 2;
-        enif_release_binary(&bytes);
-    } else {
-        w->words += 12; /* at most */
-        w->has_function |= type == ERL_NIF_TERM_TYPE_FUN;
-        if (type == ERL_NIF_TERM_TYPE_REFERENCE)
-            visit_reference(w, term);
-        else if (type == ERL_NIF_TERM_TYPE_BITSTRING)
-            visit_bits(w, term);
+    enum { PART_WORDS = 12 }; /* at most */
+    if (type == ERL_NIF_TERM_TYPE_REFERENCE) {
+        w->words += PART_WORDS;
+        visit_reference(w, term);
+        return push(&w->parts, term);
     }
+    if (type == ERL_NIF_TERM_TYPE_BITSTRING) {
+        w->words += PART_WORDS;
+        return visit_bits(w, term);
+    }
+    if (type == ERL_NIF_TERM_TYPE_FUN && !w->is_known) {
+        w->words += PART_WORDS;
+        w->has_function = true;
+        w->functions = enif_make_list_cell(w->env, term, w->functions);
+    }
+    return true;
 }
 
 /* False: no memory. */
@@ -182,9 +207,7 @@ static bool visit_map(owner_walk *w, ERL_NIF_TERM map, int64_t budget, term_stac
 static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
 {
     term_stack stack;
-    stack.terms = stack.inside;
-    stack.count = 0;
-    stack.room = sizeof stack.inside / sizeof *stack.inside;
+    init_stack(&stack);
     bool more = push(&stack, term);
     while (more && stack.count && w->words <= budget && w->rank != OWNER_WHOLE) {
         term = stack.terms[--stack.count];
@@ -206,39 +229,22 @@ static void walk_owner(owner_walk *w, ERL_NIF_TERM term, int64_t budget)
         } else if (type == ERL_NIF_TERM_TYPE_MAP) {
             more = visit_map(w, term, budget, &stack);
         } else {
-            visit_flat(w, term, type);
+            more = visit_flat(w, term, type);
         }
     }
-    if (stack.terms != stack.inside)
-        enif_free(stack.terms);
+    free_stack(&stack);
     if (!more)
         w->words = budget + 1;
 }
 
 /* --------------------------------------------------------------------------------------------------------- to_blob */
 
-/* torch's own names, as in ExTorch. */
-static ERL_NIF_TERM make_dtype_name(ErlNifEnv *env, tenon_dtype dtype)
+/* The names of devices in ExTorch. */
+static ERL_NIF_TERM make_device_name(ErlNifEnv *env, tenon_device device)
 {
-    static const struct {
-        const char *from;
-        const char *to;
-    } names[] = {{"f32", "float"}, {"f64", "double"}, {"f16", "half"}, {"u8", "byte"},      {"i8", "char"},
-                 {"i16", "short"}, {"i32", "int"},    {"i64", "long"}, {"bf16", "bfloat16"}},
-      prefixes[] = {{"f", "float"}, {"u", "uint"}, {"c", "complex"}};
-    char name[32], full[40];
-    tenon_dtype_format(dtype, name, sizeof name);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i].from) == 0)
-            return enif_make_atom(env, names[i].to);
-    }
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        if (name[0] == prefixes[i].from[0] && name[1] >= '0' && name[1] <= '9') {
-            snprintf(full, sizeof full, "%s%s", prefixes[i].to, name + 1);
-            return enif_make_atom(env, full);
-        }
-    }
-    return enif_make_atom(env, name);
+    if (device.device_type == TENON_ROCM)
+        return enif_make_tuple2(env, enif_make_atom(env, "hip"), enif_make_int(env, device.device_id));
+    return tenon_nif_make_device(env, device);
 }
 
 TENON_NIF(to_blob)
@@ -251,8 +257,8 @@ TENON_NIF(to_blob)
     const tenon_view *view = tenon_tensor_view(tensor->tensor);
     ERL_NIF_TERM fields = enif_make_tuple6(
         env, enif_make_uint64(env, (uintptr_t)view->data), tenon_nif_make_tuple(env, view->ndim, view->shape),
-        tenon_nif_make_list(env, view->ndim, view->strides), make_dtype_name(env, view->dtype),
-        tenon_nif_make_device(env, view->device), enif_make_int(env, view->dtype.bits / 8));
+        tenon_nif_make_list(env, view->ndim, view->strides), tenon_nif_make_torch_type(env, view->dtype),
+        make_device_name(env, view->device), enif_make_int(env, view->dtype.bits / 8));
     tenon_nif_tensor_unpin(tensor);
     return tenon_nif_ok(env, fields);
 }
@@ -284,6 +290,7 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
 {
     const char *function = "from_blob", *expected = NULL, *argument = NULL;
     const ERL_NIF_TERM *field;
+    ERL_NIF_TERM dims = 0; /* of the argument that is wrong */
     int size;
     ErlNifUInt64 address, data_size = 0;
     int32_t ndim = 0, nstrides;
@@ -298,15 +305,17 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
         *error = tenon_nif_bad_type(env, field[3], function, "dtype");
         return false;
     }
+    if (!tenon_nif_get_device(env, field[4], &out->blob.device)) {
+        *error = tenon_nif_bad_device(env, field[4], function, "device");
+        return false;
+    }
     if (!enif_get_uint64(env, field[0], &address))
         argument = "ptr", expected = "an address";
     else if (!tenon_nif_get_dims(env, field[1], &ndim, out->shape))
-        argument = "shape", expected = "a tuple or list of up to 64 integers";
+        dims = field[1], argument = "shape", expected = "a tuple or list of up to 64 integers";
     else if ((has_strides = !enif_is_identical(field[2], tenon_nif_atoms.nil)) &&
              (!tenon_nif_get_dims(env, field[2], &nstrides, out->strides) || nstrides != ndim))
-        argument = "strides", expected = "as many integers as the shape has, or nil";
-    else if (!tenon_nif_get_device(env, field[4], &out->blob.device))
-        argument = "device", expected = "a device such as :cpu or {:cuda, 0}";
+        dims = field[2], argument = "strides", expected = "as many integers as the shape has, or nil";
     else if (!enif_is_identical(field[5], tenon_nif_atoms.nil) &&
              (!enif_get_uint64(env, field[5], &data_size) || data_size == 0))
         argument = "data_size", expected = "a number of bytes, or nil";
@@ -316,7 +325,8 @@ static bool get_request(ErlNifEnv *env, ERL_NIF_TERM term, blob_request *out, ER
     else if (!out->immutable && !enif_is_identical(field[6], tenon_nif_atoms.no))
         argument = "immutable", expected = "true or false";
     if (argument) {
-        *error = tenon_nif_badarg(env, function, argument, expected);
+        *error = dims ? tenon_nif_bad_dims(env, dims, function, argument, expected)
+                      : tenon_nif_badarg(env, function, argument, expected);
         return false;
     }
     if (tenon_device_has_addresses(out->blob.device) && address % tenon_dtype_alignment(out->blob.dtype)) {
@@ -336,21 +346,30 @@ static ERL_NIF_TERM too_large(ErlNifEnv *env, int64_t words)
 {
     ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.owner_too_large, enif_make_int64(env, words));
     return tenon_nif_error(env, reason, "from_blob", "owner",
-                           "from_blob(): argument 'owner': keeping it alive means copying %" PRId64
-                           " words or more; pass the reference that owns the memory",
-                           words);
+                           "from_blob(): argument 'owner': it has more than %d words, which would have to be searched "
+                           "for what keeps memory alive; pass the reference that owns the memory",
+                           OWNER_WORDS);
+}
+
+/* Copy the parts of the owner that keep memory alive into an environment of their own, as a list. */
+static ERL_NIF_TERM hold_parts(const owner_walk *w, ErlNifEnv *own)
+{
+    ERL_NIF_TERM list = enif_make_list(own, 0);
+    for (size_t i = 0; i < w->parts.count; i++)
+        list = enif_make_list_cell(own, enif_make_copy(own, w->parts.terms[i]), list);
+    return list;
 }
 
 /* Make a storage for `tensor` that keeps the owner alive and shares the state of w->storage, if there is one. NULL: no
  * memory. */
-static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk *w, bool has_owner, ERL_NIF_TERM owner)
+static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk *w, bool has_owner)
 {
-    ErlNifEnv *own = has_owner ? enif_alloc_env() : NULL;
-    if (has_owner && !own)
+    ErlNifEnv *own = w->parts.count ? enif_alloc_env() : NULL;
+    if (w->parts.count && !own)
         return NULL;
-    ERL_NIF_TERM held = own ? enif_make_copy(own, owner) : 0;
-    /* Releasing a few words is faster than waking the reaper. */
-    bool slow = w->has_binary || w->words > OWNER_WORDS_INLINE;
+    ERL_NIF_TERM held = own ? hold_parts(w, own) : 0;
+    /* Releasing a few parts is faster than waking the reaper. */
+    bool slow = w->has_binary || w->parts.count > OWNER_PARTS_INLINE;
     tenon_nif_storage *storage =
         tenon_nif_storage_alloc(tenon_tensor_retain(tensor), TENON_NIF_FOREIGN, slow, own, held);
     if (!storage) {
@@ -365,33 +384,39 @@ static tenon_nif_storage *foreign_storage(tenon_tensor *tensor, const owner_walk
     return storage;
 }
 
-/* Why the owner cannot be kept alive, or 0. */
+/* Why the owner cannot be kept alive, or 0: {:functions, list} if it has functions that were not looked into, otherwise
+ * {:error, …}. */
 static ERL_NIF_TERM refused(const owner_walk *w)
 {
     if (w->has_function)
-        return tenon_nif_badarg(w->env, "from_blob", "owner",
-                                "a term without functions; pass the reference that owns the memory");
+        return enif_make_tuple2(w->env, enif_make_atom(w->env, "functions"), w->functions);
     if (w->gone)
         return w->gone;
     return w->storage || w->in_binary ? 0 : w->misfit;
 }
 
-/* The storage of `tensor`, as a new reference. NULL: *error, or w->words is more than `budget`. */
+/* The storage of `tensor`, as a new reference. NULL: *error, or w->words is more than `budget`. `owner` and `known` are
+ * arguments of the NIF. */
 static tenon_nif_storage *find_storage(tenon_tensor *tensor, owner_walk *w, bool has_owner, ERL_NIF_TERM owner,
-                                       int64_t budget, ERL_NIF_TERM *error)
+                                       ERL_NIF_TERM known, int64_t budget, ERL_NIF_TERM *error)
 {
-    if (has_owner)
+    if (has_owner) {
         walk_owner(w, owner, budget);
+        w->is_known = true;
+        walk_owner(w, known, budget);
+    }
     /* If a tensor is the only owner, its storage keeps everything alive. */
     bool alone = w->storage && (tenon_nif_is_tensor(w->env, owner) || enif_is_ref(w->env, owner));
     if (w->rank == OWNER_WHOLE || alone) {
         enif_keep_resource(w->storage);
         return w->storage;
     }
-    *error = refused(w);
-    if (*error || w->words > budget)
+    if (w->words > budget)
         return NULL;
-    tenon_nif_storage *storage = foreign_storage(tensor, w, has_owner, owner);
+    *error = refused(w);
+    if (*error)
+        return NULL;
+    tenon_nif_storage *storage = foreign_storage(tensor, w, has_owner);
     if (!storage)
         *error = tenon_nif_error(w->env, tenon_nif_reason(w->env, TENON_ENOMEM, NULL), "from_blob", NULL,
                                  "from_blob(): no memory");
@@ -415,9 +440,12 @@ static ERL_NIF_TERM from_blob(ErlNifEnv *env, const ERL_NIF_TERM argv[], int64_t
     owner_walk w = {.env = env,
                     .device = view->device,
                     .low = (uintptr_t)view->data + (uintptr_t)extent.low,
-                    .high = (uintptr_t)view->data + (uintptr_t)extent.high};
+                    .high = (uintptr_t)view->data + (uintptr_t)extent.high,
+                    .functions = enif_make_list(env, 0)};
+    init_stack(&w.parts);
     bool has_owner = enif_is_identical(argv[1], tenon_nif_atoms.yes);
-    tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], budget, &error);
+    tenon_nif_storage *storage = find_storage(tensor, &w, has_owner, argv[2], argv[3], budget, &error);
+    free_stack(&w.parts);
     tenon_nif_report(env, (uint64_t)w.words / TENON_NIF_WORDS_PER_MICROSECOND);
     *words = storage ? 0 : w.words;
     bool frozen = request.immutable || w.in_binary;

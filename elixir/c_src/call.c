@@ -77,7 +77,7 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
         return false;
     }
     if (!tenon_nif_get_dims(r->env, parts[2], &ndim, shape)) {
-        r->error = tenon_nif_badarg(r->env, s->name, name, "a shape");
+        r->error = tenon_nif_bad_dims(r->env, parts[2], s->name, name, "a shape");
         return false;
     }
     if (tenon_shape_numel(ndim, shape, &numel, NULL) == TENON_OK &&
@@ -167,8 +167,8 @@ static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
     f->noperands++; /* even if it was not accepted: it may be pinned */
     if (!taken)
         return false;
-    tenon__frame_take_view(&f->base, index, &o->view);
-    return tenon_device_on_host(o->view.device) || tenon__frame_meet_device(&f->base, index, o->view.device) >= 0;
+    tenon_frame_set_view(&f->base, index, &o->view);
+    return tenon_device_on_host(o->view.device) || tenon_frame_join_device(&f->base, index, o->view.device) >= 0;
 }
 
 static bool take_object(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
@@ -201,7 +201,7 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
         ERL_NIF_TERM term = f->given[i];
         bool done = true;
         bool is_nil = term && enif_is_identical(term, tenon_nif_atoms.nil);
-        if (tenon__frame_take_nothing(&f->base, i, term != 0, is_nil))
+        if (tenon_frame_set_missing(&f->base, i, term != 0, is_nil))
             continue;
         if (param->kind == TENON_KIND_TENSOR)
             done = take_tensor(f, i, term);
@@ -217,20 +217,8 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
     return true;
 }
 
-/* Name the types of the arguments as Nx does: s64 for i64. The names in the signature stay as they are. */
-static void name_given_types(char *message)
-{
-    static const char *const before[] = {", got i", "dtype is i"};
-    for (int i = 0; i < 2; i++) {
-        size_t length = strlen(before[i]);
-        for (char *at = strstr(message, before[i]); at; at = strstr(at + length, before[i]))
-            if (at[length] >= '1' && at[length] <= '9')
-                at[length - 1] = 's';
-    }
-}
-
 /* The client's `describe`. */
-static const char *describe(tenon__frame *base, int32_t index)
+static const char *describe(tenon_frame *base, int32_t index)
 {
     enum { LONGEST = 64 };
     const tenon_nif_frame *f = tenon_nif_frame_of(base);
@@ -249,22 +237,20 @@ static ERL_NIF_TERM mismatch(const tenon_nif_frame *f, const tenon_error *err)
                               ? tenon_nif_atoms.overlap
                               : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
                                                  argument ? enif_make_atom(env, argument) : tenon_nif_atoms.nil);
-    tenon_error named = *err;
-    name_given_types(named.message);
-    return tenon_nif_error(env, reason, f->function->signature->name, argument, "%s", named.message);
+    return tenon_nif_error(env, reason, f->function->signature->name, argument, "%s", err->message);
 }
 
 /* The client's `refuse`: the error is the result of the call. */
-static void refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err)
+static void refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *err)
 {
     tenon_nif_frame *f = tenon_nif_frame_of(base);
     ErlNifEnv *env = f->reader.env;
     const tenon_signature *s = base->signature;
-    if (why == TENON__REFUSED_ARGUMENT) {
+    if (why == TENON_REFUSED_ARGUMENT) {
         f->reader.error = mismatch(f, err);
-    } else if (why == TENON__REFUSED_BY_CODE) {
+    } else if (why == TENON_REFUSED_BY_CODE) {
         f->reader.error = tenon_nif_failure(env, s->name, err);
-    } else if (why == TENON__REFUSED_DEVICE) {
+    } else if (why == TENON_REFUSED_DEVICE) {
         ERL_NIF_TERM reason =
             enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(env, base->call.device),
                              tenon_nif_make_device(env, base->args[index].as.view->device));
@@ -286,13 +272,13 @@ static void find_first_mistake(tenon_nif_frame *f)
 /* -------------------------------------------------------------------------------------------------------- results */
 
 /* The client's `make_result`: before the function runs, the call may still move to a dirty scheduler. */
-static int make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_nif_frame *f = tenon_nif_frame_of(base);
     tenon_error err;
     int64_t numel;
     if (tenon_shape_numel(ndim, shape, &numel, &err)) {
-        refuse(base, TENON__REFUSED_RESULT, index, &err);
+        refuse(base, TENON_REFUSED_RESULT, index, &err);
         return -1;
     }
     if (!tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype)))
@@ -317,7 +303,7 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
 {
     ErlNifEnv *env = f->reader.env;
     if (f->made[index]) {
-        f->given_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(f->made[index]));
+        f->returned_bytes += (uint64_t)tenon_view_nbytes(tenon_tensor_view(f->made[index]));
         *out = f->reader.error = tenon_nif_make_owned(env, f->made[index], f->function->signature->name);
         f->made[index] = NULL;
         return enif_is_map(env, *out);
@@ -328,8 +314,8 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
     }
     bool is_given = f->function->signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
     if (is_given && !(f->base.results[index].flags & TENON_VALUE_UNSET))
-        return tenon_nif_given_term(f, index, out);
-    int there = tenon__frame_has_result(&f->base, index);
+        return tenon_nif_library_result_term(f, index, out);
+    int there = tenon_frame_has_result(&f->base, index);
     if (there >= 0)
         *out = there ? tenon_nif_from_value(env, f->function, index, &f->base.results[index]) : tenon_nif_atoms.nil;
     return there >= 0;
@@ -401,16 +387,16 @@ static void give_back(tenon_nif_frame *f)
         if (f->handles[i])
             enif_release_resource(f->handles[i]); /* a term may hold it */
     }
-    tenon__frame_end(&f->base);
+    tenon_frame_end(&f->base);
 }
 
-static tenon_status run_code(tenon__frame *base)
+static tenon_status run_code(tenon_frame *base)
 {
     return base->call.function->call(&base->call);
 }
 
 /* The client's `warn`: Tenon.Library prints it. */
-static int warn(tenon__frame *base, int32_t index, const char *message)
+static int warn(tenon_frame *base, int32_t index, const char *message)
 {
     (void)index;
     tenon_nif_frame *f = tenon_nif_frame_of(base);
@@ -423,7 +409,7 @@ static int warn(tenon__frame *base, int32_t index, const char *message)
     return 0;
 }
 
-static const tenon__client call_client = {
+static const tenon_client call_client = {
     .refuse = refuse,
     .describe = describe,
     .make_result = make_result,
@@ -433,11 +419,12 @@ static const tenon__client call_client = {
     .keep_argument = tenon_nif_keep_argument,
     .takes_memory = true,
     .warn = warn,
+    .format_dtype = tenon_nif_type_name,
 };
 
 static int run(tenon_nif_frame *f)
 {
-    return tenon_nif_is_checked() ? tenon_frame_run_checked(&f->base, 0) : tenon__frame_run(&f->base, &call_client);
+    return tenon_nif_is_checked() ? tenon_frame_run_checked(&f->base, 0) : tenon_frame_run(&f->base, &call_client);
 }
 
 /* The result of the call; with reader.go_dirty it means nothing. */
@@ -447,7 +434,7 @@ static ERL_NIF_TERM call_in(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
         find_first_mistake(f);
         return f->reader.error;
     }
-    bool done = tenon__frame_match(&f->base) == 0 && tenon__frame_make_results(&f->base, &call_client) == 0 &&
+    bool done = tenon_frame_match(&f->base) == 0 && tenon_frame_make_results(&f->base, &call_client) == 0 &&
                 enter_objects(f) && take_storages(f) && run(f) == 0;
     return done ? all_results(f) : f->reader.error;
 }
@@ -504,7 +491,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     tenon_nif_frame f;
     f.base.args = f.args;
     f.base.results = f.results;
-    tenon__frame_begin(&f.base, &call_client, &function->call, s);
+    tenon_frame_begin(&f.base, &call_client, &function->call, s);
     f.base.call.state = function->library->opened->state;
     f.base.call.flags = dirty ? TENON_CALL_UNLOCKED : 0;
     f.bound = bound;
@@ -512,11 +499,11 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.dirty = dirty;
     f.noperands = f.ntaken = f.nheld = f.nobjects = f.nentered = 0;
     f.warnings = 0;
-    f.given_bytes = 0;
+    f.returned_bytes = 0;
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.base.blocks};
     f.reader.unlimited = dirty || never;
     for (int32_t i = 0; i < s->nresults; i++) {
-        tenon__frame_begin_result(&f.base, i);
+        tenon_frame_begin_result(&f.base, i);
         f.made[i] = NULL;
         f.handles[i] = NULL;
     }
@@ -527,7 +514,7 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     if (timed)
         report_time(&f, began);
     *go_dirty = f.reader.go_dirty;
-    result = tenon_nif_charged(env, result, f.given_bytes);
+    result = tenon_nif_charged(env, result, f.returned_bytes);
     return f.warnings ? enif_make_tuple3(env, enif_make_atom(env, "warn"), f.warnings, result) : result;
 }
 

@@ -177,8 +177,11 @@ TENON_NIF(from_resource)
     if (!enif_is_ref(env, argv[0]))
         return tenon_nif_badarg(env, function, "resource", "a reference");
     if (!enif_is_atom(env, argv[1]) || !enif_is_atom(env, argv[2]) ||
-        enif_dynamic_resource_call(env, argv[1], argv[2], argv[0], &request))
-        return tenon_nif_badarg(env, function, "type", "the module and the name of this resource's type");
+        enif_dynamic_resource_call(env, argv[1], argv[2], argv[0], &request)) {
+        ERL_NIF_TERM not_local = tenon_nif_not_local(env, argv[0], function, "resource", "only that node can use it");
+        return not_local ? not_local
+                         : tenon_nif_badarg(env, function, "type", "the module and the name of this resource's type");
+    }
     if (request.status != TENON_NIF_OK || !request.managed)
         return answer_error(env, request.status);
     if (tenon_tensor_import(request.managed, &tensor, &err)) {

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Guards everything in this file that changes, except what calls look up. */
+/* Guards everything in this file that changes, except what calls look up. Opening a file may take long, and the VM has few
+ * schedulers for that, so no NIF waits for the lock: the process tries again later. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tenon_nif_library *libraries;
-static tenon_nif_opened *opened;
+static _Atomic(tenon_nif_opened *) opened; /* only grows, at its front; read without the lock by upgrades */
 
 /* A failure while a library is opened: its reason is {:library, why}. */
 typedef struct trouble {
@@ -76,8 +77,8 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
     tenon_nif_function *f = &library->functions[index];
     f->library = library;
     tenon_module_function(library->opened->module, index, &f->function);
-    if (tenon_signature_alloc_private(f->function.signature, library->opened->module, TENON__HOST_LAYOUT, &f->signature,
-                                      &t->error)) {
+    if (tenon_signature_alloc(f->function.signature, library->opened->module, TENON_HOST_LAYOUT, &f->signature,
+                              &t->error)) {
         tenon_error err = t->error;
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
@@ -132,12 +133,13 @@ static bool fill_library(ErlNifEnv *env, tenon_nif_library *library, trouble *t)
 /* The code and the state of a module, which exist as long as the library is open. Called with the lock held. */
 static tenon_nif_opened *code_of(const tenon_module *module)
 {
-    tenon_nif_opened *code = opened;
+    tenon_nif_opened *first = atomic_load_explicit(&opened, memory_order_relaxed), *code = first;
     while (code && code->module != module)
         code = code->next;
     if (!code && (code = malloc(sizeof *code))) {
-        *code = (tenon_nif_opened){.next = opened, .module = module};
-        opened = code;
+        *code = (tenon_nif_opened){.next = first, .module = module};
+        atomic_init(&code->load_step, TENON_NIF_NOT_LOADED);
+        atomic_store_explicit(&opened, code, memory_order_release);
     }
     return code;
 }
@@ -190,7 +192,8 @@ TENON_NIF(library_describe)
     trouble t = {.why = "invalid", .error.message = "no memory"};
     if (!get_path(env, argv[0], path))
         return enif_make_badarg(env);
-    pthread_mutex_lock(&lock);
+    if (pthread_mutex_trylock(&lock))
+        return tenon_nif_atoms.waiting;
     tenon_nif_library *library = open_library(env, path, &t);
     pthread_mutex_unlock(&lock);
     if (!library)
@@ -358,7 +361,8 @@ static bool get_structs(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM structs[
     return enif_is_empty_list(env, list);
 }
 
-/* [{signature, :auto | :normal | :dirty}], with a list [module | nil] if there are objects among the results. NULL: badarg, or `t` says why. */
+/* [{signature, :auto | :normal | :dirty}], with a list [module | nil] if there are objects among the results. NULL: badarg,
+ * or `t` says why. */
 static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_NIF_TERM list, trouble *t)
 {
     unsigned count;
@@ -393,14 +397,25 @@ static binding *bind_all(ErlNifEnv *env, const tenon_nif_library *library, ERL_N
     return b;
 }
 
-static bool load_library(tenon_nif_library *library, trouble *t)
+static tenon_nif_load_step load_step(const tenon_nif_library *library)
+{
+    return (tenon_nif_load_step)atomic_load_explicit(&library->opened->load_step, memory_order_acquire);
+}
+
+/* Call `load`, unless it was called. Returns the step that was reached: TENON_NIF_NOT_LOADED if it failed, and
+ * TENON_NIF_LOADING if another thread is calling it. Called without the lock. */
+static tenon_nif_load_step load_library(const tenon_nif_library *library, trouble *t)
 {
     tenon_nif_opened *code = library->opened;
-    if (!code->loaded) {
-        t->why = "load";
-        code->loaded = !code->module->load || tenon_nif_call_load(code, &t->error);
-    }
-    return code->loaded;
+    int step = TENON_NIF_NOT_LOADED;
+    if (!atomic_compare_exchange_strong_explicit(&code->load_step, &step, TENON_NIF_LOADING, memory_order_acquire,
+                                                 memory_order_acquire))
+        return (tenon_nif_load_step)step;
+    t->why = "load";
+    bool done = !code->module->load || tenon_nif_call_load(code, &t->error);
+    step = done ? TENON_NIF_LOADED : TENON_NIF_NOT_LOADED;
+    atomic_store_explicit(&code->load_step, step, memory_order_release);
+    return (tenon_nif_load_step)step;
 }
 
 /* module, {id, path, [{signature, scheduler} | {signature, scheduler, structs}]} -> :ok */
@@ -415,34 +430,101 @@ TENON_NIF(library_open)
     if (!enif_is_atom(env, argv[0]) || !enif_get_tuple(env, argv[1], &arity, &parts) || arity != 3 ||
         !enif_get_uint64(env, parts[0], &id) || !get_path(env, parts[1], path) || !enif_is_list(env, parts[2]))
         return enif_make_badarg(env);
-    pthread_mutex_lock(&lock);
-    tenon_nif_library *library = open_library(env, path, &t);
-    binding *b = library ? bind_all(env, library, parts[2], &t) : NULL;
-    if (b && !load_library(library, &t)) {
+    for (;;) {
+        if (pthread_mutex_trylock(&lock))
+            return tenon_nif_atoms.waiting;
+        tenon_nif_library *library = open_library(env, path, &t);
+        binding *b = library ? bind_all(env, library, parts[2], &t) : NULL;
+        bool loaded = b && load_step(library) == TENON_NIF_LOADED;
+        /* If anything fails, the module keeps its binding. */
+        bool bound = loaded && publish(argv[0], id, b);
+        pthread_mutex_unlock(&lock);
+        if (!b || loaded)
+            return bound ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
         free(b);
-        b = NULL;
+        tenon_nif_load_step step = load_library(library, &t);
+        if (step != TENON_NIF_LOADED)
+            return step == TENON_NIF_LOADING ? tenon_nif_atoms.waiting : trouble_term(env, &t, path);
+        /* Meanwhile another process may have bound the module to a newer file, so begin again. */
     }
-    /* If that failed, the module keeps its binding. */
-    bool bound = b && publish(argv[0], id, b);
-    pthread_mutex_unlock(&lock);
-    return bound ? tenon_nif_atoms.ok : trouble_term(env, &t, path);
 }
 
 /* -------------------------------------------------------------------------------------------------------- upgrades */
 
 tenon_nif_opened *tenon_nif_library_opened(void)
 {
-    pthread_mutex_lock(&lock);
-    tenon_nif_opened *all = opened;
-    pthread_mutex_unlock(&lock);
-    return all;
+    return atomic_load_explicit(&opened, memory_order_acquire);
 }
 
 bool tenon_nif_library_init(ErlNifEnv *env, tenon_nif_opened *earlier)
 {
-    pthread_mutex_lock(&lock);
     if (earlier)
-        opened = earlier;
-    pthread_mutex_unlock(&lock);
+        atomic_store_explicit(&opened, earlier, memory_order_release);
     return tenon_nif_handle_init(env);
+}
+
+/* A compiled signature as terms: what Tenon.Library needs to know to write the head of a function. */
+
+/* The default as functions are given it; an enum's is its text. */
+static ERL_NIF_TERM make_default(ErlNifEnv *env, const tenon_parameter *item)
+{
+    const tenon_value *value = &item->value;
+    switch (value->kind) {
+    case TENON_KIND_INT:
+    case TENON_KIND_FLOAT:
+    case TENON_KIND_BOOL:
+        return tenon_nif_make_number(env, value);
+    case TENON_KIND_STR:
+        return tenon_nif_make_text(env, value->as.list.data);
+    case TENON_KIND_ENUM:
+        return tenon_nif_make_text(env, item->choices[value->as.integer]);
+    case TENON_KIND_INTS:
+        return tenon_nif_make_list(env, (int32_t)value->as.list.length, value->as.list.data);
+    case TENON_KIND_FLOATS: {
+        const double *numbers = value->as.list.data;
+        ERL_NIF_TERM list = enif_make_list(env, 0);
+        for (int64_t i = value->as.list.length - 1; i >= 0; i--)
+            list = enif_make_list_cell(env, tenon_nif_make_double(env, numbers[i]), list);
+        return list;
+    }
+    default:
+        return tenon_nif_atoms.nil;
+    }
+}
+
+/* %{name: "x", kind: :tensor, optional: false, keyword_only: false, default: nil, choices: [], handle: nil} */
+static ERL_NIF_TERM describe_item(ErlNifEnv *env, const tenon_parameter *item, bool is_result)
+{
+    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",   "str",
+                                        "enum", "ints",   "floats", "tensors", "handle", "complex"};
+    static const char *const names[] = {"name", "kind", "optional", "keyword_only", "default", "choices", "handle"};
+    enum { COUNT = sizeof names / sizeof *names };
+    const tenon_nif_atom_table *a = &tenon_nif_atoms;
+    ERL_NIF_TERM choices = enif_make_list(env, 0), keys[COUNT], map = a->nil;
+    for (int32_t i = item->kind == TENON_KIND_ENUM ? item->count - 1 : -1; i >= 0; i--)
+        choices = enif_make_list_cell(env, tenon_nif_make_text(env, item->choices[i]), choices);
+    bool has_default = !is_result && (item->flags & TENON_PARAMETER_DEFAULT);
+    ERL_NIF_TERM values[] = {tenon_nif_make_text(env, item->name),
+                             enif_make_atom(env, kinds[item->kind]),
+                             item->flags & TENON_PARAMETER_OPTIONAL ? a->yes : a->no,
+                             item->flags & TENON_PARAMETER_KEYWORD_ONLY ? a->yes : a->no,
+                             has_default ? tenon_nif_ok(env, make_default(env, item)) : a->nil,
+                             choices,
+                             tenon_nif_make_text(env, item->handle)};
+    for (int i = 0; i < COUNT; i++)
+        keys[i] = enif_make_atom(env, names[i]);
+    enif_make_map_from_arrays(env, keys, values, COUNT, &map); /* cannot fail: no two keys are the same */
+    return map;
+}
+
+ERL_NIF_TERM tenon_nif_describe_signature(ErlNifEnv *env, const tenon_signature *s)
+{
+    static const char *const roles[] = {"function", "class", "constructor", "method"};
+    ERL_NIF_TERM params = enif_make_list(env, 0), results = params;
+    for (int32_t i = s->nparams - 1; i >= 0; i--)
+        params = enif_make_list_cell(env, describe_item(env, &s->params[i], false), params);
+    for (int32_t i = s->nresults - 1; i >= 0; i--)
+        results = enif_make_list_cell(env, describe_item(env, &s->results[i], true), results);
+    return enif_make_tuple5(env, tenon_nif_make_text(env, s->name), enif_make_atom(env, roles[s->role]),
+                            tenon_nif_make_text(env, s->class_name), params, results);
 }

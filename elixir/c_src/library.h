@@ -1,5 +1,5 @@
 /* What the sources of the function host share: library.c opens libraries, values.c turns terms into
- * values, handle.c keeps objects, services.c and outlive.c serve the functions, call.c calls. */
+ * values, handle.c keeps objects, host_services.c and kept_memory.c serve the functions, call.c calls. */
 #ifndef TENON_NIF_LIBRARY_H
 #define TENON_NIF_LIBRARY_H
 
@@ -23,9 +23,12 @@ typedef struct tenon_nif_function {
 struct tenon_nif_opened {
     tenon_nif_opened *next;
     const tenon_module *module;
-    void *state; /* what `load` made */
-    bool loaded;
+    void *state;           /* what `load` made */
+    _Atomic int load_step; /* a tenon_nif_load_step */
 };
+
+/* `load` is called once. It may take long, so no thread waits for it. */
+typedef enum tenon_nif_load_step { TENON_NIF_NOT_LOADED, TENON_NIF_LOADING, TENON_NIF_LOADED } tenon_nif_load_step;
 
 /* An open library: never closed, and never changed once a module is bound to it. */
 struct tenon_nif_library {
@@ -144,11 +147,11 @@ typedef struct tenon_nif_taken {
 
 /* The state of one call, on the stack. It is not filled with zeros. */
 typedef struct tenon_nif_frame {
-    tenon__frame base;
+    tenon_frame base;
     tenon_nif_bound *bound;
     const tenon_nif_function *function;
     tenon_nif_reader reader;
-    uint64_t given_bytes; /* of the tensors that the results have */
+    uint64_t returned_bytes; /* of the tensors that the results have */
     bool dirty;
     int32_t noperands;
     int32_t wrong; /* the argument that could not be taken */
@@ -169,20 +172,20 @@ typedef struct tenon_nif_frame {
     void *objects[TENON_MAX_PARAMETERS]; /* tenon_nif_handle: the arguments that are objects of classes */
 } tenon_nif_frame;
 
-static inline tenon_nif_frame *tenon_nif_frame_of(tenon__frame *base)
+static inline tenon_nif_frame *tenon_nif_frame_of(tenon_frame *base)
 {
     return (tenon_nif_frame *)(void *)base; /* it is the first member */
 }
 
 /* What the host does for a function while it runs, and the client's functions for that. */
 extern const tenon_host tenon_nif_host;
-int tenon_nif_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
-int tenon_nif_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *));
+int tenon_nif_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+int tenon_nif_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *));
 /* Whether the environment has TENON_CHECK (see tenon_frame_check_wanted): calls run in the checked mode. */
 bool tenon_nif_is_checked(void);
-tenon_kept *tenon_nif_keep_argument(tenon__frame *base, int32_t index);
+tenon_kept *tenon_nif_keep_argument(tenon_frame *base, int32_t index);
 /* A result that is "own" or "of(...)", and set, as a term. False: f->reader.error is the result of the call. */
-bool tenon_nif_given_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out);
+bool tenon_nif_library_result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out);
 /* Call a module's `load`, once. False: `err` says why. */
 bool tenon_nif_call_load(tenon_nif_opened *code, tenon_error *err);
 

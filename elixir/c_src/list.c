@@ -1,6 +1,7 @@
 #include "nif.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Longer lists take at least 8 GiB, and making them cannot be interrupted. */
@@ -23,7 +24,8 @@ typedef struct reader {
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM];
     tenon_dtype dtype;
-    char *data; /* the place of the next element; NULL while only the kinds are collected */
+    char *start; /* the place of the first element; NULL while only the kinds are collected */
+    char *data;  /* the place of the next one */
     unsigned kinds;
     ERL_NIF_TERM error; /* 0: none */
 } reader;
@@ -54,29 +56,54 @@ static void show_element(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t
     ErlNifSInt64 integer;
     ErlNifUInt64 natural;
     double number;
-    if (enif_get_int64(env, term, &integer) || enif_get_uint64(env, term, &natural) ||
-        enif_get_double(env, term, &number))
+    if (enif_get_int64(env, term, &integer) || enif_get_uint64(env, term, &natural))
         enif_snprintf(buffer, size, "%T", term);
+    else if (enif_get_double(env, term, &number))
+        snprintf(buffer, size, "%.15g", number);
     else if (enif_is_number(env, term))
         enif_snprintf(buffer, size, "an integer of more than 64 bits");
     else
         tenon_nif_describe(env, term, buffer, size);
 }
 
+/* The place of the next element, such as "[0][12]". */
+static void show_place(const reader *r, char *buffer, size_t size)
+{
+    int64_t number = (r->data - r->start) / (r->dtype.bits / 8), index[TENON_MAX_NDIM];
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (int32_t dim = r->ndim - 1; dim >= 0; dim--) {
+        index[dim] = number % r->shape[dim];
+        number /= r->shape[dim];
+    }
+    for (int32_t dim = 0; dim < r->ndim && used < size; dim++)
+        used += (size_t)snprintf(buffer + used, size - used, "[%" PRId64 "]", index[dim]);
+}
+
+static bool bad_element(reader *r, ERL_NIF_TERM term)
+{
+    char type[32], shown[300], place[500], why[200];
+    bool is_signed = r->dtype.code == TENON_CODE_INT, is_unsigned = r->dtype.code == TENON_CODE_UINT;
+    uint64_t all = UINT64_MAX >> (64 - r->dtype.bits % 64) % 64;
+    tenon_nif_type_name(r->dtype, type, sizeof type);
+    show_element(r->env, term, shown, sizeof shown);
+    show_place(r, place, sizeof place);
+    if ((is_signed || is_unsigned) && enif_term_type(r->env, term) == ERL_NIF_TERM_TYPE_INTEGER)
+        snprintf(why, sizeof why, "out of the range of %s, %" PRId64 " to %" PRIu64, type,
+                 is_signed ? -(int64_t)(all / 2) - 1 : 0, is_signed ? all / 2 : all);
+    else
+        snprintf(why, sizeof why, "not a value of type %s, or is out of its range", type);
+    ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
+    return fail(r, tenon_nif_error(r->env, reason, "from_list", "list", "from_list(): argument 'list': %s%s%s%s is %s",
+                                   *place ? "element " : "", place, *place ? ": " : "", shown, why));
+}
+
 static bool read_element(reader *r, ERL_NIF_TERM term)
 {
-    if (!r->data)
+    if (!r->start)
         return note_kind(r, term);
-    if (!tenon_nif_get_element(r->env, term, r->dtype, r->data)) {
-        char type[32], shown[300];
-        tenon_nif_type_name(r->dtype, type, sizeof type);
-        show_element(r->env, term, shown, sizeof shown);
-        ERL_NIF_TERM reason = enif_make_tuple2(r->env, tenon_nif_atoms.badarg, enif_make_atom(r->env, "list"));
-        return fail(
-            r, tenon_nif_error(r->env, reason, "from_list", "list",
-                               "from_list(): argument 'list': %s is not a value of type %s, or is beyond its range",
-                               shown, type));
-    }
+    if (!tenon_nif_get_element(r->env, term, r->dtype, r->data))
+        return bad_element(r, term);
     r->data += r->dtype.bits / 8;
     return true;
 }
@@ -142,7 +169,7 @@ static ERL_NIF_TERM from_list(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     tenon_error err;
     if (tenon_nif_alloc(r.dtype, r.ndim, r.shape, 0, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "list");
-    r.data = tenon_tensor_view(tensor)->data;
+    r.start = r.data = tenon_tensor_view(tensor)->data;
     if (!read_level(&r, argv[0], 0)) {
         tenon_tensor_release(tensor);
         return r.error;

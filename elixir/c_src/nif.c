@@ -1,4 +1,21 @@
+
 #include "nif.h"
+
+/* ------------------------------------------------------------------------------------------------------ schedulers */
+
+ERL_NIF_TERM tenon_nif_dirty(ErlNifEnv *env, const char *name,
+                             ERL_NIF_TERM (*nif)(ErlNifEnv *, int, const ERL_NIF_TERM[]), int argc,
+                             const ERL_NIF_TERM argv[])
+{
+    return enif_schedule_nif(env, name, ERL_NIF_DIRTY_JOB_CPU_BOUND, nif, argc, argv);
+}
+
+void tenon_nif_report(ErlNifEnv *env, uint64_t micros)
+{
+    /* A timeslice is a millisecond; less than a percent of it is not worth the call. */
+    if (micros > 1 && enif_thread_type() == ERL_NIF_THR_NORMAL_SCHEDULER)
+        enif_consume_timeslice(env, micros < 990 ? 1 + (int)micros / 10 : 100);
+}
 
 tenon_nif_atom_table tenon_nif_atoms;
 
@@ -23,7 +40,7 @@ static ErlNifFunc functions[] = {
     {"release", 1, tenon_nif_release, 0},
     {"stats", 0, tenon_nif_stats, 0},
     {"to_blob", 1, tenon_nif_to_blob, 0},
-    {"from_blob", 3, tenon_nif_from_blob, 0},
+    {"from_blob", 4, tenon_nif_from_blob, 0},
     {"from_resource", 4, tenon_nif_from_resource, 0},
     {"shared_zeros", 2, tenon_nif_shared_zeros, 0},
     {"shared_share", 1, tenon_nif_shared_share, 0},
@@ -57,17 +74,17 @@ static void init_atoms(ErlNifEnv *env)
 typedef struct copy {
     uint64_t
         layout; /* of this struct, libraries, storages, tensors and handles: a copy with another layout cannot take over */
-    tenon_counts (*stats)(void);
+    tenon_stats (*stats)(void);
     tenon_nif_opened *(*opened)(void);
     tenon_status (*open_library)(const char *path, const tenon_module **out, tenon_error *err); /* of the first copy */
     struct copy *older;
 } copy;
 
-enum { COPY_LAYOUT = 6 };
+enum { COPY_LAYOUT = 7 };
 
-static tenon_counts own_stats(void)
+static tenon_stats own_stats(void)
 {
-    tenon_counts counts = tenon_stats();
+    tenon_stats counts = tenon_stats_read();
     counts.bytes += tenon_nif_held_bytes();
     return counts;
 }
@@ -85,7 +102,7 @@ TENON_NIF(stats)
     (void)argv;
     int64_t live = 0, bytes = 0, deferred = 0;
     for (const copy *each = &this_copy; each; each = each->older) {
-        tenon_counts counts = each->stats();
+        tenon_stats counts = each->stats();
         live += counts.tensors;
         bytes += counts.bytes;
         deferred += counts.deferred;
@@ -127,7 +144,7 @@ static int upgrade(ErlNifEnv *env, void **private_data, void **old_private_data,
         this_copy.older = old;
         this_copy.open_library = old->open_library;
     }
-    return start(env, private_data, old->opened());
+    return start(env, private_data, old == &this_copy ? NULL : old->opened());
 }
 
 ERL_NIF_INIT(Elixir.Tenon.Nif, functions, load, NULL, upgrade, NULL)

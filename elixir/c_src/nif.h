@@ -14,7 +14,6 @@
 
 #define TENON_ORIGINS /* reports of TENON_DEBUG name the NIF's line */
 #include "tenon.h"
-#include "tenon_host_private.h"
 
 /* ---------------------------------------------------------------------------------------------------------- limits */
 
@@ -160,6 +159,8 @@ bool tenon_nif_has_type(tenon_dtype dtype);
 bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
 /* The name in Nx if it has one ({:s, 64}, {:bf, 16}), otherwise {:bool, 8}, {:f8_e4m3fn, 8}. */
 ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);
+/* torch's own name, as in ExTorch: :float, :long, :bfloat16, :complex64. */
+ERL_NIF_TERM tenon_nif_make_torch_type(ErlNifEnv *env, tenon_dtype dtype);
 /* The error for a term that is not such a type. */
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
 /* Read the arguments (shape, type) of a new tensor. On failure returns false and sets *error. */
@@ -170,8 +171,8 @@ bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[]);
 /* Whether values of this type can be terms: all but f128, opaque and 128-bit integers. */
 bool tenon_nif_type_has_terms(tenon_dtype dtype);
 
-/* The name of the type in Elixir, for messages: "f32", "s64", "f8_e4m3fn". */
-void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size);
+/* The name of the type in Nx, for messages: "f32", "s64", "f8_e4m3fn". Truncates and returns as tenon_dtype_format does. */
+size_t tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size);
 
 /* Whether a binary starts inside a byte; then inspecting it copies all of it. False with OTP 27 and newer: this
  * cannot be detected. */
@@ -194,11 +195,16 @@ ERL_NIF_TERM tenon_nif_make_double(ErlNifEnv *env, double value);
 
 /* A tuple or a list of up to TENON_MAX_NDIM integers. */
 bool tenon_nif_get_dims(ErlNifEnv *env, ERL_NIF_TERM term, int32_t *ndim, int64_t dims[TENON_MAX_NDIM]);
+/* The error for a term that is not what `expected` says. It names the first element that is not an integer of 64 bits. */
+ERL_NIF_TERM tenon_nif_bad_dims(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                const char *expected);
 ERL_NIF_TERM tenon_nif_make_tuple(ErlNifEnv *env, int32_t count, const int64_t *values);
 ERL_NIF_TERM tenon_nif_make_list(ErlNifEnv *env, int32_t count, const int64_t *values);
 
-/* :cpu, :cuda (id 0), {:cuda, 1}. */
+/* :cpu, :cuda (id 0), {:cuda, 1}, "cuda:1"; :hip is :rocm. */
 bool tenon_nif_get_device(ErlNifEnv *env, ERL_NIF_TERM term, tenon_device *out);
+/* The error for a term that is not such a device. */
+ERL_NIF_TERM tenon_nif_bad_device(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
 ERL_NIF_TERM tenon_nif_make_device(ErlNifEnv *env, tenon_device device);
 
 /* -------------------------------------------------------------------------------------------------------- the reaper
@@ -371,8 +377,10 @@ TENON_NIF(unowned);     /* t -> false | its address, if it has no owner | {:erro
 TENON_NIF(release);     /* t -> :ok | {:error, …} */
 TENON_NIF(stats);       /* -> %{live:, bytes:, deferred:} */
 TENON_NIF(to_blob);     /* t -> {:ok, {ptr, shape, strides, dtype, device, element_size}} */
-/* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable, element_size | nil}, has_owner, owner */
-TENON_NIF(from_blob); /* -> {:ok, t} */
+/* {ptr, shape, strides | nil, dtype, device, data_size | nil, immutable, element_size | nil}, has_owner, owner, known ->
+ * {:ok, t} | {:functions, list}: functions in `owner`. Then `owner` and what they have captured are to be passed as `known`
+ * and `owner`; functions in `known` are not reported. */
+TENON_NIF(from_blob);
 
 /* exchange.c */
 TENON_NIF(from_resource); /* ref, module, type, immutable -> {:ok, t} */
@@ -395,8 +403,8 @@ TENON_NIF(shared_name);   /* t -> {:ok, name} */
 TENON_NIF(shared_attach); /* name, immutable -> {:ok, t} */
 
 /* library.c, call.c, handle.c */
-TENON_NIF(library_open);     /* module, path */
-TENON_NIF(library_describe); /* path */
+TENON_NIF(library_open); /* module, path; :waiting while another process opens a library, or this one's `load` runs */
+TENON_NIF(library_describe); /* path; :waiting likewise */
 TENON_NIF(call);             /* module, index, arguments; :waiting if an object is in another call */
 TENON_NIF(close);            /* module, index, object, class -> :ok, or :waiting while a call runs */
 

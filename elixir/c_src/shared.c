@@ -39,7 +39,7 @@ static ERL_NIF_TERM zeros(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
     ERL_NIF_TERM error;
     if (!tenon_nif_get_layout(env, argv, function, &ndim, shape, &dtype, &error))
         return error;
-    if (tenon_shared_alloc(dtype, ndim, shape, &tensor, &err))
+    if (tenon_shared_zeros(dtype, ndim, shape, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, "shape");
     uint64_t bytes = (uint64_t)tenon_view_nbytes(tenon_tensor_view(tensor));
     return make_shared(env, tensor, false, bytes, function, "shape");
@@ -56,7 +56,7 @@ static ERL_NIF_TERM share_view(ErlNifEnv *env, const tenon_view *view)
     const char *function = "share", *argument = "tensor";
     tenon_tensor *tensor;
     tenon_error err;
-    if (tenon_shared_alloc(view->dtype, view->ndim, view->shape, &tensor, &err))
+    if (tenon_shared_zeros(view->dtype, view->ndim, view->shape, &tensor, &err))
         return tenon_nif_core_error(env, &err, function, argument);
     if (tenon_copy(tenon_tensor_view(tensor), view, &err) || tenon_shared_freeze(tensor, &err)) {
         tenon_tensor_release(tensor);
@@ -135,7 +135,7 @@ TENON_NIF(shared_attach)
     if (length < text.size || memchr(name, 0, length))
         return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.shared, tenon_nif_atoms.invalid), function,
                                "name", "attach(): argument 'name' is not the name of a shared tensor: \"%s\"", name);
-    if (tenon_shared_open(name, &tensor, &err))
+    if (tenon_shared_attach_name(name, &tensor, &err))
         return attach_error(env, &err);
     if (immutable && !(tenon_tensor_view(tensor)->flags & TENON_READ_ONLY)) {
         tenon_tensor_release(tensor);

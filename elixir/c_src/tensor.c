@@ -168,7 +168,7 @@ static ERL_NIF_TERM get_request(ErlNifEnv *env, const ERL_NIF_TERM argv[], binar
         return tenon_nif_bad_type(env, argv[2], function, "type");
     r->ndim = 1;
     if (!enif_is_identical(argv[3], tenon_nif_atoms.nil) && !tenon_nif_get_dims(env, argv[3], &r->ndim, r->shape))
-        return tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+        return tenon_nif_bad_dims(env, argv[3], function, "shape", "a tuple or list of up to 64 integers");
     if (!get_copy(argv[4], &r->copy))
         return tenon_nif_badarg(env, function, "copy", ":never, :allow or :always");
     return 0;

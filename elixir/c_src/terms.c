@@ -1,6 +1,7 @@
 #include "nif.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ----------------------------------------------------------------------------------------------------------- types */
@@ -10,19 +11,49 @@ bool tenon_nif_has_type(tenon_dtype dtype)
     return tenon_dtype_known(dtype) && dtype.lanes == 1 && dtype.bits % 8 == 0;
 }
 
-/* The names of torch and Nx that the core does not know, and the most common names. They are looked up by atom. */
+/* The names of torch and Nx that the core does not know, and the most common names. They are looked up by atom. The first
+ * TORCH_NAMES are torch's own. */
 static const struct {
     const char *name;
     const char *dtype;
-} names[] = {
-    {"float", "f32"}, {"double", "f64"}, {"half", "f16"},  {"byte", "u8"},     {"char", "i8"},     {"short", "i16"},
-    {"int", "i32"},   {"long", "i64"},   {"s8", "i8"},     {"s16", "i16"},     {"s32", "i32"},     {"s64", "i64"},
-    {"f32", "f32"},   {"f64", "f64"},    {"u8", "u8"},     {"bf16", "bf16"},   {"f16", "f16"},     {"i64", "i64"},
-    {"i32", "i32"},   {"bool", "bool"},  {"int64", "i64"}, {"int32", "i32"},   {"uint8", "u8"},    {"float32", "f32"},
-    {"c64", "c64"},   {"u32", "u32"},    {"u64", "u64"},   {"float64", "f64"}, {"float16", "f16"}, {"f8", "f8_e5m2"},
-};
+} names[] = {{"float", "f32"},
+             {"double", "f64"},
+             {"half", "f16"},
+             {"byte", "u8"},
+             {"char", "i8"},
+             {"short", "i16"},
+             {"int", "i32"},
+             {"long", "i64"},
+             {"complex_half", "c32"},
+             {"complex_float", "c64"},
+             {"complex_double", "c128"},
+             {"s8", "i8"},
+             {"s16", "i16"},
+             {"s32", "i32"},
+             {"s64", "i64"},
+             {"f32", "f32"},
+             {"f64", "f64"},
+             {"u8", "u8"},
+             {"bf16", "bf16"},
+             {"f16", "f16"},
+             {"i64", "i64"},
+             {"i32", "i32"},
+             {"bool", "bool"},
+             {"int64", "i64"},
+             {"int32", "i32"},
+             {"uint8", "u8"},
+             {"float32", "f32"},
+             {"c64", "c64"},
+             {"u32", "u32"},
+             {"u64", "u64"},
+             {"float64", "f64"},
+             {"float16", "f16"},
+             {"f8", "f8_e5m2"},
+             {"chalf", "c32"},
+             {"cfloat", "c64"},
+             {"cdouble", "c128"}};
 
-enum { NAME_SIZE = 32, NNAMES = sizeof names / sizeof *names };
+enum { NAME_SIZE = 32, TORCH_NAMES = 11, NNAMES = sizeof names / sizeof *names };
 
 static ERL_NIF_TERM name_atoms[NNAMES];
 static tenon_dtype name_dtypes[NNAMES];
@@ -109,10 +140,40 @@ ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype)
     return enif_make_tuple2(env, kind, enif_make_int(env, dtype.bits));
 }
 
+ERL_NIF_TERM tenon_nif_make_torch_type(ErlNifEnv *env, tenon_dtype dtype)
+{
+    char name[40];
+    for (int i = 0; i < TORCH_NAMES; i++) {
+        if (tenon_dtype_equal(name_dtypes[i], dtype))
+            return name_atoms[i];
+    }
+    tenon_dtype_format_long(dtype, name, sizeof name);
+    return enif_make_atom(env, name);
+}
+
+/* What the elements of torch's quantized types are stored as. */
+static const struct {
+    const char *name;
+    const char *stored;
+} quantized[] = {{"qint8", ":int8"},
+                 {"quint8", ":uint8"},
+                 {"qint32", ":int32"},
+                 {"quint4x2", ":uint8, two elements in each byte"},
+                 {"quint2x4", ":uint8, four elements in each byte"}};
+
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument)
 {
+    char name[NAME_SIZE];
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, term);
+    for (size_t i = 0; get_name(env, term, name) && i < sizeof quantized / sizeof *quantized; i++)
+        if (strcmp(name, quantized[i].name) == 0)
+            return tenon_nif_error(
+                env, reason, function, argument,
+                "%s(): argument '%s': :%s is a quantized type, whose numbers mean nothing without "
+                "their scale and zero point; dequantize the tensor first, or pass its integers as %s",
+                function, argument, name, quantized[i].stored);
     return tenon_nif_error(
-        env, enif_make_tuple2(env, tenon_nif_atoms.unsupported_type, term), function, argument,
+        env, reason, function, argument,
         "%s(): argument '%s': expected a type of whole bytes, such as {:f, 32}, :f32, :s64, :bf16 or "
         ":float32",
         function, argument);
@@ -122,7 +183,7 @@ bool tenon_nif_get_layout(ErlNifEnv *env, const ERL_NIF_TERM argv[], const char 
                           int64_t shape[TENON_MAX_NDIM], tenon_dtype *dtype, ERL_NIF_TERM *error)
 {
     if (!tenon_nif_get_dims(env, argv[0], ndim, shape))
-        *error = tenon_nif_badarg(env, function, "shape", "a tuple or list of up to 64 integers");
+        *error = tenon_nif_bad_dims(env, argv[0], function, "shape", "a tuple or list of up to 64 integers");
     else if (!tenon_nif_get_type(env, argv[1], dtype))
         *error = tenon_nif_bad_type(env, argv[1], function, "type");
     else
@@ -139,11 +200,12 @@ bool tenon_nif_is_large(ErlNifEnv *env, const ERL_NIF_TERM argv[])
            tenon_nif_get_type(env, argv[1], &dtype) && numel > TENON_NIF_DIRTY_BYTES / (dtype.bits / 8);
 }
 
-void tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
+size_t tenon_nif_type_name(tenon_dtype dtype, char *buffer, size_t size)
 {
-    tenon_dtype_format(dtype, buffer, size);
-    if (dtype.code == TENON_CODE_INT)
+    size_t length = tenon_dtype_format(dtype, buffer, size);
+    if (dtype.code == TENON_CODE_INT && buffer[0] == 'i')
         buffer[0] = 's'; /* the core's i64 */
+    return length;
 }
 
 bool tenon_nif_is_copied_to_show(ErlNifEnv *env, ERL_NIF_TERM part)
@@ -200,6 +262,28 @@ bool tenon_nif_get_dims(ErlNifEnv *env, ERL_NIF_TERM term, int32_t *ndim, int64_
     return enif_is_empty_list(env, term);
 }
 
+ERL_NIF_TERM tenon_nif_bad_dims(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument,
+                                const char *expected)
+{
+    const ERL_NIF_TERM *items;
+    ERL_NIF_TERM head;
+    ErlNifSInt64 value;
+    char what[100] = "", message[400];
+    int count = 0;
+    if (enif_get_tuple(env, term, &count, &items))
+        term = enif_make_list_from_array(env, items, count > TENON_MAX_NDIM ? TENON_MAX_NDIM : (unsigned)count);
+    for (count = 0; count < TENON_MAX_NDIM && enif_get_list_cell(env, term, &head, &term); count++) {
+        if (enif_get_int64(env, head, &value))
+            continue;
+        tenon_nif_describe(env, head, what, sizeof what);
+        if (enif_term_type(env, head) == ERL_NIF_TERM_TYPE_INTEGER)
+            snprintf(what, sizeof what, "out of range (-9223372036854775808 to 9223372036854775807)");
+        break;
+    }
+    snprintf(message, sizeof message, *what ? "%s; element %d is %s" : "%s", expected, count, what);
+    return tenon_nif_badarg(env, function, argument, message);
+}
+
 static void make_ints(ErlNifEnv *env, int32_t count, const int64_t *values, ERL_NIF_TERM terms[TENON_MAX_NDIM])
 {
     for (int32_t i = 0; i < count; i++)
@@ -222,6 +306,23 @@ ERL_NIF_TERM tenon_nif_make_list(ErlNifEnv *env, int32_t count, const int64_t *v
 
 /* --------------------------------------------------------------------------------------------------------- devices */
 
+/* torch's name of TENON_ROCM. */
+static const char hip[] = "hip";
+
+/* A name without an id, or with one if `has_id` ("cuda:1"). */
+static bool parse_device(const char *name, bool has_id, tenon_device *out)
+{
+    char other[NAME_SIZE + 1];
+    size_t length = strcspn(name, ":");
+    if (name[length] && !has_id)
+        return false;
+    if (length == sizeof hip - 1 && memcmp(name, hip, length) == 0) {
+        snprintf(other, sizeof other, "rocm%s", name + length);
+        name = other;
+    }
+    return tenon_device_parse(name, out, NULL) == TENON_OK;
+}
+
 bool tenon_nif_get_device(ErlNifEnv *env, ERL_NIF_TERM term, tenon_device *out)
 {
     if (enif_is_identical(term, tenon_nif_atoms.cpu)) {
@@ -229,17 +330,49 @@ bool tenon_nif_get_device(ErlNifEnv *env, ERL_NIF_TERM term, tenon_device *out)
         return true;
     }
     const ERL_NIF_TERM *pair;
+    ErlNifBinary text;
     char name[NAME_SIZE];
     int size, id = 0;
+    if (enif_inspect_binary(env, term, &text)) {
+        if (text.size >= sizeof name || memchr(text.data, 0, text.size))
+            return false;
+        memcpy(name, text.data, text.size);
+        name[text.size] = '\0';
+        return parse_device(name, true, out);
+    }
     if (enif_get_tuple(env, term, &size, &pair)) {
         if (size != 2 || !enif_get_int(env, pair[1], &id) || id < 0)
             return false;
         term = pair[0];
     }
-    if (!get_name(env, term, name) || tenon_device_parse(name, out, NULL) || strchr(name, ':'))
+    if (!get_name(env, term, name) || !parse_device(name, false, out))
         return false;
     out->device_id = id;
     return true;
+}
+
+ERL_NIF_TERM tenon_nif_bad_device(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument)
+{
+    static const char *const without_addresses[] = {"xla", "fpga", "msnpu"};
+    const ERL_NIF_TERM *pair;
+    ErlNifBinary text;
+    char name[NAME_SIZE] = "";
+    int size;
+    if (enif_get_tuple(env, term, &size, &pair) && size == 2)
+        term = pair[0];
+    if (enif_inspect_binary(env, term, &text) && text.size < sizeof name)
+        memcpy(name, text.data, text.size);
+    else
+        (void)get_name(env, term, name);
+    name[strcspn(name, ":")] = '\0';
+    for (size_t i = 0; i < sizeof without_addresses / sizeof *without_addresses; i++)
+        if (strcmp(name, without_addresses[i]) == 0)
+            return tenon_nif_error(
+                env, enif_make_tuple2(env, tenon_nif_atoms.badarg, enif_make_atom(env, argument)), function, argument,
+                "%s(): argument '%s': memory on %s has no address that other libraries can use; copy the tensor "
+                "to the CPU or to a GPU first",
+                function, argument, name);
+    return tenon_nif_badarg(env, function, argument, "a device such as :cpu, :cuda, {:cuda, 0} or \"cuda:0\"");
 }
 
 ERL_NIF_TERM tenon_nif_make_device(ErlNifEnv *env, tenon_device device)

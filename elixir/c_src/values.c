@@ -140,25 +140,31 @@ static bool is_integer(ErlNifEnv *env, ERL_NIF_TERM term)
     return enif_term_type(env, term) == ERL_NIF_TERM_TYPE_INTEGER;
 }
 
-static bool to_int(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
+/* An argument of kind int or float, or an element of a list of them, that is not such a number. `place` is "" or
+ * "element 3: ". */
+static bool bad_number(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, bool is_float, const char *place)
 {
-    ErlNifSInt64 value;
-    if (enif_get_int64(r->env, term, &value)) {
-        *out = value;
-        return true;
+    char what[300], message[500];
+    if (is_integer(r->env, term)) {
+        snprintf(message, sizeof message, "%sthe integer is out of range: expected %s", place,
+                 is_float ? "-1.7976931348623157e308 to 1.7976931348623157e308"
+                          : "-9223372036854775808 to 9223372036854775807 (64 bits)");
+        return bad_value(r, index, tenon_nif_atoms.overflow, message);
     }
-    return is_integer(r->env, term)
-               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer does not fit in 64 bits")
-               : wrong_kind(r, index, term);
+    if (!*place)
+        return wrong_kind(r, index, term);
+    tenon_nif_describe(r->env, term, what, sizeof what);
+    snprintf(message, sizeof message, "%sexpected %s, got %s", place, is_float ? "a number" : "an integer", what);
+    return bad_value(r, index, tenon_nif_atoms.badarg, message);
 }
 
-static bool to_double(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, double *out)
+static bool get_int(ErlNifEnv *env, ERL_NIF_TERM term, int64_t *out)
 {
-    if (tenon_nif_get_double(r->env, term, out))
-        return true;
-    return is_integer(r->env, term)
-               ? bad_value(r, index, tenon_nif_atoms.overflow, "the integer is too large for a float")
-               : wrong_kind(r, index, term);
+    ErlNifSInt64 value;
+    bool taken = enif_get_int64(env, term, &value);
+    if (taken)
+        *out = value;
+    return taken;
 }
 
 static bool to_bool(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, int64_t *out)
@@ -226,8 +232,12 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         length++;
     if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
         return false;
-    if (!enif_get_list_length(r->env, term, &length))
-        return wrong_kind(r, index, term);
+    if (!enif_get_list_length(r->env, term, &length)) {
+        char message[200];
+        snprintf(message, sizeof message, "expected %.100s, got an improper list", param->type);
+        return enif_is_list(r->env, term) ? bad_value(r, index, tenon_nif_atoms.badarg, message)
+                                          : wrong_kind(r, index, term);
+    }
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
         snprintf(message, sizeof message, "expected %s, got %u number%s", param->type, length, length == 1 ? "" : "s");
@@ -237,10 +247,13 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     if (!list)
         return no_memory(r);
     for (unsigned i = 0; enif_get_list_cell(r->env, term, &item, &term); i++) {
-        bool taken = param->kind == TENON_KIND_INTS ? to_int(r, index, item, (int64_t *)list + i)
-                                                    : to_double(r, index, item, (double *)list + i);
-        if (!taken)
-            return false;
+        bool is_float = param->kind == TENON_KIND_FLOATS;
+        if (is_float ? tenon_nif_get_double(r->env, item, (double *)list + i)
+                     : get_int(r->env, item, (int64_t *)list + i))
+            continue;
+        char place[32];
+        snprintf(place, sizeof place, "element %u: ", i);
+        return bad_number(r, index, item, is_float, place);
     }
     value->as.list.data = list;
     value->as.list.length = length;
@@ -254,9 +267,9 @@ bool tenon_nif_to_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, t
     value->flags = 0;
     switch (param->kind) {
     case TENON_KIND_INT:
-        return to_int(r, index, term, &value->as.integer);
+        return get_int(r->env, term, &value->as.integer) || bad_number(r, index, term, false, "");
     case TENON_KIND_FLOAT:
-        return to_double(r, index, term, &value->as.number);
+        return tenon_nif_get_double(r->env, term, &value->as.number) || bad_number(r, index, term, true, "");
     case TENON_KIND_BOOL:
         return to_bool(r, index, term, &value->as.integer);
     case TENON_KIND_ENUM:

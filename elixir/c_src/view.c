@@ -58,7 +58,7 @@ static ERL_NIF_TERM slice(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_TE
             break;
         }
         if (!tenon_nif_get_dims(env, argv[i + 1], &count, given[i]) || count != view->ndim)
-            return tenon_nif_badarg(env, "slice", names[i], "a list of one integer for each dimension");
+            return tenon_nif_bad_dims(env, argv[i + 1], "slice", names[i], "a list of one integer for each dimension");
     }
     tenon_tensor *current = tensor, *next;
     tenon_error err;
@@ -94,7 +94,7 @@ static ERL_NIF_TERM transpose(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NI
     tenon_error err;
     bool reversed = enif_is_identical(argv[1], tenon_nif_atoms.nil);
     if (!reversed && (!tenon_nif_get_dims(env, argv[1], &count, given) || count != ndim))
-        return tenon_nif_badarg(env, "transpose", "axes", "a list that names each axis once");
+        return tenon_nif_bad_dims(env, argv[1], "transpose", "axes", "a list that names each axis once");
     for (int32_t i = 0; i < ndim; i++) {
         if (!reversed && (given[i] < -ndim || given[i] >= ndim))
             return tenon_nif_badarg(env, "transpose", "axes", "a list that names each axis once");
@@ -182,7 +182,7 @@ static ERL_NIF_TERM broadcast(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NI
     int64_t shape[TENON_MAX_NDIM];
     tenon_error err;
     if (!tenon_nif_get_dims(env, argv[1], &ndim, shape))
-        return tenon_nif_badarg(env, "broadcast", "shape", "a tuple or list of up to 64 integers");
+        return tenon_nif_bad_dims(env, argv[1], "broadcast", "shape", "a tuple or list of up to 64 integers");
     return checked(env, tenon_tensor_broadcast_to(tensor, ndim, shape, out, &err), &err, "broadcast", "shape");
 }
 
@@ -204,7 +204,7 @@ static ERL_NIF_TERM squeeze(ErlNifEnv *env, tenon_tensor *tensor, const ERL_NIF_
     if (enif_is_identical(argv[1], tenon_nif_atoms.nil))
         return checked(env, tenon_tensor_squeeze(tensor, TENON_OMIT, out, &err), &err, "squeeze", "axes");
     if (!tenon_nif_get_dims(env, argv[1], &count, axes))
-        return tenon_nif_badarg(env, "squeeze", "axes", "a list of axes");
+        return tenon_nif_bad_dims(env, argv[1], "squeeze", "axes", "a list of axes");
     for (int32_t i = 0; i < count; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + ndim : axes[i];
         if (axis < 0 || axis >= ndim || gone[axis] || view->shape[axis] != 1)

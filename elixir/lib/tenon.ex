@@ -41,6 +41,11 @@ defmodule Tenon do
   functions after it, but never a scheduler. After such a collection the process waits while more than 8 of them are
   pending: at most one second, and only as long as one of them ends every 50 ms. It does not wait for slower functions, so
   a process that makes such memory in a loop must check `stats/0`.
+
+  If a process is killed in a dirty NIF, for example in a long function of a `Tenon.Library`, the NIF runs on, and the
+  memory that the process referred to lives at least until its end. The runtime may then leave it until the scheduler on
+  which the process ended has other work, which can take long on an idle system. A process that has made tensors on
+  another 32 MB, and `stats/0`, wake all schedulers, which then free it.
   """
 
   import Tenon.Error, only: [value!: 1]
@@ -257,9 +262,15 @@ defmodule Tenon do
 
   A binary of `to_binary/2` may keep memory alive after its last tensor is gone. From 1 KiB on, that memory belongs to the
   runtime (`:erlang.memory(:binary)`) and is not counted here.
+
+  The memory of a process that was killed in a dirty NIF counts until the runtime frees it. This function wakes the
+  schedulers that have to do that, so a later call does not count it.
   """
   @spec stats() :: %{live: integer, bytes: integer, deferred: integer}
-  def stats, do: with({:error, error} <- Nif.stats(), do: raise(error))
+  def stats do
+    Memory.wake_schedulers()
+    with {:error, error} <- Nif.stats(), do: raise(error)
+  end
 
   @doc "Returns the include folder for the C compiler, with `tenon/function.h` for functions and `tenon/nif.h` for other NIFs."
   @spec include_dir() :: String.t()

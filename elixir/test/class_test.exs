@@ -148,7 +148,7 @@ defmodule Tenon.ClassTest do
     test "names that Elixir does not have can be changed" do
       compile = fn options, entries ->
         path =
-          Build.build_text!("class_names#{System.unique_integer([:positive])}", 1, """
+          Build.build_text!("class_names#{System.unique_integer([:positive])}", """
           static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
           TENON_MODULE(names, NULL, #{entries})
           """)

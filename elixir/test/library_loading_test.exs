@@ -4,8 +4,9 @@ defmodule Tenon.LibraryLoadingTest do
   alias Tenon.Test.Kernels, as: Build
 
   # A library with one function, which gives a number.
-  defp answer!(name, number, signature \\ "answer() -> int") do
+  defp answer!(name, number, signature \\ "answer() -> int", first \\ "") do
     Build.build_text!(name, """
+    #{first}
     static tenon_status answer(tenon_call *call) { tenon_return_int(call, 0, #{number}); return TENON_OK; }
     TENON_MODULE(#{name}, "It knows.", TENON_FUNCTION("#{signature}", answer, "The answer."))
     """)
@@ -29,6 +30,10 @@ defmodule Tenon.LibraryLoadingTest do
   defp compile_error(options) do
     assert_raise(CompileError, fn -> define!(new_module(), options) end) |> Exception.message()
   end
+
+  # What a module with these functions calls its first one by.
+  defp id(functions), do: :erlang.phash2(functions, 0x100000000)
+  defp key(functions), do: Bitwise.bsl(id(functions), 20)
 
   defp why({:error, %Tenon.Error{reason: {:library, why}}}), do: why
   defp message({:error, %Tenon.Error{message: message}}), do: message
@@ -99,10 +104,24 @@ defmodule Tenon.LibraryLoadingTest do
       assert module.answer!() == 2
       assert Tenon.Nif.call(module, key, {}) == {:ok, 1}
     end
+  end
 
-    # What a module with these functions calls its first one by.
-    defp id(functions), do: :erlang.phash2(functions, 0x100000000)
-    defp key(functions), do: Bitwise.bsl(id(functions), 20)
+  test "old code that never had a library is an error" do
+    module = define!(new_module(), path: answer!(unique("old"), 1))
+    # As the code of a module with other functions would call it, whose library was missing when it was loaded.
+    old_key = Bitwise.bsl(module.__tenon_library__().id + 1, 20)
+
+    for call <- [
+          fn -> Tenon.Library.__call__(module, old_key, {}) end,
+          fn -> Tenon.Library.__close__(module, old_key, %{ref: make_ref()}, "Class") end
+        ] do
+      task = Task.async(call)
+      {:ok, result} = Task.yield(task, 60_000) || Task.shutdown(task, :brutal_kill) || flunk("it never ends")
+      assert why(result) == :signature
+      assert message(result) =~ "#{inspect(module)} was loaded again with other functions"
+    end
+
+    assert module.answer!() == 1
   end
 
   test "a NIF that is loaded again knows its libraries and handles" do
@@ -214,6 +233,14 @@ defmodule Tenon.LibraryLoadingTest do
       assert compile_error(path: path) =~ "tenon_module_v1() returned NULL"
     end
 
+    test "or needs a later version of the ABI" do
+      later = "#undef TENON_ABI_MINOR\n#define TENON_ABI_MINOR 7\n"
+      path = answer!(unique("later"), 1, "answer() -> int", later)
+
+      assert compile_error(path: path) =~
+               "it needs version 1.7 of the function ABI, but this host has 1.0; use a newer host, or compile it with"
+    end
+
     test "or whose load fails" do
       path =
         Build.build_text!(unique("load"), """
@@ -247,6 +274,53 @@ defmodule Tenon.LibraryLoadingTest do
       module = define!(new_module(), path: path)
       assert message(module.f()) =~ "load has no results"
     end
+  end
+
+  test "a load that takes long holds up only those that need it" do
+    folder = Path.join(System.tmp_dir!(), unique("tenon_load"))
+    File.mkdir_p!(folder)
+    on_exit(fn -> File.rm_rf!(folder) end)
+
+    path =
+      Build.build_text!(unique("slow_load"), """
+      #include <stdio.h>
+      #include <time.h>
+      #include <unistd.h>
+      static int loads;
+      static tenon_status count(tenon_call *call) { tenon_return_int(call, 0, loads); return TENON_OK; }
+      static tenon_status load(tenon_call *call, void **state)
+      {
+          struct timespec pause = {0, 1000000};
+          (void)call;
+          *state = NULL;
+          loads++;
+          fclose(fopen("#{folder}/started", "w"));
+          while (access("#{folder}/go_on", F_OK))
+              nanosleep(&pause, NULL);
+          return TENON_OK;
+      }
+      TENON_MODULE_STATE(slow, "", load, NULL, TENON_FUNCTION("count() -> int", count, NULL))
+      """)
+
+    # More than the VM has schedulers for files.
+    functions = [{"count() -> int", :auto}]
+    modules = for _ <- 1..(2 * :erlang.system_info(:dirty_io_schedulers)), do: new_module()
+
+    open = fn module ->
+      Tenon.Library.__load__(module, %{id: id(functions), path: path, otp_app: nil, functions: functions})
+    end
+
+    tasks = for module <- modules, do: Task.async(fn -> open.(module) end)
+    # Looking for the file needs such a scheduler.
+    Build.until(fn -> File.exists?(folder <> "/started") end)
+    Process.sleep(50)
+    other = Task.async(fn -> define!(new_module(), path: answer!(unique("other"), 3)).answer!() end)
+    answered = Task.yield(other, 60_000)
+    # Otherwise the VM could not end either. This needs no scheduler of the VM for files.
+    :os.cmd('touch #{folder}/go_on')
+    assert answered == {:ok, 3}
+    Enum.each(tasks, &Task.await(&1, :infinity))
+    for module <- modules, do: assert(Tenon.Nif.call(module, key(functions), {}) == {:ok, 1})
   end
 
   test "reload takes modules that use Tenon.Library only" do
@@ -312,7 +386,7 @@ defmodule Tenon.LibraryLoadingTest do
       assert define!(new_module(), path: path).answer!() == 42
     end
 
-    test "unless it was written again while it was open" do
+    test "and refused if it was written again while it was open" do
       folder = folder!("again")
       path = Path.join(folder, "kernels.so")
       File.cp!(answer!("rewritten", 1), path)
@@ -323,6 +397,11 @@ defmodule Tenon.LibraryLoadingTest do
       {:ok, file} = :file.open(path, [:read, :write, :binary])
       assert :file.write(file, newer) == :ok
       :file.close(file)
+      assert {:error, error} = Tenon.Library.reload(module)
+      assert why({:error, error}) == :unreadable
+      assert Exception.message(error) =~ "it was overwritten while it was open"
+      File.rm!(path)
+      File.write!(path, newer)
       assert Tenon.Library.reload(module) == :ok
       assert module.answer!() == 2
       assert File.ls!(folder) == ["kernels.so"]

@@ -185,7 +185,7 @@ defmodule Tenon.LibrarySignatureTest do
     end
   end
 
-  # Version 1.1. The class of each signature is A.
+  # The class of each signature is A.
   @entries [
              "class A",
              " class  B ",
@@ -206,7 +206,7 @@ defmodule Tenon.LibrarySignatureTest do
       end)
 
     path =
-      Build.build_text!("parity_classes", 1, """
+      Build.build_text!("parity_classes", """
       static tenon_status f(tenon_call *call) { (void)call; return TENON_OK; }
       TENON_MODULE(parity_classes, NULL, #{rows})
       """)

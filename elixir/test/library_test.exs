@@ -29,7 +29,10 @@ defmodule Tenon.LibraryTest do
 
       for x <- [0x8000000000000000, -0x8000000000000001, 2 ** 200] do
         assert reason(Kernels.echo_int(x)) == {:overflow, :x}
-        assert message(Kernels.echo_int(x)) == "echo_int(): argument 'x': the integer does not fit in 64 bits"
+
+        assert message(Kernels.echo_int(x)) ==
+                 "echo_int(): argument 'x': the integer is out of range: " <>
+                   "expected -9223372036854775808 to 9223372036854775807 (64 bits)"
       end
     end
 
@@ -38,6 +41,10 @@ defmodule Tenon.LibraryTest do
       assert Kernels.echo_float(3) === {:ok, 3.0}
       assert Kernels.echo_float(-(2 ** 53)) === {:ok, -9_007_199_254_740_992.0}
       assert reason(Kernels.echo_float(2 ** 2000)) == {:overflow, :x}
+
+      assert message(Kernels.echo_float(-(2 ** 2000))) ==
+               "echo_float(): argument 'x': the integer is out of range: " <>
+                 "expected -1.7976931348623157e308 to 1.7976931348623157e308"
     end
 
     test "booleans are no numbers" do
@@ -93,6 +100,26 @@ defmodule Tenon.LibraryTest do
       assert Tenon.to_list!(t) == [1.0, 2.5, :nan, :neg_infinity]
       for x <- [1, "x", {1, 2}, [1 | 2], ["x"], [1.5], nil], do: assert(reason(Kernels.echo_ints(x)) == {:badarg, :x})
       assert reason(Kernels.echo_ints([2 ** 64])) == {:overflow, :x}
+
+      for {call, said} <- [
+            {Kernels.echo_ints([0, 1, :a]), "element 2: expected an integer, got :a"},
+            {Kernels.echo_ints([1.5]), "element 0: expected an integer, got a float"},
+            {Kernels.echo_ints([0, 2 ** 63]),
+             "element 1: the integer is out of range: expected -9223372036854775808 to"},
+            {Kernels.echo_floats([1, %{}]), "element 1: expected a number, got a map"},
+            {Kernels.echo_floats([1, 2 ** 1024]),
+             "element 1: the integer is out of range: expected -1.7976931348623157e308"},
+            {Kernels.echo_ints([1 | 2]), "expected ints, got an improper list"},
+            {Kernels.echo_floats([1 | 2]), "expected floats, got an improper list"},
+            {Kernels.echo_ints({1}), "expected ints, got a tuple"}
+          ] do
+        assert message(call) =~ ~r/^echo_[a-z]+\(\): argument 'x': #{Regex.escape(said)}/
+      end
+
+      # On a dirty scheduler too.
+      assert message(Kernels.echo_ints(Enum.to_list(1..100_000) ++ [nil])) =~
+               "element 100000: expected an integer, got nil"
+
       assert {:ok, _} = Kernels.echo_three([1, 2, 3])
       assert message(Kernels.echo_three([1])) == "echo_three(): argument 'x': expected ints[3], got 1 number"
     end

@@ -1,5 +1,6 @@
 defmodule Tenon.LifetimeTest do
   use Tenon.Case
+  alias Tenon.Test.Kernels, as: Build
 
   describe "any term alone keeps the memory" do
     test "a view, after its tensor and its process are gone" do
@@ -113,6 +114,8 @@ defmodule Tenon.LifetimeTest do
       assert_everywhere(:erlang.binary_to_term(on_node(encoded, "a@b")), {:not_local, :a@b})
       long = String.duplicate("n", 100) <> "@" <> String.duplicate("é", 100)
       assert_everywhere(:erlang.binary_to_term(on_node(encoded, long)), {:not_local, String.to_atom(long)})
+      remote = :erlang.binary_to_term(on_node(encoded, "a@b"))
+      assert reason(Tenon.from_resource(remote.ref, {Tenon.Nif, :tenon_tensor_1})) == {:not_local, :a@b}
     end
 
     # As another node would have written it.
@@ -137,6 +140,24 @@ defmodule Tenon.LifetimeTest do
       assert_raise Tenon.Error, fn -> Tenon.writable?(tensor) end
       assert inspect(tensor) =~ inspect(reason)
     end
+  end
+
+  test "what a process refers to that is killed in a dirty call is released, even if its scheduler sleeps" do
+    library = Build.build!("kernels", Build.source("kernels.c"))
+    paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
+    # Two schedulers: the process ends on the second one, which has nothing else to do.
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['+S', '2:2' | paths]})
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir], :infinity)
+    assert :peer.call(peer, Tenon.Killed, :run, [library, 10], :infinity) == List.duplicate(:released, 10)
+    :peer.stop(peer)
+  end
+
+  test "memory is counted and made while there can be no more processes" do
+    paths = Enum.flat_map(:code.get_path(), &['-pa', &1])
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['+P', '1024' | paths]})
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:elixir], :infinity)
+    assert :peer.call(peer, Tenon.Killed, :without_processes, [], :infinity) == {:full, %{live: 2, bytes: 67_108_864}}
+    :peer.stop(peer)
   end
 
   @tag timeout: :infinity

@@ -85,7 +85,6 @@ defmodule Tenon.NxTest do
            "without the option :device its elements are copied"},
           {shared.(at + 4, memory, :cpu), {:badarg, :tensor}, :from_nx, :tensor,
            "without the option :device its elements"},
-          {shared.(at, fn -> 1 end, :cpu), {:badarg, :tensor}, :from_nx, :tensor, "contains functions"},
           {shared.(at, gone, :cpu), :released, :from_nx, :tensor,
            "was released; without the option :device its elements"},
           {shared.(at, nil, :moon), {:badarg, :device}, :from_nx, :device, "expected a device such as :cpu"},
@@ -96,6 +95,10 @@ defmodule Tenon.NxTest do
       assert error.message =~ "#{function}(): argument '#{argument}'"
       assert error.message =~ said
     end
+
+    assert {:error, error} = shared.(at, Enum.reduce(1..60, [], &{&1, &2, &2}), :cpu)
+    assert {{:owner_too_large, _}, :from_nx, :tensor} = {error.reason, error.function, error.argument}
+    assert error.message =~ "from_nx(): argument 'tensor': its struct is too large to be searched"
   end
 
   describe "what Nx or a backend refuses" do

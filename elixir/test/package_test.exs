@@ -93,7 +93,7 @@ defmodule Tenon.PackageTest do
     for file <-
           ~w(LICENSE README.md tour.livemd docs/signatures.md Makefile mix.exs include/tenon/nif.h lib/tenon.ex) ++
             ~w(lib/mix/tasks/compile/tenon.ex c_src/nif.c c_src/nif.h) ++
-            ~w(c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/function.h) ++
+            ~w(c_src/vendor/tenon.c c_src/vendor/tenon.h c_src/vendor/tenon_function.h) ++
             ~w(c_src/vendor/function.hpp c_src/vendor/stl.hpp c_src/vendor/cpp/bind.hpp) do
       assert file in files
     end
@@ -210,7 +210,7 @@ defmodule Tenon.PackageTest do
       assert build.() == ""
 
       assert Enum.sort(File.ls!(Path.join(copy, "elixir/c_src/vendor"))) ==
-               ~w(cpp function.h function.hpp sources stl.hpp tenon.c tenon.h tenon_host_private.h)
+               ~w(cpp function.hpp sources stl.hpp tenon.c tenon.h tenon_function.h)
     end
   end
 

@@ -552,4 +552,31 @@ defmodule Tenon.SharedTest do
   test "a function that fails with TENON_ESYSTEM" do
     assert reason(Kernels.fail(14, "x")) == {:failed, :esystem}
   end
+
+  test "the limit on the size of files is an error, and does not end the VM" do
+    code = """
+    small = Tenon.Shared.zeros!({8})
+    most = 256 * 1024 * 1024 - 4096
+    # Nothing is allocated.
+    large = Tenon.broadcast!(Tenon.zeros!({1}, type: :u8), {most + 1})
+
+    for {:error, error} <- [Tenon.Shared.zeros({most + 1}, type: :u8), Tenon.Shared.share(large)] do
+      IO.puts(inspect(error.reason) <> " " <> error.message)
+    end
+
+    IO.inspect(Tenon.to_list!(Tenon.Shared.freeze!(small)) == List.duplicate(0.0, 8))
+    """
+
+    ebin = Path.join(Application.app_dir(:tenon), "ebin")
+    # The VM itself ends under a limit that is much lower. The unit is 1,024 bytes in bash.
+    command = ~s(ulimit -f #{256 * 1024} && exec elixir -pa "$1" -e "$2")
+    {output, status} = System.cmd("bash", ["-c", command, "-", ebin, code], stderr_to_stdout: true)
+    assert {status, output} == {0, output}
+    assert [zeros, share, "true", ""] = String.split(output, "\n")
+
+    for {line, function} <- [{zeros, "zeros"}, {share, "share"}] do
+      assert line =~ "{:system, :efbig} #{function}(): allocating the memory: shared memory counts as a file"
+      assert line =~ "is 268435456 bytes; raise it (ulimit -f)"
+    end
+  end
 end

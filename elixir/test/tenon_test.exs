@@ -183,7 +183,19 @@ defmodule TenonTest do
 
       assert message(Tenon.Nif.to_list(Tenon.zeros!({1}, type: {:f, 128}))) =~ "no numbers of this type"
       assert message(Tenon.from_list([1], type: {:f, 128})) =~ "no numbers of this type"
-      assert message(Tenon.from_list([:x], type: :s8)) =~ ":x is not a value of type s8"
+
+      for {list, type, said} <- [
+            {[:x], :s8, "element [0]: :x is not a value of type s8, or is out of its range"},
+            {[[1, 2], [3, 300]], :u8, "element [1][1]: 300 is out of the range of u8, 0 to 255"},
+            {[0, -129], :s8, "element [1]: -129 is out of the range of s8, -128 to 127"},
+            {[1.5], :s16, "element [0]: 1.5 is not a value of type s16"},
+            {2 ** 63, :s64,
+             "9223372036854775808 is out of the range of s64, -9223372036854775808 to 9223372036854775807"},
+            {[-1], :u64, "element [0]: -1 is out of the range of u64, 0 to 18446744073709551615"},
+            {[[[0.0], [1.0e6]]], :f16, "element [0][1][0]: 1000000 is not a value of type f16, or is out of its range"}
+          ] do
+        assert message(Tenon.from_list(list, type: type)) =~ "from_list(): argument 'list': " <> said
+      end
     end
 
     test "with nested levels, and what is wrong with them" do
@@ -350,5 +362,32 @@ defmodule TenonTest do
              Tenon.from_binary!(<<0x3E>>, {:f, 8}) |> Tenon.to_list!()
 
     assert Tenon.zeros!({1}, type: :f8_e5m2).type == {:f, 8}
+  end
+
+  test "shapes and axes say which element is wrong" do
+    range = "is out of range (-9223372036854775808 to 9223372036854775807)"
+    t = Tenon.zeros!({2, 3})
+
+    for {call, said} <- [
+          {Tenon.zeros({2, 2 ** 63}),
+           "argument 'shape': expected a tuple or list of up to 64 integers; element 1 #{range}"},
+          {Tenon.zeros([2, :x]), "element 1 is :x"},
+          {Tenon.from_binary(<<1>>, :u8, shape: [1.0]), "element 0 is a float"},
+          {Tenon.slice(t, [0, 2 ** 70], [1, 1]),
+           "argument 'starts': expected a list of one integer for each dimension; " <>
+             "element 1 #{range}"},
+          {Tenon.transpose(t, axes: [0, nil]), "element 1 is nil"},
+          {Tenon.broadcast(t, {2, 2, "3"}), "element 2 is a binary"},
+          {Tenon.squeeze(t, axes: [-(2 ** 63) - 1]), "element 0 #{range}"},
+          {Tenon.Nif.from_blob({4096, {1, 2 ** 64}, nil, :u8, :cpu, nil, false, nil}, false, nil, []),
+           "element 1 #{range}"},
+          {Tenon.Nif.from_blob({4096, {1}, [self()], :u8, :cpu, nil, false, nil}, false, nil, []),
+           "element 0 is a pid"},
+          {Tenon.zeros([1 | 2]), "expected a tuple or list of up to 64 integers"},
+          {Tenon.zeros(List.duplicate(1, 65)), "expected a tuple or list of up to 64 integers"},
+          {Tenon.zeros(Tuple.duplicate(1, 65)), "expected a tuple or list of up to 64 integers"}
+        ] do
+      assert message(call) |> String.ends_with?(said)
+    end
   end
 end

@@ -29,8 +29,7 @@ ADDRESS = """
 #include <tenon/function.h>
 static tenon_status address(tenon_call *call)
 {
-    tenon_return_int(call, 0, (int64_t)(intptr_t)tenon_arg(call, 0)->data);
-    return TENON_OK;
+    return tenon_return_int(call, 0, (int64_t)(intptr_t)tenon_arg(call, 0)->data);
 }
 TENON_MODULE(address, NULL, TENON_FUNCTION("address(x: any[*b]) -> int", address, NULL))
 """

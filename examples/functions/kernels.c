@@ -28,8 +28,7 @@ static tenon_status dot(tenon_call *call)
 
     for (int64_t i = 0; i < n; i++)
         sum += (double)x[i] * y[i];
-    tenon_return_double(call, 0, sum);
-    return TENON_OK;
+    return tenon_return_double(call, 0, sum);
 }
 
 /* `rw`: the function writes to the caller's memory. `dense`: there are no gaps, so one loop visits every element. */
@@ -59,8 +58,7 @@ static tenon_status normalize(tenon_call *call)
         return tenon_fail(call, TENON_EINVAL, "the %s of x is 0", by_sum ? "sum" : "maximum");
     for (int64_t i = 0; i < n; i++)
         y[i] = (float)(x[i] / divisor);
-    tenon_return_double(call, 1, divisor);
-    return TENON_OK;
+    return tenon_return_double(call, 1, divisor);
 }
 
 /* One body for each dtype that T can be. The arguments may have any strides: a transposed matrix is not copied. */

@@ -27,8 +27,7 @@ tenon_status median(tenon_call *call)
     if (x->numel == 0)
         throw std::invalid_argument("an empty array has no median");
     bool single = tenon_dtype_equal(tenon_type(call, 0), TENON_F32);
-    tenon_return_double(call, 0, single ? median_of<float>(x) : median_of<double>(x));
-    return TENON_OK;
+    return tenon_return_double(call, 0, single ? median_of<float>(x) : median_of<double>(x));
 }
 
 tenon_status argsort(tenon_call *call)

@@ -1,7 +1,6 @@
 /* A class: a k-d tree over points that it shares with the caller. docs/tutorial.md explains each part.
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) kdtree.c -o kdtree.so -lm */
-#define TENON_TARGET 1
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/function.h>
@@ -129,7 +128,7 @@ static tenon_status tree_query(tenon_call *call)
 static tenon_status tree_points(tenon_call *call)
 {
     const tree *t = tenon_arg_handle(call, 0);
-    return tenon_result_show(call, 0, t->kept->view->data, 2, (int64_t[]){t->n, t->d}, NULL);
+    return tenon_result_of(call, 0, t->kept->view->data, 2, (int64_t[]){t->n, t->d}, NULL);
 }
 
 TENON_MODULE(kdtree, "Nearest neighbours.",

@@ -2,7 +2,6 @@
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) mapped.c -o mapped.so */
 #define _DEFAULT_SOURCE
-#define TENON_TARGET 1
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static tenon_status load(tenon_call *call)
         return TENON_ENOMEM;
     }
     tenon_status status =
-        tenon_result_give(call, 0, m->memory, 2, (int64_t[]){about.st_size / row, columns}, NULL, m, unmap);
+        tenon_result_own(call, 0, m->memory, 2, (int64_t[]){about.st_size / row, columns}, NULL, m, unmap);
     if (status != TENON_OK)
         unmap(m); /* the host has not taken it */
     return status;

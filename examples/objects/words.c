@@ -1,7 +1,6 @@
 /* A class with special methods: len(words), words[2], `for word in words` and repr(words).
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) words.c -o words.so */
-#define TENON_TARGET 1
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/function.h>
@@ -20,20 +19,19 @@ static void words_free(void *object)
 
 static tenon_status words_new(tenon_call *call)
 {
-    int64_t length = 0;
+    size_t length = 0;
     const char *text = tenon_arg_str(call, 0, &length);
     words *w = calloc(1, sizeof *w);
-    if (!w || !(w->text = malloc((size_t)length + 1)) ||
-        !(w->starts = malloc(((size_t)length + 2) * sizeof *w->starts))) {
+    if (!w || !(w->text = malloc(length + 1)) || !(w->starts = malloc((length + 2) * sizeof *w->starts))) {
         if (w)
             words_free(w);
         return TENON_ENOMEM;
     }
-    memcpy(w->text, text, (size_t)length + 1); /* the argument is only valid during the call */
-    for (int64_t i = 0; i < length; i++)
+    memcpy(w->text, text, length + 1); /* the argument is only valid during the call */
+    for (size_t i = 0; i < length; i++)
         if (text[i] != ' ' && (i == 0 || text[i - 1] == ' '))
-            w->starts[w->count++] = i;
-    w->starts[w->count] = length;
+            w->starts[w->count++] = (int64_t)i;
+    w->starts[w->count] = (int64_t)length;
     if (tenon_return_handle(call, 0, w, words_free)) {
         words_free(w);
         return TENON_EFAILED;
@@ -44,8 +42,7 @@ static tenon_status words_new(tenon_call *call)
 static tenon_status words_len(tenon_call *call)
 {
     const words *w = tenon_arg_handle(call, 0);
-    tenon_return_int(call, 0, w->count);
-    return TENON_OK;
+    return tenon_return_int(call, 0, w->count);
 }
 
 /* TENON_EBOUNDS is an IndexError in Python, which also ends a `for` loop. The index is the one that the caller wrote: it is
@@ -59,8 +56,7 @@ static tenon_status words_item(tenon_call *call)
     int64_t end = w->starts[i + 1];
     while (w->text[end - 1] == ' ')
         end--;
-    tenon_return_str(call, 0, w->text + w->starts[i], (size_t)(end - w->starts[i]));
-    return TENON_OK;
+    return tenon_return_str(call, 0, w->text + w->starts[i], (size_t)(end - w->starts[i]));
 }
 
 static tenon_status words_repr(tenon_call *call)
@@ -68,8 +64,7 @@ static tenon_status words_repr(tenon_call *call)
     const words *w = tenon_arg_handle(call, 0);
     char text[40];
     int length = snprintf(text, sizeof text, "Words(%lld of them)", (long long)w->count);
-    tenon_return_str(call, 0, text, (size_t)length);
-    return TENON_OK;
+    return tenon_return_str(call, 0, text, (size_t)length);
 }
 
 TENON_MODULE(words, "Words of a string.", TENON_CLASS("Words", "The words of a string, which are separated by spaces."),

@@ -2,7 +2,7 @@
  *
  *   cc -O3 -shared -fPIC $(python -m tenon cflags) kernels.c -o kernels.so -lm
  *
- *   ops = tenon.torch_ops(tenon.load("kernels.so"), "example", backward={"rms_norm": "rms_norm_grad"})
+ *   ops = tenon.torch_ops(tenon.load("kernels.so"), name="example", backward={"rms_norm": "rms_norm_grad"})
  *   ops.rms_norm(x, weight)          # torch.compile works too; kernels.cu is the same for a GPU */
 #include <math.h>
 #include <string.h>

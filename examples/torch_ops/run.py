@@ -248,7 +248,7 @@ def main():
         print(f"torch {torch.__version__} on {torch.cuda.get_device_name()}, Python {sys.version.split()[0]}")
         kernels = load(nvcc("kernels.cu", folder / "kernels.so", "-std=c++17", f"-I{ROOT}/core/include"))
         build_twin(folder)
-        torch_ops(kernels, "example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
+        torch_ops(kernels, name="example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
         ours, ours_grad = torch.ops.example.rms_norm.default, torch.ops.example.rms_norm_grad.default
         twin, twin_grad = torch.ops.twin.rms_norm.default, torch.ops.twin.rms_norm_grad.default
         print(f"lines of code: {lines('kernels.cu')} + 1 of Python, twin {lines('twin.cu')}; the kernels, which both"

@@ -8,7 +8,7 @@ import torch
 
 import tenon
 
-ops = tenon.torch_ops(tenon.load(sys.argv[1]), "example", backward={"rms_norm": "rms_norm_grad"})
+ops = tenon.torch_ops(tenon.load(sys.argv[1]), name="example", backward={"rms_norm": "rms_norm_grad"})
 
 
 class RMSNorm(torch.nn.Module):

@@ -2,7 +2,7 @@
 #ifndef TENON_PY_INTERNAL_H
 #define TENON_PY_INTERNAL_H
 
-#include "exchange/process.h"
+#include "exchange/globals.h"
 
 /* TENON__PY_NOINLINE: not inlined, so that the fast path of its caller stays short.
  * TENON__PY_ALWAYS_INLINE: for a function of two paths, of which one counts nanoseconds. */
@@ -49,11 +49,11 @@ typedef struct tenon__py_interp {
     _Atomic(PyTypeObject *) function_type;
     _Atomic(PyTypeObject *) handle_type;
     _Atomic(PyTypeObject *) method_type;
-    _Atomic(PyTypeObject *) meta_type; /* of classes, if Python has no other way to keep attributes from being set */
-    _Atomic(PyObject *) words;         /* names and values for calls of __dlpack__ */
-    struct tenon__py_holder *spare;    /* the last holder that was freed, for the next import */
-    _Atomic int checked;               /* whether calls are checked; 0: TENON_CHECK has not been read */
-    tenon__py_mutex functions_lock;    /* guards the list of functions */
+    _Atomic(PyTypeObject *) meta_type;    /* of classes, if Python has no other way to keep attributes from being set */
+    _Atomic(PyObject *) dlpack_constants; /* names and values for calls of __dlpack__ */
+    struct tenon__py_holder *spare;       /* the last holder that was freed, for the next import */
+    _Atomic int checked;                  /* whether calls are checked; 0: TENON_CHECK has not been read */
+    tenon__py_mutex functions_lock;       /* guards the list of functions */
     struct tenon__py_function *functions;
 } tenon__py_interp;
 
@@ -81,9 +81,13 @@ bool tenon__py_defer(tenon__py_interp *interp, tenon_deferred_node *node, void (
 
 /* Run the jobs that other threads have left, if there are any. Keeps a pending exception. */
 void tenon__py_drain(void);
+TENON__PY_INLINE bool tenon__py_has_deferred(void)
+{
+    return atomic_load_explicit(&tenon__py_global.waiting, memory_order_relaxed);
+}
 TENON__PY_INLINE void tenon__py_drain_soon(void)
 {
-    if (atomic_load_explicit(&tenon__py_global.waiting, memory_order_relaxed))
+    if (tenon__py_has_deferred())
         tenon__py_drain();
 }
 
@@ -130,13 +134,13 @@ PyObject *tenon__py_loaded(const char *module);
 
 /* A private flag of a borrow: the memory must stay where it is if it is written, by the borrower or by its owner. Memory that
  * is copied on the next write is copied now. */
-#define TENON__PY_STAYS (1u << 31)
+#define TENON__PY_STABLE_MEMORY (1u << 31)
 
 /* Describe an ordinary array of NumPy's own type, or one whose kind has a `peek` (see there). *kind is NULL for
  * NumPy. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out);
 /* Whether objects of this type are read by C code alone, so that no Python code of the user can run meanwhile. */
-bool tenon__py_is_plain(PyObject *object);
+bool tenon__py_is_read_in_c(PyObject *object);
 /* Read an object by the producers of its kind. */
 int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
 /* Read an object by one protocol, whatever its kind is. */
@@ -155,6 +159,9 @@ int tenon__py_device_type(PyObject *object);
 /* Whether the object still has the memory that was borrowed. Python code that ran since then may have replaced or
  * resized it, if the borrow holds the object but not its memory. */
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
+/* Borrow an object again whose first borrow holds nothing. Only C code runs, so that what was compared before stays as it
+ * was. */
+int tenon__py_borrow_in_c(PyObject *object, tenon_py_borrowed *out);
 
 /* Check a view against the flags of a borrow: 0, or -1 with an exception. */
 int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
@@ -230,8 +237,11 @@ const tenon_dl_exchange *tenon__py_torch_table(void);
 #define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
 /* Advice about a tensor that torch refuses to export, or NULL. Keeps the pending exception. */
 const char *tenon__py_torch_advice(PyObject *object);
-/* Whether the view may be one that torch negates on reading, so that torch must be asked. */
-bool tenon__py_torch_may_be_negated(const tenon_view *view);
+/* Whether the struct of a tensor, torch's TensorImpl, shows that it is neither conjugated nor negated on reading. False means
+ * "unknown". */
+bool tenon__py_torch_impl_is_plain(const void *impl);
+/* The struct of a tensor, or NULL if it is not read. */
+const void *tenon__py_torch_impl_of(PyObject *object);
 /* The shared library of torch, or NULL; the result of a function in it that only returns a number; and torch's numbers for
  * dtypes, one call of `found` for each. */
 void *tenon__py_torch_library(void);
@@ -243,8 +253,6 @@ void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dt
 
 /* A tuple of ints: a new reference, or NULL with an exception. */
 PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values);
-/* The name of a dtype in torch, CuPy and the array API standard: "float32", "bfloat16", "float4_e2m1fn_x2". */
-void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size);
 /* Call module.empty(shape, dtype=module.float32, device=…), as in torch and the array API standard; without `device`
  * if that is NULL. */
 PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype dtype, int32_t ndim,
@@ -305,6 +313,9 @@ void tenon__py_clear_ignorable_error(void);
 int tenon__py_attribute(PyObject *object, const char *name, PyObject **out);
 /* Raise an exception again. Takes the reference. A pending exception that must not be replaced stays. */
 void tenon__py_raise_again(PyObject *error);
+/* Raise an error of the core with a name of Python: `where`, such as "tenon.Tensor", instead of the name of a C function.
+ * Returns NULL. */
+void *tenon__py_raise_in(const char *where, const tenon_error *err);
 /* Set `earlier` as the context of the pending exception. */
 void tenon__py_add_context(PyObject *earlier);
 /* Raise "numpy.ndarray: …". Returns -1. */

@@ -10,12 +10,12 @@ from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
-    from tenon._array import Array, FrameworkArray
+    from tenon._array_types import Array, FrameworkArray
     from tenon._compile import CompileError, compile
     from tenon._jax_ops import jax_ops
     from tenon._ray_ops import ray_ops
     from tenon._reduce import reducers
-    from tenon._shared import attach, share, shared
+    from tenon._shared import attach, release_sent, share, shared_zeros
     from tenon._torch_ops import torch_ops
 
 __all__ = [
@@ -32,8 +32,9 @@ __all__ = [
     "load",
     "ray_ops",
     "reducers",
+    "release_sent",
     "share",
-    "shared",
+    "shared_zeros",
     "to",
     "torch_info",
     "torch_ops",
@@ -42,16 +43,17 @@ __all__ = [
 
 # The modules of the names that are imported when they are first used.
 _LAZY = {
-    "Array": "_array",
+    "Array": "_array_types",
     "CompileError": "_compile",
-    "FrameworkArray": "_array",
+    "FrameworkArray": "_array_types",
     "attach": "_shared",
     "compile": "_compile",
     "jax_ops": "_jax_ops",
     "ray_ops": "_ray_ops",
     "reducers": "_reduce",
+    "release_sent": "_shared",
     "share": "_shared",
-    "shared": "_shared",
+    "shared_zeros": "_shared",
     "torch_ops": "_torch_ops",
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 import tenon
-from tenon import _new, _stubs, _text
+from tenon import _new_project, _stubs, _describe_library
 from tenon._folders import folder as _folder
 
 # The commands that print a folder of the package.
@@ -40,13 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     form = describe.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print everything that is known about each function, as JSON")
     form.add_argument("--markdown", action="store_true", help="print a page of reference")
-    build = commands.add_parser("build", help="compile a C, C++ or CUDA file into a shared library")
-    build.add_argument("file", metavar="FILE", help="the source: .c, .cc, .cpp, .cxx or .cu")
-    build.add_argument("-o", "--output", metavar="OUT", required=True, help="the library to write")
-    build.add_argument("--compiler", help="the compiler (default: CC, CXX or the system's, or nvcc)")
-    build.add_argument("--language", choices=["c", "c++", "cuda"], help="the language (default: that of FILE's suffix)")
-    build.add_argument("--verbose", action="store_true", help="print the command")
-    build.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
+    compile_ = commands.add_parser("compile", help="compile a C, C++ or CUDA file into a shared library")
+    compile_.add_argument("file", metavar="FILE", help="the source: .c, .cc, .cpp, .cxx or .cu")
+    compile_.add_argument("-o", "--output", metavar="OUT", required=True, help="the library to write")
+    compile_.add_argument("--compiler", help="the compiler (default: CC, CXX or the system's, or nvcc)")
+    compile_.add_argument("--language", choices=["c", "c++", "cuda"], help="the language (default: that of FILE's suffix)")
+    compile_.add_argument("--verbose", action="store_true", help="print the command")
+    compile_.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
     new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
     new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
     kind = new.add_mutually_exclusive_group()
@@ -63,8 +63,8 @@ def _describe(options: argparse.Namespace, errors: list[Exception]) -> str:
         except _ERRORS as error:
             errors.append(error)
     if options.json:
-        return _text.as_json(found) if found else ""
-    return "\n".join((_text.as_markdown if options.markdown else _text.describe)(module) for _, module in found)
+        return _describe_library.as_json(found) if found else ""
+    return "\n".join((_describe_library.as_markdown if options.markdown else _describe_library.describe)(module) for _, module in found)
 
 
 def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
@@ -76,15 +76,15 @@ def _answer(options: argparse.Namespace, errors: list[Exception]) -> str:
     if options.command == "sources":
         source = _folder("src")
         return " ".join(shlex.quote(os.path.join(source, name)) for name in ("tenon.c", "tenon_python.c")) + "\n"
-    if options.command == "build":
+    if options.command == "compile":
         from tenon import _compile
 
-        _compile.build(options.file, options.output, options.flags, options.compiler, options.language, options.verbose)
+        _compile.compile_to(options.file, options.output, options.flags, options.compiler, options.language, options.verbose)
         return ""
     if options.command == "describe":
         return _describe(options, errors)
     if options.command == "new":
-        return _new.new(options.name, options.kind)
+        return _new_project.new(options.name, options.kind)
     text = _stubs.stub(tenon.load(options.library), os.path.basename(options.library))
     if not options.output:
         return text

@@ -117,19 +117,19 @@ def compile(
     return _build(job, key, _cache.make_private_folder(), verbose, started)
 
 
-def build(
+def compile_to(
     file: str, output: str, flags: Sequence[str], compiler: Optional[str], language: Optional[str], verbose: bool
 ) -> None:
     """Compile a file into a shared library, without the cache. A library of that name is replaced only on success."""
     import pathlib
 
-    job = _Job("build", pathlib.Path(file), flags, compiler, language)
-    parent = os.path.dirname(_absolute(output, "build"))
+    job = _Job("compile", pathlib.Path(file), flags, compiler, language)
+    parent = os.path.dirname(_absolute(output, "compile"))
     os.stat(parent)  # an error names this folder, not the temporary one
     if os.path.isdir(output):
-        raise ValueError(f"build: the output {output} is a folder; name a file in it")
+        raise ValueError(f"compile: the output {output} is a folder; name a file in it")
     if os.path.exists(output) and os.path.samefile(file, output):
-        raise ValueError(f"build: the output {output} is the source")
+        raise ValueError(f"compile: the output {output} is the source")
     with _WorkFolder(".tenon-", parent) as work:
         built = os.path.join(work, "built" + _cache.SUFFIX)
         _run(job, job.command(job.path, built, os.path.join(work, "used")), work, built, verbose)

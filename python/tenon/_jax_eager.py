@@ -17,7 +17,7 @@ from tenon import _native
 from tenon._jax_ops import Operator, _register_target
 from tenon._jax_trace import MISSING, is_wide, jax_module, x64_enabled
 from tenon._library import Refused
-from tenon._shapes import short_name
+from tenon._signature_shapes import short_name
 
 if TYPE_CHECKING:
     from tenon._native import Function

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import inspect
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
@@ -16,7 +18,7 @@ from tenon import _native
 from tenon._jax_trace import PARSING, Signature, jax_module
 from tenon._library import Refused, functions_of, is_function, make_operators
 from tenon._results import named_type
-from tenon._shapes import has_gradients, short_name, size_list
+from tenon._signature_shapes import has_gradients, short_name, size_list
 
 Backward = Union[str, Callable[..., Any]]
 
@@ -26,15 +28,18 @@ _PROGRAMS = 256  # that one operator keeps: one for each tuple of static values
 _OWN_NAMES = ("custom_calls",)  # attributes of JaxOps
 _lock = threading.Lock()
 _registered: set[tuple[str, str]] = set()  # targets and platforms
+# The operators that are in use, by library and arguments: making them again takes milliseconds.
+_operators_of: weakref.WeakKeyDictionary[ModuleType, weakref.WeakValueDictionary[Any, JaxOps]]
+_operators_of = weakref.WeakKeyDictionary()
 
 
 def jax_ops(
     kernels: ModuleType,
     *,
+    name: Optional[str] = None,
     backward: Optional[Mapping[str, Backward]] = None,
     sharding: str = "raise",
     strict: bool = False,
-    name: Optional[str] = None,
 ) -> JaxOps:
     """Make the functions of a loaded library operators of JAX, and return them.
 
@@ -50,20 +55,34 @@ def jax_ops(
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
 
     Compiled programs refer to a function as "module.function"; `name` replaces the name of the module there.
+
+    Another call with the same arguments returns the same object, as long as it is used.
     """
     jax_module()
     _check_arguments(kernels, backward, sharding, strict, name)
+    known = _operators_of.setdefault(kernels, weakref.WeakValueDictionary())
+    # The operators hold the functions, so an address stays that of the same function as long as they are used.
+    chosen = ((key, value if isinstance(value, str) else id(value)) for key, value in (backward or {}).items())
+    key = (name, sharding, strict, *chosen, *map(id, functions_of(kernels)))
+    made = known.get(key)
+    if made is None:
+        made = known[key] = _make_ops(kernels, backward or {}, sharding, strict, name)
+    for left_out, why in vars(made)["_JaxOps__left_out"].items():
+        warnings.warn(f"tenon.jax_ops(): {left_out}() is left out: {why}", stacklevel=2)
+    return made
 
+
+def _make_ops(
+    kernels: ModuleType, backward: Mapping[str, Backward], sharding: str, strict: bool, name: Optional[str]
+) -> JaxOps:
     def make(function: BuiltinFunctionType) -> Operator:
         return Operator(function, kernels, name, sharding)
 
-    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward or {}, strict)
+    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward, strict)
     # Nothing is registered with XLA before everything has been checked.
     for target, platform in {pair for operator in operators.values() for pair in operator.targets()}:
         _register_target(target, platform)
-    for key, why in left_out.items():
-        warnings.warn(f"tenon.jax_ops(): {key}() is left out: {why}", stacklevel=2)
-    return JaxOps(name or kernels.__name__, operators)
+    return JaxOps(name or kernels.__name__, operators, left_out)
 
 
 def _check_arguments(kernels: Any, backward: Any, sharding: Any, strict: Any, name: Any) -> None:
@@ -90,16 +109,17 @@ def _check_arguments(kernels: Any, backward: Any, sharding: Any, strict: Any, na
 
 
 class JaxOps:
-    """The operators of a library, by name. Compiled programs call them by name and content, so there is no unload."""
+    """The operators of a library, by name. Compiled programs call them by name and content, so there is no close()."""
 
     custom_calls: tuple[str, ...]  # the targets of XLA, for jax.export.DisabledSafetyCheck.custom_call()
     __name: str
     __names: list[str]
+    __left_out: Mapping[str, str]
 
-    def __init__(self, name: str, operators: Mapping[str, Operator]) -> None:
+    def __init__(self, name: str, operators: Mapping[str, Operator], left_out: Mapping[str, str]) -> None:
         own = vars(self)
         own.update({key: operator.callable for key, operator in operators.items()})
-        own.update(_JaxOps__name=name, _JaxOps__names=list(operators))
+        own.update(_JaxOps__name=name, _JaxOps__names=list(operators), _JaxOps__left_out=left_out)
         own["custom_calls"] = tuple(sorted({operator.target for operator in operators.values()}))
 
     def __getattr__(self, name: str) -> Any:
@@ -317,12 +337,15 @@ class Operator:
     def static_attributes(self, letters: str, statics: Sequence[Any]) -> dict[str, Any]:
         """The static values as XLA takes them, under names that are in the order of the parameters."""
         numpy, values = importlib.import_module("numpy"), iter(statics)
-        kinds = {"ints": numpy.int64, "floats": numpy.float64}
         made: dict[str, Any] = {}
         for i, (p, letter) in enumerate(zip(self.signature.parameters, letters)):
             if letter == "v":
                 value = next(values)
-                made[f"v{i:02}"] = numpy.array(value, kinds[p["kind"]]) if p["kind"] in kinds else value
+                if p["kind"] == "ints":
+                    value = numpy.array(value, numpy.int64)
+                elif p["kind"] == "floats":  # by their bits: JAX 0.5 cannot serialise arrays of floats
+                    value = numpy.array(value, numpy.float64).view(numpy.int64)
+                made[f"v{i:02}"] = value
         return made
 
     def platform_refusal(self, letters: str) -> Callable[[Sequence[str]], None]:
@@ -355,9 +378,11 @@ class Operator:
         """The same for vmap: one call if every tensor begins with the same `*b`, otherwise one call after the other."""
         jax, bare, signature = jax_module(), self.bare(letters, statics), self.signature
         kinds = [letter for letter in letters if letter in "ts"]
+        digest = hashlib.sha256(repr((self.attributes, letters, statics)).encode()).hexdigest()
+        program = f"{self.name}_{digest[:32]}"
 
         def spread(*operands: Any) -> Sequence[Any]:
-            call = self.partitioning.partition(bare, **self.sharding_options(letters, operands))
+            call = self.partitioning.partition(bare, program=program, **self.sharding_options(letters, operands))
             return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
 
         if not kinds:

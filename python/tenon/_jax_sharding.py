@@ -12,7 +12,7 @@ _jax_ops composes the parts like this:
 and calls check_eager() before an eager call, and name_refusal() if it failed. That order is the only one that works:
 JAX's custom_partitioning can be neither mapped nor differentiated. It leaves nothing in the program of one device,
 which also keeps its key in JAX's persistent cache of programs. A program of several devices gets a new key in each
-process, and cannot be exported; one with shard_map can.
+process, unless an option of JAX says otherwise (see partition()), and cannot be exported; one with shard_map can.
 
 `mode` is the `sharding` of jax_ops(): "raise" or "replicate". `batch` is the number of leading dimensions that `*b`
 stands for in this call if every tensor of the signature, results included, begins with the same `*b`, and 0 otherwise.
@@ -155,7 +155,7 @@ class _Rules(NamedTuple):
         raise ValueError(said)
 
 
-def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batch: int, mode: str) -> Call:
+def partition(call: Call, *, program: str, function: str, names: Sequence[Optional[str]], batch: int, mode: str) -> Call:
     """Return a function of operands that does what `call` does, and tells XLA how it may be split.
 
     `call` takes operands, which may be the shards of a batch, and returns a tuple or list of results: it derives their
@@ -164,6 +164,9 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
 
     Under jit, if an operand is sharded, compiling raises an error with the sentence of check_eager(). "replicate" lets
     XLA gather. A batch that is sharded stays where it is, without a collective (JAX 0.5.3 and newer).
+
+    `program` is a name that says what `call` does. The program that JAX hands to XLA has only the address of `call`, and
+    an option of JAX removes that from the keys of its persistent cache: then the name tells two functions apart.
     """
     batch = batch if _HAS_RULES else 0
     rules = _Rules(function, names, batch, mode, in_program=True)
@@ -202,17 +205,23 @@ def partition(call: Call, *, function: str, names: Sequence[Optional[str]], batc
         **({"sharding_rule": rule} if _HAS_RULES else {}),
     )
 
+    def named(*operands: Any) -> tuple[Any, ...]:
+        return cast("tuple[Any, ...]", partitioned(*operands))
+
+    named.__name__ = named.__qualname__ = f"{program}_{mode}"
+    named = jax.jit(named)
+
     def run(*operands: Any) -> tuple[Any, ...]:
         _check_mesh(function)
         if not operands or (mode == "replicate" and not batch):
             return tuple(call(*operands))
         specs = _explicit_specs(operands)
         if not any(specs):
-            return cast("tuple[Any, ...]", partitioned(*operands))
+            return named(*operands)
         # In an explicit mesh, XLA decides nothing unless the axes are given to it; unify() has made the specs agree.
         spec = next(spec for spec in specs if spec)
         out = jax.sharding.PartitionSpec(*spec[:batch])
-        return cast("tuple[Any, ...]", jax.sharding.auto_axes(partitioned, out_sharding=out)(*operands))
+        return cast("tuple[Any, ...]", jax.sharding.auto_axes(named, out_sharding=out)(*operands))
 
     return run
 
@@ -228,7 +237,8 @@ def keep_whole(
     def same(*arrays: Any) -> tuple[Any, ...]:
         return arrays
 
-    call = jax.custom_batching.custom_vmap(partition(same, function=function, names=names, batch=0, mode=mode))
+    whole = partition(same, program="keep_whole", function=function, names=names, batch=0, mode=mode)
+    call = jax.custom_batching.custom_vmap(whole)
     call.def_vmap(lambda size, batched, *arrays: (call(*arrays), tuple(batched)))  # for vmap of vmap
     return tuple(call(*unify(operands, function=function, names=names, batch=0, mode=mode)))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional,
 
 from tenon import _native
 from tenon._library import Refused
-from tenon._shapes import Bindings, Tensor, has_gradients, long_name, result_title, short_name, size_list
+from tenon._signature_shapes import Bindings, Tensor, has_gradients, long_name, result_title, short_name, size_list
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter

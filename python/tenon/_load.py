@@ -49,7 +49,7 @@ def load(path: Union[str, bytes, PathLike[str], PathLike[bytes]]) -> Library:
 
     The file is opened in place. If a new build has replaced it since (linkers replace files), load() returns the new
     functions, and the old ones still work. Do not overwrite a file that is open (as `cp` does): that damages the old
-    functions, and calling one may end the process. load() then opens the new build through a copy.
+    functions, and calling one may end the process. load() then raises OSError.
 
     The module, its functions and its classes can be pickled. Reading such a pickle loads the library from the same path,
     unless this process has it already, and so runs native code: read only pickles that you trust.

@@ -1,7 +1,7 @@
 /* The extension module of the package, which its Python files call. */
 #include "_native.h"
 
-#include "../src/functions/host.h"
+#include "../src/functions/call_frame.h"
 
 #include "../../frameworks/jax/src/jax_host.h"
 #include "../../frameworks/torch/src/kernels.h"
@@ -221,7 +221,8 @@ static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
     PyObject *exception = last->status >= TENON_EFAILED || last->status <= TENON_OK || last->status == TENON_EVERSION
                               ? PyExc_RuntimeError
                               : tenon__py_exception_for(last->status);
-    return Py_BuildValue("(sOO)", last->message, exception, last->ran ? Py_True : Py_False);
+    return Py_BuildValue("(sOOO)", last->message, exception, last->matched ? Py_True : Py_False,
+                         last->ran ? Py_True : Py_False);
 }
 
 static PyMethodDef methods[] = {
@@ -264,7 +265,8 @@ static PyMethodDef methods[] = {
     {"_torch_kernel_failure", torch_kernel_failure, METH_NOARGS,
      "_torch_kernel_failure()\n--\n\nReturn the message of the last kernel in C that failed on this thread, the "
      "exception "
-     "that the function itself would raise, and whether the function had begun to run."},
+     "that the function itself would raise, whether its arguments were good, and whether the function had begun to "
+     "run."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,7 +2,7 @@
 #ifndef TENON_PY_NATIVE_H
 #define TENON_PY_NATIVE_H
 
-#include "../src/functions/function.h"
+#include "../src/functions/function_object.h"
 
 /* Whether it is the description of a function; false with a TypeError if not. */
 bool tenon__native_is_function(PyObject *object);

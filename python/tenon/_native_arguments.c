@@ -1,7 +1,7 @@
 /* Arguments of a call that does not run here: sorted and converted as a call does, with the same errors. */
 #include "_native.h"
 
-#include "../src/functions/host.h"
+#include "../src/functions/call_frame.h"
 
 /* The function that it describes, or NULL with an exception. */
 static const tenon__py_function *function_in(PyObject *object)
@@ -94,7 +94,7 @@ static PyObject *number_tuple(const tenon_value *value)
     return tuple;
 }
 
-static PyObject *plain_value(const tenon_parameter *param, const tenon_value *value)
+static PyObject *builtin_value(const tenon_parameter *param, const tenon_value *value)
 {
     switch (param->kind) {
     case TENON_KIND_INT:
@@ -131,7 +131,7 @@ static PyObject *read_value(PyObject *self, PyObject *arguments)
     if (tenon__py_enter_recursion(" while the arguments of a Tenon function were read") < 0)
         return NULL;
     if (tenon__py_to_value(function, param, object, &blocks, &value) == 0)
-        result = plain_value(param, &value);
+        result = builtin_value(param, &value);
     else
         tenon__py_note_argument(function, param->name);
     tenon__py_leave_recursion();
@@ -171,7 +171,40 @@ static PyObject *read_tensor(PyObject *self, PyObject *arguments)
     return shape ? Py_BuildValue("(sN)", dtype, shape) : NULL;
 }
 
+static PyObject *dtype_names(PyObject *self, PyObject *name)
+{
+    static const struct {
+        const char *name;
+        uint32_t bit;
+    } kinds[] = {{"real", TENON_DTYPES_REAL}, {"integer", TENON_DTYPES_INTEGER}, {"any", TENON_DTYPES_ANY}};
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    char short_name[64], long_name[64];
+    tenon_dtype dtype;
+    (void)self;
+    if (!text)
+        return NULL;
+    if (tenon_dtype_parse(text, &dtype, NULL))
+        Py_RETURN_NONE;
+    tenon_dtype_format(dtype, short_name, sizeof short_name);
+    tenon_dtype_format_long(dtype, long_name, sizeof long_name);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < sizeof kinds / sizeof *kinds; i++) {
+        tenon_dtypes set = {.kinds = kinds[i].bit};
+        PyObject *kind = tenon_dtypes_has(&set, dtype) ? PyUnicode_FromString(kinds[i].name) : NULL;
+        if ((!kind && PyErr_Occurred()) || (kind && PyList_Append(list, kind) < 0)) {
+            Py_DECREF(list);
+            list = NULL;
+        }
+        Py_XDECREF(kind);
+    }
+    return list ? Py_BuildValue("(ssN)", short_name, long_name, list) : NULL;
+}
+
 PyMethodDef tenon__argument_methods[] = {
+    {"_dtype_names", dtype_names, METH_O,
+     "_dtype_names(name, /)\n--\n\nReturn the short name of a dtype, its long name and the kinds of dtypes that have "
+     "it, or "
+     "None if the name is not a dtype's."},
     {"_sort_arguments", sort_arguments, METH_VARARGS,
      "_sort_arguments(function, args, kwargs, missing, /)\n--\n\nReturn the argument of each parameter, or `missing`. "
      "Raise what a call raises if they do not fit."},

@@ -7,86 +7,100 @@
 #include <limits.h>
 #include <string.h>
 
-/* Read a sequence of dimensions. Returns their number, or -1 with an exception. */
-static int32_t read_dims(PyObject *sequence, int64_t dims[TENON_MAX_NDIM])
+/* Read a sequence of dimensions or strides. Returns their number, or -1 with an exception that begins with `where`. */
+static int32_t read_dims(PyObject *sequence, const char *where, int64_t dims[TENON_MAX_NDIM])
 {
     PyObject *items = PySequence_Tuple(sequence);
     Py_ssize_t count = items ? PyTuple_Size(items) : -1;
     if (count > TENON_MAX_NDIM) {
-        PyErr_Format(PyExc_ValueError, "tenon.shared(): argument 'shape': expected at most %d dimensions, got %zd",
-                     TENON_MAX_NDIM, count);
+        PyErr_Format(PyExc_ValueError, "%s: expected at most %d dimensions, got %zd", where, TENON_MAX_NDIM, count);
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(items, i), PyExc_OverflowError);
+        PyObject *item = PyTuple_GetItem(items, i);
+        dims[i] = PyNumber_AsSsize_t(item, PyExc_OverflowError);
         if (dims[i] != -1 || !PyErr_Occurred())
             continue;
         count = -1;
         if (PyErr_ExceptionMatches(PyExc_OverflowError))
-            PyErr_Format(PyExc_ValueError, "tenon.shared(): argument 'shape': %S has more bytes than 64 bits can count",
-                         sequence);
+            PyErr_Format(PyExc_ValueError, "%s: %S has more bytes than 64 bits can count", where, sequence);
+        else if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "%s: expected integers, got %R", where, item);
     }
     Py_XDECREF(items);
     return (int32_t)count;
 }
 
-/* Raise an error of the core in the words of a function of the package: ValueError, MemoryError, or OSError. */
-static PyObject *raise_in(const char *function, const tenon_error *err)
-{
-    const char *reason = tenon_error_reason(err);
-    if (err->status != TENON_ESYSTEM)
-        return PyErr_Format(err->status == TENON_ENOMEM ? PyExc_MemoryError : PyExc_ValueError, "tenon.%s(): %s",
-                            function, reason);
-    PyObject *message = PyUnicode_FromFormat("tenon.%s(): %s", function, reason);
-    PyObject *arguments = message ? Py_BuildValue("(iN)", (int)err->os_error, message) : NULL;
-    if (arguments)
-        PyErr_SetObject(PyExc_OSError, arguments); /* which becomes FileNotFoundError and the like */
-    Py_XDECREF(arguments);
-    return NULL;
-}
-
-/* The object of a tensor, whose reference it takes. `function` may be NULL. */
-static PyObject *as_object(tenon_tensor *tensor, tenon_status status, const char *function, const tenon_error *err)
+/* The object of a tensor, whose reference it takes. Errors begin with `where`. */
+static PyObject *as_object(tenon_tensor *tensor, tenon_status status, const char *where, const tenon_error *err)
 {
     if (status)
-        return function ? raise_in(function, err) : tenon_py_raise(err);
+        return tenon__py_raise_in(where, err);
     PyObject *object = tenon_py_export(tensor, TENON_PY_AS_TENSOR);
     tenon__py_release(tensor);
     return object;
 }
 
-static PyObject *shared_alloc(PyObject *self, PyObject *arguments)
+/* The same for the functions of the package, which raise ValueError, MemoryError, or OSError. */
+static PyObject *as_shared(tenon_tensor *tensor, tenon_status status, const char *where, tenon_error *err)
+{
+    if (status && status != TENON_ENOMEM && status != TENON_ESYSTEM)
+        err->status = TENON_EINVAL;
+    return as_object(tensor, status, where, err);
+}
+
+static PyObject *shared_zeros(PyObject *self, PyObject *arguments)
 {
     (void)self;
-    PyObject *shape;
-    const char *name;
+    PyObject *shape, *text;
     tenon_dtype dtype;
     tenon_error err;
     int64_t dims[TENON_MAX_NDIM];
     tenon_tensor *tensor = NULL;
-    if (!PyArg_ParseTuple(arguments, "Os:_shared_alloc", &shape, &name))
+    if (!PyArg_ParseTuple(arguments, "OU:_shared_zeros", &shape, &text))
         return NULL;
-    if (tenon_dtype_parse(name, &dtype, &err))
+    Py_ssize_t length;
+    const char *name = PyUnicode_AsUTF8AndSize(text, &length);
+    if (!name && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+        return NULL;
+    if (!name || strlen(name) != (size_t)length || tenon_dtype_parse(name, &dtype, &err))
         return PyErr_Format(PyExc_ValueError,
-                            "tenon.shared(): argument 'dtype': expected a dtype such as f32, i64 or bf16, got '%s'",
-                            name);
-    int32_t ndim = read_dims(shape, dims);
+                            "tenon.shared_zeros(): argument 'dtype': expected a dtype such as f32, i64 or bf16, got %A",
+                            text);
+    int32_t ndim = read_dims(shape, "tenon.shared_zeros(): argument 'shape'", dims);
     if (ndim < 0)
         return NULL;
     PyThreadState *thread = PyEval_SaveThread(); /* it fills the memory with zeros */
-    tenon_status status = tenon_shared_alloc(dtype, ndim, dims, &tensor, &err);
+    tenon_status status = tenon_shared_zeros(dtype, ndim, dims, &tensor, &err);
     PyEval_RestoreThread(thread);
-    return as_object(tensor, status, "shared", &err);
+    return as_shared(tensor, status, "tenon.shared_zeros()", &err);
 }
 
-static PyObject *as_attached(tenon_tensor *tensor, tenon_status status, const tenon_error *err)
+/* The core has a function for names and one for descriptors, each with its own argument. */
+static void rename_argument(tenon_error *err)
+{
+    static const char *const names[] = {"argument 'name'", "argument 'fd'"};
+    const tenon_error from = *err;
+    const char *reason = tenon_error_reason(&from);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(reason, names[i], length) == 0) {
+            tenon_error_set_in(err, from.status, "attach", "argument 'name_or_fd'%s", reason + length);
+            err->os_error = from.os_error;
+        }
+    }
+}
+
+static PyObject *as_attached(tenon_tensor *tensor, tenon_status status, tenon_error *err)
 {
     bool read_only = !status && (tenon_tensor_view(tensor)->flags & TENON_READ_ONLY);
     if (read_only && tenon__py_guard(tensor) < 0) {
         tenon__py_release(tensor);
         return NULL;
     }
-    return as_object(tensor, status, "attach", err);
+    if (status)
+        rename_argument(err);
+    return as_shared(tensor, status, "tenon.attach()", err);
 }
 
 static PyObject *shared_attach(PyObject *self, PyObject *object)
@@ -97,11 +111,14 @@ static PyObject *shared_attach(PyObject *self, PyObject *object)
     if (PyUnicode_Check(object)) {
         Py_ssize_t length;
         const char *name = PyUnicode_AsUTF8AndSize(object, &length);
+        if (!name && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return PyErr_Format(PyExc_ValueError,
+                                "tenon.attach(): argument 'name_or_fd': expected a shared_name, got %A", object);
         if (!name)
             return NULL;
         if (strlen(name) != (size_t)length)
             return PyErr_Format(PyExc_ValueError, "tenon.attach(): argument 'name_or_fd' has a NUL character");
-        tenon_status status = tenon_shared_open(name, &tensor, &err);
+        tenon_status status = tenon_shared_attach_name(name, &tensor, &err);
         return as_attached(tensor, status, &err);
     }
     int overflow;
@@ -147,14 +164,14 @@ static PyObject *shared_copy(PyObject *self, PyObject *object)
         return NULL;
     }
     PyThreadState *thread = PyEval_SaveThread();
-    tenon_status status = tenon_shared_alloc(view->dtype, view->ndim, view->shape, &tensor, &err);
+    tenon_status status = tenon_shared_zeros(view->dtype, view->ndim, view->shape, &tensor, &err);
     if (!status)
         status = tenon_copy(tenon_tensor_view(tensor), view, &err);
     PyEval_RestoreThread(thread);
     tenon__py_release(source);
     if (status)
         tenon_tensor_release(tensor);
-    return as_object(tensor, status, "share", &err);
+    return as_shared(tensor, status, "tenon.share()", &err);
 }
 
 static void release_tensor(void *owner)
@@ -223,19 +240,21 @@ static PyObject *tensor_on(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OLsOO:_tensor_on", &object, &offset, &name, &shape, &strides))
         return NULL;
     if (tenon_dtype_parse(name, &dtype, &err))
-        return tenon_py_raise(&err);
-    int32_t ndim = read_dims(shape, dims);
+        return tenon__py_raise_in("tenon.Tensor", &err);
+    int32_t ndim = read_dims(shape, "tenon.Tensor: the shape", dims);
     if (ndim < 0)
         return NULL;
-    if (strides != Py_None && read_dims(strides, steps) != ndim)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "expected a stride for each dimension");
+    if (strides != Py_None && read_dims(strides, "tenon.Tensor: the strides", steps) != ndim)
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_ValueError, "tenon.Tensor: the strides: expected one for each dimension");
     tenon_tensor *source = tenon_py_import(object, 0);
     if (!source)
         return NULL;
     tenon_status status =
         tensor_inside(source, offset, dtype, ndim, dims, strides == Py_None ? NULL : steps, &made, &err);
     tenon_tensor_release(source);
-    return as_object(made, status, NULL, &err);
+    return as_object(made, status, "tenon.Tensor", &err);
 }
 
 /* The elements of a tensor as bytes, and their strides, or None for C order: on the same memory, unless there are gaps. */
@@ -260,11 +279,11 @@ static PyObject *bytes_of(PyObject *self, PyObject *object)
     else
         status = tenon_tensor_contiguous(tensor, &dense, &err);
     if (status)
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("tenon.Tensor", &err);
     int64_t size = tenon_view_nbytes(view);
     status = tensor_inside(dense, 0, TENON_U8, 1, &size, NULL, &made, &err);
     tenon_tensor_release(dense);
-    PyObject *bytes = as_object(made, status, NULL, &err), *strides = Py_None;
+    PyObject *bytes = as_object(made, status, "tenon.Tensor", &err), *strides = Py_None;
     if (bytes && permuted)
         strides = PyObject_GetAttrString(object, "strides");
     else
@@ -291,7 +310,7 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
     view.flags |= TENON_READ_ONLY;
     if (tenon_tensor_from_view(&view, tenon_tensor_retain(tensor), release_tensor, &shown, &err)) {
         tenon_tensor_release(tensor);
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("tenon.Tensor", &err);
     }
     PyObject *(*make)(tenon_tensor *) = producer->receive ? producer->receive
                                         : producer->adopt ? producer->adopt
@@ -304,8 +323,8 @@ static PyObject *receive(PyObject *self, PyObject *arguments)
 }
 
 PyMethodDef tenon__shared_methods[] = {
-    {"_shared_alloc", shared_alloc, METH_VARARGS,
-     "_shared_alloc(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
+    {"_shared_zeros", shared_zeros, METH_VARARGS,
+     "_shared_zeros(shape, dtype, /)\n--\n\nReturn a tensor of zeros in shared memory."},
     {"_shared_copy", shared_copy, METH_O, "_shared_copy(tensor, /)\n--\n\nReturn a copy of a tensor in shared memory."},
     {"_shared_attach", shared_attach, METH_O,
      "_shared_attach(name_or_fd, /)\n--\n\nReturn a tensor on the shared memory of another process."},

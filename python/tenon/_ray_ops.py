@@ -23,14 +23,16 @@ _OWN_NAMES = ("close", "_pool")  # attributes of RayOps
 _SET_HERE = ("num_returns",)
 
 
-def ray_ops(kernels: ModuleType, *, actors: int = 0, **ray_options: Any) -> RayOps:
+def ray_ops(kernels: ModuleType, *, name: Optional[str] = None, actors: int = 0, **ray_options: Any) -> RayOps:
     """Return the functions of a loaded library as functions of Ray.
 
     `ops.f.remote(*args, **kwargs)` starts a call and returns an ObjectRef, or a list of them if f has several results.
     Arguments are references and arrays. Results stay in the object store until ray.get().
 
     Each call is a task of Ray. With actors=N there are N processes that have loaded the library, which take turns.
-    `ray_options` are the options of Ray for these tasks or actors, such as num_cpus.
+    `ray_options` are the options of Ray for these tasks or actors, such as num_cpus. Ray shows a task as "module.function";
+    `name` replaces the name of the module there. It is also the name of the actor for ray.get_actor(), or with a number
+    ("name-0", "name-1", …) of each actor if there are several.
 
     The library itself travels to the nodes, which need Tenon but not the file. Call close() at the end, or use `with`.
     """
@@ -38,28 +40,33 @@ def ray_ops(kernels: ModuleType, *, actors: int = 0, **ray_options: Any) -> RayO
     if not isinstance(kernels, Library):
         got = type(kernels).__name__
         raise TypeError(f"tenon.ray_ops(): argument 'kernels': expected a library from tenon.load(), got {got}")
+    if not isinstance(name, (str, type(None))):
+        raise TypeError(f"tenon.ray_ops(): argument 'name': expected str, got {type(name).__name__}")
     if isinstance(actors, bool) or not isinstance(actors, int):
         raise TypeError(f"tenon.ray_ops(): argument 'actors': expected int, got {type(actors).__name__}")
     if actors < 0:
         raise ValueError(f"tenon.ray_ops(): argument 'actors': expected 0 (for tasks) or more, got {actors}")
-    for name in ray_options:
-        if name in _SET_HERE:
-            raise TypeError(f"tenon.ray_ops(): the option {name!r} is set by Tenon, from the results of each function")
+    for option in ray_options:
+        if option in _SET_HERE:
+            raise TypeError(f"tenon.ray_ops(): the option {option!r} is set by Tenon, from the results of each function")
     members: dict[str, Optional[Function]]  # None for a class
     members = {function.__name__: cast("Function", function.__self__) for function in functions_of(kernels)}
     members.update({name: None for name, value in vars(kernels).items() if is_class(value)})
-    for name in _OWN_NAMES:
-        if name in members:
-            del members[name]
-            warnings.warn(f"tenon.ray_ops(): {name}() is left out: tenon.RayOps reserves this name", stacklevel=2)
+    for own in _OWN_NAMES:
+        if own in members:
+            del members[own]
+            warnings.warn(f"tenon.ray_ops(): {own}() is left out: tenon.RayOps reserves this name", stacklevel=2)
     content = _content_of(kernels)
     source = _ray_worker.Source(sha256(content).hexdigest(), ray.put(content))
     counts = {name: max(len(function.results), 1) for name, function in members.items() if function}
     pool: _Pool
     if actors:
-        pool = _Actors(ray, _ray_worker.make_actor(kernels.__name__, counts), source, actors, ray_options)
+        names: list[Optional[str]] = [None if name is None else f"{name}-{i}" for i in range(actors)]
+        if actors == 1:
+            names = [name]
+        pool = _Actors(ray, _ray_worker.make_actor(name or kernels.__name__, counts), source, names, ray_options)
     else:
-        pool = _Tasks(ray, kernels.__name__, counts, source, ray_options)
+        pool = _Tasks(ray, name or kernels.__name__, counts, source, ray_options)
     return RayOps(pool, members)
 
 
@@ -196,17 +203,17 @@ class _Actors:
     """Processes that have loaded the library. They take turns."""
 
     def __init__(
-        self, ray: Any, kind: type[_ray_worker.Actor], source: _ray_worker.Source, count: int, options: dict[str, Any]
+        self, ray: Any, kind: type[_ray_worker.Actor], source: _ray_worker.Source, names: list[Optional[str]], options: dict[str, Any]
     ) -> None:
         self._ray = ray
         self._source: Optional[_ray_worker.Source] = source  # Ray may start an actor again
         self._turn = itertools.count()
         self._detached = options.get("lifetime") == "detached"
         self._actors: list[Any] = []
-        made = ray.remote(kind).options(**options)
+        actor = ray.remote(kind)
         try:
-            for _ in range(count):
-                self._actors.append(made.remote(source))
+            for name in names:
+                self._actors.append(actor.options(name=name, **options).remote(source))
         except BaseException:
             self.close()
             raise

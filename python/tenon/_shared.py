@@ -11,12 +11,12 @@ from tenon import _native
 from tenon._native import Tensor
 
 try:
-    from tenon import _processes  # noqa: F401
+    from tenon import _shared_multiprocessing
 except ImportError:  # Windows has no descriptors to pass, and some small systems have no multiprocessing
-    pass
+    _shared_multiprocessing = None  # type: ignore[assignment]
 
 
-def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> Tensor:
+def shared_zeros(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> Tensor:
     """Return a tensor of zeros in memory that other processes can attach to and write to.
 
     `dtype` is a name such as 'f32' or 'float32', or a dtype of NumPy, torch or JAX.
@@ -25,9 +25,9 @@ def shared(shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any) -> 
         dims = [index(size) for size in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     except TypeError:
         raise TypeError(
-            f"tenon.shared(): argument 'shape': expected an int or a tuple of ints, got {shape!r}"
+            f"tenon.shared_zeros(): argument 'shape': expected an int or a tuple of ints, got {shape!r}"
         ) from None
-    return _native._shared_alloc(dims, _dtype_name(dtype))
+    return _native._shared_zeros(dims, _dtype_name(dtype))
 
 
 def share(array: Any) -> Tensor:
@@ -43,6 +43,15 @@ def attach(name_or_fd: Union[str, SupportsIndex]) -> Tensor:
     The argument is the `shared_name` of its tensor, or a file descriptor, which remains the caller's.
     """
     return _native._shared_attach(name_or_fd if isinstance(name_or_fd, str) else _descriptor(name_or_fd))
+
+
+def release_sent() -> int:
+    """Release the shared tensors that this process has sent with multiprocessing and that no process has received yet.
+
+    A tensor that was sent to a process or a queue that no longer exists is released without this call. Returns the number of
+    tensors that were waiting. A process that receives one of them afterwards gets FileNotFoundError.
+    """
+    return _shared_multiprocessing.release_sent() if _shared_multiprocessing else 0
 
 
 def _descriptor(fd: SupportsIndex) -> int:
@@ -68,6 +77,6 @@ def _dtype_name(dtype: Any) -> str:
         dtype = numpy.dtype(dtype) if issubclass(dtype, numpy.generic) else getattr(dtype, "dtype", dtype)  # jnp.float32
     if numpy and isinstance(dtype, numpy.dtype):
         if not dtype.isnative:
-            raise ValueError(f"tenon.shared(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
+            raise ValueError(f"tenon.shared_zeros(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
         return str(dtype.name)
-    raise TypeError(f"tenon.shared(): argument 'dtype': expected a name or a dtype of NumPy, torch or JAX, got {dtype!r}")
+    raise TypeError(f"tenon.shared_zeros(): argument 'dtype': expected a name or a dtype of NumPy, torch or JAX, got {dtype!r}")

@@ -7,7 +7,7 @@ import re
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from tenon._text import Class, entries, one_line
+from tenon._describe_library import Class, entries, one_line
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter, TensorType
@@ -28,13 +28,13 @@ _SOURCES = {
     "final": "typing",
     "overload": "typing",
     "type_check_only": "typing",
-    "Iterable": "collections.abc",
     "Iterator": "collections.abc",
     "bool": "builtins",
     "float": "builtins",
     "int": "builtins",
     "object": "builtins",
     "property": "builtins",
+    "slice": "builtins",
     "str": "builtins",
     "tuple": "builtins",
     "type": "builtins",
@@ -79,6 +79,7 @@ class _Stub:
         self.handles: dict[str, str] = {}
         self.result_types: dict[str, str] = {}
         self.integers = ""
+        self.lists: dict[str, str] = {}  # by kind
         self.definitions: list[str] = []  # before the classes and functions of the library
         self.arrays = {name: self.new_name(f"_{name}") for name in ("Array", "FrameworkArray", "ArrayT", "OutT")}
         self.used_arrays: set[str] = set()
@@ -263,8 +264,20 @@ class _Stub:
             number = self.word("SupportsFloat")
         else:
             return self.given_type(parameter)
-        # Not a Sequence: to type checkers, arrays are not sequences.
-        return f"{self.word('Iterable')}[{number}]" if kind in ("ints", "floats") else number
+        return number if kind in ("int", "float") else self.list(kind, number)
+
+    def list(self, kind: str, number: str) -> str:
+        """The type that a list of numbers accepts. It is not Sequence, because to type checkers arrays are not sequences;
+        but it has slices as they do, which sets, dicts and iterators have not."""
+        if kind not in self.lists:
+            name = self.lists[kind] = self.new_name(f"_{kind.capitalize()}")
+            self.definitions.append(
+                f"@{self.word('type_check_only')}\nclass {name}({self.word('Protocol')}):\n"
+                f"    def __len__(self) -> {self.word('int')}: ...\n"
+                f"    def __iter__(self) -> {self.word('Iterator')}[{number}]: ...\n"
+                f"    def __getitem__(self, index: {self.word('slice')}, /) -> {self.word('Any')}: ...\n"
+            )
+        return self.lists[kind]
 
     def integer(self) -> str:
         """The type that an `int` accepts. NumPy's bool has no __index__, but it has `~`, which floats do not."""

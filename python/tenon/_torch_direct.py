@@ -16,7 +16,7 @@ from tenon._torch_shapes import torch_module
 if TYPE_CHECKING:
     from tenon._torch_ops import _Operator
 
-# The letters of frameworks/torch/src/direct.c; a capital letter stands for an optional parameter.
+# The letters of frameworks/torch/src/direct_call.c; a capital letter stands for an optional parameter.
 _LETTERS = {"tensor": "t", "float": "f", "int": "i", "bool": "b", "str": "s", "enum": "s", "floats": "m", "ints": "n"}
 # What torch makes of such an argument before a kernel or a backward sees it.
 _STORED = {"float": float, "floats": list, "ints": list}
@@ -99,7 +99,7 @@ def _result_type(operator: _Operator) -> Any:
 
 
 class _Watch(NamedTuple):
-    harmless: Any  # the words of torch's library without any mode, or a function that direct.c calls instead
+    harmless: Any  # the dispatch keys of a thread without any mode, or a function that direct_call.c calls instead
     key_of: Callable[[Any], Any]  # the key set of a tensor
     plain: tuple[Any, ...]  # the key sets of plain tensors: of each device, then of inference tensors there
 
@@ -228,9 +228,9 @@ def _try_to_look() -> None:
 def _look() -> _Watch:
     torch = torch_module()
     key_of = _key_reader()
-    words = _harmless(_native.torch_words)
+    words = _harmless(_native.torch_dispatch_keys)
     with torch.autocast("cpu"):
-        shown = _native.torch_words() not in words
+        shown = _native.torch_dispatch_keys() not in words
     if None in words or not shown:
         _native.torch_watch_by_python()
         harmless: Any = _python_watch(key_of)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
 from tenon import _native
 from tenon._library import Refused, functions_of, make_operators
 from tenon._native import torch_info
-from tenon._shapes import Tensor, has_gradients, result_title
+from tenon._signature_shapes import Tensor, has_gradients, result_title
 from tenon._torch_direct import make_function, start_watch
 from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
 
@@ -33,7 +33,7 @@ _KEYS = {
     "oneapi": "XPU",
 }
 _EVERYWHERE = "CompositeExplicitAutograd"
-_OWN_NAMES = ("unload", "_namespace", "_library", "_operators", "_remove_kernels")  # attributes of TorchOps
+_OWN_NAMES = ("close", "_namespace", "_library", "_operators", "_remove_kernels")  # attributes of TorchOps
 _OWN_NAMESPACES = ("aten", "prim", "prims")
 _registered: set[TorchOps] = set()
 kernels_in_c = True  # where torch and the function allow it; the tests compare them with the others
@@ -41,13 +41,15 @@ kernels_in_c = True  # where torch and the function allow it; the tests compare 
 
 def torch_ops(
     kernels: ModuleType,
-    namespace: str,
     *,
+    name: Optional[str] = None,
     backward: Optional[Mapping[str, Backward]] = None,
     strict: bool = False,
     direct: bool = True,
 ) -> TorchOps:
-    """Register the functions of a loaded library as torch.ops.<namespace>.<name>, and return them.
+    """Register the functions of a loaded library as operators of torch, torch.ops.<name>.<function>, and return them.
+
+    `name` is the namespace of torch; without it, the name of the library.
 
     Everything that torch.compile, torch.export and torch.library.opcheck need is derived from the signatures.
 
@@ -69,11 +71,12 @@ def torch_ops(
         raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected a module from tenon.load(), got {got}")
     if not functions_of(kernels):
         raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
-    if not isinstance(namespace, str):
-        raise TypeError(f"tenon.torch_ops(): argument 'namespace': expected str, got {type(namespace).__name__}")
+    if not isinstance(name, (str, type(None))):
+        raise TypeError(f"tenon.torch_ops(): argument 'name': expected str, got {type(name).__name__}")
+    namespace = kernels.__name__.replace(".", "_") if name is None else name
     if not re.fullmatch(r"[A-Za-z_]\w*", namespace, re.A) or iskeyword(namespace) or namespace in _OWN_NAMESPACES:
         raise ValueError(
-            f"tenon.torch_ops(): argument 'namespace': expected an identifier that torch does not use, got '{namespace}'"
+            f"tenon.torch_ops(): argument 'name': expected an identifier that torch does not use, got '{namespace}'"
         )
     if not isinstance(backward, (Mapping, type(None))):
         raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
@@ -85,15 +88,15 @@ def torch_ops(
         return _Operator(function, namespace)
 
     operators, left_out = make_operators("tenon.torch_ops()", kernels, make, backward or {}, strict)
-    for name, why in left_out.items():
-        warnings.warn(f"tenon.torch_ops(): {name}() is left out: {why}", stacklevel=2)
+    for key, why in left_out.items():
+        warnings.warn(f"tenon.torch_ops(): {key}() is left out: {why}", stacklevel=2)
     direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
     # Nothing is registered before everything has been checked.
     library = torch.library.Library(namespace, "FRAGMENT")
     try:
         for operator in operators.values():
             operator.register(library)
-        made = {name: operator.callable(direct) for name, operator in operators.items()}
+        made = {key: operator.callable(direct) for key, operator in operators.items()}
     except BaseException:
         for operator in operators.values():
             operator.remove_kernels_in_c()
@@ -105,7 +108,7 @@ def torch_ops(
 
 
 class TorchOps:
-    """The operators of a library, by name. They stay registered until unload().
+    """The operators of a library, by name. They stay registered until close().
 
     They outlive this object, because torch and the graphs that it has compiled call them by address."""
 
@@ -132,13 +135,19 @@ class TorchOps:
         raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.torch_ops() there")
 
     def __dir__(self) -> list[str]:
-        return [*self._operators, "unload"]
+        return [*self._operators, "close"]
 
     def __repr__(self) -> str:
-        empty = "unloaded" if self._library is None else "no operators"
+        empty = "closed" if self._library is None else "no operators"
         return f"<tenon.TorchOps {self._namespace}: {', '.join(self._operators) or empty}>"
 
-    def unload(self) -> None:
+    def __enter__(self) -> TorchOps:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
         for name in self._operators:
             vars(self).pop(name, None)
@@ -149,18 +158,26 @@ class TorchOps:
         if library is not None:
             library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
         _registered.discard(self)
-        self.__class__ = _UnloadedOps
+        self.__class__ = _ClosedOps
 
 
-class _UnloadedOps(TorchOps):
+class _ClosedOps(TorchOps):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self!r} has no operator '{name}'")
 
 
-def own_error(error: RuntimeError) -> Exception:
-    """What the function itself would raise. A kernel in C can only raise a RuntimeError."""
-    message, own, _ = _native._torch_kernel_failure()
-    return error if own is RuntimeError or message != str(error) else own(message)
+def own_error(error: RuntimeError, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Exception:
+    """What the function itself raises. A kernel in C can only raise a RuntimeError."""
+    message, own, matched, _ = _native._torch_kernel_failure()
+    if message != str(error):
+        return error
+    if not matched:  # it has not run, and refuses the arguments again; gradients are the operator's concern
+        try:
+            with torch_module().no_grad():
+                function(*args, **kwargs)
+        except Exception as raised:
+            return raised.with_traceback(None)
+    return error if own is RuntimeError else own(message)
 
 
 # ------------------------------------------------------------------------------------------------------ one operator
@@ -191,7 +208,7 @@ class _Operator:
     def check_name(self, namespace: Any) -> None:
         taken = getattr(namespace, self.name, None)
         if isinstance(taken, torch_module()._ops.OpOverloadPacket):
-            raise ValueError(f"tenon.torch_ops(): torch already has an operator {self.path}; unload() that one first")
+            raise ValueError(f"tenon.torch_ops(): torch already has an operator {self.path}; close() that one first")
         if taken is not None or self.name.startswith("__"):
             raise Refused("torch reserves this name")
         if self.name in _OWN_NAMES:
@@ -238,6 +255,8 @@ class _Operator:
         for key in self.keys - self.add_kernels_in_c(library.ns):
             library.impl(self.name, self.kernel(), key)
         torch.library.register_fake(self.path, self.fake, lib=library)
+        if self.written:
+            self.resolve_views(library)
         if self.undifferentiable():
             self.refuse_gradients(library)
         elif self.tensors:
@@ -276,6 +295,36 @@ class _Operator:
             return made[0] if single else made
 
         return kernel
+
+    def resolve_views(self, library: Any) -> None:
+        """Resolve conjugate and negated views and ZeroTensors for an operator that writes.
+
+        torch's own kernels for them are for operators that return the tensor that they wrote to. After any other operator
+        they write to memory that is not theirs."""
+        torch, op, run = torch_module(), self.op, self.kernel()
+
+        def register(key: str, what: str, has_bit: Callable[[Any], bool], resolve: Callable[[Any], Any]) -> None:
+            after = torch._C._dispatch_keyset_full_after(torch._C._dispatch_key_parse(key))
+
+            def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+                given = self.by_name(args, kwargs)
+                found = {name for name in self.tensors if given[name] is not None and has_bit(given[name])}
+                for name in found.intersection(self.written):
+                    if type(given[name]) is torch.Tensor:
+                        return run(*args, **kwargs)  # the function refuses it
+                    raise BufferError(
+                        f"{self.name}(): argument '{name}': the function cannot write to {what}; pass x.{resolve.__name__}()"
+                    )
+                resolved = {name: resolve(given[name]) for name in found}
+                args = tuple(resolved.get(name, value) for name, value in zip(given, args))
+                kwargs = {name: resolved.get(name, value) for name, value in kwargs.items()}
+                return op.redispatch(keyset & after, *args, **kwargs)
+
+            library.impl(self.name, kernel, key, with_keyset=True)
+
+        register("Conjugate", "a conjugate view", torch.Tensor.is_conj, torch.Tensor.resolve_conj)
+        register("Negative", "a negated view", torch.Tensor.is_neg, torch.Tensor.resolve_neg)
+        register("ZeroTensor", "a ZeroTensor", torch.Tensor._is_zerotensor, torch.Tensor.clone)
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
         given = self.by_name(args, kwargs)
@@ -320,7 +369,7 @@ class _Operator:
         """The operator, wrapped if it has kernels in C, so that it raises what the function does."""
         if self.place < 0:
             return self.op
-        op, is_compiling = self.op, torch_module().compiler.is_compiling
+        op, function, is_compiling = self.op, self.function, torch_module().compiler.is_compiling
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
@@ -328,7 +377,7 @@ class _Operator:
             try:
                 return op(*args, **kwargs)
             except RuntimeError as error:
-                raise own_error(error) from None
+                raise own_error(error, function, args, kwargs) from None
 
         call.__name__, call.__doc__ = self.name, self.function.__doc__
         return call
@@ -433,7 +482,7 @@ class _Operator:
                 with torch._C._AutoDispatchBelowADInplaceOrView():
                     made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
             except Exception as error:
-                message, _, ran = _native._torch_kernel_failure()
+                message, _, _, ran = _native._torch_kernel_failure()
                 if ran and message == str(error):  # what a kernel in C has written counts, even if it failed
                     count(tensors, versions)
                 raise

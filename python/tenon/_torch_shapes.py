@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Callable
 
-from tenon._shapes import Bindings, Tensor, long_name
+from tenon._signature_shapes import Bindings, Tensor, long_name
 
 
 def torch_module() -> Any:

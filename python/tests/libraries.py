@@ -57,7 +57,6 @@ TENON_MODULE(wide, "Wide \\ and \"quoted\".\n\nWith \"\"\" in it, ends \"so\"",
 
 # Nor are these. Their results have the type of the first tensor, or not.
 TYPED = """
-#define TENON_TARGET 1
 #include <tenon/function.h>
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 TENON_MODULE(typed, NULL,
@@ -77,6 +76,7 @@ TENON_MODULE(typed, NULL,
     TENON_FUNCTION("search(x: f32[n]) -> index: i64[n], count: int, score: f32[n]", none, NULL),
     TENON_FUNCTION("score(x: f32[n], y: f32[n]?) -> float", none, NULL),
     TENON_CLASS("Tree", "A tree."),
+    TENON_FUNCTION("lists(i: ints, f: floats[2]? = None) -> int", none, NULL),
     TENON_FUNCTION("Tree(points: f32[n, d] c keep, leaf: int = 16)", none, NULL),
     TENON_FUNCTION("Tree.query(self, x: f32[m, d] c, k: int = 1) -> rows: i64[m, k], distance: f32[m, k]", none, NULL),
     TENON_FUNCTION("Tree.shift(self, x: f32[n]) -> f32[n]", none, NULL),
@@ -92,7 +92,6 @@ TENON_MODULE(typed, NULL,
 
 # Names that mean something else in a stub, or in the body of its named tuples.
 AWKWARD = """
-#define TENON_TARGET 1
 #include <tenon/function.h>
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 TENON_MODULE(awkward, NULL,

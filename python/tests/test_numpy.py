@@ -212,6 +212,118 @@ def test_subclasses_taken(tmp_path):
         probe.borrow(again, probe.WRITE)
 
 
+class Unwrapping(np.ndarray):
+    """Computes with plain arrays, and returns them, as the arrays of newer versions of JAX do."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        return getattr(ufunc, method)(*(np.asarray(x) for x in inputs), **keywords)
+
+
+class Doubled(Unwrapping):
+    """Means twice the numbers in its memory."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        return getattr(ufunc, method)(*(np.asarray(x) * 2 for x in inputs), **keywords)
+
+
+class Metres(np.ndarray):
+    """The sums have the unit too."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        return getattr(ufunc, method)(*(np.asarray(x) for x in inputs), **keywords).view(Metres)
+
+
+class OldMetres(np.ndarray):
+    """The same by the operators alone."""
+
+    unit = "m"
+
+    def __add__(self, other):
+        return (np.asarray(self) + np.asarray(other)).view(OldMetres)
+
+
+class PerhapsUnit(np.ndarray):
+    """Its sums are plain if this array has no unit."""
+
+    label = None
+
+    def __array_finalize__(self, source):
+        self.label = getattr(source, "label", None)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
+        result = getattr(ufunc, method)(*(np.asarray(x) for x in inputs), **keywords)
+        return result if self.label is None else result.view(PerhapsUnit)
+
+
+class OwnOperators(np.ndarray):
+    """Adds in its own way, but says nothing of a unit."""
+
+    def __add__(self, other):
+        return np.add(self, other)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u8", "f2", "f8", "c8"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (1,) * 20])
+def test_subclasses_with_plain_sums_are_taken(dtype, shape):
+    for kind in (Unwrapping, OwnOperators):
+        array = np.ones(shape, dtype).view(kind)
+        check_numpy(probe.borrow(array), array)
+        array.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            probe.borrow(array, probe.WRITE)
+
+
+def test_subclass_of_jax_is_taken():
+    pytest.importorskip("jax")
+    literals = pytest.importorskip("jax._src.literals")
+    kind = getattr(literals, "TypedNdArray", None)
+    if kind is None or not issubclass(kind, np.ndarray):
+        pytest.skip("this JAX has no such subclass")
+    given = kind(np.arange(3.0))
+    check_numpy(probe.borrow(given), given)
+
+
+@pytest.mark.parametrize("kind", [Doubled, Metres, OldMetres])
+def test_subclasses_with_another_meaning(kind):
+    for array in (np.ones(3).view(kind), np.ones((), "f4").view(kind), np.zeros((0, 2), "i8").view(kind)):
+        with pytest.raises(TypeError, match=r"(gives the numbers).*x.view\(numpy.ndarray\)"):
+            probe.borrow(array)
+        probe.borrow(array.view(np.ndarray))
+
+
+def test_meaning_of_each_object():
+    """One array without a unit does not let the next one of its class through."""
+    plain, metres = np.ones(3).view(PerhapsUnit), np.ones(3).view(PerhapsUnit)
+    metres.label = "m"
+    for _ in range(2):
+        assert probe.borrow(plain)["data"] == plain.ctypes.data
+        with pytest.raises(TypeError, match="its sums are not plain arrays"):
+            probe.borrow(metres)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RecursionError])
+def test_sum_that_is_interrupted(error):
+    class Interrupted(np.ndarray):
+        def __array_ufunc__(self, *arguments, **keywords):
+            raise error
+
+    with pytest.raises(error):
+        probe.borrow(np.ones(3).view(Interrupted))
+
+
+@pytest.mark.parametrize("module, make", [
+    ("astropy.units", lambda m: m.Quantity([1.0, 2.0], "m")),
+    ("unyt", lambda m: m.unyt_array([1.0, 2.0], "m")),
+    ("quantities", lambda m: m.Quantity([1.0, 2.0], "m")),
+    ("pint", lambda m: m.UnitRegistry().Quantity(np.ones(2), "m")),
+    ("galois", lambda m: m.GF(7)([1, 2])),
+])
+def test_units_of_packages(module, make):
+    given = make(pytest.importorskip(module))
+    with pytest.raises(TypeError):
+        probe.borrow(given)
+
+
 def test_subclasses_refused():
     class Unit(np.ndarray):
         def __array_ufunc__(self, *arguments, **keywords):

@@ -66,7 +66,7 @@ def test_places_are_named(tests, tmp_path):
 
 def test_every_citation_exists(tests):
     """Of the pages and headers, without running any block."""
-    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("elixir/*.md"), *ROOT.glob("*/include/tenon/*.h")]
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("elixir/*.md"), *ROOT.glob("*/include/tenon/**/*.h")]
     names = [os.path.relpath(document, ROOT) for document in documents]
     assert [failure for name in names for failure in check_docs.check_citations(name, tests)] == []
 

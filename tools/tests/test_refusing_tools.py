@@ -57,9 +57,9 @@ def test_parts_are_skipped(shims, tmp_path):
     assert done.returncode == 0 and "0 passed, 0 failed, 4 skipped" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("script", ["tools/check-docs", "tools/check-english"])
-def test_documentation_is_skipped_without_git(script, shims, tmp_path):
+def test_documentation_is_skipped_without_git(shims, tmp_path):
     """And in a folder that git does not know, as an unpacked archive."""
+    script = "tools/check-docs"
     (shims / "git").write_text(SHIM)
     (shims / "git").chmod(0o755)
     done = bash('"$1" "$2"', sys.executable, script)

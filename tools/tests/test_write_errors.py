@@ -7,7 +7,7 @@ from scripts import ROOT, load
 
 write_errors = load("tools/write-errors")
 
-HEADER, PYTHON, ELIXIR = "core/include/tenon/function.h", "python/include/tenon/python.h", "elixir/lib/tenon/error.ex"
+HEADER, PYTHON, ELIXIR = "core/include/tenon/abi.h", "python/include/tenon/python.h", "elixir/lib/tenon/error.ex"
 
 
 @pytest.fixture

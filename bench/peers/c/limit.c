@@ -94,12 +94,13 @@ static PyObject *struct_read_many(PyObject *module, PyObject *const *arguments, 
 /* The places of a torch tensor's description: words from the start of the Python object, of the tensor, of the storage. */
 static struct {
     Py_ssize_t tensor, storage, data;
-} torch_words;
+} torch_dispatch_keys;
 
 static PyObject *set_torch_words(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "nnn", &torch_words.tensor, &torch_words.storage, &torch_words.data))
+    if (!PyArg_ParseTuple(arguments, "nnn", &torch_dispatch_keys.tensor, &torch_dispatch_keys.storage,
+                          &torch_dispatch_keys.data))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -108,8 +109,8 @@ static PyObject *torch_read_many(PyObject *module, PyObject *const *arguments, P
 {
     (void)module;
     for (Py_ssize_t i = 0; i < count; i++) {
-        void **tensor = ((void **)arguments[i])[torch_words.tensor];
-        void *volatile data = ((void **)tensor[torch_words.storage])[torch_words.data];
+        void **tensor = ((void **)arguments[i])[torch_dispatch_keys.tensor];
+        void *volatile data = ((void **)tensor[torch_dispatch_keys.storage])[torch_dispatch_keys.data];
         (void)data;
     }
     Py_RETURN_NONE;
@@ -218,7 +219,7 @@ static PyObject *make_numpy(PyObject *module, PyObject *unused)
     return array;
 }
 
-#define MANY(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL
+#define MANY(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL, NULL
 static PyMethodDef methods[] = {
     {"nothing", nothing, METH_O, NULL},
     {"nothing_many", MANY(nothing_many)},

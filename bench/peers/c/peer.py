@@ -38,7 +38,7 @@ def raw_loops(folder):
     return {f"{way} {dtype}": prepare(way, dtype) for way in ("dense", "strided") for dtype in ("f32", "i64", "u8")}
 
 
-def torch_words(torch):
+def torch_dispatch_keys(torch):
     """The places where a tensor without an offset keeps what the limit reads, in words."""
     tensor = torch.ones(6)
     storage = tensor.untyped_storage()
@@ -61,7 +61,7 @@ def operations(folder):
     try:
         import torch
         import os
-        limit.set_torch_words(*torch_words(torch))
+        limit.set_torch_words(*torch_dispatch_keys(torch))
         yield "limit, exchange table", {
             key: {"torch": function} for key, function in (
                 ("borrow", limit.table_borrow), ("borrow2", limit.table_borrow_many),

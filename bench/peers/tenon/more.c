@@ -23,8 +23,7 @@ static tenon_status dot(tenon_call *call)
 
     for (int64_t i = 0; i < n; i++)
         sum += (double)x[i] * y[i];
-    tenon_return_double(call, 0, sum);
-    return TENON_OK;
+    return tenon_return_double(call, 0, sum);
 }
 
 static tenon_status add(tenon_call *call)

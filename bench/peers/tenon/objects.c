@@ -1,5 +1,4 @@
 /* A class beside free functions that do the same work. */
-#define TENON_TARGET 1
 #include <stdlib.h>
 #include <tenon/function.h>
 
@@ -69,8 +68,7 @@ static tenon_status bounds(tenon_call *call)
     const float *x = tenon_data(call, 0, float);
     int64_t n = tenon_dim(call, 0);
     tenon_return_double(call, 0, n ? x[0] : 0);
-    tenon_return_double(call, 1, n ? x[n - 1] : 0);
-    return TENON_OK;
+    return tenon_return_double(call, 1, n ? x[n - 1] : 0);
 }
 
 static tenon_status ones(tenon_call *call)

@@ -10,7 +10,7 @@ NAME = "tenon"
 KERNELS = "kernels.c"
 HERE = pathlib.Path(__file__).resolve().parent
 ABI3 = "-DPy_LIMITED_API=0x030c0000"
-INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "core/src/functions", "python/include",
+INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/include",
                                                  "frameworks/torch/include")]
 
 

@@ -5,6 +5,10 @@
 #ifndef TENON_DLPACK_H
 #define TENON_DLPACK_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/types.h>
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* Write a C function once, call it from every runtime.
  *
  * A shared library that includes only this header, and links against nothing, provides functions to Python, Elixir and
- * any other host. The header has no dependencies, so it can be copied into a project by itself. It also defines the
- * basic types of Tenon: status, dtype, device and view.
+ * any other host. tenon/abi.h, which it includes, has the types; `make bundle` writes both as one file,
+ * tenon_function.h, which can be copied into a project.
  *
  *   static tenon_status saxpy(tenon_call *call)
  *   {
@@ -19,416 +19,25 @@
  *       TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
  *
  * docs/signatures.md describes the grammar of signatures; `python -m tenon docs` prints the folder of that page in the
- * Python package. The header compiles as C99, C11, C++17 and CUDA.
- *
- * ABI: structs that are stored in arrays are frozen. Structs that are passed by pointer begin with `size` and grow only
- * at the end. */
+ * Python package. The header compiles as C99, C11, C++17 and CUDA. */
 #ifndef TENON_FUNCTION_H
 #define TENON_FUNCTION_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
+#include <tenon/abi.h>
+
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 #include <stdlib.h>
 #endif
 
 #ifdef __cplusplus
-#include <exception>
-#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
-#define TENON__EXCEPTIONS
-#include <new>
-#ifndef TENON__CPP /* function.hpp leaves it to stl.hpp: it takes longer to compile than everything else together */
-#include <stdexcept>
-#endif
-#endif
 extern "C" {
 #endif
-
-/* The version of the ABI that this header describes. TENON_TARGET is the minor version that a library needs: the
- * functions and macros of newer versions are left out below, so the library loads in every host of that minor version or
- * a later one. Types and numbers are always declared, so that all files of a program have the same layouts. */
-#define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 1
-#ifndef TENON_TARGET
-#define TENON_TARGET 0
-#endif
-#if TENON_TARGET > TENON_ABI_MINOR
-#error "TENON_TARGET is newer than this header"
-#endif
-
-#if defined(__GNUC__)
-#define TENON_NODISCARD           __attribute__((__warn_unused_result__))
-#define TENON_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
-#else
-#define TENON_NODISCARD
-#define TENON_PRINTF(text, first)
-#endif
-
-/* --------------------------------------------------------------------------------------------------------- status */
-
-/* The return type of every function that can fail. It is an integer, not an enum, because its size is part of the
- * ABI. */
-typedef int32_t tenon_status;
-
-enum {
-    TENON_OK = 0,
-    TENON_EINVAL = 1,    /* an argument is NULL or out of range */
-    TENON_ENOMEM = 2,    /* out of memory */
-    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit in 64 bits */
-    TENON_EDTYPE = 4,    /* the dtype is unknown, or not the required one */
-    TENON_ESHAPE = 5,    /* the shape is invalid, or not the required one */
-    TENON_ELAYOUT = 6,   /* the strides or the alignment would require a copy */
-    TENON_EBOUNDS = 7,   /* an index or a byte is outside the memory */
-    TENON_EDEVICE = 8,   /* the device is unknown, or not the required one */
-    TENON_EREADONLY = 9, /* the memory must not be written to */
-    TENON_EVERSION = 10, /* the version of DLPack or of this ABI is not supported */
-    TENON_EPARSE = 11,   /* a string is not a valid dtype, device, spec or signature */
-    TENON_EOVERLAP = 12, /* memory that would be written to overlaps other memory in use */
-    TENON_EFAILED = 13,  /* the function failed for a reason of its own */
-    TENON_ESYSTEM = 14,  /* the operating system refused; tenon_error.os_error has its errno */
-};
-
-/* ---------------------------------------------------------------------------------------------------------- dtype */
-
-/* The same as DLDataType. `bits` is the size of one lane, and an element has `lanes` lanes. For a complex dtype, `bits`
- * counts the real and the imaginary part together. */
-typedef struct tenon_dtype {
-    uint8_t code;
-    uint8_t bits;
-    uint16_t lanes;
-} tenon_dtype;
-
-enum {
-    TENON_CODE_INT = 0,
-    TENON_CODE_UINT = 1,
-    TENON_CODE_FLOAT = 2,
-    TENON_CODE_OPAQUE = 3,
-    TENON_CODE_BFLOAT = 4,
-    TENON_CODE_COMPLEX = 5,
-    TENON_CODE_BOOL = 6,
-    TENON_CODE_F8_E3M4 = 7,
-    TENON_CODE_F8_E4M3 = 8,
-    TENON_CODE_F8_E4M3B11FNUZ = 9,
-    TENON_CODE_F8_E4M3FN = 10,
-    TENON_CODE_F8_E4M3FNUZ = 11,
-    TENON_CODE_F8_E5M2 = 12,
-    TENON_CODE_F8_E5M2FNUZ = 13,
-    TENON_CODE_F8_E8M0FNU = 14,
-    TENON_CODE_F6_E2M3FN = 15,
-    TENON_CODE_F6_E3M2FN = 16,
-    TENON_CODE_F4_E2M1FN = 17,
-};
-
-static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
-{
-    tenon_dtype dtype;
-    dtype.code = (uint8_t)code;
-    dtype.bits = (uint8_t)bits;
-    dtype.lanes = (uint16_t)lanes;
-    return dtype;
-}
-
-#define TENON_BOOL tenon_dtype_of(TENON_CODE_BOOL, 8, 1)
-#define TENON_I8   tenon_dtype_of(TENON_CODE_INT, 8, 1)
-#define TENON_I16  tenon_dtype_of(TENON_CODE_INT, 16, 1)
-#define TENON_I32  tenon_dtype_of(TENON_CODE_INT, 32, 1)
-#define TENON_I64  tenon_dtype_of(TENON_CODE_INT, 64, 1)
-#define TENON_U8   tenon_dtype_of(TENON_CODE_UINT, 8, 1)
-#define TENON_U16  tenon_dtype_of(TENON_CODE_UINT, 16, 1)
-#define TENON_U32  tenon_dtype_of(TENON_CODE_UINT, 32, 1)
-#define TENON_U64  tenon_dtype_of(TENON_CODE_UINT, 64, 1)
-#define TENON_F16  tenon_dtype_of(TENON_CODE_FLOAT, 16, 1)
-#define TENON_F32  tenon_dtype_of(TENON_CODE_FLOAT, 32, 1)
-#define TENON_F64  tenon_dtype_of(TENON_CODE_FLOAT, 64, 1)
-#define TENON_BF16 tenon_dtype_of(TENON_CODE_BFLOAT, 16, 1)
-#define TENON_C64  tenon_dtype_of(TENON_CODE_COMPLEX, 64, 1)
-#define TENON_C128 tenon_dtype_of(TENON_CODE_COMPLEX, 128, 1)
-
-static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
-{
-    return memcmp(&a, &b, sizeof a) == 0; /* one comparison is enough: there is no padding */
-}
-
-/* --------------------------------------------------------------------------------------------------------- device */
-
-/* The same as DLDevice. */
-typedef struct tenon_device {
-    int32_t device_type;
-    int32_t device_id;
-} tenon_device;
-
-enum {
-    TENON_CPU = 1,
-    TENON_CUDA = 2,
-    TENON_CUDA_HOST = 3,
-    TENON_OPENCL = 4,
-    TENON_VULKAN = 7,
-    TENON_METAL = 8,
-    TENON_VPI = 9,
-    TENON_ROCM = 10,
-    TENON_ROCM_HOST = 11,
-    TENON_EXT_DEV = 12,
-    TENON_CUDA_MANAGED = 13,
-    TENON_ONEAPI = 14,
-    TENON_WEBGPU = 15,
-    TENON_HEXAGON = 16,
-    TENON_MAIA = 17,
-    TENON_TRAINIUM = 18,
-};
-
-static inline tenon_device tenon_device_of(int type, int id)
-{
-    tenon_device device;
-    device.device_type = type;
-    device.device_id = id;
-    return device;
-}
-
-static inline bool tenon_device_equal(tenon_device a, tenon_device b)
-{
-    return a.device_type == b.device_type && a.device_id == b.device_id;
-}
-
-/* ----------------------------------------------------------------------------------------------------------- view */
-
-/* Bits of tenon_view.flags. The first three are DLPack's, and the only ones that a caller may set. */
-#define TENON_READ_ONLY      ((uint64_t)1 << 0)
-#define TENON_IS_COPIED      ((uint64_t)1 << 1)
-#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value occupies a whole byte */
-#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* in C order without gaps */
-#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* in Fortran order without gaps */
-#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* no gaps in some order of the dimensions, positive strides */
-#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* the function may write to it */
-#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a result that has not been written yet */
-
-#define TENON_MAX_NDIM 64
-
-/* A validated description of a tensor's memory. A view owns nothing. Its first 48 bytes are a DLTensor.
- *
- * `strides` is never NULL if ndim > 0. If the device has addresses, `byte_offset` has already been added to `data` and
- * is 0; if `data` is a handle, both are as the producer gave them. Only tenon_view_init and the functions of tensor.h
- * create views: do not pass a view that was filled in by hand to Tenon. */
-typedef struct tenon_view {
-    void *data;
-    tenon_device device;
-    int32_t ndim;
-    tenon_dtype dtype;
-    int64_t *shape;
-    int64_t *strides;
-    uint64_t byte_offset;
-    uint64_t flags;
-    int64_t numel;
-} tenon_view;
-
-struct tenon_dl_tensor;
-
-/* The view as a DLTensor, for any library that accepts one. It is valid as long as the view is. */
-static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *view)
-{
-    return (const struct tenon_dl_tensor *)(const void *)view;
-}
-
-/* --------------------------------------------------------------------------------------------------------- values */
-
-/* The kind of an argument or a result. */
-enum {
-    TENON_KIND_NONE = 0, /* optional, and not passed */
-    TENON_KIND_TENSOR = 1,
-    TENON_KIND_INT = 2,
-    TENON_KIND_FLOAT = 3,
-    TENON_KIND_BOOL = 4, /* `integer` is 0 or 1 */
-    TENON_KIND_STR = 5,  /* `list` is UTF-8; `length` counts bytes, without the 0 after them */
-    TENON_KIND_ENUM = 6, /* `integer` is the index of the string */
-    TENON_KIND_INTS = 7,
-    TENON_KIND_FLOATS = 8,
-    TENON_KIND_TENSORS = 9, /* `list` is const tenon_view[] */
-    TENON_KIND_HANDLE = 10,
-    TENON_KIND_COMPLEX = 11, /* `parts` are the real and the imaginary part */
-    /* Since version 1.1. */
-    TENON_KIND_UINT = 12,  /* `integer` has the bits of a uint64_t */
-    TENON_KIND_BYTES = 13, /* `list` is bytes */
-    TENON_KIND_STRS = 14,  /* `list` is const tenon_text[] */
-    TENON_KIND_DTYPE = 15
-};
-
-/* A string in a list of strings: `length` bytes of UTF-8. Frozen. */
-typedef struct tenon_text {
-    const char *data;
-    int64_t length;
-} tenon_text;
-
-/* Bits of tenon_value.flags. */
-#define TENON_VALUE_DEFAULT 1u /* the argument was not passed, and has its default */
-#define TENON_VALUE_UNSET   2u /* the function has not returned this result yet */
-
-typedef struct tenon_value {
-    uint32_t kind;
-    uint32_t flags;
-    union {
-        const tenon_view *view;
-        int64_t integer;
-        double number;
-        double parts[2];
-        struct {
-            const void *data;
-            int64_t length;
-        } list;
-        struct {
-            void *object;
-            const char *type;
-        } handle;
-        tenon_dtype dtype;
-    } as;
-    uint64_t reserved;
-} tenon_value;
-
-/* ------------------------------------------------------------------------------------------------- calls and hosts */
-
-typedef struct tenon_call tenon_call;
-typedef struct tenon_host tenon_host;
-typedef struct tenon_function tenon_function;
-typedef struct tenon_module tenon_module;
-typedef struct tenon_kept tenon_kept;
-
-/* Bits of tenon_call.flags. */
-#define TENON_CALL_FAILED     1u /* fail() was called: the function's return value is ignored */
-#define TENON_CALL_UNLOCKED   2u /* the runtime's lock is released */
-#define TENON_CALL_SHAPE_ONLY 4u /* this is a call of `shape`, which must not read the data */
-
-/* One call. The host creates it, and it is valid until the function returns. Use the accessors below; a function in
- * another language may read the fields directly. */
-struct tenon_call {
-    uint32_t size;
-    uint32_t minor;
-    const tenon_host *host;
-    const tenon_function *function;
-    void *state; /* created by the module's `load` */
-    const tenon_value *args;
-    tenon_value *results;
-    int32_t nargs;
-    int32_t nresults;
-    const int64_t *dims; /* the dimension names of the signature, in order of first appearance */
-    const tenon_dtype *types;
-    int32_t ndims;
-    int32_t ntypes;
-    tenon_device device; /* of the device tensors, or the CPU; it is not made the current device */
-    void *stream;        /* the stream for work on that device: a cudaStream_t on CUDA */
-    uint32_t flags;
-    uint32_t reserved;
-    void *host_private;
-};
-
-/* A share of an argument's memory, which outlives the call: see tenon_arg_keep. */
-struct tenon_kept {
-    uint32_t size;
-    uint32_t reserved;
-    const tenon_view *view;            /* valid until the release */
-    void (*release)(tenon_kept *self); /* to be called once, on any thread */
-};
-
-/* What `find` of a tenon_host looks for: an argument, a result, a dimension name or a dtype variable. */
-enum { TENON_NAME_ARG = 0, TENON_NAME_RESULT = 1, TENON_NAME_DIM = 2, TENON_NAME_TYPE = 3 };
-
-/* The services that a host offers to a function. A member is NULL if the host does not offer that service; the
- * accessors below check for that.
- *
- * Threads: only the thread that runs the function may use these. */
-struct tenon_host {
-    uint32_t size;
-    uint32_t minor;
-    const char *name; /* "python", "elixir" */
-    /* Fail the call. The first message is kept. Returns `status`, or TENON_EFAILED if that is TENON_OK. */
-    tenon_status (*fail)(tenon_call *call, tenon_status status, const char *message, size_t length);
-    /* Allocate a result whose size is not in the signature. A dtype of all zeros means the one in the signature.
-     * Returns NULL if the call has failed. */
-    const tenon_view *(*result_alloc)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
-                                      const int64_t *shape);
-    /* Return a handle. The host takes `object` on TENON_OK, and calls destroy(object) exactly once. */
-    tenon_status (*result_handle)(tenon_call *call, int32_t index, void *object, void (*destroy)(void *object));
-    /* Return a string. The host copies it. */
-    tenon_status (*result_str)(tenon_call *call, int32_t index, const char *text, size_t length);
-    /* Allocate uninitialised memory that is valid until the function returns. Returns NULL if the call has failed. */
-    void *(*scratch)(tenon_call *call, size_t bytes, size_t align, tenon_device device);
-    tenon_status (*parallel_for)(tenon_call *call, int64_t count, int64_t grain,
-                                 void (*body)(void *context, int64_t begin, int64_t end), void *context);
-    /* Whether the caller has given up. If so, return as soon as possible, with any status. */
-    int32_t (*cancelled)(tenon_call *call);
-    /* A table of additional services by name, or NULL if the host does not have it. */
-    const void *(*extension)(tenon_call *call, const char *name, uint32_t version);
-
-    /* Since version 1.1: a host of a lower version does not have these members. */
-
-    /* The index of a name of the signature, or -1. `what` is TENON_NAME_…. */
-    int32_t (*find)(tenon_call *call, uint32_t what, const char *name, size_t length);
-    /* Keep an argument beyond the call. The caller owns the share. Returns NULL if the call has failed. */
-    tenon_kept *(*arg_keep)(tenon_call *call, int32_t index);
-    /* Return memory as a tensor. "own": the host takes `owner` on TENON_OK, and calls release(owner) exactly once, even
-     * if the call fails later. "of(...)": `owner` and `release` are NULL. NULL strides mean C order. */
-    tenon_status (*result_give)(tenon_call *call, int32_t index, void *data, int32_t ndim, const int64_t *shape,
-                                const int64_t *strides, void *owner, void (*release)(void *owner));
-    /* Return bytes, or a list of int64_t, double or tenon_text. The host copies them. */
-    tenon_status (*result_bytes)(tenon_call *call, int32_t index, const void *data, size_t length);
-    tenon_status (*result_list)(tenon_call *call, int32_t index, const void *items, int64_t count);
-    /* Call body(context, begin, end) for parts of 0 to count - 1 of at least `grain`, on several threads. Returns the
-     * first status that is not TENON_OK. */
-    tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
-                             tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
-};
-
-/* ------------------------------------------------------------------------------------------ functions and modules */
-
-typedef tenon_status (*tenon_call_fn)(tenon_call *call);
-
-/* Bits of tenon_function.flags. Without the first two, the host decides by the size of the arguments whether to release
- * the runtime's lock; it keeps the lock if the function takes a handle that is not an object of a class. */
-#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
-#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
-#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
-/* The function may become part of a CUDA graph. Its calls only launch work on tenon_stream(call), the same work for the same
- * arguments: it does not read the data, wait for the device, or allocate memory, not even with tenon_scratch. A host that
- * does not know the flag ignores it. */
-#define TENON_CAPTURABLE ((uint64_t)1 << 3)
-/* Of a class: calls on one object may run at the same time. Without it, the host runs one after the other. */
-#define TENON_CLASS_CONCURRENT ((uint64_t)1 << 4)
-
-struct tenon_function {
-    const char *signature;
-    const char *doc;
-    tenon_call_fn call;
-    /* Called before `call` to allocate the results of unknown size with tenon_result_alloc. May be NULL. */
-    tenon_call_fn shape;
-    void *data; /* for the function's own use */
-    uint64_t flags;
-    uint64_t reserved[2];
-};
-
-#define TENON_MAGIC ((uint64_t)0x444f4d4e4f4e4554u) /* "TENONMOD" */
-
-struct tenon_module {
-    uint64_t magic;
-    uint32_t major;
-    uint32_t minor_needed;
-    uint32_t size;
-    uint32_t function_size;
-    int64_t nfunctions;
-    const tenon_function *functions;
-    const char *name;
-    const char *doc;
-    const char *version;
-    /* `load` creates the state that the functions of one loaded library share in call->state, and `unload` frees it.
-     * Either may be NULL. A `load` that fails (tenon_fail) must have freed everything. Its call has no arguments. */
-    tenon_status (*load)(tenon_call *call, void **state);
-    void (*unload)(void *state);
-    uint64_t flags;
-};
-
-/* The only symbol that a library exports. */
-typedef const tenon_module *(*tenon_module_fn)(void);
-#define TENON_MODULE_SYMBOL "tenon_module_v1"
 
 /* -------------------------------------------------------------------------------------------------------- failing */
 
@@ -496,7 +105,7 @@ static inline bool tenon__served(tenon_call *call, bool there, const char *what)
  * immediately. */
 
 /* Whether an optional argument has a value: it was passed, or has a default other than None. */
-static inline bool tenon_given(const tenon_call *call, int index)
+static inline bool tenon_has_arg(const tenon_call *call, int index)
 {
     return index >= 0 && index < call->nargs && call->args[index].kind != TENON_KIND_NONE;
 }
@@ -579,84 +188,6 @@ static inline int tenon_arg_enum(tenon_call *call, int index)
     return value ? (int)value->as.integer : 0;
 }
 
-static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t kind, int64_t *length,
-                                          const char *accessor)
-{
-    bool left_out = index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE;
-    const tenon_value *value = left_out ? NULL : tenon__value(call, call->args, call->nargs, index, kind, accessor);
-    if (length)
-        *length = value ? value->as.list.length : 0;
-    return value ? value->as.list.data : NULL;
-}
-
-/* A string in UTF-8, terminated by 0, and the lists. `length`, which may be NULL, receives the number of bytes or
- * elements. All three return NULL if an optional argument was not passed. */
-static inline const char *tenon_arg_str(tenon_call *call, int index, int64_t *length)
-{
-    return (const char *)tenon__arg_list(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
-}
-
-static inline const int64_t *tenon_arg_ints(tenon_call *call, int index, int64_t *length)
-{
-    return (const int64_t *)tenon__arg_list(call, index, TENON_KIND_INTS, length, "tenon_arg_ints()");
-}
-
-static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_t *length)
-{
-    return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
-}
-
-/* The object of a handle("type"), or NULL if an optional one was not passed. */
-static inline void *tenon_arg_handle(tenon_call *call, int index)
-{
-    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
-        return NULL;
-    const tenon_value *value =
-        tenon__value(call, call->args, call->nargs, index, TENON_KIND_HANDLE, "tenon_arg_handle()");
-    return value ? value->as.handle.object : NULL;
-}
-
-#if TENON_TARGET >= 1
-/* Keep a tensor argument that has 'keep' in its signature beyond the call. Read the memory through `view` of the result,
- * which may differ from the argument's: a host may have to copy small tensors.
- *
- * Ownership: the caller owns the share, and each call gives another one. NULL if an optional argument was not passed, or
- *            if the call has failed.
- * Release:   tenon_kept_release, on any thread, at any time. */
-static inline tenon_kept *tenon_arg_keep(tenon_call *call, int index)
-{
-    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
-        return NULL;
-    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_TENSOR, "tenon_arg_keep()") ||
-        !tenon__served(call, call->host->arg_keep != NULL, "arguments that outlive a call"))
-        return NULL;
-    return call->host->arg_keep(call, index);
-}
-
-/* NULL is ignored. */
-static inline void tenon_kept_release(tenon_kept *kept)
-{
-    if (kept)
-        kept->release(kept);
-}
-
-/* The lists and bytes. `length`, which may be NULL, receives the number of elements or bytes. All return NULL if an
- * optional argument was not passed. */
-static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, int64_t *length)
-{
-    return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
-}
-
-static inline const void *tenon_arg_bytes(tenon_call *call, int index, int64_t *length)
-{
-    return tenon__arg_list(call, index, TENON_KIND_BYTES, length, "tenon_arg_bytes()");
-}
-
-static inline const tenon_text *tenon_arg_strs(tenon_call *call, int index, int64_t *length)
-{
-    return (const tenon_text *)tenon__arg_list(call, index, TENON_KIND_STRS, length, "tenon_arg_strs()");
-}
-
 static inline uint64_t tenon_arg_uint(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_UINT, "tenon_arg_uint()");
@@ -678,7 +209,76 @@ static inline void tenon_arg_complex(tenon_call *call, int index, double parts[2
     parts[0] = value ? value->as.parts[0] : 0;
     parts[1] = value ? value->as.parts[1] : 0;
 }
-#endif
+
+static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t kind, int64_t *length,
+                                          const char *accessor)
+{
+    bool left_out = index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE;
+    const tenon_value *value = left_out ? NULL : tenon__value(call, call->args, call->nargs, index, kind, accessor);
+    if (length)
+        *length = value ? value->as.list.length : 0;
+    return value ? value->as.list.data : NULL;
+}
+
+static inline const void *tenon__arg_bytes(tenon_call *call, int index, uint32_t kind, size_t *length,
+                                           const char *accessor)
+{
+    int64_t count = 0;
+    const void *data = tenon__arg_list(call, index, kind, &count, accessor);
+    if (length)
+        *length = (size_t)count;
+    return data;
+}
+
+/* A string in UTF-8, terminated by 0, bytes, and the lists. `length`, which may be NULL, receives the number of bytes or
+ * elements. All return NULL if an optional argument was not passed. */
+static inline const char *tenon_arg_str(tenon_call *call, int index, size_t *length)
+{
+    return (const char *)tenon__arg_bytes(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
+}
+
+static inline const void *tenon_arg_bytes(tenon_call *call, int index, size_t *length)
+{
+    return tenon__arg_bytes(call, index, TENON_KIND_BYTES, length, "tenon_arg_bytes()");
+}
+
+static inline const int64_t *tenon_arg_ints(tenon_call *call, int index, int64_t *length)
+{
+    return (const int64_t *)tenon__arg_list(call, index, TENON_KIND_INTS, length, "tenon_arg_ints()");
+}
+
+static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_t *length)
+{
+    return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
+}
+
+static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
+}
+
+static inline const tenon_text *tenon_arg_strs(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_text *)tenon__arg_list(call, index, TENON_KIND_STRS, length, "tenon_arg_strs()");
+}
+
+/* The object of a handle("type"), or NULL if an optional one was not passed. */
+static inline void *tenon_arg_handle(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_HANDLE, "tenon_arg_handle()");
+    return value ? value->as.handle.object : NULL;
+}
+
+/* The stream for work on call->device: a cudaStream_t on CUDA, NULL on the CPU. */
+static inline void *tenon_stream(const tenon_call *call)
+{
+    return call->stream;
+}
+
+/* -------------------------------------------------------------------------------------------- dimensions and dtypes */
 
 /* The value of a dimension name of the signature. Names are numbered from 0 in the order in which they first appear. An
  * int parameter that is used as a dimension appears at its own position; names such as `*b` are not counted. Returns -1
@@ -707,7 +307,6 @@ static inline tenon_dtype tenon_type(tenon_call *call, int index)
     return call->types[index];
 }
 
-#if TENON_TARGET >= 1
 static inline int tenon__find(tenon_call *call, uint32_t what, const char *name, const char *accessor)
 {
     static const char *const whats[] = {"argument", "result", "dimension", "dtype variable"};
@@ -746,13 +345,6 @@ static inline tenon_dtype tenon_type_named(tenon_call *call, const char *name)
     int index = tenon__find(call, TENON_NAME_TYPE, name, "tenon_type_named()");
     return index < 0 ? tenon_dtype_of(0, 0, 0) : tenon_type(call, index);
 }
-#endif
-
-/* The stream for work on call->device: a cudaStream_t on CUDA, NULL on the CPU. */
-static inline void *tenon_stream(const tenon_call *call)
-{
-    return call->stream;
-}
 
 /* --------------------------------------------------------------------------------------------------------- results */
 
@@ -784,42 +376,93 @@ static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, 
     return call->host->result_alloc(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
 }
 
-static inline void tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,
-                                 const char *accessor)
+static inline tenon_status tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,
+                                         const char *accessor)
 {
     if (!tenon__value(call, call->results, call->nresults, index, kind, accessor))
-        return;
+        return TENON_EFAILED;
     tenon_value *result = &call->results[index];
     result->flags &= ~TENON_VALUE_UNSET;
     if (kind == TENON_KIND_FLOAT)
         result->as.number = number;
     else
         result->as.integer = integer;
+    return TENON_OK;
 }
 
-/* Return a result that is not a tensor. Return an enum with tenon_return_int, as the index of its string. */
-static inline void tenon_return_int(tenon_call *call, int index, int64_t value)
+/* Return a result that is not a tensor. The host copies strings, bytes and lists. Return an enum with tenon_return_int, as
+ * the index of its string. If one of these does not return TENON_OK, the call has failed, and what the function returns
+ * no longer matters; so most functions need not look at it. */
+static inline tenon_status tenon_return_int(tenon_call *call, int index, int64_t value)
 {
     bool is_enum = index >= 0 && index < call->nresults && call->results[index].kind == TENON_KIND_ENUM;
-    tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
+    return tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
 }
 
-static inline void tenon_return_double(tenon_call *call, int index, double value)
+static inline tenon_status tenon_return_uint(tenon_call *call, int index, uint64_t value)
 {
-    tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
+    return tenon__return(call, index, TENON_KIND_UINT, (int64_t)value, 0, "tenon_return_uint()");
 }
 
-static inline void tenon_return_bool(tenon_call *call, int index, bool value)
+static inline tenon_status tenon_return_double(tenon_call *call, int index, double value)
 {
-    tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
+    return tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
 }
 
-/* Return `length` bytes of UTF-8. The host copies them. */
-static inline void tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
+static inline tenon_status tenon_return_bool(tenon_call *call, int index, bool value)
 {
-    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") &&
-        tenon__served(call, call->host->result_str != NULL, "texts"))
-        (void)call->host->result_str(call, index, text, length);
+    return tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
+}
+
+static inline tenon_status tenon_return_complex(tenon_call *call, int index, double real, double imaginary)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_COMPLEX, "tenon_return_complex()"))
+        return TENON_EFAILED;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    call->results[index].as.parts[0] = real;
+    call->results[index].as.parts[1] = imaginary;
+    return TENON_OK;
+}
+
+/* `length` bytes of UTF-8. */
+static inline tenon_status tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") ||
+        !tenon__served(call, call->host->result_str != NULL, "results of strings"))
+        return TENON_EFAILED;
+    return call->host->result_str(call, index, text, length);
+}
+
+static inline tenon_status tenon_return_bytes(tenon_call *call, int index, const void *data, size_t length)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_BYTES, "tenon_return_bytes()") ||
+        !tenon__served(call, call->host->result_bytes != NULL, "results of bytes"))
+        return TENON_EFAILED;
+    return call->host->result_bytes(call, index, data, length);
+}
+
+static inline tenon_status tenon__return_list(tenon_call *call, int index, uint32_t kind, const void *items,
+                                              int64_t count, const char *accessor)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, kind, accessor) ||
+        !tenon__served(call, call->host->result_list != NULL, "results that are lists"))
+        return TENON_EFAILED;
+    return call->host->result_list(call, index, items, count);
+}
+
+static inline tenon_status tenon_return_ints(tenon_call *call, int index, const int64_t *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_INTS, items, count, "tenon_return_ints()");
+}
+
+static inline tenon_status tenon_return_floats(tenon_call *call, int index, const double *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_FLOATS, items, count, "tenon_return_floats()");
+}
+
+static inline tenon_status tenon_return_strs(tenon_call *call, int index, const tenon_text *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_STRS, items, count, "tenon_return_strs()");
 }
 
 /* Return a handle.
@@ -834,15 +477,39 @@ static inline tenon_status tenon_return_handle(tenon_call *call, int index, void
     return call->host->result_handle(call, index, object, destroy);
 }
 
-#if TENON_TARGET >= 1
-static inline tenon_status tenon__result_give(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
-                                              const int64_t *strides, void *owner, void (*release)(void *owner),
-                                              const char *accessor)
+/* -------------------------------------------------------------------------------------- memory that outlives a call */
+
+/* Keep a tensor argument that has 'keep' in its signature beyond the call. Read the memory through `view` of the result,
+ * which may differ from the argument's: a host may have to copy small tensors.
+ *
+ * Ownership: the caller owns the share, and each call gives another one. NULL if an optional argument was not passed, or
+ *            if the call has failed.
+ * Release:   tenon_kept_release, on any thread, at any time. */
+static inline tenon_kept *tenon_arg_keep(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_TENSOR, "tenon_arg_keep()") ||
+        !tenon__served(call, call->host->arg_keep != NULL, "arguments that outlive a call"))
+        return NULL;
+    return call->host->arg_keep(call, index);
+}
+
+/* NULL is ignored. */
+static inline void tenon_kept_release(tenon_kept *kept)
+{
+    if (kept)
+        kept->release(kept);
+}
+
+static inline tenon_status tenon__result_memory(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                                const int64_t *strides, void *owner, void (*release)(void *owner),
+                                                const char *accessor)
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, accessor) ||
-        !tenon__served(call, call->host->result_give != NULL, "results in the function's memory"))
+        !tenon__served(call, call->host->result_memory != NULL, "results in the function's memory"))
         return TENON_EFAILED;
-    return call->host->result_give(call, index, data, ndim, shape, strides, owner, release);
+    return call->host->result_memory(call, index, data, ndim, shape, strides, owner, release);
 }
 
 /* Return memory of the library as a tensor result that has 'own' in its signature. The dtype is the signature's, the
@@ -850,68 +517,22 @@ static inline tenon_status tenon__result_give(tenon_call *call, int index, void 
  *
  * Ownership: the host takes `owner` on TENON_OK, and calls release(owner) once, after the last array is gone, on any
  *            thread; also if the call fails later. */
-static inline tenon_status tenon_result_give(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
-                                             const int64_t *strides, void *owner, void (*release)(void *owner))
+static inline tenon_status tenon_result_own(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                            const int64_t *strides, void *owner, void (*release)(void *owner))
 {
-    if (!release) /* a NULL release is that of tenon_result_show */
+    if (!release) /* a NULL release is that of tenon_result_of */
         return tenon_fail(call, TENON_EFAILED,
-                          "its code calls tenon_result_give() for index %d without a release function", index);
-    return tenon__result_give(call, index, data, ndim, shape, strides, owner, release, "tenon_result_give()");
+                          "its code calls tenon_result_own() for index %d without a release function", index);
+    return tenon__result_memory(call, index, data, ndim, shape, strides, owner, release, "tenon_result_own()");
 }
 
 /* Return memory of the object or of an argument as a tensor result that has 'of(self)' or 'of(x)' in its signature. The
  * array keeps the object or the argument alive. Memory of an argument must be inside the argument's. */
-static inline tenon_status tenon_result_show(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
-                                             const int64_t *strides)
+static inline tenon_status tenon_result_of(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                           const int64_t *strides)
 {
-    return tenon__result_give(call, index, data, ndim, shape, strides, NULL, NULL, "tenon_result_show()");
+    return tenon__result_memory(call, index, data, ndim, shape, strides, NULL, NULL, "tenon_result_of()");
 }
-
-static inline void tenon_return_uint(tenon_call *call, int index, uint64_t value)
-{
-    tenon__return(call, index, TENON_KIND_UINT, (int64_t)value, 0, "tenon_return_uint()");
-}
-
-static inline void tenon_return_complex(tenon_call *call, int index, double real, double imaginary)
-{
-    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_COMPLEX, "tenon_return_complex()"))
-        return;
-    call->results[index].flags &= ~TENON_VALUE_UNSET;
-    call->results[index].as.parts[0] = real;
-    call->results[index].as.parts[1] = imaginary;
-}
-
-/* Return bytes or a list. The host copies them. */
-static inline void tenon_return_bytes(tenon_call *call, int index, const void *data, size_t length)
-{
-    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_BYTES, "tenon_return_bytes()") &&
-        tenon__served(call, call->host->result_bytes != NULL, "results of bytes"))
-        call->host->result_bytes(call, index, data, length);
-}
-
-static inline void tenon__return_list(tenon_call *call, int index, uint32_t kind, const void *items, int64_t count,
-                                      const char *accessor)
-{
-    if (tenon__value(call, call->results, call->nresults, index, kind, accessor) &&
-        tenon__served(call, call->host->result_list != NULL, "results that are lists"))
-        call->host->result_list(call, index, items, count);
-}
-
-static inline void tenon_return_ints(tenon_call *call, int index, const int64_t *items, int64_t count)
-{
-    tenon__return_list(call, index, TENON_KIND_INTS, items, count, "tenon_return_ints()");
-}
-
-static inline void tenon_return_floats(tenon_call *call, int index, const double *items, int64_t count)
-{
-    tenon__return_list(call, index, TENON_KIND_FLOATS, items, count, "tenon_return_floats()");
-}
-
-static inline void tenon_return_strs(tenon_call *call, int index, const tenon_text *items, int64_t count)
-{
-    tenon__return_list(call, index, TENON_KIND_STRS, items, count, "tenon_return_strs()");
-}
-#endif
 
 /* -------------------------------------------------------------------------------------------------------- services */
 
@@ -930,7 +551,6 @@ static inline bool tenon_cancelled(tenon_call *call)
     return call->host->cancelled && call->host->cancelled(call);
 }
 
-#if TENON_TARGET >= 1
 /* Call body(context, begin, end) for parts of 0 to count - 1, each of at least `grain` except the last, on several
  * threads if the host has them, and otherwise for all at once on this thread. Returns the first status that is not
  * TENON_OK. The body must not use `call`. */
@@ -944,11 +564,10 @@ static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, i
         return call->host->parallel(call, count, grain, body, context);
     return body(context, 0, count);
 }
-#endif
 
 /* -------------------------------------------------------------------------------------------------- strided access */
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 /* Print and abort if the indices do not fit the view. */
 static inline void tenon__check_at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
 {
@@ -974,7 +593,7 @@ static inline void tenon__check_at(const tenon_view *view, size_t size, const in
 static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
 {
     int64_t offset = 0;
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
     tenon__check_at(view, size, index, count);
 #endif
     for (size_t i = 0; i < count; i++)
@@ -983,8 +602,9 @@ static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t
 }
 
 /* The element of a view at the given indices, found by its strides: `tenon_at(view, const float, i, j)`. Nothing is
- * checked, unless the file is compiled with -DTENON_CHECKED: then a wrong number of indices, a type of another size or an
- * index out of range is printed, and the process aborts. In inner loops over contiguous data use a pointer instead: compilers cannot vectorise this. */
+ * checked, unless the file is compiled with -DTENON_CHECK_INDICES: then a wrong number of indices, a type of another size
+ * or an index out of range is printed, and the process aborts. In inner loops over contiguous data use a pointer instead:
+ * compilers cannot vectorise this. */
 #ifndef __cplusplus
 #define tenon_at(view, T, ...)                                                                                         \
     (*(T *)tenon__at(view, sizeof(T), (const int64_t[]){__VA_ARGS__},                                                  \
@@ -1011,106 +631,7 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
 }
 #define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
 
-/* Handlers that fail the call with an exception. Some standard classes have a status of their own; those of the first
- * list need <stdexcept>. */
-#define TENON__CATCH(type, status)                                                                                     \
-    catch (const type &error)                                                                                          \
-    {                                                                                                                  \
-        return tenon_fail(call, status, "%s", error.what());                                                           \
-    }
-#define TENON__CATCH_STANDARD                                                                                          \
-    TENON__CATCH(std::out_of_range, TENON_EBOUNDS)                                                                     \
-    TENON__CATCH(std::overflow_error, TENON_EOVERFLOW)                                                                 \
-    TENON__CATCH(std::invalid_argument, TENON_EINVAL)                                                                  \
-    TENON__CATCH(std::domain_error, TENON_EINVAL)                                                                      \
-    TENON__CATCH(std::length_error, TENON_EINVAL)                                                                      \
-    TENON__CATCH(std::range_error, TENON_EINVAL)
-#define TENON__CATCH_OTHERS                                                                                            \
-    TENON__CATCH(std::bad_alloc, TENON_ENOMEM)                                                                         \
-    catch (const std::exception &error)                                                                                \
-    {                                                                                                                  \
-        return tenon_fail(call, TENON_EFAILED, "%s", error.what() ? error.what() : "no reason given");                 \
-    }                                                                                                                  \
-    catch (...)                                                                                                        \
-    {                                                                                                                  \
-        return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");                     \
-    }
-
-/* The function that fails the call with the exception that is being handled. */
-#ifndef TENON__CPP /* function.hpp has its own */
-#ifdef TENON__EXCEPTIONS
-static inline tenon_status tenon__caught(tenon_call *call)
-{
-    try {
-        throw;
-    }
-    TENON__CATCH_STANDARD
-    TENON__CATCH_OTHERS
-}
-#define TENON__CAUGHT tenon__caught
-#else
-#define TENON__CAUGHT nullptr
-#endif
-#endif
-
-/* Exceptions must not propagate into C code. */
-template <tenon_call_fn function, tenon_call_fn caught> static tenon_status tenon__guarded(tenon_call *call)
-{
-#ifdef TENON__EXCEPTIONS
-    try {
-        return function(call);
-    } catch (...) {
-        return caught(call);
-    }
-#else
-    return function(call);
-#endif
-}
-/* The same for `load` and `unload`, either of which may be NULL. Exceptions of `unload` are ignored. */
-typedef tenon_status (*tenon__load_fn)(tenon_call *, void **);
-typedef void (*tenon__unload_fn)(void *);
-
-template <tenon__load_fn function, tenon_call_fn caught>
-static tenon_status tenon__guarded_load(tenon_call *call, void **state)
-{
-#ifdef TENON__EXCEPTIONS
-    try {
-        return function(call, state);
-    } catch (...) {
-        return caught(call);
-    }
-#else
-    return function(call, state);
-#endif
-}
-
-template <tenon__unload_fn function> static void tenon__guarded_unload(void *state)
-{
-#ifdef TENON__EXCEPTIONS
-    try {
-        function(state);
-    } catch (...) {
-    }
-#else
-    function(state);
-#endif
-}
-
-static constexpr tenon__load_fn tenon__load_of(tenon__load_fn function)
-{
-    return function;
-}
-
-static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
-{
-    return function;
-}
-
-#define TENON__GUARDED(function) tenon__guarded<function, TENON__CAUGHT>
-#define TENON__GUARDED_LOAD(function)                                                                                  \
-    (tenon__load_of(function) ? tenon__guarded_load<tenon__load_of(function), TENON__CAUGHT> : tenon__load_of(nullptr))
-#define TENON__GUARDED_UNLOAD(function)                                                                                \
-    (tenon__unload_of(function) ? tenon__guarded_unload<tenon__unload_of(function)> : tenon__unload_of(nullptr))
+#include <tenon/cpp/guard.hpp>
 #define TENON__EXTERN_C extern "C"
 #else
 #define TENON__GUARDED(function)        function
@@ -1137,7 +658,6 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
         }                                                                                                              \
     }
 
-#if TENON_TARGET >= 1
 /* A class: an entry in the table of a module. A function with its name is its constructor, and "Name.method(self, ...)" is
  * a method. The flags are TENON_CLASS_CONCURRENT or 0. */
 #define TENON_CLASS(name, doc) TENON_CLASS_FLAGS(name, doc, 0)
@@ -1148,7 +668,6 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
             0, 0                                                                                                       \
         }                                                                                                              \
     }
-#endif
 
 /* Define the module of a library, with its functions. Use one of these once in each library. The second form adds `load`
  * and `unload`. */
@@ -1158,7 +677,7 @@ static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
     static const tenon_module tenon__module_##name = {                                                                 \
         TENON_MAGIC,                                                                                                   \
         TENON_ABI_MAJOR,                                                                                               \
-        TENON_TARGET,                                                                                                  \
+        TENON_ABI_MINOR,                                                                                               \
         (uint32_t)sizeof(tenon_module),                                                                                \
         (uint32_t)sizeof(tenon_function),                                                                              \
         (int64_t)(sizeof tenon__functions_##name / sizeof(tenon_function)),                                            \

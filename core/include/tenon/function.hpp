@@ -51,20 +51,15 @@
 #ifndef TENON_FUNCTION_HPP
 #define TENON_FUNCTION_HPP
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #if !defined(__cplusplus) || (__cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L))
 #error "tenon/function.hpp needs C++17: compile with -std=c++17"
 #endif
 
-#ifdef TENON_FUNCTION_H
-#if TENON_TARGET < 1
-#error "include tenon/function.hpp before tenon/function.h, or define TENON_TARGET 1"
-#endif
-#else
-#ifndef TENON_TARGET
-#define TENON_TARGET 1
-#elif TENON_TARGET < 1
-#error "tenon/function.hpp needs TENON_TARGET 1"
-#endif
+#ifndef TENON_FUNCTION_H
 #define TENON__CPP
 #endif
 #include <tenon/function.h>

@@ -2,6 +2,10 @@
 #ifndef TENON_MEMORY_H
 #define TENON_MEMORY_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/types.h>
 
 #ifdef __cplusplus
@@ -10,15 +14,15 @@ extern "C" {
 
 /* ----------------------------------------------------------------------------------------------------- accounting */
 
-typedef struct tenon_counts {
+typedef struct tenon_stats {
     int64_t tensors;  /* alive */
     int64_t exports;  /* exported DLPack structs whose deleter has not run yet */
     int64_t bytes;    /* of live data that Tenon allocated (alloc, copy, contiguous) */
     int64_t deferred; /* deferred releases that have not been drained yet */
-} tenon_counts;
+} tenon_stats;
 
 /* The objects that are alive in this process at the moment. Each copy of the library counts only what it created. */
-TENON_API tenon_counts tenon_stats(void);
+TENON_API tenon_stats tenon_stats_read(void);
 
 /* Debug mode. It is on if the environment variable TENON_DEBUG is set to anything but an empty string or 0; in a library
  * built with TENON_DEBUG_BUILD it is on unless TENON_DEBUG is 0.
@@ -68,7 +72,7 @@ TENON_API bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *no
  * number. A release that is added by another release waits for the next drain.
  *
  * Threads: any. If two threads drain at the same time, each release runs exactly once. */
-TENON_API size_t tenon_deferred_drain(tenon_deferred *list);
+TENON_API int64_t tenon_deferred_drain(tenon_deferred *list);
 
 #ifdef __cplusplus
 }

@@ -3,13 +3,18 @@
  *
  * The memory is an anonymous file (memfd_create). Pass its descriptor to another process over a Unix socket or by fork,
  * or pass its name as text; the other process attaches, and both use the same pages. Nothing appears in any file system,
- * and the memory is freed when the last process has released it, even if a process is killed.
+ * and the memory is freed when the last process has released it, even if a process is killed. A thread unmaps memory of
+ * 64 MB and more, so that tenon_tensor_release returns at once.
  *
  * The first 4,096 bytes of the file are a header that describes the elements. It is read once, into a copy, and every
  * field is checked against the size of the file, which is sealed: no process can make the file shorter. docs/shared.md
  * says which mistakes of other processes this protects from. */
 #ifndef TENON_SHARED_H
 #define TENON_SHARED_H
+
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
 
 #include <tenon/tensor.h>
 
@@ -26,11 +31,12 @@ extern "C" {
  * Release:   tenon_tensor_release(*out).
  * Errors:    those of tenon_view_init (TENON_EDTYPE also for opaque values, which are addresses), TENON_ENOMEM,
  *            TENON_ESYSTEM. */
-TENON_API TENON_NODISCARD tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+TENON_API TENON_NODISCARD tenon_status tenon_shared_zeros(tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                                           tenon_tensor **out, tenon_error *err);
 
 /* Make the memory read-only, here and for everyone who attaches from now on. Whoever attached before, while it was writable,
- * may still write: another process, or another tensor of this one. Freezing a frozen tensor does nothing. Freezing cannot be undone.
+ * may still write: another process, or another tensor of this one. Freezing a frozen tensor does nothing. Freezing cannot
+ * be undone.
  *
  * Threads:   no other thread may use `tensor` during the call.
  * Errors:    TENON_EINVAL (not a shared tensor, or a view of one), TENON_EFAILED (another reference exists: a view or an
@@ -84,7 +90,7 @@ TENON_API TENON_NODISCARD tenon_status tenon_shared_attach(int fd, tenon_tensor 
  *            TENON_ESYSTEM with os_error ENOENT (the owner has ended or has released the tensor: the process does not have
  *            this descriptor any more, or it is a file that does not have the id of the name) or EACCES (a process of
  *            another user). */
-TENON_API TENON_NODISCARD tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err);
+TENON_API TENON_NODISCARD tenon_status tenon_shared_attach_name(const char *name, tenon_tensor **out, tenon_error *err);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,10 @@
 #ifndef TENON_SPEC_H
 #define TENON_SPEC_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/types.h>
 
 #ifdef __cplusplus
@@ -40,9 +44,12 @@ enum {
     TENON_MAX_VARIABLES = 8 /* dtype variables, and "*" names */
 };
 
+/* Bits of tenon_dtypes.kinds. */
+enum { TENON_DTYPES_REAL = 1, TENON_DTYPES_INTEGER = 2, TENON_DTYPES_ANY = 4 };
+
 /* A set of dtypes: single dtypes, and kinds of dtypes. */
 typedef struct tenon_dtypes {
-    uint32_t kinds; /* bits: 0 real, 1 integer, 2 any */
+    uint32_t kinds;
     int32_t count;
     tenon_dtype items[TENON_SPEC_TYPES];
 } tenon_dtypes;
@@ -80,16 +87,17 @@ typedef struct tenon_spec {
     int64_t alignment;             /* N of aligned(N), or 0 */
     char inplace[TENON_NAME_SIZE]; /* the argument that may be the same tensor */
     char text[TENON_SPEC_TEXT];
-    uint64_t private_[258]; /* the compiled dimensions; tenon_signature_dim describes them */
+    uint64_t private_[260]; /* the compiled dimensions; tenon_signature_dim describes them */
 } tenon_spec;
 
 /* The values of the names in one call, in the caller's storage. Call tenon_bindings_reset before the first match. */
 typedef struct tenon_bindings {
     const tenon_names *names;
-    const char *function; /* labels for error messages, each may be NULL: "saxpy" */
-    const char *argument; /* "x" */
-    const char *object;   /* "numpy.ndarray" */
-    uint32_t dims_bound;  /* bit i: dims[i] has a value */
+    const char *function;               /* labels for error messages, each may be NULL: "saxpy" */
+    const char *argument;               /* "x" */
+    const char *object;                 /* "numpy.ndarray" */
+    tenon_dtype_format_fn format_dtype; /* writes the dtype of a view in messages; NULL: tenon_dtype_format */
+    uint32_t dims_bound;                /* bit i: dims[i] has a value */
     uint32_t stars_bound;
     uint32_t types_bound;
     int64_t dims[TENON_MAX_NAMES];
@@ -113,8 +121,12 @@ static inline void tenon_bindings_reset(tenon_bindings *bindings, const tenon_na
 {
     bindings->names = names;
     bindings->function = bindings->argument = bindings->object = NULL;
+    bindings->format_dtype = NULL;
     bindings->dims_bound = bindings->stars_bound = bindings->types_bound = 0;
 }
+
+/* Whether the set has the dtype. */
+TENON_API bool tenon_dtypes_has(const tenon_dtypes *set, tenon_dtype dtype);
 
 /* Bind the names of the spec that have no value yet to the sizes and the dtype of the view. This cannot fail: mismatches
  * are reported by tenon_spec_check. The shape of the view and the label `argument` must be valid as long as the bindings

@@ -12,6 +12,10 @@
 #ifndef TENON_STL_HPP
 #define TENON_STL_HPP
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/function.hpp>
 
 #ifdef TENON__EXCEPTIONS

@@ -8,6 +8,10 @@
 #ifndef TENON_TENSOR_H
 #define TENON_TENSOR_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/dlpack.h>
 
 #ifdef __cplusplus

@@ -1,8 +1,12 @@
-/* Errors, and the names of dtypes and devices. The types themselves are in function.h. */
+/* Errors, and the names of dtypes and devices. The types themselves are in abi.h. */
 #ifndef TENON_TYPES_H
 #define TENON_TYPES_H
 
-#include <tenon/function.h>
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
+#include <tenon/abi.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +77,11 @@ TENON_API TENON_NODISCARD tenon_status tenon_dtype_parse(const char *text, tenon
 /* Write the short name, or "dtype(code, bits, lanes)" for an unknown dtype. The name is truncated to fit and terminated
  * by 0 if size > 0. Returns the length of the whole name, like snprintf. */
 TENON_API size_t tenon_dtype_format(tenon_dtype dtype, char *buffer, size_t size);
+/* The same with the long name of NumPy, torch and the array API standard: "float32", "bfloat16", "float8_e4m3fn"; with lanes
+ * "float4_e2m1fn_x2". */
+TENON_API size_t tenon_dtype_format_long(tenon_dtype dtype, char *buffer, size_t size);
+/* A function like these, for the names of another runtime. */
+typedef size_t (*tenon_dtype_format_fn)(tenon_dtype dtype, char *buffer, size_t size);
 
 /* The natural alignment of an element in bytes, at most 16. This is the size of the element, the size of one part for a
  * complex dtype, and 1 for a sub-byte dtype. With several lanes it is the largest power of two that divides the size, as

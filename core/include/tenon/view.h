@@ -2,6 +2,10 @@
 #ifndef TENON_VIEW_H
 #define TENON_VIEW_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/dlpack.h>
 
 #ifdef __cplusplus

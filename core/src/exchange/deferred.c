@@ -20,7 +20,7 @@ bool tenon_deferred_push(tenon_deferred *list, tenon_deferred_node *node, void (
     return first == NULL;
 }
 
-size_t tenon_deferred_drain(tenon_deferred *list)
+int64_t tenon_deferred_drain(tenon_deferred *list)
 {
     if (!list)
         return 0;
@@ -33,7 +33,7 @@ size_t tenon_deferred_drain(tenon_deferred *list)
         in_order = node;
         node = next;
     }
-    size_t count = 0;
+    int64_t count = 0;
     while (in_order) {
         tenon_deferred_node *next = in_order->next;
         tenon__count(&tenon__live.deferred, -1);

@@ -51,7 +51,21 @@ static const struct {
     {"opaque128", TENON_CODE_OPAQUE, 128},
 };
 
-enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
+/* The long names of NumPy and torch begin differently, if a digit follows: float32, bfloat16, float8_e4m3fn. */
+static const struct {
+    const char *from;
+    const char *to;
+} prefixes[] = {{"f", "float"}, {"i", "int"}, {"u", "uint"}, {"bf", "bfloat"}, {"c", "complex"}};
+
+enum { NDTYPES = sizeof dtypes / sizeof *dtypes, NPREFIXES = sizeof prefixes / sizeof *prefixes };
+
+/* The rest of the short name after prefix `k`, or NULL if it has another one. */
+static const char *after_prefix(const char *name, int k)
+{
+    size_t length = strlen(prefixes[k].from);
+    bool digit_follows = strncmp(name, prefixes[k].from, length) == 0 && name[length] >= '0' && name[length] <= '9';
+    return digit_follows ? name + length : NULL;
+}
 
 bool tenon_dtype_known(tenon_dtype dtype)
 {
@@ -63,43 +77,74 @@ size_t tenon_dtype_alignment(tenon_dtype dtype)
     return tenon__dtype_known(dtype) ? (size_t)tenon__dtype_alignment(dtype) : 1;
 }
 
-void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype)
+/* The short name of one lane, or NULL if the dtype is unknown. */
+static const char *name_of_lane(tenon_dtype dtype)
 {
     for (int i = 0; i < NDTYPES; i++) {
-        if (dtypes[i].code != dtype.code || dtypes[i].bits != dtype.bits || dtype.lanes == 0)
-            continue;
-        tenon__text_add(text, "%s", dtypes[i].name);
-        if (dtype.lanes > 1)
-            tenon__text_add(text, "x%d", dtype.lanes);
-        return;
+        if (dtypes[i].code == dtype.code && dtypes[i].bits == dtype.bits && dtype.lanes > 0)
+            return dtypes[i].name;
     }
+    return NULL;
+}
+
+static void add_unknown_dtype(tenon__text *text, tenon_dtype dtype)
+{
     tenon__text_add(text, "dtype(%d, %d, %d)", dtype.code, dtype.bits, dtype.lanes);
 }
 
-/* Whether text is `prefix` followed by `name` without its own prefix of `name_prefix` characters. */
-static bool matches(const char *text, size_t length, const char *prefix, const char *name, size_t name_prefix)
+void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype)
+{
+    const char *name = name_of_lane(dtype);
+    if (!name) {
+        add_unknown_dtype(text, dtype);
+        return;
+    }
+    tenon__text_add(text, "%s", name);
+    if (dtype.lanes > 1)
+        tenon__text_add(text, "x%d", dtype.lanes);
+}
+
+size_t tenon_dtype_format_long(tenon_dtype dtype, char *buffer, size_t size)
+{
+    tenon__text text = {buffer, size, 0};
+    const char *name = name_of_lane(dtype), *prefix = "";
+    if (!name) {
+        add_unknown_dtype(&text, dtype);
+        return text.length;
+    }
+    for (int k = 0; k < NPREFIXES; k++) {
+        const char *rest = after_prefix(name, k);
+        if (rest) {
+            prefix = prefixes[k].to;
+            name = rest;
+            break;
+        }
+    }
+    tenon__text_add(&text, "%s%s", prefix, name);
+    if (dtype.lanes > 1)
+        tenon__text_add(&text, "_x%d", dtype.lanes); /* as torch spells float4_e2m1fn_x2 */
+    return text.length;
+}
+
+/* Whether text is `prefix` followed by `rest`. */
+static bool is_joined(const char *text, size_t length, const char *prefix, const char *rest)
 {
     size_t size = strlen(prefix);
-    return length >= size && memcmp(text, prefix, size) == 0 && length - size == strlen(name + name_prefix) &&
-           memcmp(text + size, name + name_prefix, length - size) == 0;
+    return length == size + strlen(rest) && memcmp(text, prefix, size) == 0 &&
+           memcmp(text + size, rest, length - size) == 0;
 }
 
 static bool lookup_lane(const char *text, size_t length, tenon_dtype *out)
 {
-    static const struct {
-        const char *from;
-        const char *to;
-    } prefixes[] = {{"", ""}, {"f", "float"}, {"i", "int"}, {"u", "uint"}, {"bf", "bfloat"}, {"c", "complex"}};
     for (int i = 0; i < NDTYPES; i++) {
-        const char *name = dtypes[i].name;
-        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
-            size_t from = strlen(prefixes[k].from);
-            bool digit_follows = k == 0 || (name[from] >= '0' && name[from] <= '9');
-            if (strncmp(name, prefixes[k].from, from) == 0 && digit_follows &&
-                matches(text, length, prefixes[k].to, name, from)) {
-                *out = tenon_dtype_of(dtypes[i].code, dtypes[i].bits, 1);
-                return true;
-            }
+        bool found = is_joined(text, length, "", dtypes[i].name);
+        for (int k = 0; !found && k < NPREFIXES; k++) {
+            const char *rest = after_prefix(dtypes[i].name, k);
+            found = rest && is_joined(text, length, prefixes[k].to, rest);
+        }
+        if (found) {
+            *out = tenon_dtype_of(dtypes[i].code, dtypes[i].bits, 1);
+            return true;
         }
     }
     return false;

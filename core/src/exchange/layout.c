@@ -1,7 +1,5 @@
 #include "../internal.h"
 
-#include "../functions/host_private.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -217,7 +215,7 @@ static tenon_status refuse_memory(const tenon_dl_tensor *source, const int64_t *
                               extent.low, extent.high, (uintptr_t)source->data, source->byte_offset);
 }
 
-/* Whether a source with a known dtype is what tenon__view_init_fast wants, except for its ndim, shape and dims. */
+/* Whether a source with a known dtype is what tenon_view_init_fast wants, except for its ndim, shape and dims. */
 static inline bool is_plain(const tenon_dl_tensor *source, uint64_t flags)
 {
     return source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY &&
@@ -227,8 +225,8 @@ static inline bool is_plain(const tenon_dl_tensor *source, uint64_t flags)
 static inline bool describe_fast(tenon_view *view, const tenon_dl_tensor *source, int stride_shift, uint64_t flags,
                                  int64_t *dims)
 {
-    return tenon__view_init_fast(view, source->data, &source->dtype, source->ndim, source->shape, source->strides,
-                                 stride_shift, flags, dims);
+    return tenon_view_init_fast(view, source->data, &source->dtype, source->ndim, source->shape, source->strides,
+                                stride_shift, flags, dims);
 }
 
 /* Every tensor that enters Tenon is validated here. */

@@ -30,9 +30,9 @@ void tenon__free(void *memory, size_t size)
     allocator.free(allocator.context, memory, size);
 }
 
-tenon_counts tenon_stats(void)
+tenon_stats tenon_stats_read(void)
 {
-    tenon_counts counts;
+    tenon_stats counts;
     counts.tensors = atomic_load_explicit(&tenon__live.tensors, memory_order_relaxed);
     counts.exports = atomic_load_explicit(&tenon__live.exports, memory_order_relaxed);
     counts.bytes = atomic_load_explicit(&tenon__live.bytes, memory_order_relaxed);
@@ -45,7 +45,7 @@ tenon_status tenon_set_allocator(const tenon_allocator *replacement, tenon_error
     if (replacement && (!replacement->alloc || !replacement->free))
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_set_allocator", "argument 'allocator': its '%s' is NULL",
                                   replacement->alloc ? "free" : "alloc");
-    tenon_counts counts = tenon_stats();
+    tenon_stats counts = tenon_stats_read();
     if (counts.tensors || counts.exports)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_set_allocator",
                                   "%lld tensors and %lld exports are alive; set the allocator before the first tensor",

@@ -1,11 +1,11 @@
-/* The driver of calls: the steps that only a failing call takes, and the services of a host. The rest is inline, in
- * host_private.h. */
+/* The driver of calls: the steps that only a failing call takes, and the services of a host. The rest is inline,
+ * in host/frame.h. */
 #include "call.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *name_of(const tenon__frame *f)
+static const char *name_of(const tenon_frame *f)
 {
     return f->signature ? f->signature->name : "load";
 }
@@ -30,42 +30,40 @@ void tenon_call_init(tenon_call *call, const tenon_host *host, const tenon_funct
 
 /* --------------------------------------------------------------------------------------------------------- refusals */
 
-int tenon_frame_refuse_device(tenon__frame *f, int32_t index, tenon_device device)
+int tenon_frame_refuse_device(tenon_frame *f, int32_t index, tenon_device device)
 {
     tenon_error err;
     tenon_error_set_in(
         &err, TENON_EDEVICE, name_of(f), "argument '%s' is on %s, but an earlier argument is on %s; move one of them",
         f->signature->params[index].name, tenon__device_phrase(device).text, tenon__device_phrase(f->call.device).text);
-    f->client->refuse(f, TENON__REFUSED_DEVICE, index, &err);
+    f->client->refuse(f, TENON_REFUSED_DEVICE, index, &err);
     return -1;
 }
 
-/* Match again, this time with an error message and with phrases for the arguments. */
-int tenon_frame_refuse_arguments(tenon__frame *f, int32_t count)
+int tenon__refuse_arguments(tenon_frame *f, int32_t count)
 {
     const tenon_signature *s = f->signature;
     const char *objects[TENON_MAX_PARAMETERS];
     tenon_error err;
     for (int32_t i = 0; i < s->nparams; i++)
         objects[i] = f->client->describe(f, i);
-    tenon_status status = count == s->nparams
-                              ? tenon_signature_match(s, f->args, objects, &f->bindings, &err)
-                              : tenon_signature_match_before(s, count, f->args, objects, &f->bindings, &err);
-    if (!status) /* `describe` ran code that changed an argument */
+    tenon__phrases phrases = {objects, f->client->format_dtype};
+    if (!tenon__signature_match(s, count, f->args, &phrases, &f->bindings,
+                                &err)) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "the arguments changed while they were matched");
-    f->client->refuse(f, TENON__REFUSED_ARGUMENT, -1, &err);
+    f->client->refuse(f, TENON_REFUSED_ARGUMENT, -1, &err);
     return -1;
 }
 
-bool tenon_frame_refuse_earlier(tenon__frame *f, int32_t index)
+bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
 {
-    if (!tenon_signature_match_before(f->signature, index, f->args, NULL, &f->bindings, NULL))
+    if (!tenon__signature_match(f->signature, index, f->args, NULL, &f->bindings, NULL))
         return false;
-    tenon_frame_refuse_arguments(f, index);
+    tenon__refuse_arguments(f, index);
     return true;
 }
 
-int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
+int tenon_frame_refuse_result(tenon_frame *f, int32_t index)
 {
     tenon_error err;
     tenon_dtype dtype;
@@ -73,11 +71,11 @@ int tenon_frame_refuse_result(tenon__frame *f, int32_t index)
     int64_t shape[TENON_MAX_NDIM];
     if (!tenon_signature_result(f->signature, index, &f->bindings, &dtype, &ndim, shape, &err))
         tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "result %d cannot be allocated", (int)index);
-    f->client->refuse(f, TENON__REFUSED_RESULT, index, &err); /* exactly once, whatever the match says now */
+    f->client->refuse(f, TENON_REFUSED_RESULT, index, &err); /* exactly once, whatever the match says now */
     return -1;
 }
 
-tenon__label tenon__result_label(const tenon__frame *f, int32_t index)
+tenon__label tenon__result_label(const tenon_frame *f, int32_t index)
 {
     tenon__label out;
     const char *name = f->signature->results[index].name;
@@ -88,7 +86,7 @@ tenon__label tenon__result_label(const tenon__frame *f, int32_t index)
     return out;
 }
 
-bool tenon__result_on_device(const tenon__frame *f, int32_t index, tenon_device device, tenon_error *err)
+bool tenon__result_on_device(const tenon_frame *f, int32_t index, tenon_device device, tenon_error *err)
 {
     const tenon_parameter *result = &f->signature->results[index];
     if (!result->spec->devices || tenon__device_fits(result->spec, device))
@@ -98,30 +96,30 @@ bool tenon__result_on_device(const tenon__frame *f, int32_t index, tenon_device 
     return false;
 }
 
-int tenon_frame_check_device(tenon__frame *f, int32_t index)
+int tenon_frame_check_device(tenon_frame *f, int32_t index)
 {
     tenon_error err;
     if (tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
         return 0;
-    f->client->refuse(f, TENON__REFUSED_RESULT, index, &err);
+    f->client->refuse(f, TENON_REFUSED_RESULT, index, &err);
     return -1;
 }
 
-int tenon_frame_refuse_failure(tenon__frame *f, tenon_status status)
+int tenon_frame_refuse_failure(tenon_frame *f, tenon_status status)
 {
     tenon_error unsaid; /* for a function that returned a status without a message */
     tenon_error *err = f->error ? f->error : &unsaid;
     if (!f->error && (f->call.flags & TENON_CALL_FAILED))
         tenon_error_set(err, TENON_ENOMEM, "no memory for the message of an error");
     else
-        tenon_call_failure(&f->call, status, err);
+        tenon__call_failure(&f->call, status, err);
     if (f->call.flags & TENON__CALL_CHECKED)
         tenon__check_failure(f, err);
-    f->client->refuse(f, TENON__REFUSED_BY_CODE, -1, err);
+    f->client->refuse(f, TENON_REFUSED_BY_CODE, -1, err);
     return -1;
 }
 
-int tenon_frame_check_result(tenon__frame *f, int32_t index)
+int tenon_frame_check_result(tenon_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->signature->results[index];
     const tenon_value *value = &f->results[index];
@@ -140,13 +138,13 @@ int tenon_frame_check_result(tenon__frame *f, int32_t index)
                         tenon__result_label(f, index).text);
     else
         return 1;
-    f->client->refuse(f, TENON__REFUSED_BY_CODE, index, &err);
+    f->client->refuse(f, TENON_REFUSED_BY_CODE, index, &err);
     return -1;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- load */
 
-int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_host *host, const tenon_module *module,
+int tenon_frame_load(tenon_frame *f, const tenon_client *client, const tenon_host *host, const tenon_module *module,
                      void **state)
 {
     tenon_call_init(&f->call, host, NULL, NULL, NULL);
@@ -158,7 +156,7 @@ int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_h
     f->error = NULL;
     tenon_status status = module->load ? module->load(&f->call, state) : TENON_OK;
     int done = status || (f->call.flags & TENON_CALL_FAILED) ? tenon_frame_refuse_failure(f, status) : 0;
-    tenon__frame_end(f);
+    tenon_frame_end(f);
     f->blocks = NULL; /* so that a host may end the frame too */
     return done;
 }
@@ -168,11 +166,11 @@ int tenon_frame_load(tenon__frame *f, const tenon__client *client, const tenon_h
 /* The first failure is kept. If there is no memory for its message, the call fails without one. */
 tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length)
 {
-    tenon__frame *f = tenon__frame_of(call);
+    tenon_frame *f = tenon__frame_of(call);
     if (!f->error)
         f->error = tenon_block_alloc(&f->blocks, sizeof *f->error, 0);
     if (f->error)
-        return tenon_call_fail(call, f->error, status, message, length);
+        return tenon__call_fail(call, f->error, status, message, length);
     call->flags |= TENON_CALL_FAILED;
     return TENON_ENOMEM;
 }
@@ -186,13 +184,13 @@ void tenon__note_failure(tenon_call *call)
 const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                                 const int64_t *shape)
 {
-    tenon__frame *f = tenon__frame_of(call);
+    tenon_frame *f = tenon__frame_of(call);
     tenon_error err;
     if (!f->signature) {
         tenon_fail(call, TENON_EFAILED, "load has no results");
         return NULL;
     }
-    if (!tenon_call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype))
+    if (!tenon__call_open_result(call, f->signature, &f->bindings, index, ndim, shape, &dtype))
         return NULL;
     if (f->client->open_result(f, index, dtype, ndim, shape)) {
         tenon__note_failure(call);
@@ -210,7 +208,7 @@ const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index,
 tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                             void (*destroy)(void *object))
 {
-    tenon__frame *f = tenon__frame_of(call);
+    tenon_frame *f = tenon__frame_of(call);
     tenon_value *result = index >= 0 && index < call->nresults ? &f->results[index] : NULL;
     if (!result || result->kind != TENON_KIND_HANDLE || !object)
         return tenon_fail(call, TENON_EFAILED, "result %d is not a handle, or the handle is NULL", index);
@@ -226,14 +224,14 @@ tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, voi
 
 tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length)
 {
-    return tenon_call_result_str(call, &tenon__frame_of(call)->blocks, index, text, length);
+    return tenon__call_result_str(call, &tenon__frame_of(call)->blocks, index, text, length);
 }
 
 void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
 {
-    tenon__frame *f = tenon__frame_of(call);
+    tenon_frame *f = tenon__frame_of(call);
     if (tenon_device_on_host(device))
-        return tenon_call_scratch(call, &f->blocks, bytes, align);
+        return tenon__call_scratch(call, &f->blocks, bytes, align);
     if (!f->client->device_scratch) {
         tenon_fail(call, TENON_EFAILED, "this host has scratch memory on the CPU only");
         return NULL;

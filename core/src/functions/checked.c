@@ -18,7 +18,7 @@ typedef struct checked_result {
 } checked_result;
 
 struct tenon__checked {
-    uint32_t of_caller; /* bit i: result i is the caller's memory */
+    uint32_t outs; /* bit i: result i is the caller's memory */
     checked_result results[TENON_MAX_RESULTS];
     unsigned char *copies[TENON_MAX_PARAMETERS]; /* of arguments; NULL: not checked */
 };
@@ -90,12 +90,12 @@ static size_t guard_size(size_t size)
     return size <= GUARD_MIN ? GUARD_MIN : size >= GUARD_MAX ? GUARD_MAX : (size + 63) / 64 * 64;
 }
 
-bool tenon__check_result(tenon__frame *f, int32_t index)
+bool tenon__check_result(tenon_frame *f, int32_t index)
 {
     struct tenon__checked *checked = f->checked;
     checked_result *result = &checked->results[index];
     const tenon_view *real = f->results[index].as.view;
-    if ((checked->of_caller >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
+    if ((checked->outs >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
         return true;
     size_t size = bytes_of_view(real), guard = guard_size(size);
     unsigned char *block = size < PTRDIFF_MAX - 2 * guard ? tenon_block_alloc(&f->blocks, size + 2 * guard, 64) : NULL;
@@ -115,7 +115,7 @@ bool tenon__check_result(tenon__frame *f, int32_t index)
 }
 
 /* Whether the function may change the memory of the argument through another argument or a result of the caller's. */
-static bool may_change(const tenon__frame *f, const tenon_view *view)
+static bool may_change(const tenon_frame *f, const tenon_view *view)
 {
     const tenon_signature *s = f->signature;
     for (int32_t i = 0; i < s->nparams; i++)
@@ -123,14 +123,14 @@ static bool may_change(const tenon__frame *f, const tenon_view *view)
             tenon_view_overlaps(view, f->args[i].as.view))
             return true;
     for (int32_t i = 0; i < s->nresults; i++)
-        if (s->results[i].spec && (f->checked->of_caller >> i & 1) && f->results[i].as.view &&
+        if (s->results[i].spec && (f->checked->outs >> i & 1) && f->results[i].as.view &&
             tenon_view_overlaps(view, f->results[i].as.view))
             return true;
     return false;
 }
 
 /* A copy of the elements in C order, in a block; NULL if there is no memory. */
-static unsigned char *copy_elements(tenon__frame *f, const tenon_view *view)
+static unsigned char *copy_elements(tenon_frame *f, const tenon_view *view)
 {
     unsigned char *copy = tenon_block_alloc(&f->blocks, bytes_of_view(view) + 1, 64);
     int64_t dims[2 * TENON_MAX_NDIM];
@@ -143,7 +143,7 @@ static unsigned char *copy_elements(tenon__frame *f, const tenon_view *view)
     return copy;
 }
 
-static bool begin_check(tenon__frame *f)
+static bool begin_check(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -172,7 +172,7 @@ static int64_t changed_guard(const unsigned char *bytes, size_t guard)
     return -1;
 }
 
-static bool check_guards(const tenon__frame *f, int32_t index, tenon_error *error)
+static bool check_guards(const tenon_frame *f, int32_t index, tenon_error *error)
 {
     const checked_result *result = &f->checked->results[index];
     int64_t size = tenon_view_nbytes(result->real);
@@ -188,7 +188,7 @@ static bool check_guards(const tenon__frame *f, int32_t index, tenon_error *erro
 }
 
 /* False without a message: there is no memory. */
-static bool check_argument(tenon__frame *f, int32_t index, tenon_error *error)
+static bool check_argument(tenon_frame *f, int32_t index, tenon_error *error)
 {
     const tenon_view *view = f->args[index].as.view;
     const unsigned char *copy = f->checked->copies[index];
@@ -207,35 +207,37 @@ static bool check_argument(tenon__frame *f, int32_t index, tenon_error *error)
 }
 
 /* Refuse a call whose function did not keep to its signature. */
-static int refuse_checked(tenon__frame *f, int32_t index, const tenon_error *error)
+static int refuse_checked(tenon_frame *f, int32_t index, const tenon_error *error)
 {
-    f->client->refuse(f, TENON__REFUSED_BY_CODE, index, error);
+    f->client->refuse(f, TENON_REFUSED_BY_CODE, index, error);
     return -1;
 }
 
-/* Copy the elements that the function wrote into the real result. */
-static int end_result(tenon__frame *f, int32_t index)
+/* Copy the elements that the function wrote into the real result. *unwritten: there are none. */
+static int end_result(tenon_frame *f, int32_t index, bool *unwritten)
 {
     const checked_result *result = &f->checked->results[index];
     size_t size = bytes_of_view(result->real);
-    bool unchanged = result->real->numel && is_filled(result->data, size, result->real->dtype);
     tenon_error error;
+    *unwritten = result->real->numel && is_filled(result->data, size, result->real->dtype);
     clear_bools(result->data, size, result->real->dtype);
-    if (tenon_copy(result->real, &result->view, &error))
-        return refuse_checked(f, index, &error);
-    if (unchanged && f->client->warn) {
-        tenon_error_set(
-            &error, TENON_EFAILED,
-            "%s: no byte of it changed: the function did not write to it, or wrote exactly the pattern that "
-            "the checked mode fills results with",
-            tenon__result_label(f, index).text);
-        return f->client->warn(f, index, error.message);
-    }
-    return 0;
+    return tenon_copy(result->real, &result->view, &error) ? refuse_checked(f, index, &error) : 0;
+}
+
+static int warn_unwritten(tenon_frame *f, int32_t index)
+{
+    tenon_error error;
+    if (!f->client->warn)
+        return 0;
+    tenon_error_set(&error, TENON_EFAILED,
+                    "%s: no byte of it changed: the function did not write to it, or wrote exactly the pattern that "
+                    "the checked mode fills results with",
+                    tenon__result_label(f, index).text);
+    return f->client->warn(f, index, error.message);
 }
 
 /* Whether the function wrote only to its results and to what is `rw`. If not, `*index` is the result, or -1. */
-static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
+static bool check_writes(tenon_frame *f, int32_t *index, tenon_error *error)
 {
     const tenon_signature *s = f->signature;
     tenon_error_set(error, TENON_ENOMEM, "no memory to check the call");
@@ -249,7 +251,7 @@ static bool check_writes(tenon__frame *f, int32_t *index, tenon_error *error)
     return true;
 }
 
-void tenon__check_failure(tenon__frame *f, tenon_error *failure)
+void tenon__check_failure(tenon_frame *f, tenon_error *failure)
 {
     tenon_error error;
     int32_t index;
@@ -257,15 +259,20 @@ void tenon__check_failure(tenon__frame *f, tenon_error *failure)
         tenon_error_set(failure, failure->status, "%s; also, %s", failure->message, error.message);
 }
 
-static int end_check(tenon__frame *f)
+static int end_check(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
     tenon_error error;
     int32_t index;
     if (!check_writes(f, &index, &error))
         return refuse_checked(f, index, &error);
+    bool unwritten[TENON_MAX_RESULTS] = {false};
     for (int32_t i = 0; i < s->nresults; i++)
-        if (f->checked->results[i].real && end_result(f, i))
+        if (f->checked->results[i].real && end_result(f, i, &unwritten[i]))
+            return -1;
+    /* A warning may run any code, so no memory is used after the first one. */
+    for (int32_t i = 0; i < s->nresults; i++)
+        if (unwritten[i] && warn_unwritten(f, i))
             return -1;
     return 0;
 }
@@ -284,22 +291,22 @@ bool tenon_frame_check_wanted(void)
                      matches_word(value, "on"));
 }
 
-int tenon_frame_run_checked(tenon__frame *f, uint32_t of_caller)
+int tenon_frame_run_checked(tenon_frame *f, uint32_t outs)
 {
     if (!tenon_device_on_host(f->call.device))
-        return tenon__frame_run(f, f->client);
+        return tenon_frame_run(f, f->client);
     tenon_error error;
     f->checked = tenon_block_alloc(&f->blocks, sizeof *f->checked, 0);
     if (f->checked) {
         memset(f->checked, 0, sizeof *f->checked);
-        f->checked->of_caller = of_caller;
+        f->checked->outs = outs;
     }
     if (!f->checked || !begin_check(f)) {
         tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
         return refuse_checked(f, -1, &error);
     }
     f->call.flags |= TENON__CALL_CHECKED;
-    int status = tenon__frame_run(f, f->client);
+    int status = tenon_frame_run(f, f->client);
     f->call.flags &= ~TENON__CALL_CHECKED;
     for (int32_t i = 0; i < f->signature->nresults; i++)
         if (f->checked->results[i].real)

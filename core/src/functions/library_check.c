@@ -66,16 +66,16 @@ tenon_status tenon__library_header(tenon__library_format format, const void *hea
     }
 }
 
-tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes, uint64_t length, uint64_t size,
-                                        tenon_error *err)
+tenon_status tenon__library_table_check(tenon__library_format format, const void *bytes,
+                                        const tenon__library_table *table, uint64_t size, tenon_error *err)
 {
     switch (format) {
     case TENON__PE:
-        return tenon__pe_table(bytes, length, size, err);
+        return tenon__pe_table(bytes, table, size, err);
     case TENON__MACHO:
-        return tenon__macho_table(bytes, length, size, err);
+        return tenon__macho_table(bytes, table, size, err);
     default:
-        return tenon__elf_table(bytes, length, size, err);
+        return tenon__elf_table(bytes, table, size, err);
     }
 }
 
@@ -85,7 +85,7 @@ tenon_status tenon__library_check(tenon__library_format format, const void *memo
     size_t length = !memory ? 0 : size < TENON__LIBRARY_HEADER ? size : TENON__LIBRARY_HEADER;
     tenon_status status = tenon__library_header(format, memory, length, size, &table, err);
     if (!status && table.length > 0)
-        status = tenon__library_table_check(format, (const char *)memory + table.at, table.length, size, err);
+        status = tenon__library_table_check(format, (const char *)memory + table.at, &table, size, err);
     return status;
 }
 

@@ -24,12 +24,15 @@ tenon_status tenon__not_a_library(tenon_error *err, const char *why);
 /* The two steps of each format. `length` bytes of the header are passed. The second step gets the whole table. */
 tenon_status tenon__elf_header(const unsigned char *bytes, size_t length, uint64_t size, tenon__library_table *table,
                                tenon_error *err);
-tenon_status tenon__elf_table(const unsigned char *bytes, uint64_t length, uint64_t size, tenon_error *err);
+tenon_status tenon__elf_table(const unsigned char *bytes, const tenon__library_table *table, uint64_t size,
+                              tenon_error *err);
 tenon_status tenon__pe_header(const unsigned char *bytes, size_t length, uint64_t size, tenon__library_table *table,
                               tenon_error *err);
-tenon_status tenon__pe_table(const unsigned char *bytes, uint64_t length, uint64_t size, tenon_error *err);
+tenon_status tenon__pe_table(const unsigned char *bytes, const tenon__library_table *table, uint64_t size,
+                             tenon_error *err);
 tenon_status tenon__macho_header(const unsigned char *bytes, size_t length, uint64_t size, tenon__library_table *table,
                                  tenon_error *err);
-tenon_status tenon__macho_table(const unsigned char *bytes, uint64_t length, uint64_t size, tenon_error *err);
+tenon_status tenon__macho_table(const unsigned char *bytes, const tenon__library_table *table, uint64_t size,
+                                tenon_error *err);
 
 #endif

@@ -13,7 +13,7 @@ enum { MACHO_MACHINE = 0x0100000c };
 enum { MACHO_MACHINE = 0 }; /* unknown machine: the loader decides */
 #endif
 
-/* The table of a universal file is empty: the loader chooses one of its libraries. */
+/* The table is the header and the commands. That of a universal file is empty: the loader chooses one of its libraries. */
 tenon_status tenon__macho_header(const unsigned char *bytes, size_t length, uint64_t size, tenon__library_table *table,
                                  tenon_error *err)
 {
@@ -31,23 +31,26 @@ tenon_status tenon__macho_header(const unsigned char *bytes, size_t length, uint
     uint64_t type = tenon__number_at(bytes, 12, 4);
     if (type != DYLIB && type != BUNDLE)
         return tenon__not_a_library(err, "it is an object file or a program; link it with -shared");
-    table->at = MACHO_HEADER;
     table->length = tenon__number_at(bytes, 20, 4);
     if (table->length < MACHO_COMMAND || table->length > MACHO_MOST_COMMANDS)
         return tenon__not_a_library(err, TENON__LIBRARY_DAMAGED);
     if (table->length > size - MACHO_HEADER)
         return tenon__not_a_library(err, TENON__LIBRARY_TRUNCATED);
+    table->length += MACHO_HEADER;
     return TENON_OK;
 }
 
-tenon_status tenon__macho_table(const unsigned char *bytes, uint64_t length, uint64_t size, tenon_error *err)
+/* Space for further commands may follow the last one. */
+tenon_status tenon__macho_table(const unsigned char *bytes, const tenon__library_table *table, uint64_t size,
+                                tenon_error *err)
 {
     enum { SEGMENT_64 = 0x19 };
     bool loads = false;
-    for (uint64_t at = 0, width; at < length; at += width) {
+    uint64_t at = MACHO_HEADER, width;
+    for (uint64_t count = tenon__number_at(bytes, 16, 4); count > 0; count--, at += width) {
         const unsigned char *command = bytes + at;
-        width = length - at < MACHO_COMMAND ? 0 : tenon__number_at(command, 4, 4);
-        if (width < MACHO_COMMAND || width > length - at)
+        width = table->length - at < MACHO_COMMAND ? 0 : tenon__number_at(command, 4, 4);
+        if (width < MACHO_COMMAND || width > table->length - at)
             return tenon__not_a_library(err, TENON__LIBRARY_DAMAGED);
         if (tenon__number_at(command, 0, 4) != SEGMENT_64)
             continue;

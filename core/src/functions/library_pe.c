@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { PE_SIGNATURE = 4, PE_COFF = 20, PE_SECTION = 40, PE_MOST_SECTIONS = 96, PE_MOST_OPTIONAL = 4096 };
+enum { PE_SIGNATURE = 4, PE_COFF = 20, PE_SECTION = 40, PE_PAGE = 4096 };
 
 #if defined(__x86_64__) || defined(_M_X64)
 enum { PE_MACHINE = 0x8664 };
@@ -17,7 +17,7 @@ enum { PE_MACHINE = 0 }; /* unknown machine: the loader decides */
 tenon_status tenon__pe_header(const unsigned char *bytes, size_t length, uint64_t size, tenon__library_table *table,
                               tenon_error *err)
 {
-    const uint64_t most = PE_SIGNATURE + PE_COFF + PE_MOST_OPTIONAL + PE_MOST_SECTIONS * PE_SECTION;
+    const uint64_t most = PE_SIGNATURE + PE_COFF + UINT16_MAX + UINT16_MAX * PE_SECTION;
     if (length < TENON__LIBRARY_HEADER)
         return tenon__not_a_library(err, TENON__LIBRARY_TRUNCATED);
     table->at = tenon__number_at(bytes, 60, 4);
@@ -27,7 +27,18 @@ tenon_status tenon__pe_header(const unsigned char *bytes, size_t length, uint64_
     return TENON_OK;
 }
 
-tenon_status tenon__pe_table(const unsigned char *bytes, uint64_t length, uint64_t size, tenon_error *err)
+/* How many bytes of a section the loader reads from the file: none if the file has none, and not more than the memory. */
+static uint64_t bytes_read(const unsigned char *section)
+{
+    uint64_t memory = tenon__number_at(section, 8, 4), file = tenon__number_at(section, 16, 4);
+    uint64_t pages = (memory + PE_PAGE - 1) / PE_PAGE * PE_PAGE;
+    if (tenon__number_at(section, 20, 4) == 0)
+        return 0;
+    return memory > 0 && pages < file ? pages : file;
+}
+
+tenon_status tenon__pe_table(const unsigned char *bytes, const tenon__library_table *table, uint64_t size,
+                             tenon_error *err)
 {
     enum { PE32_PLUS = 0x20b, DLL = 0x2000 };
     const unsigned char *coff = bytes + PE_SIGNATURE, *optional = coff + PE_COFF;
@@ -38,16 +49,16 @@ tenon_status tenon__pe_table(const unsigned char *bytes, uint64_t length, uint64
     if (!(tenon__number_at(coff, 18, 2) & DLL))
         return tenon__not_a_library(err, "it is a program; link it with -shared");
     uint64_t nsections = tenon__number_at(coff, 2, 2), width = tenon__number_at(coff, 16, 2);
-    if (nsections == 0 || nsections > PE_MOST_SECTIONS || width < 2 || width > PE_MOST_OPTIONAL)
+    if (nsections == 0 || width < 2)
         return tenon__not_a_library(err, TENON__LIBRARY_DAMAGED);
-    if (PE_SIGNATURE + PE_COFF + width + nsections * PE_SECTION > length)
+    if (PE_SIGNATURE + PE_COFF + width + nsections * PE_SECTION > table->length)
         return tenon__not_a_library(err, TENON__LIBRARY_TRUNCATED);
     if (tenon__number_at(optional, 0, 2) != PE32_PLUS)
         return tenon__not_a_library(err, "it is for another kind of machine (32 bits)");
     for (uint64_t i = 0; i < nsections; i++) {
         const unsigned char *section = optional + width + i * PE_SECTION;
-        uint64_t bytes_in_file = tenon__number_at(section, 16, 4), at = tenon__number_at(section, 20, 4);
-        if (at > size || bytes_in_file > size - at)
+        uint64_t at = tenon__number_at(section, 20, 4);
+        if (at > size || bytes_read(section) > size - at)
             return tenon__not_a_library(err, TENON__LIBRARY_TRUNCATED);
     }
     return TENON_OK;

@@ -1,9 +1,9 @@
 /* Checks of a module before a host uses it. */
-#include "signature.h"
+#include "parser.h"
 
 #include <string.h>
 
-/* The sizes in version 1.0 of the ABI. Anything smaller is invalid. */
+/* The sizes in the first version of the ABI. Anything smaller is invalid. */
 enum { LEAST_MODULE = 88, LEAST_FUNCTION = 24 };
 
 static const char module_check[] = "tenon_module_check";
@@ -57,15 +57,6 @@ bool tenon__module_class(const tenon_module *module, const char *name, size_t le
 static tenon_status check_head(const tenon_module *module, int64_t index, const entry_head *h, tenon_error *err)
 {
     int shown = (int)(h->name.length < TENON_NAME_SIZE ? h->name.length : TENON_NAME_SIZE);
-    if (module->minor_needed < 1) {
-        if (!h->is_class)
-            return TENON_OK;
-        return tenon_error_set_in(
-            err, TENON_EINVAL, module_check,
-            "the class '%.*s' needs version 1.1 of the function ABI; write #define TENON_TARGET 1 "
-            "before function.h is included",
-            shown, h->name.start);
-    }
     if (h->is_method && !tenon__module_class(module, h->name.start, h->name.length, NULL))
         return tenon_error_set_in(err, TENON_EINVAL, module_check,
                                   "function %lld is a method of '%.*s', which is not a class of the module; add "
@@ -104,7 +95,7 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
         return tenon_error_set_in(
             err, TENON_EVERSION, module_check,
             "it needs version %d.%u of the function ABI, but this host has %d.%d; use a newer host, or "
-            "compile it with a lower TENON_TARGET",
+            "compile it with this host's tenon/function.h",
             TENON_ABI_MAJOR, (unsigned)module->minor_needed, TENON_ABI_MAJOR, TENON_ABI_MINOR);
     if (module->size < LEAST_MODULE)
         return invalid_module(err, "its size is too small for a module");

@@ -38,20 +38,9 @@ tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *fo
                               shown, p->text[first + length] ? "..." : "", (int)column, "");
 }
 
-tenon_status tenon__parse_feature(const tenon__parser *p, size_t at, const char *what)
-{
-    if (p->minor >= 1)
-        return TENON_OK;
-    return tenon__parse_fail(p, at,
-                             "%s needs version 1.1 of the function ABI; write #define TENON_TARGET 1 before "
-                             "function.h is included",
-                             what);
-}
-
 tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what)
 {
-    tenon_status status = tenon__parse_feature(p, at, what);
-    return status ? status : tenon__parse_fail(p, at, "%s is not yet supported by this host", what);
+    return tenon__parse_fail(p, at, "%s is not yet supported by this host", what);
 }
 
 static bool is_space(char c)
@@ -136,13 +125,13 @@ bool tenon__is_reserved(tenon__word w)
 {
     /* The keywords of Python, whose syntax signatures follow, and the names of the arguments that hosts add. A host for a
      * language with other reserved words renames the parameters itself. */
-    static const char *const words[] = {"False",   "None",  "True",     "and",    "as",   "assert", "async", "await",
-                                        "break",   "class", "continue", "def",    "del",  "elif",   "else",  "except",
-                                        "finally", "for",   "from",     "global", "if",   "import", "in",    "is",
-                                        "lambda",  "like",  "nonlocal", "not",    "or",   "out",    "pass",  "raise",
-                                        "return",  "try",   "while",    "with",   "yield"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (tenon__word_is(w, words[i]))
+    static const char *const reserved_names[] = {
+        "False",    "None",   "True",   "and",  "as",     "assert", "async",    "await", "break", "class",
+        "continue", "def",    "del",    "elif", "else",   "except", "finally",  "for",   "from",  "global",
+        "if",       "import", "in",     "is",   "lambda", "like",   "nonlocal", "not",   "or",    "out",
+        "pass",     "raise",  "return", "try",  "while",  "with",   "yield"};
+    for (size_t i = 0; i < sizeof reserved_names / sizeof *reserved_names; i++)
+        if (tenon__word_is(w, reserved_names[i]))
             return true;
     return false;
 }

@@ -17,18 +17,16 @@ typedef struct tenon__parser {
     size_t at;
     tenon_names *names;
     tenon_error *err;
-    bool in_result; /* parsing a result of a signature, where dimensions may be "?" */
-    int32_t minor;  /* of the function ABI: newer grammar is refused; -1: a spec by itself */
-    uint32_t extra; /* "keep", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
-    tenon__word of; /* the name in "of(...)" */
+    bool in_result;    /* parsing a result of a signature, where dimensions may be "?" */
+    bool in_signature; /* not a spec by itself */
+    uint32_t extra;    /* "keep", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
+    tenon__word of;    /* the name in "of(...)" */
 } tenon__parser;
 
 /* Report an error, with a caret under text[at]. */
 tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...) TENON_PRINTF(3, 4);
 
-/* `what` is at text[at], which version 1.1 of the function ABI adds. An error if the library needs a lower version only,
- * or (the second one) in any case. */
-tenon_status tenon__parse_feature(const tenon__parser *p, size_t at, const char *what);
+/* `what` is at text[at]: a part of the grammar that is reserved. */
 tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what);
 
 void tenon__skip_spaces(tenon__parser *p);
@@ -48,5 +46,8 @@ tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole
 /* The slot of a name in one of the tables of names. Adds the name if it is new. */
 tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
                            int32_t most, int32_t *slot);
+
+/* Whether the module has a class of this name; sets *flags, if it is not NULL, to the class's. */
+bool tenon__module_class(const tenon_module *module, const char *name, size_t length, uint64_t *flags);
 
 #endif

@@ -1,44 +1,48 @@
 /* Matches the arguments of a call, and its `out`, against a compiled signature. */
+#include "call.h"
 #include "spec.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* --------------------------------------------------------------------------------------------------- the fast yes */
+/* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
+#ifdef __GNUC__
+#define MATCH_INLINE static inline __attribute__((__always_inline__))
+#else
+#define MATCH_INLINE static inline
+#endif
 
-_Static_assert(offsetof(tenon__fast_spec, ndim) == offsetof(tenon_view, ndim) - offsetof(tenon_view, device) &&
-                   offsetof(tenon__fast_spec, dtype) == offsetof(tenon_view, dtype) - offsetof(tenon_view, device),
-               "tenon__plan_take copies them as they are");
+/* --------------------------------------------------------------------------------------------------------- the plan */
 
-tenon__fast_spec tenon__fast_spec_of(const tenon_spec *spec)
+_Static_assert(offsetof(tenon_plan_spec, ndim) == offsetof(tenon_view, ndim) - offsetof(tenon_view, device) &&
+                   offsetof(tenon_plan_spec, dtype) == offsetof(tenon_view, dtype) - offsetof(tenon_view, device),
+               "tenon_plan_set_view copies them as they are");
+
+tenon_plan_spec tenon__plan_spec_of(const tenon_spec *spec)
 {
-    tenon__fast_spec fast = {.ndim = -1};
-    bool on_cpu = !spec->devices || (spec->devices >> TENON_CPU & 1);
-    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || tenon__code_of(spec)->star >= 0 ||
-        !on_cpu || spec->ndims > TENON__FAST_DIMS)
+    tenon_plan_spec fast = {.ndim = -1};
+    const tenon__spec_code *code = tenon__code_of(spec);
+    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || code->star >= 0 || !code->on_cpu ||
+        spec->ndims > TENON_PLAN_DIMS)
         return fast;
     for (int32_t i = 0; i < spec->ndims; i++) {
-        if (tenon__code_of(spec)->dims[i].kind != TENON_DIM_NAME && tenon__code_of(spec)->dims[i].kind != TENON_DIM_ANY)
+        bool named = code->dims[i].kind == TENON_DIM_NAME;
+        if (!named && code->dims[i].kind != TENON_DIM_ANY)
             return fast;
-        fast.slots[i] =
-            (int16_t)(tenon__code_of(spec)->dims[i].kind == TENON_DIM_NAME ? tenon__code_of(spec)->dims[i].slot : -1);
+        fast.slots[i] = (int16_t)(named ? code->dims[i].slot : -1);
     }
-    bool written = spec->flags & TENON_SPEC_WRITE; /* a dense view does not overlap itself */
-    uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
-                      (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
-                      (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
-    fast.wanted = (uint32_t)wanted;
-    fast.looked_at = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
+    fast.flags_wanted = code->flags_wanted;
+    fast.flags_checked = code->flags_checked;
+    fast.flags_added = spec->flags & TENON_SPEC_WRITE ? (uint32_t)TENON_VIEW_WRITTEN : 0;
     fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
     fast.device = tenon_device_of(TENON_CPU, 0);
     fast.dtype = spec->dtypes.items[0];
     fast.ndim = spec->ndims;
-    fast.adds = written ? (uint32_t)TENON_VIEW_WRITTEN : 0;
     return fast;
 }
 
-/* The dimensions of a plan are visited in the order of tenon__plan_take: the first one with a name gives it its value. */
-static uint32_t bind_by_plan(tenon__fast_spec *fast, uint32_t bound)
+/* The dimensions of a plan are visited in the order of tenon_plan_set_view: the first one with a name gives it its value. */
+static uint32_t bind_by_plan(tenon_plan_spec *fast, uint32_t bound)
 {
     for (int32_t i = fast->ndim - 1; i >= 0; i--) {
         int slot = fast->slots[i];
@@ -55,7 +59,7 @@ static bool is_number(uint32_t kind)
     return kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
 }
 
-bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
+bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
 {
     uint32_t bound = 0;
     bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
@@ -71,84 +75,7 @@ bool tenon__make_plan(const tenon_signature *s, tenon__fast_spec *fast)
     return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
 }
 
-/* Match a view without an error message, and bind its names. False means "unknown": bind_and_check decides. */
-static bool tensor_fits(const tenon_spec *spec, const tenon_view *view, const char *name, tenon_bindings *b)
-{
-    int32_t variable = spec->variable;
-    if (variable < 0) {
-        if (!tenon_dtype_equal(spec->dtypes.items[0], view->dtype) && !tenon__dtypes_has(&spec->dtypes, view->dtype))
-            return false;
-    } else if (b->types_bound >> variable & 1) {
-        if (!tenon_dtype_equal(b->types[variable], view->dtype))
-            return false;
-    } else {
-        if (!tenon__dtypes_has(&b->names->allowed[variable], view->dtype))
-            return false;
-        b->types_bound |= 1u << variable;
-        b->types[variable] = view->dtype;
-        b->types_from[variable] = name;
-    }
-    if (tenon__code_of(spec)->star >= 0 || view->ndim != spec->ndims)
-        return false;
-    for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
-        int64_t size = view->shape[i], value;
-        const char *unbound;
-        if (dim->kind == TENON_DIM_NAME) {
-            if (b->dims_bound >> dim->slot & 1) {
-                if (b->dims[dim->slot] != size)
-                    return false;
-            } else {
-                b->dims_bound |= 1u << dim->slot;
-                b->dims[dim->slot] = size;
-                b->dims_from[dim->slot] = name;
-            }
-        } else if (dim->kind == TENON_DIM_NUMBER) {
-            if (dim->number != size)
-                return false;
-        } else if (dim->kind != TENON_DIM_ANY &&
-                   (!tenon__spec_evaluate(spec, dim, b, &value, &unbound) || value != size)) {
-            return false;
-        }
-    }
-    uint64_t layout = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
-                      (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
-                      (spec->flags & (TENON_SPEC_DENSE | TENON_SPEC_WRITE) ? TENON_VIEW_DENSE : 0);
-    if ((view->flags & layout) != layout || ((spec->flags & TENON_SPEC_WRITE) && (view->flags & TENON_READ_ONLY)))
-        return false;
-    return view->device.device_type == TENON_CPU && (!spec->devices || (spec->devices >> TENON_CPU & 1)) &&
-           ((uintptr_t)view->data & tenon__address_mask(spec, view->dtype)) == 0;
-}
-
-static bool all_fit(const tenon_signature *s, const tenon_value *args, tenon_bindings *b)
-{
-    for (int32_t i = 0; i < s->nparams; i++) {
-        const tenon_parameter *param = &s->params[i];
-        const tenon_value *arg = &args[i];
-        if (param->spec) {
-            const tenon_view *view = arg->as.view;
-            if (arg->kind == TENON_KIND_NONE ? !(param->flags & TENON_PARAMETER_OPTIONAL)
-                : !view                      ? true
-                : s->fast[i].ndim >= 0       ? !tenon__match_fits(s, i, view, b)
-                                             : !tensor_fits(param->spec, view, param->name, b))
-                return false;
-        } else if (arg->kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL)) {
-            return false;
-        } else if (param->dim >= 0 && arg->kind == TENON_KIND_INT) {
-            if (b->dims_bound >> param->dim & 1) {
-                if (b->dims[param->dim] != arg->as.integer)
-                    return false;
-            } else {
-                b->dims_bound |= 1u << param->dim;
-                b->dims[param->dim] = arg->as.integer;
-                b->dims_from[param->dim] = param->name;
-            }
-        }
-    }
-    return true;
-}
-
-/* ----------------------------------------------------------------------------------------------------- two phases */
+/* ----------------------------------------------------------------------------------------------------- two rounds */
 
 static const tenon_view *view_of(const tenon_value *arg)
 {
@@ -178,28 +105,61 @@ static tenon_status missing_value(const tenon_parameter *param, const tenon_bind
     return tenon__message_end(&m, TENON_EINVAL, err);
 }
 
-/* Match the first `count` arguments: bind all names, then check each argument. */
-static tenon_status bind_and_check(const tenon_signature *s, int32_t count, const tenon_value *args,
-                                   const char *const *objects, tenon_bindings *b, tenon_error *err)
+/* tenon__spec_fits for a spec that is simple enough for a plan, in a quarter of the instructions: most specs are. The number of
+ * dimensions is right. */
+static inline bool fits_simply(const tenon_plan_spec *simple, const tenon_view *view, const char *name,
+                               tenon_bindings *b)
 {
+    bool fits = true;
+    for (int32_t i = 0; i < simple->ndim; i++) {
+        if (simple->slots[i] >= 0 && !tenon__bind_size(simple->slots[i], view->shape[i], name, b))
+            fits = false;
+    }
+    return fits && memcmp(&view->dtype, &simple->dtype, sizeof view->dtype) == 0 &&
+           ((uint32_t)view->flags & simple->flags_checked) == simple->flags_wanted &&
+           !((uint32_t)(uintptr_t)view->data & simple->address_mask) && view->device.device_type == TENON_CPU;
+}
+
+static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, tenon_bindings *b)
+{
+    b->argument = param->name;
+    return view && tenon__spec_fits(param->spec, view, b);
+}
+
+/* The first round: bind the names, and compare what can be compared without an error message. False means "unknown", not
+ * "mismatch": check_arguments decides. */
+MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const tenon_value *args, tenon_bindings *b)
+{
+    bool fit = true;
     for (int32_t i = 0; i < count; i++) {
         const tenon_parameter *param = &s->params[i];
-        b->argument = param->name;
-        if (param->spec) {
-            tenon_spec_bind(param->spec, view_of(&args[i]), b);
-        } else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT && !(b->dims_bound >> param->dim & 1)) {
-            b->dims_bound |= 1u << param->dim;
-            b->dims[param->dim] = args[i].as.integer;
-            b->dims_from[param->dim] = param->name;
+        const tenon_view *view = args[i].as.view;
+        if (args[i].kind == TENON_KIND_TENSOR) {
+            if (view && view->ndim == s->fast[i].ndim ? !fits_simply(&s->fast[i], view, param->name, b)
+                                                      : !bind_tensor(param, view, b))
+                fit = false;
+        } else if (args[i].kind == TENON_KIND_NONE) {
+            if (!(param->flags & TENON_PARAMETER_OPTIONAL))
+                fit = false;
+        } else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT) {
+            if (!tenon__bind_size(param->dim, args[i].as.integer, param->name, b))
+                fit = false;
         }
     }
+    return fit;
+}
+
+/* The second round: find the first argument that does not match. */
+static tenon_status check_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                    const tenon__phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
     for (int32_t i = 0; i < count; i++) {
         const tenon_parameter *param = &s->params[i];
         tenon_status status = TENON_OK;
         b->argument = param->name;
-        b->object = objects ? objects[i] : NULL;
+        b->object = phrases && phrases->objects ? phrases->objects[i] : NULL;
         if (param->spec)
-            status = tenon_spec_check(param->spec, view_of(&args[i]), b, err);
+            status = tenon__spec_check(param->spec, view_of(&args[i]), b, err);
         else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
             status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
@@ -255,47 +215,51 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
-tenon_status tenon_signature_match(const tenon_signature *signature, const tenon_value *args,
-                                   const char *const *objects, tenon_bindings *bindings, tenon_error *err)
+/* Names without a value become -1, and a dtype of all zeros. */
+static void clear_unbound(const tenon_signature *s, tenon_bindings *b)
 {
-    if (!signature || !bindings || (!args && signature->nparams))
-        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match", "argument '%s' is NULL",
-                                  !signature ? "signature"
-                                  : bindings ? "args"
-                                             : "bindings");
-    tenon__match_begin(signature, bindings);
-    if (!all_fit(signature, args, bindings)) {
-        tenon__match_begin(signature, bindings);
-        tenon_status status = bind_and_check(signature, signature->nparams, args, objects, bindings, err);
-        if (status)
+    for (int32_t i = 0; i < s->names.ndims; i++) {
+        if (!(b->dims_bound >> i & 1))
+            b->dims[i] = -1;
+    }
+    for (int32_t i = 0; i < s->names.ntypes; i++) {
+        if (!(b->types_bound >> i & 1))
+            b->types[i] = tenon_dtype_of(0, 0, 0);
+    }
+}
+
+MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                          const tenon__phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
+    tenon_bindings_reset(b, &s->names);
+    b->function = s->name;
+    b->format_dtype = phrases ? phrases->format_dtype : NULL;
+    if (!bind_arguments(s, count, args, b)) {
+        tenon_status status = check_arguments(s, count, args, phrases, b, err);
+        if (status || count < s->nparams)
             return status;
     }
-    return tenon_signature_match_end(signature, args, bindings, err);
+    if (b->dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1) || s->names.ntypes)
+        clear_unbound(s, b);
+    b->argument = b->object = NULL;
+    return s->nwritten && s->ntensors > 1 && count == s->nparams ? check_overlaps(s, args, b, err) : TENON_OK;
 }
 
-tenon_status tenon_signature_match_before(const tenon_signature *signature, int32_t count, const tenon_value *args,
-                                          const char *const *objects, tenon_bindings *bindings, tenon_error *err)
+tenon_status tenon__signature_match(const tenon_signature *signature, int32_t count, const tenon_value *args,
+                                    const tenon__phrases *phrases, tenon_bindings *bindings, tenon_error *err)
 {
-    if (!signature || !bindings || (!args && count > 0) || count < 0 || count > signature->nparams)
-        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_before",
-                                  "an argument is NULL, or 'count' (%d) is out of range", (int)count);
-    tenon__match_begin(signature, bindings);
-    return bind_and_check(signature, count, args, objects, bindings, err);
+    return match_arguments(signature, count, args, phrases, bindings, err);
 }
 
-tenon_status tenon_signature_match_end(const tenon_signature *signature, const tenon_value *args,
-                                       tenon_bindings *bindings, tenon_error *err)
+/* Here, and not in call.c, so that the compiler leaves out what only messages need. */
+int tenon_frame_match(tenon_frame *f)
 {
-    bindings->argument = bindings->object = NULL;
-    for (int32_t i = 0; i < signature->names.ndims; i++) {
-        if (!(bindings->dims_bound >> i & 1))
-            bindings->dims[i] = -1;
-    }
-    for (int32_t i = 0; i < signature->names.ntypes; i++) {
-        if (!(bindings->types_bound >> i & 1))
-            bindings->types[i] = tenon_dtype_of(0, 0, 0);
-    }
-    return signature->nwritten && signature->ntensors > 1 ? check_overlaps(signature, args, bindings, err) : TENON_OK;
+    const tenon_signature *s = f->signature;
+    if (match_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+        return tenon__refuse_arguments(f, s->nparams);
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
+    return 0;
 }
 
 tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t index, const tenon_view *out,
@@ -317,7 +281,7 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
     if (status) /* otherwise any size would match a name without a value */
         return status;
     bindings->argument = "out";
-    status = tenon_spec_check(spec, out, bindings, err);
+    status = tenon__spec_check(spec, out, bindings, err);
     bindings->argument = NULL;
     if (status)
         return status;
@@ -326,10 +290,199 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
         return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
                                   "argument 'out' is on %s, but the call runs on %s; pass one that is there",
                                   tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
-    for (int32_t i = 0; i < signature->nparams; i++) {
+    for (int32_t i = 0; args && i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
         if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
             return refuse_overlap(bindings, "out", signature->params[i].name, err);
+    }
+    return TENON_OK;
+}
+
+/* Computes the dtype and shape of results from the names that the arguments of a call have bound. */
+
+/* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
+static void begin_result_message(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
+{
+    tenon__message_begin(m, b);
+    if (s->results[index].name)
+        tenon__text_add(&m->text, "result '%s': ", s->results[index].name);
+    else
+        tenon__text_add(&m->text, "result %d: ", index);
+}
+
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
+                                const tenon_bindings *b, int64_t *size, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    const char *unbound = NULL;
+    bool known = tenon__spec_evaluate(spec, dim, b, size, &unbound);
+    if (known && *size >= 0)
+        return TENON_OK;
+    tenon__message m;
+    begin_result_message(&m, s, index, b);
+    tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
+    if (unbound) {
+        tenon__text_add(&m.text, "has no value: no argument of this call determines %s", unbound);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    if (known)
+        tenon__text_add(&m.text, "is %" PRId64, *size);
+    else
+        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
+    tenon__message_add_values(&m, spec, dim, b);
+    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+}
+
+/* Append the dimensions of "*name" to the shape. */
+static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
+                                int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    int32_t more = b->stars_bound >> slot & 1 ? b->star_ndims[slot] : -1;
+    if (more >= 0 && *ndim + more <= TENON_MAX_NDIM) {
+        for (int32_t i = 0; i < more; i++)
+            shape[(*ndim)++] = b->stars[slot][i];
+        return TENON_OK;
+    }
+    tenon__message m;
+    begin_result_message(&m, s, index, b);
+    tenon__text_add(&m.text,
+                    more < 0 ? "no argument of this call determines *%s"
+                             : "more than 64 dimensions, counting those of *%s",
+                    b->names->stars[slot]);
+    return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
+}
+
+/* The general case, for any spec. */
+static tenon_status compute_result(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
+                                   int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
+        tenon__message m;
+        begin_result_message(&m, s, index, b);
+        tenon__text_add(&m.text, "no argument of this call determines %s", b->names->types[spec->variable]);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
+    *ndim = 0;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
+        tenon_status status = TENON_OK;
+        if (dim->kind == TENON_DIM_STAR)
+            status = result_star(s, index, dim->slot, b, ndim, shape, err);
+        else if (*ndim == TENON_MAX_NDIM)
+            status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
+        else if (dim->kind == TENON_DIM_UNKNOWN)
+            shape[(*ndim)++] = -1;
+        else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
+            (*ndim)++;
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+static tenon_status check_result_index(const tenon_signature *signature, int32_t index, bool whole,
+                                       const char *function, tenon_error *err)
+{
+    if (!signature || !whole)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
+    if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': %s() has no tensor result %d",
+                                  signature->name, index);
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    tenon_status status =
+        check_result_index(signature, index, bindings && dtype && ndim && shape, "tenon_signature_result", err);
+    if (status)
+        return status;
+    const tenon_plan_spec *fast = &signature->fast[signature->nparams + index];
+    bool known = fast->ndim >= 0;
+    for (int32_t i = 0; i < fast->ndim; i++) {
+        int slot = fast->slots[i];
+        shape[i] = bindings->dims[slot];
+        known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
+    }
+    if (!known)
+        return compute_result(signature, index, bindings, dtype, ndim, shape, err);
+    *dtype = fast->dtype;
+    *ndim = fast->ndim;
+    return TENON_OK;
+}
+
+tenon_status tenon__signature_open_result(const tenon_signature *signature, int32_t index,
+                                          const tenon_bindings *bindings, int32_t ndim, const int64_t *shape,
+                                          tenon_dtype *dtype, tenon_error *err)
+{
+    int32_t wanted_ndim;
+    int64_t wanted[TENON_MAX_NDIM];
+    tenon_status status = check_result_index(signature, index, bindings && dtype, "tenon__signature_open_result", err);
+    if (!status)
+        status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
+    if (status)
+        return status;
+    if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "result %d has a known size and was already allocated", index);
+    bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
+    for (int32_t i = 0; fits && i < ndim; i++)
+        fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
+    if (fits)
+        return TENON_OK;
+    tenon__message m;
+    begin_result_message(&m, signature, index, bindings);
+    bool given = signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
+    tenon__text_add(&m.text, "expected %.*s, but the function %s ",
+                    tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text,
+                    given ? "gave" : "asked for");
+    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {
+        tenon__text_add(&m.text, "shape ");
+        tenon__text_add_list(&m.text, ndim, shape);
+    } else {
+        bool no_shape = ndim > 0 && ndim <= TENON_MAX_NDIM;
+        tenon__text_add(&m.text, "%d dimension%s%s", ndim, ndim == 1 ? "" : "s", no_shape ? " with shape NULL" : "");
+    }
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
+
+/* The dimensions of a signature's tensors, as structs that a host can read. */
+
+tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item, int32_t index, tenon_dimension *out,
+                                 tenon_error *err)
+{
+    const char *function = "tenon_signature_dim";
+    if (!signature || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL",
+                                  signature ? "out" : "signature");
+    const tenon_spec *spec = NULL;
+    if (item >= 0 && item < signature->nparams)
+        spec = signature->params[item].spec;
+    else if (item >= 0 && item < signature->nparams + signature->nresults)
+        spec = signature->results[item - signature->nparams].spec;
+    if (!spec)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'item': item %d of %s() is not a tensor", item,
+                                  signature->name);
+    if (index < 0 || index >= spec->ndims)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': expected 0 to %d, got %d",
+                                  spec->ndims - 1, index);
+    const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[index];
+    out->kind = dim->kind;
+    out->slot = dim->kind == TENON_DIM_NAME || dim->kind == TENON_DIM_STAR ? dim->slot : -1;
+    out->number = dim->kind == TENON_DIM_NUMBER ? dim->number : 0;
+    out->text = spec->text + dim->at;
+    out->length = dim->length;
+    out->ncode = dim->count;
+    for (int32_t i = 0; i < dim->count; i++) {
+        const tenon__spec_op *op = &tenon__code_of(spec)->ops[dim->first + i];
+        out->code[i] = (tenon_dimension_op){.kind = op->kind, .slot = -1};
+        if (op->kind == TENON_OP_NAME)
+            out->code[i].slot = (int32_t)op->value;
+        else if (op->kind == TENON_OP_NUMBER)
+            out->code[i].number = op->value;
     }
     return TENON_OK;
 }

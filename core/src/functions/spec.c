@@ -6,18 +6,18 @@
 
 /* ----------------------------------------------------------------------------------------------------------- dtypes */
 
-bool tenon__dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
+bool tenon_dtypes_has(const tenon_dtypes *set, tenon_dtype dtype)
 {
     for (int32_t i = 0; i < set->count; i++)
         if (tenon_dtype_equal(set->items[i], dtype))
             return true;
-    if (set->kinds & TENON__KIND_ANY)
+    if (set->kinds & TENON_DTYPES_ANY)
         return true;
     if (set->kinds == 0 || dtype.lanes != 1)
         return false;
     if (dtype.code == TENON_CODE_INT || dtype.code == TENON_CODE_UINT)
         return true;
-    return (set->kinds & TENON__KIND_REAL) && dtype.code != TENON_CODE_OPAQUE && dtype.code != TENON_CODE_COMPLEX &&
+    return (set->kinds & TENON_DTYPES_REAL) && dtype.code != TENON_CODE_OPAQUE && dtype.code != TENON_CODE_COMPLEX &&
            dtype.code != TENON_CODE_BOOL;
 }
 
@@ -36,15 +36,15 @@ static tenon_status parse_dtype(tenon__parser *p, tenon_dtypes *set, int32_t *va
         int32_t before = names->ntypes;
         tenon_status status = tenon__intern(p, w, names->types, &names->ntypes, TENON_MAX_VARIABLES, variable);
         if (!status && names->ntypes > before)
-            names->allowed[*variable] = (tenon_dtypes){.kinds = TENON__KIND_ANY};
+            names->allowed[*variable] = (tenon_dtypes){.kinds = TENON_DTYPES_ANY};
         return status;
     }
     if (tenon__word_is(w, "real"))
-        set->kinds |= TENON__KIND_REAL;
+        set->kinds |= TENON_DTYPES_REAL;
     else if (tenon__word_is(w, "integer"))
-        set->kinds |= TENON__KIND_INTEGER;
+        set->kinds |= TENON_DTYPES_INTEGER;
     else if (tenon__word_is(w, "any"))
-        set->kinds |= TENON__KIND_ANY;
+        set->kinds |= TENON_DTYPES_ANY;
     else if (!tenon__dtype_lookup(w.start, w.length, &dtype))
         return tenon__parse_fail(p, w.at, "unknown dtype '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
     else if (set->count == TENON_SPEC_TYPES)
@@ -85,7 +85,7 @@ tenon_status tenon__parse_where(tenon__parser *p)
     tenon__parse_word(p);
     do {
         tenon__skip_spaces(p);
-        if (p->minor >= 0 && starts_condition(p))
+        if (p->in_signature && starts_condition(p))
             return tenon__parse_later(p, p->at, "a condition");
         w = tenon__parse_word(p);
         int32_t slot = 0;
@@ -305,13 +305,12 @@ static tenon_status parse_lifetime(tenon__parser *p, tenon__word w, uint32_t fla
 {
     char what[16];
     snprintf(what, sizeof what, "'%.*s'", (int)w.length, w.start);
-    tenon_status status = tenon__parse_feature(p, w.at, what);
-    if (!status && (p->extra & flag))
-        status = tenon__parse_fail(p, w.at, "duplicate attribute %s", what);
+    if (p->extra & flag)
+        return tenon__parse_fail(p, w.at, "duplicate attribute %s", what);
     p->extra |= flag;
-    if (status || flag != TENON_PARAMETER_OF)
-        return status;
-    status = tenon__expect(p, '(', "after 'of'");
+    if (flag != TENON_PARAMETER_OF)
+        return TENON_OK;
+    tenon_status status = tenon__expect(p, '(', "after 'of'");
     p->of = tenon__parse_word(p);
     return status ? status : tenon__expect(p, ')', "after the name of an argument");
 }
@@ -341,15 +340,27 @@ static tenon_status parse_attribute(tenon__parser *p, tenon_spec *spec, bool *fo
         return parse_inplace(p, spec, w);
     if (tenon__device_lookup(w.start, w.length, &type))
         return parse_devices(p, spec, w, type);
-    for (size_t i = 0; p->minor >= 0 && i < sizeof lifetimes / sizeof *lifetimes; i++)
+    for (size_t i = 0; p->in_signature && i < sizeof lifetimes / sizeof *lifetimes; i++)
         if (tenon__word_is(w, lifetimes[i].name))
             return parse_lifetime(p, w, lifetimes[i].flag);
-    if (p->minor >= 0 && tenon__word_is(w, "convert"))
+    if (p->in_signature && tenon__word_is(w, "convert"))
         return tenon__parse_later(p, w.at, "'convert'");
     return tenon__parse_fail(p, w.at, "unknown attribute '%.*s'", (int)(w.length < 60 ? w.length : 60), w.start);
 }
 
 /* --------------------------------------------------------------------------------------------------------- tensors */
+
+void tenon__spec_finish(tenon_spec *spec)
+{
+    tenon__spec_code *code = tenon__code_in(spec);
+    bool written = spec->flags & TENON_SPEC_WRITE; /* a dense view does not overlap itself */
+    uint64_t wanted = (spec->flags & TENON_SPEC_C ? TENON_VIEW_C : 0) |
+                      (spec->flags & TENON_SPEC_F ? TENON_VIEW_F : 0) |
+                      (written || (spec->flags & TENON_SPEC_DENSE) ? TENON_VIEW_DENSE : 0);
+    code->flags_wanted = (uint32_t)wanted;
+    code->flags_checked = (uint32_t)(wanted | (written ? TENON_READ_ONLY : 0));
+    code->on_cpu = !spec->devices || (spec->devices >> TENON_CPU & 1);
+}
 
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
 {
@@ -386,6 +397,7 @@ tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out)
     tenon__code_in(out)->type_length = (int32_t)(type_end - t.start);
     tenon__code_in(out)->text_length = (int32_t)(end - t.start);
     memcpy(out->text, p->text + t.start, end - t.start);
+    tenon__spec_finish(out);
     return TENON_OK;
 }
 
@@ -399,7 +411,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
                                           : "names");
     tenon_names known = *names;
     tenon_spec spec;
-    tenon__parser p = {.function = function, .text = text, .names = &known, .err = err, .minor = -1};
+    tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};
     tenon_status status = tenon__parse_tensor(&p, &spec);
     if (!status)
         status = tenon__parse_where(&p);

@@ -3,43 +3,85 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --------------------------------------------------------------------------------------------------------- binding */
+/* --------------------------------------------------------------------------------------------------------- binding
+ *
+ * Here names get their values. Each function binds what has no value yet and compares the rest, so it both binds and checks:
+ * when all tensors of a call have been bound, a second round only compares. Only the plan of host/plan.h repeats this. */
 
-/* The dimension of a view that corresponds to dimension i of the spec. The view must have enough dimensions. */
-static int32_t position_of(const tenon_spec *spec, int32_t i, int32_t ndim)
+static bool bind_dtype(const tenon_spec *spec, tenon_dtype dtype, tenon_bindings *b)
 {
-    return tenon__code_of(spec)->star >= 0 && i > tenon__code_of(spec)->star ? ndim - (spec->ndims - i) : i;
+    int32_t variable = spec->variable;
+    if (variable < 0)
+        return tenon_dtype_equal(spec->dtypes.items[0], dtype) || tenon_dtypes_has(&spec->dtypes, dtype);
+    if (!(b->types_bound >> variable & 1)) {
+        b->types_bound |= 1u << variable;
+        b->types[variable] = dtype;
+        b->types_from[variable] = b->argument;
+    }
+    return tenon_dtype_equal(b->types[variable], dtype) && tenon_dtypes_has(&b->names->allowed[variable], dtype);
 }
 
-static bool ndim_fits(const tenon_spec *spec, int32_t ndim)
+static bool bind_star(int32_t slot, int32_t count, const int64_t *sizes, tenon_bindings *b)
 {
-    return tenon__code_of(spec)->star >= 0 ? ndim >= spec->ndims - 1 : ndim == spec->ndims;
+    if (b->stars_bound >> slot & 1)
+        return count == b->star_ndims[slot] &&
+               (count == 0 || (sizes && memcmp(sizes, b->stars[slot], (size_t)count * sizeof *sizes) == 0));
+    b->stars_bound |= 1u << slot;
+    b->stars[slot] = sizes;
+    b->star_ndims[slot] = count;
+    b->stars_from[slot] = b->argument;
+    return true;
+}
+
+/* The first dimension of the spec that does not fit, with its position in the shape; spec->ndims if all fit, and -1 if the
+ * view has too few or too many. An expression does not fit if one of its names has no value. */
+typedef struct misfit {
+    int32_t dim;
+    int32_t at;
+} misfit;
+
+static misfit bind_shape(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b)
+{
+    const tenon__spec_code *code = tenon__code_of(spec);
+    int32_t more = view->ndim - spec->ndims; /* of a "*": the number of its dimensions, less one */
+    misfit first = {spec->ndims, 0};
+    if (code->star < 0 ? more != 0 : more < -1)
+        return (misfit){-1, 0};
+    for (int32_t i = 0, at = 0; i < spec->ndims; i++, at++) {
+        const tenon__spec_dim *dim = &code->dims[i];
+        const char *unbound;
+        int64_t value;
+        bool fits = true;
+        if (dim->kind == TENON_DIM_NAME) {
+            fits = tenon__bind_size(dim->slot, view->shape[at], b->argument, b);
+        } else if (dim->kind == TENON_DIM_NUMBER) {
+            fits = view->shape[at] == dim->number;
+        } else if (dim->kind == TENON_DIM_EXPRESSION) {
+            fits = tenon__spec_evaluate(spec, dim, b, &value, &unbound) && value == view->shape[at];
+        } else if (dim->kind == TENON_DIM_STAR) {
+            fits = bind_star(dim->slot, more + 1, view->ndim ? view->shape + at : NULL, b);
+            at += more;
+        }
+        if (!fits && first.dim == spec->ndims)
+            first = (misfit){i, at};
+    }
+    return first;
+}
+
+bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b)
+{
+    bool fits = bind_dtype(spec, view->dtype, b);
+    fits &= bind_shape(spec, view, b).dim == spec->ndims; /* always both: later tensors need the names */
+    const tenon__spec_code *code = tenon__code_of(spec);
+    return fits && ((uint32_t)view->flags & code->flags_checked) == code->flags_wanted && code->on_cpu &&
+           view->device.device_type == TENON_CPU &&
+           ((uintptr_t)view->data & tenon__address_mask(spec, view->dtype)) == 0;
 }
 
 void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindings *bindings)
 {
-    if (!view)
-        return;
-    if (spec->variable >= 0 && !(bindings->types_bound >> spec->variable & 1)) {
-        bindings->types_bound |= 1u << spec->variable;
-        bindings->types[spec->variable] = view->dtype;
-        bindings->types_from[spec->variable] = bindings->argument;
-    }
-    if (!ndim_fits(spec, view->ndim))
-        return;
-    for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
-        if (dim->kind == TENON_DIM_NAME && !(bindings->dims_bound >> dim->slot & 1)) {
-            bindings->dims_bound |= 1u << dim->slot;
-            bindings->dims[dim->slot] = view->shape[position_of(spec, i, view->ndim)];
-            bindings->dims_from[dim->slot] = bindings->argument;
-        } else if (dim->kind == TENON_DIM_STAR && !(bindings->stars_bound >> dim->slot & 1)) {
-            bindings->stars_bound |= 1u << dim->slot;
-            bindings->stars[dim->slot] = view->ndim ? view->shape + i : NULL;
-            bindings->star_ndims[dim->slot] = view->ndim - (spec->ndims - 1);
-            bindings->stars_from[dim->slot] = bindings->argument;
-        }
-    }
+    if (view)
+        (void)tenon__spec_fits(spec, view, bindings);
 }
 
 /* --------------------------------------------------------------------------------------------------------- messages */
@@ -65,6 +107,14 @@ static void message_colon(tenon__message *m, const tenon_bindings *b)
         tenon__text_add(&m->text, ": ");
 }
 
+/* The dtype of an argument, in the words of its runtime. */
+static void add_given_dtype(tenon__message *m, tenon_dtype dtype, const tenon_bindings *b)
+{
+    char name[64];
+    (b->format_dtype ? b->format_dtype : tenon_dtype_format)(dtype, name, sizeof name);
+    tenon__text_add(&m->text, "%s", name);
+}
+
 /* Begin a message with "…: expected f32[n], got f64[4] (numpy.ndarray)" and a new line for the difference. */
 static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t length, const tenon_view *view,
                              const tenon_bindings *b)
@@ -73,7 +123,7 @@ static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t 
     message_colon(m, b);
     tenon__text_add(&m->text, "expected %.*s, got ", length, spec->text);
     if (view) {
-        tenon__text_add_dtype(&m->text, view->dtype);
+        add_given_dtype(m, view->dtype, b);
         tenon__text_add_list(&m->text, view->ndim, view->shape);
     } else {
         tenon__text_add(&m->text, "nothing");
@@ -108,19 +158,16 @@ static void add_dtypes(tenon__message *m, const tenon_dtypes *set)
 
 /* ----------------------------------------------------------------------------------------------------------- dtype */
 
-static tenon_status match_dtype(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
-                                tenon_error *err)
+static tenon_status check_dtype(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err)
 {
-    const tenon_dtypes *set = spec->variable >= 0 ? &b->names->allowed[spec->variable] : &spec->dtypes;
-    bool allowed = tenon__dtypes_has(set, view->dtype);
-    bool same = spec->variable < 0 || !(b->types_bound >> spec->variable & 1) ||
-                tenon_dtype_equal(b->types[spec->variable], view->dtype);
-    if (allowed && same)
+    if (bind_dtype(spec, view->dtype, b))
         return TENON_OK;
+    const tenon_dtypes *set = spec->variable >= 0 ? &b->names->allowed[spec->variable] : &spec->dtypes;
+    bool allowed = tenon_dtypes_has(set, view->dtype);
     tenon__message m;
     message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
     tenon__text_add(&m.text, "dtype is ");
-    tenon__text_add_dtype(&m.text, view->dtype);
+    add_given_dtype(&m, view->dtype, b);
     if (spec->variable < 0) {
         tenon__text_add(&m.text, ", not ");
         add_dtypes(&m, set);
@@ -129,7 +176,7 @@ static tenon_status match_dtype(const tenon_spec *spec, const tenon_view *view, 
         add_dtypes(&m, set);
     } else {
         tenon__text_add(&m.text, ", but %s = ", b->names->types[spec->variable]);
-        tenon__text_add_dtype(&m.text, b->types[spec->variable]);
+        add_given_dtype(&m, b->types[spec->variable], b);
         add_from(&m, b->types_from[spec->variable]);
     }
     return tenon__message_end(&m, TENON_EDTYPE, err);
@@ -201,92 +248,71 @@ void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const 
         tenon__text_add(&m->text, ")");
 }
 
-static tenon_status match_expression(const tenon_spec *spec, const tenon__spec_dim *dim, int32_t at, int64_t size,
-                                     const tenon_bindings *b, tenon_error *err)
+static void refuse_expression(tenon__message *m, const tenon_spec *spec, const tenon__spec_dim *dim,
+                              const tenon_bindings *b, tenon_status *status)
 {
     int64_t wanted = 0;
     const char *unbound = NULL;
     bool known = tenon__spec_evaluate(spec, dim, b, &wanted, &unbound);
-    if (known && wanted == size)
-        return TENON_OK;
-    tenon__message m;
-    tenon__message_begin(&m, b);
-    message_colon(&m, b);
-    tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", at, size);
     if (unbound) {
-        tenon__text_add(&m.text, "%s in %.*s has no value: no argument determines it", unbound, dim->length,
+        tenon__text_add(&m->text, "%s in %.*s has no value: no argument determines it", unbound, dim->length,
                         spec->text + dim->at);
-        return tenon__message_end(&m, TENON_EINVAL, err);
+        *status = TENON_EINVAL;
+        return;
     }
-    tenon__text_add(&m.text, "%.*s ", dim->length, spec->text + dim->at);
+    tenon__text_add(&m->text, "%.*s ", dim->length, spec->text + dim->at);
     if (known)
-        tenon__text_add(&m.text, "= %" PRId64, wanted);
+        tenon__text_add(&m->text, "= %" PRId64, wanted);
     else
-        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
-    tenon__message_add_values(&m, spec, dim, b);
-    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+        tenon__text_add(&m->text, "overflows 64 bits or divides by 0");
+    tenon__message_add_values(m, spec, dim, b);
+    *status = known ? TENON_ESHAPE : TENON_EOVERFLOW;
 }
 
-static tenon_status match_star(const tenon_spec *spec, int32_t i, const tenon_view *view, const tenon_bindings *b,
-                               tenon_error *err)
+static void refuse_star(tenon__message *m, int32_t slot, int32_t count, const int64_t *sizes, const tenon_bindings *b)
 {
-    int32_t slot = tenon__code_of(spec)->dims[i].slot, ndim = view->ndim - (spec->ndims - 1);
-    if (!(b->stars_bound >> slot & 1))
+    tenon__text_add(&m->text, "*%s is ", b->names->stars[slot]);
+    tenon__text_add_list(&m->text, count, count ? sizes : NULL);
+    tenon__text_add(&m->text, ", but *%s = ", b->names->stars[slot]);
+    tenon__text_add_list(&m->text, b->star_ndims[slot], b->stars[slot]);
+    add_from(m, b->stars_from[slot]);
+}
+
+static tenon_status check_shape(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err)
+{
+    misfit found = bind_shape(spec, view, b);
+    if (found.dim == spec->ndims)
         return TENON_OK;
-    if (ndim == b->star_ndims[slot] &&
-        (ndim == 0 || memcmp(view->shape + i, b->stars[slot], (size_t)ndim * sizeof(int64_t)) == 0))
-        return TENON_OK;
+    const tenon__spec_code *code = tenon__code_of(spec);
+    tenon_status status = TENON_ESHAPE;
     tenon__message m;
+    if (found.dim < 0) {
+        message_expected(&m, spec, code->type_length, view, b);
+        tenon__text_add(&m.text, "%d dimension%s, not %s%d", view->ndim, view->ndim == 1 ? "" : "s",
+                        code->star >= 0 ? "at least " : "", spec->ndims - (code->star >= 0));
+        return tenon__message_end(&m, status, err);
+    }
+    const tenon__spec_dim *dim = &code->dims[found.dim];
+    if (dim->kind == TENON_DIM_NUMBER) {
+        message_expected(&m, spec, code->type_length, view, b);
+        tenon__text_add(&m.text, "dimension %d is %" PRId64 ", not %" PRId64, found.at, view->shape[found.at],
+                        dim->number);
+        return tenon__message_end(&m, status, err);
+    }
     tenon__message_begin(&m, b);
     message_colon(&m, b);
-    tenon__text_add(&m.text, "*%s is ", b->names->stars[slot]);
-    tenon__text_add_list(&m.text, ndim, ndim ? view->shape + i : NULL);
-    tenon__text_add(&m.text, ", but *%s = ", b->names->stars[slot]);
-    tenon__text_add_list(&m.text, b->star_ndims[slot], b->stars[slot]);
-    add_from(&m, b->stars_from[slot]);
-    return tenon__message_end(&m, TENON_ESHAPE, err);
-}
-
-static tenon_status match_shape(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
-                                tenon_error *err)
-{
-    if (!ndim_fits(spec, view->ndim)) {
-        tenon__message m;
-        int32_t wanted = spec->ndims - (tenon__code_of(spec)->star >= 0);
-        message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
-        tenon__text_add(&m.text, "%d dimension%s, not %s%d", view->ndim, view->ndim == 1 ? "" : "s",
-                        tenon__code_of(spec)->star >= 0 ? "at least " : "", wanted);
-        return tenon__message_end(&m, TENON_ESHAPE, err);
+    if (dim->kind == TENON_DIM_STAR) {
+        refuse_star(&m, dim->slot, view->ndim - (spec->ndims - 1), view->ndim ? view->shape + found.dim : NULL, b);
+        return tenon__message_end(&m, status, err);
     }
-    for (int32_t i = 0; i < spec->ndims; i++) {
-        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
-        int32_t at = position_of(spec, i, view->ndim);
-        tenon_status status = TENON_OK;
-        if (dim->kind == TENON_DIM_NAME) {
-            if (!(b->dims_bound >> dim->slot & 1) || b->dims[dim->slot] == view->shape[at])
-                continue;
-            tenon__message m;
-            tenon__message_begin(&m, b);
-            message_colon(&m, b);
-            tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but %s = %" PRId64, at, view->shape[at],
-                            b->names->dims[dim->slot], b->dims[dim->slot]);
-            add_from(&m, b->dims_from[dim->slot]);
-            return tenon__message_end(&m, TENON_ESHAPE, err);
-        }
-        if (dim->kind == TENON_DIM_NUMBER && view->shape[at] != dim->number) {
-            tenon__message m;
-            message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
-            tenon__text_add(&m.text, "dimension %d is %" PRId64 ", not %" PRId64, at, view->shape[at], dim->number);
-            return tenon__message_end(&m, TENON_ESHAPE, err);
-        }
-        if (dim->kind == TENON_DIM_EXPRESSION)
-            status = match_expression(spec, dim, at, view->shape[at], b, err);
-        else if (dim->kind == TENON_DIM_STAR)
-            status = match_star(spec, i, view, b, err);
-        if (status)
-            return status;
+    tenon__text_add(&m.text, "dimension %d is %" PRId64 ", but ", found.at, view->shape[found.at]);
+    if (dim->kind == TENON_DIM_EXPRESSION) {
+        refuse_expression(&m, spec, dim, b, &status);
+    } else {
+        tenon__text_add(&m.text, "%s = %" PRId64, b->names->dims[dim->slot], b->dims[dim->slot]);
+        add_from(&m, b->dims_from[dim->slot]);
     }
-    return TENON_OK;
+    return tenon__message_end(&m, status, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ layout and memory */
@@ -302,7 +328,7 @@ static tenon_status bad_layout(const tenon_spec *spec, const tenon_view *view, c
     return tenon__message_end(&m, TENON_ELAYOUT, err);
 }
 
-static tenon_status match_alignment(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
+static tenon_status check_alignment(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                     tenon_error *err)
 {
     size_t alignment = tenon_view_alignment(view);
@@ -323,8 +349,8 @@ static tenon_status match_alignment(const tenon_spec *spec, const tenon_view *vi
     return TENON_OK;
 }
 
-static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
-                                 tenon_error *err)
+static tenon_status check_layout_of(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
+                                    tenon_error *err)
 {
     if ((spec->flags & TENON_SPEC_C) && !(view->flags & TENON_VIEW_C))
         return bad_layout(spec, view, b, "are not in C order without gaps; pass a copy that is", err);
@@ -332,7 +358,7 @@ static tenon_status match_layout(const tenon_spec *spec, const tenon_view *view,
         return bad_layout(spec, view, b, "are not in Fortran order without gaps; pass a copy that is", err);
     if ((spec->flags & TENON_SPEC_DENSE) && !(view->flags & TENON_VIEW_DENSE))
         return bad_layout(spec, view, b, "leave gaps between the elements; pass a copy without gaps", err);
-    return view->numel ? match_alignment(spec, view, b, err) : TENON_OK;
+    return view->numel ? check_alignment(spec, view, b, err) : TENON_OK;
 }
 
 bool tenon__device_fits(const tenon_spec *spec, tenon_device device)
@@ -360,7 +386,7 @@ static tenon_status bad_device(const tenon_spec *spec, const tenon_view *view, t
     return tenon__message_end(m, TENON_EDEVICE, err);
 }
 
-static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
+static tenon_status check_memory(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *b,
                                  tenon_error *err)
 {
     tenon__message m;
@@ -388,6 +414,26 @@ static tenon_status match_memory(const tenon_spec *spec, const tenon_view *view,
 
 /* ------------------------------------------------------------------------------------------------------- the whole */
 
+tenon_status tenon__spec_check(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err)
+{
+    if (!view) {
+        if (spec->flags & TENON_SPEC_OPTIONAL)
+            return TENON_OK;
+        tenon__message m;
+        message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
+        tenon__text_add(&m.text, "it cannot be left out");
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    tenon_status status = check_dtype(spec, view, b, err);
+    if (!status)
+        status = check_shape(spec, view, b, err);
+    if (!status)
+        status = check_layout_of(spec, view, b, err);
+    if (!status)
+        status = check_memory(spec, view, b, err);
+    return status;
+}
+
 tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view, const tenon_bindings *bindings,
                               tenon_error *err)
 {
@@ -396,22 +442,8 @@ tenon_status tenon_spec_check(const tenon_spec *spec, const tenon_view *view, co
                                   !spec      ? "spec"
                                   : bindings ? "bindings->names"
                                              : "bindings");
-    if (!view) {
-        if (spec->flags & TENON_SPEC_OPTIONAL)
-            return TENON_OK;
-        tenon__message m;
-        message_expected(&m, spec, tenon__code_of(spec)->type_length, view, bindings);
-        tenon__text_add(&m.text, "it cannot be left out");
-        return tenon__message_end(&m, TENON_EINVAL, err);
-    }
-    tenon_status status = match_dtype(spec, view, bindings, err);
-    if (!status)
-        status = match_shape(spec, view, bindings, err);
-    if (!status)
-        status = match_layout(spec, view, bindings, err);
-    if (!status)
-        status = match_memory(spec, view, bindings, err);
-    return status;
+    tenon_bindings own = *bindings; /* names that have no value yet get one here only */
+    return tenon__spec_check(spec, view, &own, err);
 }
 
 tenon_status tenon_spec_match(const tenon_spec *spec, const tenon_view *view, tenon_bindings *bindings,
@@ -420,6 +452,7 @@ tenon_status tenon_spec_match(const tenon_spec *spec, const tenon_view *view, te
     if (!spec || !bindings)
         return tenon_error_set_in(err, TENON_EINVAL, "tenon_spec_match", "argument '%s' is NULL",
                                   spec ? "bindings" : "spec");
-    tenon_spec_bind(spec, view, bindings);
+    if (view && bindings->names && tenon__spec_fits(spec, view, bindings))
+        return TENON_OK;
     return tenon_spec_check(spec, view, bindings, err);
 }

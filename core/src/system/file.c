@@ -35,7 +35,7 @@ tenon_status tenon__file_check(tenon__file file, uint64_t size, tenon_error *err
     if (tenon__file_read(file, bytes, length, (int64_t)table.at) < 0)
         status = tenon__system_failure(errno, NULL, err);
     else
-        status = tenon__library_table_check(TENON__OWN_FORMAT, bytes, length, size, err);
+        status = tenon__library_table_check(TENON__OWN_FORMAT, bytes, &table, size, err);
     tenon__free(bytes, length);
     return status;
 }

@@ -4,16 +4,18 @@
  * - If a new file has replaced an open one, dlopen would return the old library for that name. A path with a "./" in it is
  *   a different name for the same file, so the new file is opened in place too.
  * - If an open file has been overwritten, dlopen would return the old library for that inode, and its code and data are
- *   damaged. It is never used again, and the new content is opened through a copy.
+ *   damaged. That is an error.
  *
  * Libraries that have a module are never closed, so other files cannot reuse the inodes of open files. One that was refused
- * is closed, because its file is likely to be built again and overwritten. */
+ * is closed, because its file is likely to be built again and overwritten, unless it has started threads, which run its
+ * code. */
 #define _POSIX_C_SOURCE  200809L /* O_CLOEXEC, st_mtim */
 #define _DARWIN_C_SOURCE         /* st_mtimespec */
 
 #include "system.h"
 
 #ifdef TENON__POSIX
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +38,12 @@ static const int64_t SMALL = (int64_t)1 << 20, MEDIUM = (int64_t)1 << 26;
 
 /* The state of a file when it was opened. Its size and times show whether it has been written since. Programs can reset the
  * time of the last write, as `cp -p` does, but not the time of the last change. That one also changes when the file is
- * linked or renamed. */
+ * linked or renamed, or gets another mode. */
 typedef struct file_state {
     dev_t device;
     ino_t inode;
+    nlink_t links;
+    mode_t mode;
     int64_t size, seconds, nanoseconds;
     int64_t changed_seconds, changed_nanoseconds;
 } file_state;
@@ -51,8 +55,7 @@ typedef struct open_library {
     file_state state;
     tenon__hash hash;
     bool hashed;
-    bool copied;
-    bool rewritten;             /* its file has been overwritten since it was opened in place */
+    bool rewritten;             /* its file has been overwritten since it was opened */
     const tenon_module *module; /* NULL until it is known, or if it has none */
     char path[];
 } open_library;
@@ -63,7 +66,6 @@ typedef struct candidate {
     file_state state;
     tenon__hash hash;
     bool hashed;
-    bool rewritten; /* the file is open, with its earlier content */
     char path[LONGEST_PATH];
 } candidate;
 
@@ -118,8 +120,8 @@ static file_state state_of(const struct stat *about)
 #else
     struct timespec written = about->st_mtim, changed = about->st_ctim;
 #endif
-    return (file_state){about->st_dev,   about->st_ino,  about->st_size, written.tv_sec,
-                        written.tv_nsec, changed.tv_sec, changed.tv_nsec};
+    return (file_state){about->st_dev,  about->st_ino,   about->st_nlink, about->st_mode, about->st_size,
+                        written.tv_sec, written.tv_nsec, changed.tv_sec,  changed.tv_nsec};
 }
 
 static bool same_file(file_state a, file_state b)
@@ -162,7 +164,7 @@ static bool make_absolute(const char *path, char absolute[LONGEST_PATH])
 static tenon_status inspect_file(const char *path, candidate *c, tenon_error *err)
 {
     struct stat about;
-    c->hashed = c->rewritten = false;
+    c->hashed = false;
     c->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not wait for the other end of a pipe */
     if (c->file < 0 || fstat(c->file, &about) != 0 || !make_absolute(path, c->path))
         return tenon__system_failure(errno, NULL, err);
@@ -184,27 +186,38 @@ static bool is_worth_hashing(const candidate *c)
     return c->state.size <= SMALL || (c->state.size <= MEDIUM && (int64_t)time(NULL) - c->state.changed_seconds <= 1);
 }
 
-/* Find the open library of this file, or of an earlier file with this name and content, or return NULL. */
-static const open_library *find_open(candidate *c)
+/* Whether the file of an open library still has the content that was opened. Without a hash, a change that is not of the
+ * content may show: another name, link or mode. */
+static bool has_same_content(const open_library *o, candidate *c)
 {
-    for (open_library *o = open_libraries; o; o = o->next) {
-        bool has_content = o->hashed && c->state.size <= MEDIUM; /* there are hashes to compare */
-        bool unchanged = same_state(o->state, c->state) && (has_content || same_change(o->state, c->state));
-        if (o->rewritten || (!unchanged && !o->copied && same_file(o->state, c->state))) {
-            o->rewritten = true;
-            c->rewritten = c->rewritten || same_file(o->state, c->state);
-            continue;
+    if (!same_state(o->state, c->state))
+        return false;
+    if (o->hashed && c->state.size <= MEDIUM && hash_content(c))
+        return same_hash(o->hash, c->hash);
+    return same_change(o->state, c->state) || o->state.links != c->state.links || o->state.mode != c->state.mode ||
+           strcmp(o->path, c->path) != 0;
+}
+
+/* Find the open library of this file, or of an earlier file with this name and content. *out is NULL if neither is open. */
+static tenon_status find_open(candidate *c, const open_library **out, tenon_error *err)
+{
+    *out = NULL;
+    for (open_library *o = open_libraries; o && !*out; o = o->next) {
+        if (same_file(o->state, c->state)) {
+            o->rewritten = o->rewritten || !has_same_content(o, c);
+            if (o->rewritten)
+                return tenon__system_failure(EBUSY,
+                                             "it was overwritten while it was open, which damages the functions that "
+                                             "are loaded; restart the program, and replace the file with a new one "
+                                             "instead of overwriting it",
+                                             err);
+            *out = o;
+        } else if (!o->rewritten && o->hashed && o->state.size == c->state.size && strcmp(o->path, c->path) == 0 &&
+                   hash_content(c) && same_hash(o->hash, c->hash)) {
+            *out = o;
         }
-        if (!unchanged && (strcmp(o->path, c->path) != 0 || o->state.size != c->state.size || !o->hashed))
-            continue;
-        if (unchanged && !has_content)
-            return o;
-        if (hash_content(c) ? same_hash(o->hash, c->hash) : unchanged)
-            return o;
-        if (unchanged && !o->copied)
-            o->rewritten = c->rewritten = true;
     }
-    return NULL;
+    return TENON_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- opening */
@@ -258,54 +271,6 @@ static tenon_status open_in_place(candidate *c, void **handle, tenon_error *err)
     return *handle ? TENON_OK : loader_failure(name, err);
 }
 
-/* Copy the file into its own folder, so that $ORIGIN stays the same, or into a folder for temporary files. Returns a file
- * descriptor, or -1 with errno. */
-static int make_copy(const candidate *c, char name[LONGEST_PATH])
-{
-    const char *temporary = getenv("TMPDIR");
-    int length = (int)(strrchr(c->path, '/') - c->path), copy = -1, code = ENAMETOOLONG;
-    const char *folders[] = {c->path, temporary && *temporary ? temporary : "/tmp", "/tmp"};
-    for (int i = 0; i < 3 && copy < 0; i++) {
-        int written = snprintf(name, LONGEST_PATH, "%.*s/.tenon-%ld-%lx-%lu.so", i ? LONGEST_PATH : length, folders[i],
-                               (long)getpid(), number_of_this_copy(), ++names_made);
-        if (written < 0 || written >= LONGEST_PATH)
-            continue;
-        copy = tenon__file_copy(c->file, name);
-        code = errno;
-    }
-    errno = code;
-    return copy;
-}
-
-static tenon_status open_copy(candidate *c, void **handle, tenon_error *err)
-{
-    char name[LONGEST_PATH];
-    struct stat about;
-    tenon_status status = tenon__file_check(c->file, (uint64_t)c->state.size, err);
-    if (status)
-        return status;
-    int copy = make_copy(c, name);
-    c->hashed = copy >= 0 && fstat(copy, &about) == 0 && tenon__file_hash(copy, &c->hash);
-    int code = errno;
-    if (c->hashed)
-        status = tenon__file_check(copy, (uint64_t)about.st_size, err); /* the file may have become shorter meanwhile */
-    else
-        status = tenon_error_set(err, TENON_EFAILED,
-                                 "it was overwritten while it was open, and cannot be copied to another file: %s; "
-                                 "replace it with a new file instead of overwriting it, or restart the program",
-                                 strerror(code));
-    if (!status) {
-        *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        status = *handle ? TENON_OK : loader_failure(name, err);
-    }
-    if (copy >= 0) {
-        close(copy);
-        unlink(name);
-    }
-    errno = code;
-    return status;
-}
-
 /* Whether the path still leads to the same, unchanged file. */
 static bool file_is_unchanged(const candidate *c)
 {
@@ -316,7 +281,10 @@ static bool file_is_unchanged(const candidate *c)
 /* Try to open the file. *again is true if it changed meanwhile, so that it is unclear what was opened. */
 static tenon_status open_candidate(candidate *c, void **handle, bool *again, tenon_error *err)
 {
-    const open_library *found = find_open(c);
+    const open_library *found;
+    tenon_status status = find_open(c, &found, err);
+    if (status)
+        return status;
     if (found) {
         *handle = found->handle;
         return TENON_OK;
@@ -325,11 +293,11 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
     open_library *o = tenon__alloc(size, true);
     if (!o)
         return tenon__system_failure(ENOMEM, NULL, err);
-    tenon_status status = c->rewritten ? open_copy(c, handle, err) : open_in_place(c, handle, err);
+    status = open_in_place(c, handle, err);
     int code = errno;
     *again = !file_is_unchanged(c);
     errno = code;
-    if (status || (*again && c->rewritten)) {
+    if (status) {
         tenon__free(o, size);
         return status;
     }
@@ -337,7 +305,6 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
     o->state = c->state;
     o->hash = c->hash;
     o->hashed = c->hashed;
-    o->copied = c->rewritten;
     o->rewritten = *again;
     strcpy(o->path, c->path);
     o->next = open_libraries;
@@ -350,7 +317,7 @@ static tenon_status open_candidate(candidate *c, void **handle, bool *again, ten
 static void close_library(open_library **link)
 {
     open_library *o = *link;
-    void *named = o->copied ? NULL : dlopen(o->path, RTLD_NOW | RTLD_NOLOAD);
+    void *named = dlopen(o->path, RTLD_NOW | RTLD_NOLOAD);
     if (named)
         dlclose(named);
     if (!named || named != o->handle)
@@ -362,8 +329,21 @@ static void close_library(open_library **link)
     tenon__free(o, sizeof *o + strlen(o->path) + 1);
 }
 
-/* Find the module of an open library. Other threads cannot open the library until it is known whether it has one. */
-static tenon_status find_module(void *handle, const tenon_module **out, tenon_error *err)
+/* The number of threads of this process, or 0 if the system does not say. */
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    for (struct dirent *entry = folder ? readdir(folder) : NULL; entry; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return count;
+}
+
+/* Find the module of a library that was opened when there were `threads` threads. Other threads cannot open the library
+ * until it is known whether it has one. */
+static tenon_status find_module(void *handle, int threads, const tenon_module **out, tenon_error *err)
 {
     tenon_module_fn get = NULL;
     void *symbol = dlsym(handle, TENON_MODULE_SYMBOL);
@@ -372,10 +352,10 @@ static tenon_status find_module(void *handle, const tenon_module **out, tenon_er
     open_library **link = &open_libraries;
     while (*link && (*link)->handle != handle)
         link = &(*link)->next;
-    if (*link && status)
-        close_library(link);
-    else if (*link)
+    if (*link && !status)
         (*link)->module = *out;
+    else if (*link && count_threads() <= threads) /* otherwise the new threads may run the library's code */
+        close_library(link);
     return status;
 }
 
@@ -390,6 +370,7 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
                                   path ? "out" : "path");
     pthread_once(&lock_once, start_lock);
     acquire_lock();
+    int threads = count_threads();
     for (int i = 0; i < ATTEMPTS && again; i++) {
         candidate c;
         again = false;
@@ -404,7 +385,7 @@ tenon_status tenon_library_open(const char *path, const tenon_module **out, teno
     if (again)
         status = tenon__system_failure(EBUSY, "the file is being written; load it when it is complete", err);
     if (!status)
-        status = find_module(handle, out, err);
+        status = find_module(handle, threads, out, err);
     release_lock();
     return tenon__error_rename(err, status, "tenon_library_open");
 }

@@ -208,7 +208,7 @@ int tenon__library_hash(const tenon_module *module, tenon__hash *out)
     return known;
 }
 
-bool tenon__mapped_file_hash(const tenon_module *module, tenon__hash *out)
+bool tenon__module_file_hash(const tenon_module *module, tenon__hash *out)
 {
     const DWORD how = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
     HMODULE handle = NULL;

@@ -34,7 +34,7 @@ tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_
     int known = tenon__library_hash(module, &hash);
     if (known < 0)
         return tenon_error_set(err, TENON_EFAILED, "its file was changed after it was loaded; load it again");
-    if (known == 0 && !tenon__mapped_file_hash(module, &hash))
+    if (known == 0 && !tenon__module_file_hash(module, &hash))
         hash_signatures(module, &hash);
     snprintf(text, TENON_HASH_SIZE, "%016llx%016llx", (unsigned long long)hash.a, (unsigned long long)hash.b);
     return TENON_OK;

@@ -13,16 +13,34 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+/* The limit on the size of files of this process, in bytes. */
+static uint64_t file_size_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
 /* The message without "function(): ", with the number of the failure. */
 static tenon_status shared_failure(int code, const char *function, const char *what, tenon_error *err)
 {
     tenon_status status = code == ENOMEM || code == ENOSPC ? TENON_ENOMEM : TENON_ESYSTEM;
-    tenon_error_set_in(err, status, function, "%s: %s", what, strerror(code));
+    uint64_t limit = file_size_limit();
+    if (code == EFBIG && limit < UINT64_MAX)
+        tenon_error_set_in(err, status, function,
+                           "%s: shared memory counts as a file, and the limit of this process on the size of files is "
+                           "%" PRIu64 " bytes; raise it (ulimit -f)",
+                           what, limit);
+    else
+        tenon_error_set_in(err, status, function, "%s: %s%s", what, strerror(code),
+                           code == EMFILE ? "; each shared tensor holds a file descriptor: release some, put several "
+                                            "into one tensor, or raise the limit of this process (ulimit -n)"
+                                          : "");
     if (err)
         err->os_error = code;
     return status;
@@ -65,10 +83,10 @@ static void shared_release(void *owner)
     shared_memory *memory = owner;
     if (memory->unmapped)
         memory->unmapped(memory->watcher);
-    if (memory->map)
-        munmap(memory->map, memory->size);
     if (memory->file >= 0)
         close(memory->file);
+    if (memory->map) /* last: this frees the pages */
+        tenon__shared_unmap(memory->map, memory->size);
     tenon__free(memory, sizeof *memory);
 }
 
@@ -199,6 +217,8 @@ static int allocate_pages(int file, uint64_t size)
     struct sysinfo machine;
     if (size > INT64_MAX)
         return ENOMEM;
+    if (size > file_size_limit()) /* the kernel would send SIGXFSZ, which ends the process */
+        return EFBIG;
     if (sysinfo(&machine) == 0 && size / machine.mem_unit > machine.totalram + machine.totalswap)
         return ENOMEM;
     int code;
@@ -257,6 +277,7 @@ static tenon_status create_file(shared_memory *memory, unsigned char header[HEAD
     if (!random_id(memory->id))
         return shared_failure(errno, function, "getrandom", err);
     memcpy(header + AT_ID, memory->id, ID_SIZE);
+    tenon__shared_await_unmap(memory->size);
     memory->file = make_file();
     if (memory->file < 0)
         return shared_failure(errno, function, "memfd_create", err);
@@ -271,10 +292,10 @@ static tenon_status create_file(shared_memory *memory, unsigned char header[HEAD
     return code ? shared_failure(code, function, "mmap", err) : TENON_OK;
 }
 
-tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
+tenon_status tenon_shared_zeros(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
                                 tenon_error *err)
 {
-    const char *function = "tenon_shared_alloc";
+    const char *function = "tenon_shared_zeros";
     int64_t numel, bytes, strides[TENON_MAX_NDIM];
     if (!out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'out' is NULL");
@@ -390,9 +411,9 @@ tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
 
 /* ----------------------------------------------------------------------------------------------------------- names */
 
-tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
+tenon_status tenon_shared_attach_name(const char *name, tenon_tensor **out, tenon_error *err)
 {
-    const char *function = "tenon_shared_open";
+    const char *function = "tenon_shared_attach_name";
     if (!name || !out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", name ? "out" : "name");
     tenon__shared_name at;
@@ -443,7 +464,7 @@ static shared_memory *shared_memory_of(const tenon_tensor *tensor, const char *f
     if (!memory)
         tenon_error_set_in(err, TENON_EINVAL, function,
                            view ? "argument 'tensor' is a view; pass the whole shared tensor"
-                                : "argument 'tensor' is not shared; create it with tenon_shared_alloc");
+                                : "argument 'tensor' is not shared; create it with tenon_shared_zeros");
     return memory;
 }
 
@@ -494,6 +515,10 @@ static bool write_flags(int file, uint64_t flags)
 {
     unsigned char bytes[8];
     put_number(bytes, flags, sizeof bytes);
+    if (AT_FLAGS + sizeof bytes > file_size_limit()) { /* as in allocate_pages */
+        errno = EFBIG;
+        return false;
+    }
     ssize_t done;
     do {
         done = pwrite(file, bytes, sizeof bytes, AT_FLAGS);

@@ -16,11 +16,11 @@ static tenon_status no_system(const char *function, tenon_error *err)
     return TENON_ESYSTEM;
 }
 
-tenon_status tenon_shared_alloc(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
+tenon_status tenon_shared_zeros(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_tensor **out,
                                 tenon_error *err)
 {
     (void)dtype, (void)ndim, (void)shape, (void)out;
-    return no_system("tenon_shared_alloc", err);
+    return no_system("tenon_shared_zeros", err);
 }
 
 tenon_status tenon_shared_freeze(tenon_tensor *tensor, tenon_error *err)
@@ -59,10 +59,10 @@ tenon_status tenon_shared_attach(int fd, tenon_tensor **out, tenon_error *err)
     return no_system("tenon_shared_attach", err);
 }
 
-tenon_status tenon_shared_open(const char *name, tenon_tensor **out, tenon_error *err)
+tenon_status tenon_shared_attach_name(const char *name, tenon_tensor **out, tenon_error *err)
 {
     (void)name, (void)out;
-    return no_system("tenon_shared_open", err);
+    return no_system("tenon_shared_attach_name", err);
 }
 
 #endif

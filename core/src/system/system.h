@@ -38,13 +38,7 @@ bool tenon__file_hash(tenon__file file, tenon__hash *out);
 int tenon__library_hash(const tenon_module *module, tenon__hash *out);
 /* Hash the file that the loader has mapped where the module is: an extension that Python imported. False if there is no
  * such file any more. */
-bool tenon__mapped_file_hash(const tenon_module *module, tenon__hash *out);
-
-#ifdef TENON__POSIX
-/* Create a file with this name and the content of `file`, which shares its blocks if the file system supports that.
- * Returns a file descriptor. On failure, returns -1, sets errno and leaves no file. */
-int tenon__file_copy(int file, const char *name);
-#endif
+bool tenon__module_file_hash(const tenon_module *module, tenon__hash *out);
 
 #ifdef __linux__
 enum { TENON__SHARED_ID_SIZE = 16 };
@@ -59,6 +53,11 @@ typedef struct tenon__shared_name {
 tenon_status tenon__shared_name_read(const char *text, tenon__shared_name *out, const char *function, tenon_error *err);
 /* Write at most TENON_SHARED_NAME_SIZE bytes. */
 void tenon__shared_name_write(const tenon__shared_name *name, char *out);
+
+/* Unmap memory. If it is large, a thread does it, and this function returns at once. */
+void tenon__shared_unmap(void *map, size_t size);
+/* Before this much memory is allocated, wait until what was released is free: both may be more than the machine has. */
+void tenon__shared_await_unmap(size_t size);
 #endif
 
 #endif /* TENON_NO_SYSTEM */

@@ -1,4 +1,4 @@
-// Every kind of parameter and result in C++, those of the later part of version 1.1 included; without exceptions, and
+// Every kind of parameter and result in C++, those included that no host has yet; without exceptions, and
 // without the standard library. test_cpp.cpp calls these functions with a host of its own.
 #include <tenon/function.hpp>
 
@@ -20,7 +20,7 @@ template <class T> struct view_like {
     }
 };
 
-template <class T, int Size> struct vector_like {
+template <class T, size_t Size> struct vector_like {
     T items[Size] = {};
     size_t count = 0;
 

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     if (!work || tenon_set_allocator(&allocator, NULL) || tenon_tensor_alloc(TENON_F32, 1, shape, 0, &tensor, NULL))
         return 1;
     int status = work();
-    int64_t here = tenon_stats().tensors;
+    int64_t here = tenon_stats_read().tensors;
     tenon_tensor_release(tensor);
     if (here == 1)
         puts("two copies, static and shared");

@@ -39,7 +39,7 @@ int main(void)
         return fail("wrong element", &err);
     tenon_tensor_release(part);
     tenon_tensor_release(dense);
-    if (tenon_stats().tensors != 0)
+    if (tenon_stats_read().tensors != 0)
         return fail("tensors are left", &err);
     printf("Tenon %s\n", tenon_version());
     return 0;

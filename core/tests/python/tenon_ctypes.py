@@ -104,12 +104,12 @@ class Names(C.Structure):
 class Spec(C.Structure):
     _fields_ = [("flags", C.c_uint32), ("variable", C.c_int32), ("dtypes", Dtypes), ("ndims", C.c_int32),
                 ("devices", C.c_uint32), ("alignment", C.c_int64), ("inplace", C.c_char * NAME_SIZE),
-                ("text", C.c_char * SPEC_TEXT), ("private_", C.c_uint64 * 258)]
+                ("text", C.c_char * SPEC_TEXT), ("private_", C.c_uint64 * 260)]
 
 
 class Bindings(C.Structure):
     _fields_ = [("names", C.POINTER(Names)), ("function", C.c_char_p), ("argument", C.c_char_p),
-                ("object", C.c_char_p), ("dims_bound", C.c_uint32), ("stars_bound", C.c_uint32),
+                ("object", C.c_char_p), ("format_dtype", C.c_void_p), ("dims_bound", C.c_uint32), ("stars_bound", C.c_uint32),
                 ("types_bound", C.c_uint32), ("dims", C.c_int64 * MAX_NAMES), ("stars", I64P * MAX_VARIABLES),
                 ("star_ndims", C.c_int32 * MAX_VARIABLES), ("types", Dtype * MAX_VARIABLES),
                 ("dims_from", C.c_char_p * MAX_NAMES), ("stars_from", C.c_char_p * MAX_VARIABLES),
@@ -161,6 +161,7 @@ OTHERS = {
     "tenon_status_name": (STR, [I32]),
     "tenon_dtype_known": (C.c_bool, [Dtype]),
     "tenon_dtype_format": (SIZE, [Dtype, C.c_char_p, SIZE]),
+    "tenon_dtype_format_long": (SIZE, [Dtype, C.c_char_p, SIZE]),
     "tenon_device_known": (C.c_bool, [Device]),
     "tenon_device_format": (SIZE, [Device, C.c_char_p, SIZE]),
     "tenon_view_item_bits": (I64, [VIEWP]),
@@ -175,7 +176,7 @@ OTHERS = {
     "tenon_tensor_release": (None, [TENSOR]),
     "tenon_tensor_view": (VIEWP, [TENSOR]),
     "tenon_tensor_refcount": (I64, [TENSOR]),
-    "tenon_stats": (Counts, []),
+    "tenon_stats_read": (Counts, []),
     "tenon_spec_bind": (None, [C.POINTER(Spec), VIEWP, C.POINTER(Bindings)]),
 }
 for _name, _arguments in FALLIBLE.items():
@@ -201,7 +202,7 @@ def i64(values):
 
 
 def stats():
-    return lib.tenon_stats().key()
+    return lib.tenon_stats_read().key()
 
 
 def dtype(name):

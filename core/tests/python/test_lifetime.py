@@ -1,4 +1,4 @@
-"""Who keeps memory alive: counts, the one call of the release function, and tenon_stats."""
+"""Who keeps memory alive: counts, the one call of the release function, and tenon_stats_read."""
 
 
 import numpy as np

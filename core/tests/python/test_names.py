@@ -36,13 +36,15 @@ def test_every_dtype():
             for lanes in (1, 2, 4, 65535):
                 known += 1
                 dt = T.Dtype(code, bits, lanes)
-                name = T.text(T.lib.tenon_dtype_format, dt)
-                assert T.dtype(name).key() == dt.key(), name
+                for write in (T.lib.tenon_dtype_format, T.lib.tenon_dtype_format_long):
+                    name = T.text(write, dt)
+                    assert T.dtype(name).key() == dt.key(), name
     assert known == 4 * sum(len(bits) for bits in KNOWN.values())
 
 
 def test_unknown_dtypes_have_a_name():
-    assert T.text(T.lib.tenon_dtype_format, T.Dtype(99, 7, 3)) == "dtype(99, 7, 3)"
+    for write in (T.lib.tenon_dtype_format, T.lib.tenon_dtype_format_long):
+        assert T.text(write, T.Dtype(99, 7, 3)) == "dtype(99, 7, 3)"
     with pytest.raises(T.Error):
         T.dtype("dtype(99, 7, 3)")
 
@@ -51,6 +53,7 @@ def test_unknown_dtypes_have_a_name():
 def test_long_names(long, short):
     assert T.dtype(long).key() == T.dtype(short).key()
     assert T.text(T.lib.tenon_dtype_format, T.dtype(long)) == short
+    assert T.text(T.lib.tenon_dtype_format_long, T.dtype(short)) == long
 
 
 @pytest.mark.parametrize("name, kind", DEVICES.items())

@@ -88,14 +88,14 @@ int main(int argc, char **argv)
     refusal(argv[2], TENON_EFAILED);
     CHECK(errno == EISDIR);
 
-    tenon_turn *turn = tenon_turn_retain(module);
-    CHECK(turn && tenon_turn_retain(module) == turn);
-    tenon_turn_enter(turn);
-    tenon_turn_enter(turn);
-    tenon_turn_leave(turn);
-    tenon_turn_leave(turn);
-    tenon_turn_release(turn);
-    tenon_turn_release(turn);
+    tenon_library_lock *lock = tenon_library_lock_retain(module);
+    CHECK(lock && tenon_library_lock_retain(module) == lock);
+    tenon_library_lock_enter(lock);
+    tenon_library_lock_enter(lock);
+    tenon_library_lock_leave(lock);
+    tenon_library_lock_leave(lock);
+    tenon_library_lock_release(lock);
+    tenon_library_lock_release(lock);
     free(content);
     printf("libraries, hashes and turns: ok\n");
     return 0;

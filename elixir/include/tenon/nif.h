@@ -15,6 +15,10 @@
 #ifndef TENON_NIF_H
 #define TENON_NIF_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <stdint.h>
 
 #define TENON_NIF_MODULE "Elixir.Tenon.Nif"

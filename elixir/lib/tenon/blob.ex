@@ -61,12 +61,17 @@ defmodule Tenon.Blob do
   end
 
   @doc """
-  Makes a tensor on existing memory, which its owner keeps alive. The owner is any term of at most 1,000,000 words that
-  contains no function. Keeping a term costs as much as copying it, and the size of the values that a function has
-  captured is unknown until it is copied; pass the reference or the tensor that owns the memory instead.
+  Makes a tensor on existing memory, which its owner keeps alive. The owner is any term of at most 20,000,000 words: a
+  reference, a tensor, a struct that contains one, or a function that has captured one.
+
+  The owner is not copied. Tenon searches it, and keeps its references and its binaries of more than 64 bytes, also those
+  that functions in it have captured; no other term keeps memory alive. Searching a large owner takes time, so the
+  reference or the tensor itself is best.
 
   `blob` is a `%Tenon.Blob{}` or a map with `:ptr`, `:shape` and `:dtype`; `:strides` (in elements), `:device` and
-  `:element_size` are optional. The type is a name of torch (`:float32`, `:float`, `:long`) or of Nx (`{:f, 32}`, `:s64`).
+  `:element_size` are optional. The type is a name of torch (`:float32`, `:float`, `:long`, `:complex_float`) or of Nx
+  (`{:f, 32}`, `:s64`). The device is an atom, a tuple or a string as in ExTorch: `:cpu`, `:cuda`, `{:cuda, 1}`, `"cuda:1"`,
+  `:hip`.
 
   Options:
 
@@ -106,10 +111,27 @@ defmodule Tenon.Blob do
       {fetch(blob, :ptr), fetch(blob, :shape), Map.get(blob, :strides), fetch(blob, :dtype),
        Map.get(blob, :device) || :cpu, data_size, immutable, Map.get(blob, :element_size)}
 
-    case Memory.charge(Nif.from_blob(fields, owner != nil, owner)) do
+    case hold(fields, owner, []) do
       {:ok, tensor} when given == @not_given -> tensor
       {:ok, tensor} -> %BlobView{tensor: tensor, owner: given}
       {:error, error} -> raise error
+    end
+  end
+
+  # The NIF cannot look into functions. It returns those that it has found, and gets what they have captured, which may
+  # contain functions too.
+  @most_layers 100
+  defp hold(_fields, _owner, known) when length(known) > @most_layers do
+    fail(
+      :owner,
+      "its functions have captured functions, #{@most_layers} levels deep; pass what owns the memory instead"
+    )
+  end
+
+  defp hold(fields, owner, known) do
+    case Nif.from_blob(fields, owner != nil, owner, known) do
+      {:functions, functions} -> hold(fields, Enum.map(functions, &:erlang.fun_info(&1, :env)), [owner | known])
+      result -> Memory.charge(result)
     end
   end
 

@@ -200,10 +200,14 @@ defmodule Tenon.Library do
 
   # -------------------------------------------------------------------------------------------------------- calling
 
+  # Instead of the number of tries.
+  @just_bound -1
+
   @doc false
   def __call__(module, key, arguments, tries \\ 0) do
     case Nif.call(module, key, arguments) do
-      :unbound -> with :ok <- bind(module), do: __call__(module, key, arguments)
+      :unbound when tries == @just_bound -> old_code(module)
+      :unbound -> with :ok <- bind(module), do: __call__(module, key, arguments, @just_bound)
       {:charge, _, _} = result -> Memory.charge(result)
       :nx -> call_with_nx(module, key, arguments)
       :waiting -> wait(tries, fn -> __call__(module, key, arguments, tries + 1) end)
@@ -235,10 +239,21 @@ defmodule Tenon.Library do
     end
   end
 
+  # Only the functions of the module that is loaded now can be bound. Old code has its own, which are bound if its library
+  # could be opened when it was loaded, and as long as the NIF is not replaced.
+  defp old_code(module) do
+    message =
+      "#{inspect(module)} was loaded again with other functions, and this process still runs its old code, which is not " <>
+        "bound to a library; call the module by its name, or start the process again"
+
+    {:error, %Tenon.Error{reason: {:library, :signature}, message: message}}
+  end
+
   @doc false
   def __close__(module, key, object, class, tries \\ 0) do
     case Nif.close(module, key, object, class) do
-      :unbound -> with :ok <- bind(module), do: __close__(module, key, object, class)
+      :unbound when tries == @just_bound -> old_code(module)
+      :unbound -> with :ok <- bind(module), do: __close__(module, key, object, class, @just_bound)
       :waiting -> wait(tries, fn -> __close__(module, key, object, class, tries + 1) end)
       result -> result
     end
@@ -351,11 +366,20 @@ defmodule Tenon.Library do
   end
 
   defp open(module, info) do
-    Nif.library_open(module, {info.id, run_path(info), info.functions})
+    __opened__(fn -> Nif.library_open(module, {info.id, run_path(info), info.functions}) end)
   rescue
     error ->
       why = if match?(%UndefinedFunctionError{module: Nif}, error), do: :nif, else: :unreadable
       {:error, %Tenon.Error{reason: {:library, why}, message: Exception.message(error)}}
+  end
+
+  # Another process opens a library, or calls the `load` of this one. Only this process waits.
+  @doc false
+  def __opened__(open) do
+    with :waiting <- open.() do
+      Process.sleep(1)
+      __opened__(open)
+    end
   end
 
   defp run_path(%{otp_app: nil, path: path}), do: path

@@ -33,9 +33,25 @@ defmodule Tenon.Memory do
     :erlang.garbage_collect(self(), type: if(full?, do: :major, else: :minor))
     # The scheduler frees memory when it changes processes.
     :erlang.yield()
+    wake_schedulers()
     now = System.monotonic_time(:millisecond)
     wait(now, now, :infinity)
     Process.put(__MODULE__, {0, if(full?, do: 0, else: all)})
+  end
+
+  # A process that is killed in a dirty NIF, of any library, ends while the NIF still runs. Its heap, with all that its
+  # terms refer to, is then freed by the last of two threads: the dirty scheduler, and the scheduler on which the process
+  # ended. The second one has to wait until all schedulers have made progress (erts_schedule_thr_prgr_later_cleanup_op in
+  # erl_process.c), and does not ask to be woken for that unless this adds up to 64 KB of process structs. If it has no
+  # other work, it may sleep meanwhile, and nothing else frees the heap. Each scheduler has to answer this question, so all
+  # of them wake up. They answer late if a NIF holds one of them, so a process of its own waits for the answers.
+  @doc "Wakes all schedulers, so that they free the heaps of processes that were killed in dirty NIFs."
+  def wake_schedulers do
+    spawn(fn -> :erlang.system_info({:allocator_sizes, :temp_alloc}) end)
+    :ok
+  rescue
+    # So many processes keep the schedulers awake.
+    SystemLimitError -> :ok
   end
 
   # Waits for Tenon's thread, because a process could make memory faster than the thread releases it. Releases are foreign

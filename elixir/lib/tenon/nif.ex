@@ -39,7 +39,7 @@ defmodule Tenon.Nif do
   def release(_tensor), do: missing()
   def stats, do: missing()
   def to_blob(_tensor), do: missing()
-  def from_blob(_fields, _has_owner, _owner), do: missing()
+  def from_blob(_fields, _has_owner, _owner, _known), do: missing()
   def from_resource(_ref, _module, _type, _immutable), do: missing()
 
   def shared_zeros(_shape, _type), do: missing()

@@ -145,7 +145,7 @@ defmodule Tenon.Nx do
 
   # The owner is the tensor, and only its backend knows its contents.
   defp not_shared(%{argument: :owner, reason: reason}) when reason != :released do
-    why = "its struct contains functions, or has more than 1,000,000 words, so it cannot be kept alive"
+    why = "its struct is too large to be searched for what keeps the memory alive"
     fail(rename_reason(reason, :tensor), {:from_nx, :tensor}, why <> @copied)
   end
 

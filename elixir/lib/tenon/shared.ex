@@ -13,7 +13,7 @@ defmodule Tenon.Shared do
       iex> Tenon.to_list!(attached) == Tenon.to_list!(tensor)
       true
 
-  In Python, `tenon.attach(name)` does the same, and `tenon.shared`, `tenon.share` and `shared_name` are the other side of
+  In Python, `tenon.attach(name)` does the same, and `tenon.shared_zeros`, `tenon.share` and `shared_name` are the other side of
   `zeros/2`, `share/1` and `name/1`. The results are tensors like any other: the functions of `Tenon`, `Tenon.Nx` and
   `Tenon.Library` accept them.
 

@@ -70,7 +70,7 @@ defmodule Tenon.Signature do
     if String.valid?(text), do: parse_line(one_line(text), classes), else: {:error, "the signature is not UTF-8"}
   end
 
-  # As c_src/describe.c describes it.
+  # As c_src/library.c describes it.
   @doc false
   def described(text, {name, role, class, params, results}) do
     params = Enum.map(params, &with_choice/1)

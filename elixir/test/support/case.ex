@@ -52,7 +52,11 @@ defmodule Tenon.Case do
     end
   end
 
-  defp collect_all, do: Enum.each(Process.list(), &:erlang.garbage_collect/1)
+  defp collect_all do
+    Enum.each(Process.list(), &:erlang.garbage_collect/1)
+    # For those that were killed in a call.
+    Tenon.Memory.wake_schedulers()
+  end
 
   @doc "Runs it in a process that has ended when this returns; its result must not hold what it made."
   def in_process(function) do

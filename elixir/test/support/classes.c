@@ -1,5 +1,4 @@
 /* Classes and memory that outlives a call, for the tests of Tenon.Library. */
-#define TENON_TARGET 1
 #include <tenon/function.h>
 
 #include <pthread.h>
@@ -149,7 +148,7 @@ static tenon_status counter_add(tenon_call *call)
 
 static tenon_status twin(tenon_call *call)
 {
-    counter *c = tenon_given(call, 0) ? tenon_arg_handle(call, 0) : NULL;
+    counter *c = tenon_has_arg(call, 0) ? tenon_arg_handle(call, 0) : NULL;
     return c ? counter_return(call, c->value) : TENON_OK;
 }
 
@@ -211,7 +210,7 @@ static tenon_status store_address(tenon_call *call)
 static tenon_status store_own(tenon_call *call)
 {
     int64_t shape = 16;
-    return tenon_result_show(call, 0, ((store *)tenon_arg_handle(call, 0))->own, 1, &shape, NULL);
+    return tenon_result_of(call, 0, ((store *)tenon_arg_handle(call, 0))->own, 1, &shape, NULL);
 }
 
 static void *release_later(void *kept)
@@ -262,7 +261,7 @@ static tenon_status load(tenon_call *call)
 {
     int64_t n = tenon_arg_int(call, 0);
     float *data = numbers(n);
-    tenon_status status = tenon_result_give(call, 0, data, 1, &n, NULL, data, release);
+    tenon_status status = tenon_result_own(call, 0, data, 1, &n, NULL, data, release);
     if (status)
         release(data);
     else if (tenon_arg_bool(call, 1))
@@ -276,12 +275,12 @@ static tenon_status load_badly(tenon_call *call)
     int64_t shape[2] = {4, 1};
     switch (tenon_arg_int(call, 0)) {
     case 0: /* no release */
-        return tenon_result_give(call, 0, data, 1, shape, NULL, NULL, NULL);
+        return tenon_result_own(call, 0, data, 1, shape, NULL, NULL, NULL);
     case 1: /* overflows */
         shape[0] = INT64_MAX;
-        return tenon_result_give(call, 0, data, 1, shape, NULL, data, release);
+        return tenon_result_own(call, 0, data, 1, shape, NULL, data, release);
     case 2: /* another rank */
-        return tenon_result_give(call, 0, data, 2, shape, NULL, data, release);
+        return tenon_result_own(call, 0, data, 2, shape, NULL, data, release);
     default: /* never given */
         return TENON_OK;
     }
@@ -291,7 +290,7 @@ static tenon_status columns(tenon_call *call)
 {
     float *data = numbers(6);
     int64_t shape[2] = {3, 2}, strides[2] = {1, 3};
-    tenon_status status = tenon_result_give(call, 0, data, 2, shape, strides, data, release);
+    tenon_status status = tenon_result_own(call, 0, data, 2, shape, strides, data, release);
     if (status)
         release(data);
     return status;
@@ -301,7 +300,7 @@ static tenon_status tail(tenon_call *call)
 {
     const tenon_view *x = tenon_arg(call, 0);
     int64_t n = x->numel - tenon_arg_int(call, 1);
-    return tenon_result_show(call, 0, (float *)x->data + tenon_arg_int(call, 1), 1, &n, NULL);
+    return tenon_result_of(call, 0, (float *)x->data + tenon_arg_int(call, 1), 1, &n, NULL);
 }
 
 static tenon_status scale(tenon_call *call)

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ----------------------------------------------------------------------------------------------------------- kinds */
 
@@ -27,11 +28,11 @@ static tenon_status echo_bool(tenon_call *call)
 
 static tenon_status echo_str(tenon_call *call)
 {
-    int64_t length = 0;
+    size_t length = 0;
     const char *text = tenon_arg_str(call, 0, &length);
     if (!text || text[length] != '\0')
         return tenon_fail(call, TENON_EFAILED, "the text has no end");
-    tenon_return_str(call, 0, text, (size_t)length);
+    tenon_return_str(call, 0, text, length);
     return TENON_OK;
 }
 
@@ -73,7 +74,7 @@ static tenon_status given(tenon_call *call)
     char text[64];
     int count = call->nargs < 64 ? call->nargs : 64;
     for (int i = 0; i < count; i++)
-        text[i] = tenon_given(call, i) ? 'y' : 'n';
+        text[i] = tenon_has_arg(call, i) ? 'y' : 'n';
     tenon_return_str(call, 0, text, (size_t)count);
     return TENON_OK;
 }
@@ -81,8 +82,8 @@ static tenon_status given(tenon_call *call)
 static tenon_status defaults(tenon_call *call)
 {
     char text[200];
-    int64_t length = 0, count = 0;
-    const char *s = tenon_arg_str(call, 3, &length);
+    int64_t count = 0;
+    const char *s = tenon_arg_str(call, 3, NULL);
     const int64_t *list = tenon_arg_ints(call, 5, &count);
     int size =
         snprintf(text, sizeof text, "%d %g %d %s %d %d:%d", (int)tenon_arg_int(call, 0), tenon_arg_double(call, 1),
@@ -206,7 +207,7 @@ static tenon_status fail_late(tenon_call *call)
 
 static tenon_status fail(tenon_call *call)
 {
-    int64_t length = 0;
+    size_t length = 0;
     const char *text = tenon_arg_str(call, 1, &length);
     return text ? tenon_fail(call, (tenon_status)tenon_arg_int(call, 0), "%s", text)
                 : (tenon_status)tenon_arg_int(call, 0);
@@ -248,6 +249,15 @@ static tenon_status let_go(tenon_call *call)
 {
     (void)call;
     atomic_store(&holding, 2);
+    return TENON_OK;
+}
+
+/* Nothing else runs on this scheduler meanwhile. */
+static tenon_status occupy(tenon_call *call)
+{
+    int64_t ms = tenon_arg_int(call, 0);
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
     return TENON_OK;
 }
 
@@ -346,6 +356,7 @@ TENON_MODULE_STATE(
     TENON_FUNCTION_FLAGS("hold_read(x: f32[n])", hold, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION_FLAGS("hold_both(x: f32[n], y: f32[n] rw)", hold, NULL, TENON_RELEASE_LOCK),
     TENON_FUNCTION("is_holding() -> bool", is_holding, NULL), TENON_FUNCTION("let_go()", let_go, NULL),
+    TENON_FUNCTION_FLAGS("occupy(ms: int)", occupy, NULL, TENON_KEEP_LOCK),
     TENON_FUNCTION("counter_new(start: int = 0) -> handle('Counter')", counter_new, "A counter."),
     TENON_FUNCTION("counter_next(counter: handle('Counter')) -> int", counter_next, "Its value, and counts."),
     TENON_FUNCTION("other_next(counter: handle('Other')) -> int", counter_next, NULL),

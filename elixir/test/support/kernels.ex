@@ -6,9 +6,9 @@ defmodule Tenon.Test.Kernels do
   def build!(name, source), do: compile!(name, [source])
 
   @doc "The same for C code, to which the include is added."
-  def build_text!(name, target \\ 0, code) do
+  def build_text!(name, code) do
     source = "#{path(name)}.#{System.unique_integer([:positive])}.c"
-    File.write!(source, "#define TENON_TARGET #{target}\n#include <tenon/function.h>\n" <> code)
+    File.write!(source, "#include <tenon/function.h>\n" <> code)
     compile!(name, [source])
   end
 

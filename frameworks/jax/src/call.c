@@ -9,19 +9,19 @@
 
 _Atomic(const char *) tenon__jax_array_name = "jax.Array";
 
-static void jax_refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err)
+static void jax_refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *err)
 {
     tenon_error *out = jax_frame_of(base)->err;
     (void)index;
-    if (why == TENON__REFUSED_BY_CODE)
+    if (why == TENON_REFUSED_BY_CODE)
         tenon_error_set(out, err->status, "%s(): %s", base->signature->name, err->message);
     else
         *out = *err;
 }
 
-static const char *jax_describe(tenon__frame *base, int32_t index)
+static const char *jax_describe(tenon_frame *base, int32_t index)
 {
-    static const char *const words[] = {
+    static const char *const kind_names[] = {
         [TENON_KIND_INT] = "int",  [TENON_KIND_FLOAT] = "float", [TENON_KIND_BOOL] = "bool",   [TENON_KIND_STR] = "str",
         [TENON_KIND_ENUM] = "str", [TENON_KIND_INTS] = "tuple",  [TENON_KIND_FLOATS] = "tuple"};
     uint32_t kind = base->signature->params[index].kind;
@@ -31,7 +31,7 @@ static const char *jax_describe(tenon__frame *base, int32_t index)
     case 'n':
         return "NoneType";
     default:
-        return kind == TENON_KIND_TENSOR ? atomic_load(&tenon__jax_array_name) : words[kind];
+        return kind == TENON_KIND_TENSOR ? atomic_load(&tenon__jax_array_name) : kind_names[kind];
     }
 }
 
@@ -77,7 +77,7 @@ static tenon_status jax_init_view(jax_frame *f, jax_tensor *tensor, const xla_bu
         return tenon_error_set(err, TENON_ENOMEM, "out of memory");
     int32_t ndim = (int32_t)buffer->rank;
     if (!fortran &&
-        tenon__view_init_fast(&tensor->view, buffer->data, dtype, ndim, buffer->dims, NULL, 0, flags, dims)) {
+        tenon_view_init_fast(&tensor->view, buffer->data, dtype, ndim, buffer->dims, NULL, 0, flags, dims)) {
         tensor->view.device = f->base.call.device;
         return TENON_OK;
     }
@@ -112,7 +112,7 @@ static int jax_take_tensor(jax_frame *f, int32_t index)
     bool written = spec->flags & TENON_SPEC_WRITE;
     if (jax_init_view(f, tensor, buffer, written ? 0 : TENON_READ_ONLY, fortran, &why))
         return tenon__jax_refuse(f, index, why.status, tenon_error_reason(&why));
-    tenon__frame_take_view(&f->base, index, &tensor->view);
+    tenon_frame_set_view(&f->base, index, &tensor->view);
     return written ? jax_check_written(f, index, buffer) : 0;
 }
 
@@ -130,10 +130,10 @@ static int jax_take_argument(jax_frame *f, int32_t index)
     case 'v':
         return tenon__jax_take_attribute(f, index);
     case 'd':
-        tenon__frame_take_nothing(&f->base, index, false, false);
+        tenon_frame_set_missing(&f->base, index, false, false);
         return 0;
     case 'n':
-        return tenon__frame_take_nothing(&f->base, index, true, true) ? 0 : tenon__jax_refuse_kind(f, index, "None");
+        return tenon_frame_set_missing(&f->base, index, true, true) ? 0 : tenon__jax_refuse_kind(f, index, "None");
     default:
         return tenon__jax_malformed(f, "a letter of the attribute 'args' is unknown");
     }
@@ -165,7 +165,7 @@ static bool jax_same_shape(const tenon_view *view, tenon_dtype dtype, int32_t nd
 }
 
 /* The program has allocated the result, with the shape that it was compiled for. */
-static int jax_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int jax_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     jax_frame *f = jax_frame_of(base);
     const xla_buffer *buffer = jax_buffer(&f->xla->results, index);
@@ -185,12 +185,12 @@ static int jax_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype,
                            (int)index, base->signature->results[index].type);
         return -1;
     }
-    tenon__frame_place(base, index, &tensor->view, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
+    tenon_frame_set_result(base, index, &tensor->view, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
     return 0;
 }
 
 /* tenon__jax_register takes no function with such results. */
-static int jax_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int jax_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     (void)dtype;
     (void)ndim;
@@ -199,7 +199,7 @@ static int jax_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype,
     return -1;
 }
 
-static int jax_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
+static int jax_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *))
 {
     (void)object;
     (void)destroy;
@@ -212,7 +212,7 @@ static int jax_take_handle(tenon__frame *base, int32_t index, void *object, void
 _Atomic bool tenon__jax_checked;
 
 /* XLA's threads have no interpreter, so there is only stderr. */
-static int jax_warn(tenon__frame *base, int32_t index, const char *message)
+static int jax_warn(tenon_frame *base, int32_t index, const char *message)
 {
     (void)index;
     fprintf(stderr, "tenon: RuntimeWarning: %s(): %s\n", base->signature->name, message);
@@ -221,21 +221,21 @@ static int jax_warn(tenon__frame *base, int32_t index, const char *message)
 
 /* ------------------------------------------------------------------------------------------------------- the client */
 
-static tenon_status jax_run(tenon__frame *base)
+static tenon_status jax_run(tenon_frame *base)
 {
     return base->call.function->call(&base->call);
 }
 
-static const tenon__client jax_client = {.refuse = jax_refuse,
-                                         .describe = jax_describe,
-                                         .make_result = jax_make_result,
-                                         .open_result = jax_open_result,
-                                         .take_handle = jax_take_handle,
-                                         .device_scratch = tenon__jax_device_scratch,
-                                         .run = jax_run,
-                                         .warn = jax_warn};
+static const tenon_client jax_client = {.refuse = jax_refuse,
+                                        .describe = jax_describe,
+                                        .make_result = jax_make_result,
+                                        .open_result = jax_open_result,
+                                        .take_handle = jax_take_handle,
+                                        .device_scratch = tenon__jax_device_scratch,
+                                        .run = jax_run,
+                                        .warn = jax_warn};
 
-static const tenon_host jax_host = {TENON__HOST_SERVICES, .name = "jax"};
+static const tenon_host jax_host = {TENON_HOST_SERVICES, .name = "jax"};
 
 void tenon__jax_call_init(tenon__jax_function *function, void *state)
 {
@@ -247,11 +247,11 @@ void tenon__jax_call_init(tenon__jax_function *function, void *state)
         function->returns_numbers |= function->signature->results[i].kind != TENON_KIND_TENSOR;
 }
 
-static int jax_run_in_turn(jax_frame *f, tenon_turn *turn, bool checked)
+static int jax_run_with_lock(jax_frame *f, tenon_library_lock *lock, bool checked)
 {
-    tenon_turn_enter(turn);
-    int status = checked ? tenon_frame_run_checked(&f->base, 0) : tenon__frame_run(&f->base, &jax_client);
-    tenon_turn_leave(turn);
+    tenon_library_lock_enter(lock);
+    int status = checked ? tenon_frame_run_checked(&f->base, 0) : tenon_frame_run(&f->base, &jax_client);
+    tenon_library_lock_leave(lock);
     return status;
 }
 
@@ -278,22 +278,22 @@ static bool jax_plan_number(const xla_attributes *all, int64_t at, int32_t index
     return true;
 }
 
-JAX_INLINE bool jax_plan_tensor(const tenon__fast_spec *fast, const xla_buffer *buffer, uint64_t flags, int64_t *bound,
+JAX_INLINE bool jax_plan_tensor(const tenon_plan_spec *fast, const xla_buffer *buffer, uint64_t flags, int64_t *bound,
                                 tenon_value *value, jax_tensor *tensor)
 {
     return buffer && buffer->rank == fast->ndim && (uint32_t)buffer->dtype < xla_dtype_end &&
            tenon_dtype_equal(tenon__jax_dtypes[buffer->dtype], fast->dtype) &&
-           tenon__plan_take(fast, bound, value, buffer->data, buffer->dims, flags, &tensor->view, tensor->dims);
+           tenon_plan_set_view(fast, bound, value, buffer->data, buffer->dims, flags, &tensor->view, tensor->dims);
 }
 
 /* Take the arguments and the results by the plan of the signature, and begin the call. False: nothing has happened, and
  * something is unusual or wrong. */
-static bool jax_take_planned(jax_frame *f, const tenon__jax_function *function)
+static bool jax_match_planned(jax_frame *f, const tenon__jax_function *function)
 {
     const tenon_signature *s = function->signature;
     const xla_frame *xla = f->xla;
     const xla_span *letters = xla->attributes.items[0];
-    const tenon__fast_spec *fast = s->fast;
+    const tenon_plan_spec *fast = s->fast;
     int64_t *bound = f->base.bindings.dims, operands = 0, attributes = 3;
     f->letters = letters->text;
     if (letters->length != (size_t)s->nparams || xla->results.count != s->nresults)
@@ -315,10 +315,10 @@ static bool jax_take_planned(jax_frame *f, const tenon__jax_function *function)
             !jax_plan_tensor(fast, jax_buffer(&xla->results, i), TENON_VIEW_WRITTEN | TENON_VIEW_FRESH, bound,
                              &f->results[i], &f->tensors[s->nparams + i]))
             return false;
-    tenon__plan_begin(&f->base, &jax_client, &function->call, s);
+    tenon_plan_begin(&f->base, &jax_client, &function->call, s);
     for (int32_t i = 0; function->returns_numbers && i < s->nresults; i++)
         if (s->results[i].kind != TENON_KIND_TENSOR)
-            tenon__frame_begin_result(&f->base, i);
+            tenon_frame_begin_result(&f->base, i);
     return true;
 }
 
@@ -327,12 +327,12 @@ static bool jax_take_planned(jax_frame *f, const tenon__jax_function *function)
 static int jax_take_in_general(jax_frame *f, const tenon__jax_function *function)
 {
     const tenon_signature *s = function->signature;
-    tenon__frame_begin(&f->base, &jax_client, &function->call, s);
+    tenon_frame_begin(&f->base, &jax_client, &function->call, s);
     for (int32_t i = 0; i < s->nresults; i++)
-        tenon__frame_begin_result(&f->base, i);
-    if ((f->on_gpu && tenon__jax_meet_gpu(f) < 0) || jax_take_arguments(f) < 0 || tenon__frame_match(&f->base) < 0)
+        tenon_frame_begin_result(&f->base, i);
+    if ((f->on_gpu && tenon__jax_join_gpu(f) < 0) || jax_take_arguments(f) < 0 || tenon_frame_match(&f->base) < 0)
         return -1;
-    return tenon__frame_make_results(&f->base, &jax_client);
+    return tenon_frame_make_results(&f->base, &jax_client);
 }
 
 tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_frame *xla, bool on_gpu, tenon_error *err)
@@ -348,14 +348,92 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
     f.base.args = f.args;
     f.base.results = f.results;
     bool checked = atomic_load_explicit(&tenon__jax_checked, memory_order_relaxed);
-    bool planned = function->planned && !on_gpu && !checked && jax_take_planned(&f, function);
+    bool planned = function->planned && !on_gpu && !checked && jax_match_planned(&f, function);
     int done = planned ? 0 : jax_take_in_general(&f, function);
     if (done == 0)
-        done = jax_run_in_turn(&f, function->turn, checked);
+        done = jax_run_with_lock(&f, function->library_lock, checked);
     if (done == 0 && function->returns_numbers)
         done = tenon__jax_give_numbers(&f);
     if (f.scratch)
         tenon__jax_free_scratch(&f);
-    tenon__frame_end(&f.base);
+    tenon_frame_end(&f.base);
     return done < 0 ? err->status : TENON_OK;
+}
+
+/* A call on a GPU: its device, its stream, and scratch memory. */
+
+static void jax_drop_error(const xla_api *api, xla_error *error)
+{
+    if (error && XLA_HAS(api, xla_api, destroy_error))
+        api->destroy_error(&(xla_error_destroy){.size = XLA_END(xla_error_destroy, error), .error = error});
+}
+
+/* The device and the stream of the call. XLA of JAX 0.6 and newer tells the device; in older ones it is
+ * device 0. */
+int tenon__jax_join_gpu(jax_frame *f)
+{
+    const tenon_signature *s = f->base.signature;
+    const xla_api *api = f->xla->api;
+    xla_stream_get stream = {.size = XLA_END(xla_stream_get, stream), .context = f->xla->context};
+    xla_ordinal_get ordinal = {.size = XLA_END(xla_ordinal_get, ordinal), .context = f->xla->context};
+    for (int32_t i = 0; i < s->nresults; i++) {
+        if (s->results[i].kind != TENON_KIND_TENSOR) {
+            tenon_error_set_in(f->err, TENON_EDEVICE, s->name,
+                               "result %d is a number, which cannot be stored in the memory of a GPU", (int)i);
+            return -1;
+        }
+    }
+    xla_error *failed = api && XLA_HAS(api, xla_api, get_stream) ? api->get_stream(&stream) : NULL;
+    if (!api || failed || !XLA_HAS(api, xla_api, get_stream)) {
+        jax_drop_error(api, failed);
+        tenon_error_set_in(f->err, TENON_EFAILED, s->name, "XLA did not tell its stream");
+        return -1;
+    }
+    if (XLA_HAS(api, xla_api, get_ordinal))
+        jax_drop_error(api, api->get_ordinal(&ordinal));
+    f->base.call.device = tenon_device_of(TENON_CUDA, ordinal.ordinal);
+    f->base.call.stream = stream.stream;
+    return 0;
+}
+
+void *tenon__jax_device_scratch(tenon_frame *base, size_t bytes, tenon_device device)
+{
+    jax_frame *f = jax_frame_of(base);
+    const xla_api *api = f->xla->api;
+    jax_scratch *scratch = tenon_block_alloc(&base->blocks, sizeof *scratch, 0);
+    xla_memory_allocate wanted = {.size = XLA_END(xla_memory_allocate, data),
+                                  .context = f->xla->context,
+                                  .bytes = bytes ? bytes : 1,
+                                  .alignment = 16};
+    if (!scratch || !f->on_gpu || !XLA_HAS(api, xla_api, free) || !tenon_device_equal(device, base->call.device)) {
+        tenon_fail(&base->call, TENON_EFAILED, "there is scratch memory on the device of the call only");
+        return NULL;
+    }
+    if (base->call.function->flags & TENON_CAPTURABLE) { /* XLA would have freed the memory when the graph runs */
+        tenon_fail(&base->call, TENON_EFAILED,
+                   "a function with TENON_CAPTURABLE cannot use scratch memory on a GPU; pass "
+                   "the memory as an argument, or remove the flag");
+        return NULL;
+    }
+    xla_error *failed = api->allocate(&wanted);
+    if (failed || !wanted.data) {
+        jax_drop_error(api, failed);
+        tenon_fail(&base->call, TENON_ENOMEM, "XLA cannot allocate %zu bytes of scratch memory", bytes);
+        return NULL;
+    }
+    *scratch = (jax_scratch){.next = f->scratch, .data = wanted.data, .bytes = wanted.bytes};
+    f->scratch = scratch;
+    return wanted.data;
+}
+
+void tenon__jax_free_scratch(const jax_frame *f)
+{
+    const xla_api *api = f->xla->api;
+    for (const jax_scratch *scratch = f->scratch; scratch; scratch = scratch->next) {
+        xla_memory_free unwanted = {.size = XLA_END(xla_memory_free, data),
+                                    .context = f->xla->context,
+                                    .bytes = scratch->bytes,
+                                    .data = scratch->data};
+        jax_drop_error(api, api->free(&unwanted));
+    }
 }

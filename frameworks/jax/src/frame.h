@@ -20,7 +20,7 @@ typedef struct jax_scratch {
 
 /* One call, on the stack; nothing fills it with zeros. */
 typedef struct jax_frame {
-    tenon__frame base; /* first */
+    tenon_frame base; /* first */
     const xla_frame *xla;
     tenon_error *err;
     const char *letters; /* one for each parameter */
@@ -36,7 +36,7 @@ typedef struct jax_frame {
     jax_tensor tensors[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* of the arguments, then of the results */
 } jax_frame;
 
-static inline jax_frame *jax_frame_of(tenon__frame *base)
+static inline jax_frame *jax_frame_of(tenon_frame *base)
 {
     return (jax_frame *)(void *)base; /* it is the first member */
 }
@@ -77,9 +77,9 @@ int tenon__jax_take_attribute(jax_frame *f, int32_t index);
 int tenon__jax_give_numbers(jax_frame *f);
 
 /* Find the device and the stream of the call. 0, or -1: refused. */
-int tenon__jax_meet_gpu(jax_frame *f);
+int tenon__jax_join_gpu(jax_frame *f);
 /* The client's `device_scratch`; and the end of it. */
-void *tenon__jax_device_scratch(tenon__frame *base, size_t bytes, tenon_device device);
+void *tenon__jax_device_scratch(tenon_frame *base, size_t bytes, tenon_device device);
 void tenon__jax_free_scratch(const jax_frame *f);
 
 #endif

@@ -17,7 +17,7 @@
  *   fn       "module.function"
  *   hash     the hash of the library, 32 hexadecimal digits
  *   v00 …    for each letter v the value, under the index of its parameter: scalars for numbers, strings for str and
- *            enum, arrays of s64 and f64 for ints and floats
+ *            enum, arrays of s64 for ints, and of f64, or of s64 with the same bits, for floats
  *
  * Results: those of the function, a number as a buffer without dimensions (s64 or s32, f64 or f32, pred); then each tensor
  * that was given and is written to, in the memory of its operand. Tensors are in C order; operands whose spec has `f` and
@@ -26,7 +26,8 @@
 #ifndef TENON_JAX_HOST_H
 #define TENON_JAX_HOST_H
 
-#include "host_private.h"
+#include <tenon/function.h>
+#include <tenon/host.h>
 
 #include "xla_ffi.h"
 
@@ -42,9 +43,9 @@ typedef struct tenon__jax_function {
     struct tenon__jax_function *next;
     tenon_signature *signature;
     tenon_function function;
-    tenon_call call;  /* what is the same in each of its calls */
-    tenon_turn *turn; /* NULL if calls may overlap */
-    bool planned;     /* calls may be taken by plan, on the CPU */
+    tenon_call call;                  /* what is the same in each of its calls */
+    tenon_library_lock *library_lock; /* NULL if calls may overlap */
+    bool planned;                     /* calls may be taken by plan, on the CPU */
     bool returns_numbers;
     char hash[TENON_HASH_SIZE];
     size_t length; /* of fn */
@@ -52,7 +53,7 @@ typedef struct tenon__jax_function {
 } tenon__jax_function;
 
 /* Add a function under its name and the hash of its library. If there is one already, it stays, and *added is false.
- * `state` is from the module's `load`, and `library` stands for the library (see tenon_turn_retain).
+ * `state` is from the module's `load`, and `library` stands for the library (see tenon_library_lock_retain).
  *
  * Ownership: the caller keeps the library and its state alive until the process ends if *added is true.
  * Threads:   any.

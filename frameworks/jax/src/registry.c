@@ -97,7 +97,7 @@ static const char *jax_obstacle(const tenon_signature *s)
 
 static void jax_function_free(tenon__jax_function *function)
 {
-    tenon_turn_release(function->turn);
+    tenon_library_lock_release(function->library_lock);
     tenon_signature_release(function->signature);
     free(function);
 }
@@ -115,12 +115,12 @@ static tenon__jax_function *jax_function_new(xla_span fn, const char *hash, cons
     made->length = fn.length;
     memcpy(made->fn, fn.text, fn.length);
     memcpy(made->hash, hash, sizeof made->hash);
-    tenon_status status =
-        tenon_signature_alloc_private(function->signature, NULL, TENON__HOST_LAYOUT, &made->signature, err);
+    tenon_status status = tenon_signature_alloc(function->signature, NULL, TENON_HOST_LAYOUT, &made->signature, err);
     const char *obstacle = status ? NULL : jax_obstacle(made->signature);
     if (obstacle)
         status = tenon_error_set(err, TENON_EINVAL, "%s(): XLA cannot call it: %s", made->signature->name, obstacle);
-    if (!status && !(function->flags & TENON_RELEASE_LOCK) && !(made->turn = tenon_turn_retain(library)))
+    if (!status && !(function->flags & TENON_RELEASE_LOCK) &&
+        !(made->library_lock = tenon_library_lock_retain(library)))
         status = tenon_error_set(err, TENON_ENOMEM, "out of memory");
     if (!status)
         return made;

@@ -140,7 +140,9 @@ static int jax_take_number(jax_frame *f, int32_t index, int32_t dtype, const voi
     }
     if (good && (kind == TENON_KIND_INT ? read.kind != 'f' : kind == TENON_KIND_BOOL && read.kind == 'b')) {
         value->as.integer = read.integer;
-        return read.fits ? 0 : tenon__jax_refuse(f, index, TENON_EOVERFLOW, "the integer does not fit in 64 bits");
+        return read.fits ? 0
+                         : tenon__jax_refuse(f, index, TENON_EOVERFLOW,
+                                             "expected an integer from -2**63 to 2**63 - 1, got a larger one");
     }
     if (jax_dtype(dtype))
         tenon_dtype_format(*jax_dtype(dtype), got, sizeof got);
@@ -213,7 +215,7 @@ static int jax_take_list(jax_frame *f, int32_t index, const xla_array *array)
     const tenon_parameter *param = &f->base.signature->params[index];
     tenon_value *value = &f->args[index];
     bool good = (param->kind == TENON_KIND_INTS && array->dtype == xla_s64) ||
-                (param->kind == TENON_KIND_FLOATS && array->dtype == xla_f64);
+                (param->kind == TENON_KIND_FLOATS && (array->dtype == xla_f64 || array->dtype == xla_s64));
     char got[64] = "an array";
     if (good && param->count >= 0 && array->length != (size_t)param->count) {
         snprintf(got, sizeof got, "%zu number%s", array->length, array->length == 1 ? "" : "s");
@@ -259,7 +261,7 @@ static int jax_give_number(jax_frame *f, int32_t index)
     const tenon_value *value = &f->results[index];
     const xla_buffer *buffer = jax_buffer(&f->xla->results, index);
     int32_t dtype = buffer ? buffer->dtype : 0;
-    if (tenon__frame_has_result(&f->base, index) <= 0)
+    if (tenon_frame_has_result(&f->base, index) <= 0)
         return -1;
     if (!buffer || buffer->rank != 0)
         return tenon__jax_malformed(f, "a result that is a number is missing or has dimensions");

@@ -74,7 +74,7 @@ static PyObject *to_object(const tenon__torch_api *api, const tenon__torch_type 
     case TENON_TORCH_BOOL:
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_TORCH_DTYPE:
-        tenon__py_framework_dtype(value->as.dtype, word, sizeof word);
+        tenon_dtype_format_long(value->as.dtype, word, sizeof word);
         return PyObject_GetAttrString(api->module, word);
     case TENON_TORCH_DEVICE:
         return device_object(api, value->as.device);
@@ -157,8 +157,8 @@ static bool take_dtype(const tenon__torch_api *api, PyObject *object, tenon_torc
 
 static bool take_device(const tenon__torch_api *api, PyObject *object, tenon_torch_value *out)
 {
-    PyObject *words = PyObject_Str(object);
-    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    PyObject *text_object = PyObject_Str(object);
+    const char *text = text_object ? PyUnicode_AsUTF8AndSize(text_object, NULL) : NULL;
     tenon_device device;
     if (text && tenon_device_parse(text, &device, NULL) == TENON_OK) {
         if (device.device_type == TENON_CUDA)
@@ -167,7 +167,7 @@ static bool take_device(const tenon__torch_api *api, PyObject *object, tenon_tor
     } else if (text) {
         PyErr_Format(PyExc_TypeError, "Tenon does not know the device %s", text);
     }
-    Py_XDECREF(words);
+    Py_XDECREF(text_object);
     return !PyErr_Occurred();
 }
 
@@ -182,7 +182,7 @@ static bool take_object_list(const tenon__torch_type *type, PyObject *object, te
 }
 
 /* Take a number or string. It must have the type in the schema: a __torch_function__ may return anything. */
-static bool take_plain(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
+static bool take_single(const tenon__torch_type *type, PyObject *object, tenon_torch_value *out)
 {
     tenon__torch_base base = type->base;
     bool any = base == TENON__TORCH_OTHER || base == TENON__TORCH_LAYOUT, number = base == TENON__TORCH_SCALAR || any;
@@ -223,7 +223,7 @@ static bool take_object(const tenon__torch_api *api, const tenon__torch_type *ty
         return take_dtype(api, object, out);
     if (type->base == TENON__TORCH_DEVICE)
         return take_device(api, object, out);
-    return take_plain(type, object, out);
+    return take_single(type, object, out);
 }
 
 static bool take_all(const tenon_torch_op *op, PyObject *answer, tenon_torch_value *results)

@@ -88,8 +88,8 @@ static bool pack_list(const tenon__torch_api *api, const tenon__torch_type *type
     return good;
 }
 
-static bool pack_plain(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value,
-                       tenon__torch_stable *out)
+static bool pack_single(const tenon__torch_api *api, const tenon__torch_type *type, const tenon_torch_value *value,
+                        tenon__torch_stable *out)
 {
     int32_t number = 0, index = 0;
     void *text = NULL;
@@ -127,7 +127,7 @@ static bool pack(const tenon__torch_api *api, const tenon__torch_type *type, con
     *out = 0;
     if (value->kind == TENON_TORCH_NONE)
         return true;
-    bool good = type->list ? pack_list(api, type, value, out) : pack_plain(api, type, value, out);
+    bool good = type->list ? pack_list(api, type, value, out) : pack_single(api, type, value, out);
     return good && (!type->optional || pack_optional(api, *out, out));
 }
 

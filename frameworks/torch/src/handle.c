@@ -149,14 +149,33 @@ static int raise_not_imported(PyObject *object)
     /* If torch has not been imported, the object cannot be a tensor. */
     if (!report.version[0] || !object)
         return raise_not_tensor(object, report.version[0] ? "" : ", and torch has not been imported");
-    if (!tenon__torch_get(&err))
+    if (!tenon__torch_search_api(&err))
         PyErr_SetString(PyExc_RuntimeError, err.message);
     return -1;
 }
 
+/* A handle is the address of a C++ object that is only a pointer to the tensor's struct. That is used once it has been seen. */
+static _Atomic bool handles_point;
+
+static TENON__PY_NOINLINE void learn_handle(PyObject *object, tenon__torch_handle handle)
+{
+    const void *impl = tenon__py_torch_impl_of(object), *first;
+    memcpy(&first, handle, sizeof first);
+    if (impl && impl == first)
+        atomic_store_explicit(&handles_point, true, memory_order_relaxed);
+}
+
+bool tenon__torch_is_plain(tenon__torch_handle handle)
+{
+    const void *impl = NULL;
+    if (atomic_load_explicit(&handles_point, memory_order_relaxed))
+        memcpy(&impl, handle, sizeof impl);
+    return impl && tenon__py_torch_impl_is_plain(impl);
+}
+
 int tenon_torch_import(PyObject *object, tenon_torch **out)
 {
-    const tenon__torch_api *api = tenon__torch_interp_state(NULL);
+    const tenon__torch_api *api = tenon__torch_find_api(NULL);
     if (!api)
         return raise_not_imported(object);
     tenon__py_drain_soon();
@@ -173,6 +192,9 @@ int tenon_torch_import(PyObject *object, tenon_torch **out)
         raise_failed(api, "tenon_torch_import");
         return -1;
     }
+    if (!atomic_load_explicit(&handles_point, memory_order_relaxed) &&
+        atomic_load_explicit(&tenon__py_global.torch.state, memory_order_relaxed) >= TENON__PY_TORCH_ON)
+        learn_handle(object, handle);
     tenon__torch_block *block = block_new(true); /* attached: its type belongs to torch's interpreter */
     if (!block) {
         api->delete_handle(handle);
@@ -268,4 +290,36 @@ void tenon_torch_release(tenon_torch *tensor)
         release_block(block);
     else if (!tenon__py_defer(block->api->interp, &block->node, run_deferred_release, block))
         atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+}
+
+/* handle("torch.Tensor") in functions that Python hosts. */
+
+static int take_handle(PyObject *object, void **out)
+{
+    tenon_torch *tensor;
+    if (tenon_torch_import(object, &tensor) < 0)
+        return -1;
+    *out = tensor;
+    return 0;
+}
+
+static int give(void *handle, PyObject **out)
+{
+    return tenon_torch_export(handle, out);
+}
+
+static void release(void *handle)
+{
+    tenon_torch_release(handle);
+}
+
+int tenon_torch_register(void)
+{
+    static const tenon_py_handle_type foreign = {.type = "torch.Tensor",
+                                                 .extension = TENON_TORCH_EXTENSION,
+                                                 .services = &tenon_torch_services,
+                                                 .take = take_handle,
+                                                 .give = give,
+                                                 .release = release};
+    return tenon_py_add_handle_type(&foreign);
 }

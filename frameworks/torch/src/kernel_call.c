@@ -22,19 +22,19 @@ typedef struct kernel_scratch {
 } kernel_scratch;
 
 typedef struct kernel_frame {
-    tenon__frame base; /* first */
+    tenon_frame base; /* first */
     const tenon__torch_kernel *kernel;
     tenon_error *err;
-    bool ran;
+    bool matched, ran;
     kernel_scratch *scratch;
-    tenon__torch_stable words[TENON_MAX_PARAMETERS]; /* the arguments; an optional one without its cell */
-    bool given[TENON_MAX_PARAMETERS];                /* and it is not None */
+    tenon__torch_stable stack_values[TENON_MAX_PARAMETERS]; /* the arguments; an optional one without its cell */
+    bool present[TENON_MAX_PARAMETERS];                     /* and it is not None */
     tenon_value args[TENON_MAX_PARAMETERS];
     tenon_value results[TENON_MAX_RESULTS];
     kernel_tensor tensors[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* of the arguments, then of the results */
 } kernel_frame;
 
-static kernel_frame *kernel_frame_of(tenon__frame *base)
+static kernel_frame *kernel_frame_of(tenon_frame *base)
 {
     return (kernel_frame *)(void *)base; /* it is the first member */
 }
@@ -57,37 +57,38 @@ static void note_failure(const kernel_frame *f)
 {
     tenon_utf8_replace_invalid(f->err->message); /* exceptions of Python are UTF-8 */
     last_failure.status = f->err->status;
+    last_failure.matched = f->matched;
     last_failure.ran = f->ran;
     memcpy(last_failure.message, f->err->message, sizeof last_failure.message);
 }
 
-/* As in Python, with advice how torch converts to the expected dtype. */
-static void kernel_refuse(tenon__frame *base, tenon__refusal why, int32_t index, const tenon_error *err)
+/* As in Python, with advice for users of torch. */
+static void kernel_refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *err)
 {
     kernel_frame *f = kernel_frame_of(base);
     const tenon_signature *s = base->signature;
     char advice[160] = "";
     (void)index;
-    if (why == TENON__REFUSED_BY_CODE) {
+    if (why == TENON_REFUSED_BY_CODE) {
         tenon_error_set(f->err, err->status, "%s(): %s", s->name, err->message);
         return;
     }
     int32_t i = 0;
     while (i < s->nparams && s->params[i].name != base->bindings.argument)
         i++;
-    if (why == TENON__REFUSED_ARGUMENT && err->status == TENON_EDTYPE && i < s->nparams)
-        tenon__py_cast_advice(&s->params[i], &tenon__py_producer_torch, advice, sizeof advice);
+    if (why == TENON_REFUSED_ARGUMENT && i < s->nparams)
+        tenon__py_advice(&s->params[i], err->status, &tenon__py_producer_torch, advice, sizeof advice);
     tenon_error_set_in(f->err, err->status, err->function, "%s%s", tenon_error_reason(err), advice);
 }
 
-static const char *kernel_describe(tenon__frame *base, int32_t index)
+static const char *kernel_describe(tenon_frame *base, int32_t index)
 {
-    static const char *const words[] = {
+    static const char *const stack_values[] = {
         [TENON_KIND_NONE] = "NoneType", [TENON_KIND_TENSOR] = "torch.Tensor", [TENON_KIND_INT] = "int",
         [TENON_KIND_FLOAT] = "float",   [TENON_KIND_BOOL] = "bool",           [TENON_KIND_STR] = "str",
         [TENON_KIND_ENUM] = "str",      [TENON_KIND_INTS] = "list",           [TENON_KIND_FLOATS] = "list"};
     const kernel_frame *f = kernel_frame_of(base);
-    return words[f->given[index] ? base->signature->params[index].kind : TENON_KIND_NONE];
+    return stack_values[f->present[index] ? base->signature->params[index].kind : TENON_KIND_NONE];
 }
 
 /* Argument `index` cannot be read. If an earlier one does not match, that is the error. */
@@ -109,17 +110,17 @@ static tenon_status init_view(kernel_frame *f, kernel_tensor *tensor, const teno
     if (source->ndim > INLINE_DIMS &&
         !(dims = tenon_block_alloc(&f->base.blocks, 2 * (size_t)source->ndim * sizeof *dims, 0)))
         return tenon_error_set(err, TENON_ENOMEM, "out of memory");
-    if (source->dtype.bits % 8 == 0 && tenon__view_init_fast(&tensor->view, source->data, &source->dtype, source->ndim,
-                                                             source->shape, source->strides, 0, 0, dims)) {
+    if (source->dtype.bits % 8 == 0 && tenon_view_init_fast(&tensor->view, source->data, &source->dtype, source->ndim,
+                                                            source->shape, source->strides, 0, 0, dims)) {
         tensor->view.device = source->device;
         return TENON_OK;
     }
     return tenon_view_init(&tensor->view, source, 0, dims, err);
 }
 
-static int meet_device(kernel_frame *f, int32_t index, tenon_device device)
+static int join_device(kernel_frame *f, int32_t index, tenon_device device)
 {
-    int met = tenon__frame_meet_device(&f->base, index, device);
+    int met = tenon_frame_join_device(&f->base, index, device);
     if (met <= 0)
         return met;
     const tenon__torch_api *api = f->kernel->api;
@@ -138,26 +139,44 @@ static int refuse_tensor(kernel_frame *f, int32_t index, tenon_status status, co
     return -1;
 }
 
+/* torch's function that returns the address of argument `index`. */
+static int32_t (*data_getter(const kernel_frame *f, int32_t index))(tenon__torch_handle, void **)
+{
+    bool written = f->base.signature->params[index].spec->flags & TENON_SPEC_WRITE;
+    return written ? f->kernel->api->get_data : f->kernel->api->kernels.get_const_data;
+}
+
+static bool is_freed(const tenon__torch_api *api, const kernel_tensor *tensor)
+{
+    int64_t bytes = -1;
+    return api->get_storage_size(tensor->handle, &bytes) == 0 && bytes == 0;
+}
+
 static int read_tensor(kernel_frame *f, int32_t index)
 {
     const tenon__torch_api *api = f->kernel->api;
     kernel_tensor *tensor = &f->tensors[index];
-    bool written = f->base.signature->params[index].spec->flags & TENON_SPEC_WRITE;
     tenon_dl_tensor source;
     int32_t dtype, device_type;
     tenon_error why;
-    tensor->handle = word_pointer(f->words[index]);
-    if (!tenon__torch_describe(api, tensor->handle, written ? api->get_data : api->kernels.get_const_data, &source,
-                               &dtype, &device_type))
+    tensor->handle = word_pointer(f->stack_values[index]);
+    bool defined = false;
+    if (api->is_defined && api->is_defined(tensor->handle, &defined) == 0 && !defined)
+        return refuse_word(f, index, TENON_EDTYPE, "NoneType", "");
+    if (!tenon__torch_describe(api, tensor->handle, data_getter(f, index), &source, &dtype, &device_type))
         return refuse_tensor(f, index, TENON_ELAYOUT, "it is undefined or has no plain memory");
     if (!source.dtype.bits)
         return refuse_tensor(f, index, TENON_EDTYPE, "Tenon does not know its dtype");
     if (device_type != api->cpu && device_type != api->cuda)
         return refuse_tensor(f, index, TENON_EDEVICE, "Tenon does not know its device");
     if (init_view(f, tensor, &source, &why))
-        return refuse_tensor(f, index, why.status, source.data ? tenon_error_reason(&why) : TENON__PY_NO_MEMORY);
-    tenon__frame_take_view(&f->base, index, &tensor->view);
-    if (tensor->view.device.device_type == TENON_CPU || meet_device(f, index, tensor->view.device) == 0)
+        return refuse_tensor(f, index, why.status,
+                             is_freed(api, tensor) ? TENON__PY_NO_MEMORY : tenon_error_reason(&why));
+    /* torch computes an address from NULL and the offset. */
+    if (tensor->view.numel > 0 && is_freed(api, tensor))
+        return refuse_tensor(f, index, TENON_ELAYOUT, TENON__PY_NO_MEMORY);
+    tenon_frame_set_view(&f->base, index, &tensor->view);
+    if (tensor->view.device.device_type == TENON_CPU || join_device(f, index, tensor->view.device) == 0)
         return 0;
     return -1;
 }
@@ -193,7 +212,7 @@ static kernel_tensor *result_tensor(kernel_frame *f, int32_t index)
     return &f->tensors[f->base.signature->nparams + index];
 }
 
-static int kernel_open_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int kernel_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     kernel_frame *f = kernel_frame_of(base);
     kernel_tensor *made = result_tensor(f, index);
@@ -202,17 +221,17 @@ static int kernel_open_result(tenon__frame *base, int32_t index, tenon_dtype dty
         tenon_fail(&base->call, why.status, "result %d: %s", (int)index, tenon_error_reason(&why));
         return -1;
     }
-    tenon__frame_place(base, index, &made->view, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
+    tenon_frame_set_result(base, index, &made->view, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
     return 0;
 }
 
-static int kernel_make_result(tenon__frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+static int kernel_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     int status = kernel_open_result(base, index, dtype, ndim, shape);
     return status < 0 ? tenon_frame_refuse_failure(base, TENON_EFAILED) : 0;
 }
 
-static int kernel_take_handle(tenon__frame *base, int32_t index, void *object, void (*destroy)(void *))
+static int kernel_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *))
 {
     (void)object;
     (void)destroy;
@@ -220,7 +239,7 @@ static int kernel_take_handle(tenon__frame *base, int32_t index, void *object, v
     return -1;
 }
 
-static void *kernel_device_scratch(tenon__frame *base, size_t bytes, tenon_device device)
+static void *kernel_device_scratch(tenon_frame *base, size_t bytes, tenon_device device)
 {
     kernel_frame *f = kernel_frame_of(base);
     kernel_scratch *scratch = tenon_block_alloc(&base->blocks, sizeof *scratch, 0);
@@ -242,21 +261,21 @@ static void *kernel_device_scratch(tenon__frame *base, size_t bytes, tenon_devic
     return status ? NULL : tensor.view.data;
 }
 
-static tenon_status kernel_run(tenon__frame *base)
+static tenon_status kernel_run(tenon_frame *base)
 {
     kernel_frame_of(base)->ran = true;
     return base->call.function->call(&base->call);
 }
 
-static const tenon__client kernel_client = {.refuse = kernel_refuse,
-                                            .describe = kernel_describe,
-                                            .make_result = kernel_make_result,
-                                            .open_result = kernel_open_result,
-                                            .take_handle = kernel_take_handle,
-                                            .device_scratch = kernel_device_scratch,
-                                            .run = kernel_run};
+static const tenon_client kernel_client = {.refuse = kernel_refuse,
+                                           .describe = kernel_describe,
+                                           .make_result = kernel_make_result,
+                                           .open_result = kernel_open_result,
+                                           .take_handle = kernel_take_handle,
+                                           .device_scratch = kernel_device_scratch,
+                                           .run = kernel_run};
 
-static const tenon_host kernel_host = {TENON__HOST_SERVICES, .name = "torch", .extension = tenon__py_extension};
+static const tenon_host kernel_host = {TENON_HOST_SERVICES, .name = "torch", .extension = tenon__py_extension};
 
 /* --------------------------------------------------------------------------------------------------- other arguments */
 
@@ -293,7 +312,7 @@ static int read_text(kernel_frame *f, int32_t index)
     const tenon__torch_api *api = f->kernel->api;
     const tenon_parameter *param = &f->base.signature->params[index];
     tenon_value *value = &f->args[index];
-    void *string = word_pointer(f->words[index]);
+    void *string = word_pointer(f->stack_values[index]);
     const char *text = NULL;
     size_t length = 0;
     char shown[256];
@@ -319,7 +338,7 @@ static int read_list(kernel_frame *f, int32_t index)
 {
     const tenon__torch_api *api = f->kernel->api;
     const tenon_parameter *param = &f->base.signature->params[index];
-    tenon__torch_list list = word_pointer(f->words[index]);
+    tenon__torch_list list = word_pointer(f->stack_values[index]);
     size_t length = 0;
     bool good = api->kernels.list_size(list, &length) == 0;
     if (good && param->count >= 0 && length != (size_t)param->count) {
@@ -338,9 +357,9 @@ static int read_list(kernel_frame *f, int32_t index)
 static int read_word(kernel_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->base.signature->params[index];
-    tenon__torch_stable word = f->words[index];
+    tenon__torch_stable word = f->stack_values[index];
     tenon_value *value = &f->args[index];
-    if (tenon__frame_take_nothing(&f->base, index, true, !f->given[index]))
+    if (tenon_frame_set_missing(&f->base, index, true, !f->present[index]))
         return 0;
     value->kind = param->kind;
     value->flags = 0;
@@ -365,31 +384,31 @@ static int read_word(kernel_frame *f, int32_t index)
 }
 
 /* Take the arguments from the stack. From now on the frame owns them. */
-static void take_words(kernel_frame *f, const tenon__torch_stable *stack)
+static void read_stack(kernel_frame *f, const tenon__torch_stable *stack)
 {
     const tenon_signature *s = f->base.signature;
     for (int32_t i = 0; i < s->nparams; i++) {
-        f->words[i] = stack[i];
-        f->given[i] = true;
+        f->stack_values[i] = stack[i];
+        f->present[i] = true;
         f->tensors[i].handle = NULL;
         if (!(s->params[i].flags & TENON_PARAMETER_OPTIONAL))
             continue;
         tenon__torch_stable *cell = word_pointer(stack[i]);
-        f->given[i] = cell;
+        f->present[i] = cell;
         if (cell) {
-            f->words[i] = *cell;
+            f->stack_values[i] = *cell;
             f->kernel->api->delete_optional(cell);
         }
     }
 }
 
-static void release_words(const kernel_frame *f)
+static void release_stack(const kernel_frame *f)
 {
     const tenon_signature *s = f->base.signature;
     const tenon__torch_api *api = f->kernel->api;
     for (int32_t i = 0; i < s->nparams; i++) {
-        uint32_t kind = f->given[i] ? s->params[i].kind : TENON_KIND_NONE;
-        void *pointer = word_pointer(f->words[i]);
+        uint32_t kind = f->present[i] ? s->params[i].kind : TENON_KIND_NONE;
+        void *pointer = word_pointer(f->stack_values[i]);
         if (kind == TENON_KIND_TENSOR)
             api->delete_handle(pointer);
         else if (kind == TENON_KIND_STR || kind == TENON_KIND_ENUM)
@@ -407,7 +426,7 @@ static int make_number(kernel_frame *f, int32_t index)
     const tenon_value *value = &f->results[index];
     kernel_tensor *made = result_tensor(f, index);
     tenon_error why;
-    int there = tenon__frame_has_result(&f->base, index);
+    int there = tenon_frame_has_result(&f->base, index);
     if (there <= 0)
         return -1;
     tenon_dtype dtype = value->kind == TENON_KIND_INT     ? TENON_I64
@@ -432,7 +451,7 @@ static int make_outputs(kernel_frame *f)
         if (f->results[i].kind != TENON_KIND_TENSOR) {
             if (make_number(f, i) < 0)
                 return -1;
-        } else if (!result_tensor(f, i)->handle && tenon__frame_has_result(&f->base, i) <= 0) {
+        } else if (!result_tensor(f, i)->handle && tenon_frame_has_result(&f->base, i) <= 0) {
             return -1;
         }
     }
@@ -441,11 +460,33 @@ static int make_outputs(kernel_frame *f)
 
 /* ---------------------------------------------------------------------------------------------------------- the call */
 
-static int run_in_turn(kernel_frame *f)
+/* Other threads may have replaced the memory of a tensor while this one waited for its turn. A tensor that only got another
+ * shape still has the memory. */
+static int check_memory(kernel_frame *f)
 {
-    tenon_turn_enter(f->kernel->turn);
-    int status = tenon__frame_run(&f->base, &kernel_client);
-    tenon_turn_leave(f->kernel->turn);
+    const tenon_signature *s = f->base.signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const kernel_tensor *tensor = &f->tensors[i];
+        void *data = NULL;
+        if (f->args[i].kind != TENON_KIND_TENSOR || tensor->view.numel == 0 ||
+            (data_getter(f, i)(tensor->handle, &data) == 0 && data == tensor->view.data))
+            continue;
+        tenon_error_set_in(f->err, TENON_EFAILED, s->name,
+                           "argument '%s': its memory changed while the call waited for another call of the library; "
+                           "pass a copy",
+                           s->params[i].name);
+        return -1;
+    }
+    return 0;
+}
+
+static int run_with_lock(kernel_frame *f)
+{
+    if (!f->kernel->library_lock)
+        return tenon_frame_run(&f->base, &kernel_client);
+    tenon_library_lock_enter(f->kernel->library_lock);
+    int status = check_memory(f) < 0 ? -1 : tenon_frame_run(&f->base, &kernel_client);
+    tenon_library_lock_leave(f->kernel->library_lock);
     return status;
 }
 
@@ -455,8 +496,10 @@ static int call_function(kernel_frame *f)
     for (int32_t i = 0; i < s->nparams; i++)
         if (read_word(f, i) < 0)
             return -1;
-    if (tenon__frame_match(&f->base) < 0 || tenon__frame_make_results(&f->base, &kernel_client) < 0 ||
-        run_in_turn(f) < 0)
+    if (tenon_frame_match(&f->base) < 0)
+        return -1;
+    f->matched = true;
+    if (tenon_frame_make_results(&f->base, &kernel_client) < 0 || run_with_lock(f) < 0)
         return -1;
     return make_outputs(f);
 }
@@ -470,20 +513,20 @@ tenon_status tenon__torch_kernel_call(const tenon__torch_kernel *kernel, tenon__
     (void)nresults;
     f.kernel = kernel;
     f.err = err;
-    f.ran = false;
+    f.matched = f.ran = false;
     f.scratch = NULL;
     f.base.args = f.args;
     f.base.results = f.results;
-    tenon__frame_begin(&f.base, &kernel_client, &kernel->call, s);
+    tenon_frame_begin(&f.base, &kernel_client, &kernel->call, s);
     for (int32_t i = 0; i < s->nresults; i++) {
-        tenon__frame_begin_result(&f.base, i);
+        tenon_frame_begin_result(&f.base, i);
         result_tensor(&f, i)->handle = NULL;
     }
-    take_words(&f, stack);
+    read_stack(&f, stack);
     int done = call_function(&f);
     if (done < 0)
         note_failure(&f);
-    release_words(&f);
+    release_stack(&f);
     for (kernel_scratch *scratch = f.scratch; scratch; scratch = scratch->next)
         kernel->api->delete_handle(scratch->handle);
     for (int32_t i = 0; i < s->nresults; i++) {
@@ -493,7 +536,7 @@ tenon_status tenon__torch_kernel_call(const tenon__torch_kernel *kernel, tenon__
         else if (handle)
             kernel->api->delete_handle(handle);
     }
-    tenon__frame_end(&f.base);
+    tenon_frame_end(&f.base);
     return done < 0 ? err->status : TENON_OK;
 }
 

@@ -31,7 +31,7 @@ static void call_place(int index, tenon__torch_stable *stack, uint64_t nargs, ui
                                  : tenon_error_set(&err, TENON_EFAILED, "the operator was unloaded");
     atomic_fetch_sub(&place->running, 1);
     if (status) /* torch turns any C++ exception into a RuntimeError */
-        atomic_load_explicit(&tenon__torch_found, memory_order_acquire)->kernels.throw_runtime_error(err.message);
+        atomic_load_explicit(&tenon__torch_known_api, memory_order_acquire)->kernels.throw_runtime_error(err.message);
 }
 
 /* clang-format off */
@@ -81,26 +81,26 @@ static void watch_forks(void)
 
 /* ------------------------------------------------------------------------------------------------------ the table */
 
-/* The lock of the table is a turn, which is free again in a forked child. NULL if memory is exhausted; not after a place was
- * taken. */
-static tenon_turn *lock_table(void)
+/* The table has a lock as a library has, which is free again in a forked child. NULL if memory is exhausted; not after a
+ * place was taken. */
+static tenon_library_lock *lock_table(void)
 {
-    tenon_turn *turn = tenon_turn_retain(places);
-    tenon_turn_enter(turn);
-    return turn;
+    tenon_library_lock *lock = tenon_library_lock_retain(places);
+    tenon_library_lock_enter(lock);
+    return lock;
 }
 
-static void unlock_table(tenon_turn *turn)
+static void unlock_table(tenon_library_lock *lock)
 {
-    tenon_turn_leave(turn);
-    tenon_turn_release(turn);
+    tenon_library_lock_leave(lock);
+    tenon_library_lock_release(lock);
 }
 
 /* Free it, and return its function, which the caller releases after the lock of the table. */
 static const tenon__py_function *kernel_free(tenon__torch_kernel *kernel)
 {
     const tenon__py_function *function = kernel->function;
-    tenon_turn_release(kernel->turn);
+    tenon_library_lock_release(kernel->library_lock);
     free(kernel);
     return function;
 }
@@ -141,9 +141,9 @@ static void sweep_all(void)
 {
     const tenon__py_function *function;
     do {
-        tenon_turn *turn = lock_table();
+        tenon_library_lock *lock = lock_table();
         function = sweep();
-        unlock_table(turn);
+        unlock_table(lock);
         Py_XDECREF((PyObject *)(uintptr_t)function);
     } while (function);
 }
@@ -153,8 +153,8 @@ static int place_take(tenon__torch_kernel *kernel)
 {
     int found = -1;
     watch_forks();
-    tenon_turn *turn = lock_table();
-    if (!turn)
+    tenon_library_lock *lock = lock_table();
+    if (!lock)
         return -1;
     for (int i = 0; i < MOST_KERNELS && found < 0; i++) {
         kernel_place *place = &places[(next_place + i) % MOST_KERNELS];
@@ -162,14 +162,14 @@ static int place_take(tenon__torch_kernel *kernel)
             found = (next_place + i) % MOST_KERNELS;
     }
     bool alone = !(kernel->function->function.flags & TENON_RELEASE_LOCK);
-    if (found >= 0 && alone && !(kernel->turn = tenon_turn_retain(kernel->function->library)))
+    if (found >= 0 && alone && !(kernel->library_lock = tenon_library_lock_retain(kernel->function->library)))
         found = -1;
     if (found >= 0) {
         atomic_store(&places[found].kernel, kernel);
         next_place = (found + 1) % MOST_KERNELS;
-        tenon_turn_leave(turn); /* it stays retained, so that a removal never fails */
+        tenon_library_lock_leave(lock); /* it stays retained, so that a removal never fails */
     } else {
-        unlock_table(turn);
+        unlock_table(lock);
     }
     return found;
 }
@@ -177,7 +177,7 @@ static int place_take(tenon__torch_kernel *kernel)
 bool tenon__torch_kernel_remove(int index)
 {
     tenon__torch_kernel *kernel = NULL;
-    tenon_turn *turn = lock_table();
+    tenon_library_lock *lock = lock_table();
     if (index >= 0 && index < MOST_KERNELS)
         kernel = atomic_load(&places[index].kernel);
     if (kernel) {
@@ -185,7 +185,7 @@ bool tenon__torch_kernel_remove(int index)
         places[index].removed = kernel;
         atomic_store(&places[index].kernel, NULL);
     }
-    unlock_table(turn);
+    unlock_table(lock);
     sweep_all();
     return kernel;
 }
@@ -193,7 +193,7 @@ bool tenon__torch_kernel_remove(int index)
 int tenon__torch_kernel_add(PyObject *object, const char *name_space, const char *const *keys, bool *done)
 {
     const tenon__py_function *function = (const tenon__py_function *)object;
-    const tenon__torch_api *api = tenon__torch_interp_state(NULL);
+    const tenon__torch_api *api = tenon__torch_find_api(NULL);
     if (!api || !api->kernels.usable || !can_throw(api) || !tenon__torch_kernel_fits(api, function))
         return -1;
     tenon__torch_kernel *kernel = calloc(1, sizeof *kernel);

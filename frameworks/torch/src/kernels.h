@@ -3,7 +3,7 @@
 #ifndef TENON_TORCH_KERNELS_H
 #define TENON_TORCH_KERNELS_H
 
-#include "../../../python/src/functions/function.h"
+#include "../../../python/src/functions/function_object.h"
 #include "torch_bridge.h"
 
 enum { TENON__TORCH_KEYS = 2 }; /* "CPU" and "CUDA" */
@@ -12,7 +12,7 @@ enum { TENON__TORCH_KEYS = 2 }; /* "CPU" and "CUDA" */
 typedef struct tenon__torch_kernel {
     const tenon__torch_api *api;
     const tenon__py_function *function; /* owned: it holds the signature and the library */
-    tenon_turn *turn;                   /* NULL if calls may overlap */
+    tenon_library_lock *library_lock;   /* NULL if calls may overlap */
     tenon_call call;                    /* what is the same in each of its calls */
     void *registered[TENON__TORCH_KEYS];
 } tenon__torch_kernel;
@@ -40,6 +40,7 @@ int tenon__torch_kernel_count(void);
 /* Why the last kernel in C failed on this thread. Its exception in Python may be of another class. */
 typedef struct tenon__torch_failure {
     tenon_status status; /* TENON_OK: none has failed */
+    bool matched;        /* its arguments were good */
     bool ran;            /* the function had begun: what it wrote counts */
     char message[sizeof(((tenon_error *)0)->message)];
 } tenon__torch_failure;

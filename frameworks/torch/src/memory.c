@@ -62,13 +62,13 @@ static tenon_status set_no_dtype_error(const tenon__torch_block *block, int32_t 
                               (int)dtype, reason ? "; " : "", reason ? reason : "");
 }
 
-static tenon_status check_bits(tenon_torch *tensor, const tenon_view *view, tenon_error *err)
+static tenon_status check_bits(tenon_torch *tensor, bool is_complex, tenon_error *err)
 {
     bool conjugated = false, negated = false;
     tenon_status status = TENON_OK;
-    if (view->dtype.code == TENON_CODE_COMPLEX)
+    if (is_complex)
         status = ask_bit(tensor, "aten::is_conj", &conjugated, err);
-    if (!status && !conjugated && tenon__py_torch_may_be_negated(view))
+    if (!status && !conjugated)
         status = ask_bit(tensor, "aten::is_neg", &negated, err);
     if (conjugated || negated)
         status = tenon_error_set_in(err, TENON_ELAYOUT, "tenon_torch_view", "the tensor is a %s view; pass x.%s()",
@@ -128,8 +128,12 @@ tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dim
     if (device_type != api->cpu && device_type != api->cuda)
         return tenon_error_set_in(err, TENON_EDEVICE, "tenon_torch_view", "Tenon does not know torch's device type %d",
                                   (int)device_type);
-    tenon_status status = tenon_view_init(out, &source, 0, dims, err);
-    return status ? status : check_bits(tensor, out, err);
+    bool is_plain = tenon__torch_is_plain(handle);
+    tenon_status status = is_plain ? TENON_OK : check_bits(tensor, source.dtype.code == TENON_CODE_COMPLEX, err);
+    /* An operator may be seen by a mode, which runs any code: the memory is read after it. */
+    if (!status && !is_plain && !tenon__torch_describe(api, handle, api->get_data, &source, &dtype, &device_type))
+        return set_no_memory_error(tensor, bytes, err);
+    return status ? status : tenon_view_init(out, &source, 0, dims, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------ new tensors */
@@ -172,7 +176,7 @@ tenon_status tenon_torch_empty(tenon_dtype dtype, tenon_device device, int32_t n
     tenon__torch_handle handle = NULL;
     if (!out)
         return tenon_error_set_in(err, TENON_EINVAL, who, "argument 'out' is NULL");
-    const tenon__torch_api *api = tenon__torch_interp_state(err);
+    const tenon__torch_api *api = tenon__torch_find_api(err);
     if (!api)
         return TENON_EFAILED;
     tenon_status status = tenon_shape_strides(ndim, shape, 'C', strides, err);
@@ -273,7 +277,7 @@ tenon_status tenon_torch_from_blob(const tenon_blob *blob, tenon_torch **out, te
     int32_t numbers[3];
     if (!blob || !out)
         return tenon_error_set_in(err, TENON_EINVAL, who, "argument '%s' is NULL", blob ? "out" : "blob");
-    const tenon__torch_api *api = tenon__torch_interp_state(err);
+    const tenon__torch_api *api = tenon__torch_find_api(err);
     if (!api)
         return TENON_EFAILED;
     tenon_status status = blob_view(blob, &view, dims, err);

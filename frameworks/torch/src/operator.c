@@ -214,11 +214,11 @@ static PyObject *ask_torch(const tenon__torch_api *api, const char *question, co
  * aten/src/ATen/RegisterSchema.cpp:6". */
 static bool is_defined_in_cpp(PyObject *entry)
 {
-    PyObject *words = PyObject_CallMethod(entry, "debug", NULL);
-    const char *text = words ? PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    PyObject *text_object = PyObject_CallMethod(entry, "debug", NULL);
+    const char *text = text_object ? PyUnicode_AsUTF8AndSize(text_object, NULL) : NULL;
     const char *ending = text ? strrchr(text, '.') : NULL;
     bool is_source = ending && (ending[1] == 'c' || ending[1] == 'h') && !strchr(ending, '/');
-    Py_XDECREF(words);
+    Py_XDECREF(text_object);
     PyErr_Clear();
     return is_source;
 }
@@ -359,7 +359,7 @@ tenon_status tenon_torch_find(const char *name, const char *overload, const teno
         return TENON_OK;
     tenon_error here = {.status = TENON_EFAILED};
     err = err ? err : &here;
-    const tenon__torch_api *api = tenon__torch_interp_state(err);
+    const tenon__torch_api *api = tenon__torch_find_api(err);
     if (!api)
         return TENON_EFAILED;
     if (!tenon__py_attached_to(api->interp))

@@ -20,9 +20,9 @@ static void add_bytes(schema_text *text, const char *bytes, size_t count)
         text->buffer[text->length < text->size ? text->length : text->size - 1] = '\0';
 }
 
-static void add(schema_text *text, const char *words)
+static void add(schema_text *text, const char *text_object)
 {
-    add_bytes(text, words, strlen(words));
+    add_bytes(text, text_object, strlen(text_object));
 }
 
 /* The shortest digits that are the same number, as Python writes them. torch reads an int unless there is a point or an

@@ -98,19 +98,22 @@ typedef struct tenon__torch_api {
 
 /* The functions of torch, or NULL with `err` if torch is not imported or too old. Looks for it only on an attached
  * thread. */
-const tenon__torch_api *tenon__torch_get(tenon_error *err);
+const tenon__torch_api *tenon__torch_search_api(tenon_error *err);
 
-/* As tenon__torch_get, with a fast path if torch has been found before. */
-extern _Atomic(const tenon__torch_api *) tenon__torch_found;
-static inline const tenon__torch_api *tenon__torch_interp_state(tenon_error *err)
+/* As tenon__torch_search_api, with a fast path if torch has been found before. */
+extern _Atomic(const tenon__torch_api *) tenon__torch_known_api;
+static inline const tenon__torch_api *tenon__torch_find_api(tenon_error *err)
 {
-    const tenon__torch_api *api = atomic_load_explicit(&tenon__torch_found, memory_order_acquire);
-    return api ? api : tenon__torch_get(err);
+    const tenon__torch_api *api = atomic_load_explicit(&tenon__torch_known_api, memory_order_acquire);
+    return api ? api : tenon__torch_search_api(err);
 }
 
 /* torch's number for a dtype or a device. False if it has none. */
 bool tenon__torch_dtype_number(const tenon__torch_api *api, tenon_dtype dtype, int32_t *out);
 bool tenon__torch_device_number(const tenon__torch_api *api, tenon_device device, int32_t *type, int32_t *index);
+
+/* Whether the tensor's struct shows that it is neither conjugated nor negated on reading. False means "unknown". */
+bool tenon__torch_is_plain(tenon__torch_handle handle);
 
 /* Describe the memory of a tensor, which may be NULL although the tensor is not empty: the device is the CPU unless it
  * is torch's "cuda". `get_data` is one of torch's functions for the address. The shape and strides are torch's, valid
@@ -216,17 +219,17 @@ bool tenon__torch_take_numbers(PyObject *list, tenon__torch_base base, tenon_tor
 /* ---------------------------------------------------------------------------------------------------- direct calls */
 
 /* The dispatch keys that a thread includes and excludes, XOR the defaults. */
-typedef struct tenon__torch_words {
+typedef struct tenon__torch_dispatch_keys {
     uint64_t included, excluded;
-} tenon__torch_words;
+} tenon__torch_dispatch_keys;
 
 /* Whether torch's library says what is active in a thread. If not, Python must be asked. */
-bool tenon__torch_can_watch(void);
+bool tenon__torch_can_read_dispatch_keys(void);
 /* The words of this thread. False if torch's library does not have them. */
-bool tenon__torch_read_words(tenon__torch_words *out);
+bool tenon__torch_read_dispatch_keys(tenon__torch_dispatch_keys *out);
 /* Whether a mode, a transform, a tracer or the profiler is active in this thread. `harmless` are the words without any of
- * them. Only if tenon__torch_can_watch. */
-bool tenon__torch_is_watched(const tenon__torch_words *harmless, size_t count);
+ * them. Only if tenon__torch_can_read_dispatch_keys. */
+bool tenon__torch_has_active_mode(const tenon__torch_dispatch_keys *harmless, size_t count);
 
 /* Read the switch TENON_TORCH_DIRECT, when the package is imported. */
 void tenon__torch_read_switch(void);

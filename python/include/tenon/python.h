@@ -8,6 +8,10 @@
 #ifndef TENON_PYTHON_H
 #define TENON_PYTHON_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <Python.h>
 
 #include <tenon/tenon.h>
@@ -54,8 +58,7 @@ typedef struct tenon_py_borrowed {
  * refused.
  *
  * Memory in a legacy capsule (DLPack before 1.0, which has no flag for read-only memory) counts as writable, unless the
- * arrays of its framework are known to be immutable. Conjugated and negated views of torch are refused, except for a
- * negated view in C order, which goes unnoticed: only torch's private `_neg_view` makes one.
+ * arrays of its framework are known to be immutable. Conjugated and negated views of torch are refused.
  *
  * Ownership: holds a reference to `object` until tenon_py_unborrow.
  * Release:   tenon_py_unborrow(out).
@@ -230,22 +233,22 @@ static inline PyObject *tenon__py_module_of(const tenon_module *module, PyObject
 /* A handle type whose Python objects are a framework's own, instead of tenon.Handle. Functions get the table
  * `services` from their host, by the name `extension`, to work with such handles. The struct must live as long as the
  * process. */
-typedef struct tenon_py_foreign {
+typedef struct tenon_py_handle_type {
     const char *type;      /* the name in handle("…"): "torch.Tensor" */
     const char *extension; /* "tenon.torch" */
     const void *services;
     int (*take)(PyObject *object, void **out); /* a handle for `object`; 0, or -1 with an exception */
     int (*give)(void *handle, PyObject **out); /* a new reference; takes nothing; 0, or -1 with an exception */
     void (*release)(void *handle);
-} tenon_py_foreign;
+} tenon_py_handle_type;
 
 /* Register a handle type, before the libraries that use it are loaded. If two entries have the same type, the first one
  * stays.
  *
- * Ownership: keeps `foreign` permanently.
+ * Ownership: keeps `handle_type` permanently.
  * Threads:   attached to any interpreter; several threads may register at the same time.
  * Errors:    -1 with ValueError (a field is NULL) or RuntimeError (more than eight types); 0 otherwise. */
-TENON_NODISCARD int tenon_py_add_foreign(const tenon_py_foreign *foreign);
+TENON_NODISCARD int tenon_py_add_handle_type(const tenon_py_handle_type *handle_type);
 
 /* --------------------------------------------------------------------------------------------------------- errors */
 

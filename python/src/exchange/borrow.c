@@ -21,8 +21,8 @@ void tenon__py_free_dims(tenon_py_borrowed *out)
     out->private_.dims = out->private_.inline_dims;
 }
 
-tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
-                                tenon_py_borrowed *out, tenon_error *err)
+tenon_status tenon__py_try_make_view(const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
+                                     tenon_py_borrowed *out, tenon_error *err)
 {
     if (!tenon__py_alloc_dims(out, source->ndim))
         return tenon_error_set(err, TENON_ENOMEM, "no memory for %d dimensions", source->ndim);
@@ -34,11 +34,11 @@ tenon_status tenon__py_describe(const tenon_dl_tensor *source, tenon__py_unit un
     return status;
 }
 
-int tenon__py_finish(PyObject *object, const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
-                     tenon_py_borrowed *out)
+int tenon__py_make_view(PyObject *object, const tenon_dl_tensor *source, tenon__py_unit unit, uint64_t flags,
+                        tenon_py_borrowed *out)
 {
     tenon_error err;
-    if (tenon__py_describe(source, unit, flags, out, &err) == TENON_OK)
+    if (tenon__py_try_make_view(source, unit, flags, out, &err) == TENON_OK)
         return 0;
     tenon__py_raise_for(object, &err);
     return -1;
@@ -98,7 +98,7 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
 static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
     const uint32_t known =
-        TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STAYS;
+        TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STABLE_MEMORY;
     out->private_.object = NULL;
     if (!object || (flags & ~known)) {
         PyErr_Format(PyExc_ValueError,
@@ -107,7 +107,6 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
                      (unsigned)flags);
         return -1;
     }
-    tenon__py_drain_soon();
     tenon__py_kind room;
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     if (!kind)
@@ -133,7 +132,7 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
 /* Whether a peek knows all that the flags ask for: what it takes is in C order. */
 static inline bool is_plain(uint32_t flags)
 {
-    return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STAYS));
+    return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STABLE_MEMORY));
 }
 
 /* Borrow an object that a peek has described. */
@@ -143,7 +142,6 @@ static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     out->private_.dims = out->private_.inline_dims;
     out->private_.object = object;
     Py_INCREF(object);
-    tenon__py_drain_soon();
     return 0;
 }
 
@@ -157,7 +155,7 @@ bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borr
     return *kind && (*kind)->peek && (*kind)->peek(object, *kind, out);
 }
 
-bool tenon__py_is_plain(PyObject *object)
+bool tenon__py_is_read_in_c(PyObject *object)
 {
     const tenon__py_kind *kind = tenon__py_is_ndarray(object) ? NULL : tenon__py_known_kind(Py_TYPE(object));
     return tenon__py_is_ndarray(object) || (kind && kind->peek && kind->table);
@@ -173,7 +171,8 @@ static TENON__PY_NOINLINE int borrow_peeked(PyObject *object, uint32_t flags, te
     return borrow(object, flags, TENON__PY_NO_STREAM, out);
 }
 
-int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+/* Releases of other threads are drained before anything is read: they may run any code. */
+static inline int borrow_drained(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     if (!object || !is_plain(flags))
         return borrow(object, flags, TENON__PY_NO_STREAM, out);
@@ -184,8 +183,20 @@ int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     return borrow(object, flags, TENON__PY_NO_STREAM, out);
 }
 
+int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
+{
+    tenon__py_drain_soon();
+    return borrow_drained(object, flags, out);
+}
+
+int tenon__py_borrow_in_c(PyObject *object, tenon_py_borrowed *out)
+{
+    return borrow_drained(object, TENON_PY_ANY_DEVICE, out);
+}
+
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
 {
+    tenon__py_drain_soon();
     return borrow(object, flags, stream, out);
 }
 
@@ -253,20 +264,24 @@ void tenon_py_unborrow(tenon_py_borrowed *borrowed)
 
 int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t *flags, tenon_py_borrowed *out)
 {
-    bool disturbed = false;
+    bool may_have_changed = false;
+    tenon__py_drain_soon();
     for (size_t i = 0; i < count; i++) {
-        if (tenon_py_borrow(objects[i], flags[i], &out[i]) < 0) {
+        if (borrow_drained(objects[i], flags[i], &out[i]) < 0) {
             tenon_py_unborrow_many(i, out);
             return -1;
         }
-        disturbed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING;
+        may_have_changed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING;
     }
-    for (size_t i = 0; disturbed && i < count; i++) {
-        if (tenon__py_is_unchanged(objects[i], &out[i]))
-            continue;
+    int enabled = may_have_changed ? tenon__py_pause_gc() : 0;
+    size_t same = 0;
+    while (may_have_changed && same < count && tenon__py_is_unchanged(objects[same], &out[same]))
+        same++;
+    tenon__py_resume_gc(enabled);
+    if (may_have_changed && same < count) {
         tenon__py_clear_ignorable_error();
         if (!PyErr_Occurred())
-            tenon__py_set_error(PyExc_RuntimeError, objects[i],
+            tenon__py_set_error(PyExc_RuntimeError, objects[same],
                                 "it was changed while the other arrays were borrowed; its memory, shape, dtype or "
                                 "flags are others: pass a copy");
         tenon_py_unborrow_many(count, out);

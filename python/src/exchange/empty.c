@@ -1,24 +1,6 @@
 /* New arrays, by the allocator of the framework that the caller uses. */
 #include "../internal.h"
 
-#include <string.h>
-
-void tenon__py_framework_dtype(tenon_dtype dtype, char *buffer, size_t size)
-{
-    char ours[64], lanes[16] = "";
-    tenon_dtype_format(tenon_dtype_of(dtype.code, dtype.bits, 1), ours, sizeof ours);
-    if (dtype.lanes != 1)
-        PyOS_snprintf(lanes, sizeof lanes, "_x%d", dtype.lanes);
-    const char *prefix = dtype.code == TENON_CODE_INT       ? "int"
-                         : dtype.code == TENON_CODE_UINT    ? "uint"
-                         : dtype.code == TENON_CODE_COMPLEX ? "complex"
-                         : dtype.code == TENON_CODE_BFLOAT  ? "bfloat"
-                         : ours[0] == 'f'                   ? "float"
-                                                            : "";
-    const char *rest = *prefix ? strpbrk(ours, "0123456789") : ours;
-    PyOS_snprintf(buffer, size, "%s%s%s", prefix, rest ? rest : "", lanes);
-}
-
 PyObject *tenon__py_dims_tuple(int32_t count, const int64_t *values)
 {
     PyObject *tuple = PyTuple_New(count);
@@ -37,7 +19,7 @@ PyObject *tenon__py_call_empty(PyObject *module, PyObject *device, tenon_dtype d
                                const int64_t *shape)
 {
     char name[64];
-    tenon__py_framework_dtype(dtype, name, sizeof name);
+    tenon_dtype_format_long(dtype, name, sizeof name);
     PyObject *kind = PyObject_GetAttrString(module, name);
     if (!kind && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
@@ -84,7 +66,7 @@ PyObject *tenon__py_empty_ours(const tenon__py_producer *producer, tenon_dtype d
     tenon_error err;
     tenon_tensor *tensor = NULL;
     if (tenon_tensor_alloc(dtype, ndim, shape, 0, &tensor, &err))
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in(producer->name, &err);
     PyObject *object = tenon__py_tensor_new(tensor);
     PyObject *array = object ? producer->wrap(tensor) : NULL;
     tenon_tensor_release(tensor);

@@ -102,18 +102,30 @@ PyObject *tenon__py_exception_for(tenon_status status)
     }
 }
 
+/* Takes `message`, which may be NULL with an exception. */
+static void *raise_message(const tenon_error *err, PyObject *message)
+{
+    bool has_number = message && err->status == TENON_ESYSTEM; /* the class depends on errno: FileNotFoundError, … */
+    PyObject *value = has_number ? Py_BuildValue("(iO)", (int)err->os_error, message) : message;
+    if (value)
+        PyErr_SetObject(tenon__py_exception_for(err->status), value);
+    if (has_number)
+        Py_XDECREF(value);
+    Py_XDECREF(message);
+    return NULL;
+}
+
 void *tenon_py_raise(const tenon_error *err)
 {
-    if (err && err->status == TENON_ESYSTEM) { /* the class depends on errno: FileNotFoundError, … */
-        PyObject *arguments = Py_BuildValue("(is)", (int)err->os_error, err->message);
-        if (arguments)
-            PyErr_SetObject(PyExc_OSError, arguments);
-        Py_XDECREF(arguments);
-    } else if (err)
-        PyErr_SetString(tenon__py_exception_for(err->status), err->message);
-    else
-        PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");
+    if (err)
+        return raise_message(err, PyUnicode_FromString(err->message));
+    PyErr_SetString(PyExc_RuntimeError, "tenon_py_raise(): argument 'err' is NULL");
     return NULL;
+}
+
+void *tenon__py_raise_in(const char *where, const tenon_error *err)
+{
+    return raise_message(err, PyUnicode_FromFormat("%s: %s", where, tenon_error_reason(err)));
 }
 
 void tenon__py_raise_for(PyObject *object, const tenon_error *err)

@@ -1,7 +1,7 @@
 /* Imported tensors: a borrow that lives on the heap. */
 #include "../internal.h"
 
-#include "source.h"
+#include "producer_view.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static tenon__py_holder *hold_object(PyObject *object, uint32_t flags, bool is_a
     if (!holder)
         return NULL;
     holder->is_alias = is_alias;
-    if (tenon_py_borrow(object, flags | TENON__PY_STAYS, &holder->borrowed) == 0)
+    if (tenon_py_borrow(object, flags | TENON__PY_STABLE_MEMORY, &holder->borrowed) == 0)
         return holder;
     tenon__py_holder_free(holder);
     return NULL;

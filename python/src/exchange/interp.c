@@ -6,7 +6,7 @@
 
 #define CAPSULE_NAME "tenon.interpreter"
 
-tenon__py_process tenon__py_global = {.lock = ATOMIC_FLAG_INIT, .torch.ranges_lock = ATOMIC_FLAG_INIT};
+tenon__py_globals tenon__py_global = {.lock = ATOMIC_FLAG_INIT, .torch.ranges_lock = ATOMIC_FLAG_INIT};
 _Thread_local const PyThreadState *tenon__py_own_state;
 
 int64_t tenon_py_leaked(void)
@@ -153,7 +153,7 @@ static void capsule_free(PyObject *capsule)
         Py_XDECREF((PyObject *)atomic_load(&interp->handle_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->method_type));
         Py_XDECREF((PyObject *)atomic_load(&interp->meta_type));
-        Py_XDECREF(atomic_load(&interp->words));
+        Py_XDECREF(atomic_load(&interp->dlpack_constants));
     }
 }
 

@@ -155,8 +155,8 @@ static tenon_tensor *tensor_to_export(tenon_tensor *tensor, tenon_device device,
     if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
         return NULL;
     if (!copied)
-        return share_on_device(tensor, device, &out, &err) ? tenon__py_raise_reason(&err) : out;
-    return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_reason(&err) : out;
+        return share_on_device(tensor, device, &out, &err) ? tenon__py_raise_in("tenon.Tensor", &err) : out;
+    return tenon_tensor_copy(tensor, &out, &err) ? tenon__py_raise_in("tenon.Tensor", &err) : out;
 }
 
 /* Hold the tensor, because a producer's code may run while streams are ordered. */

@@ -29,7 +29,7 @@ static PyObject *get_dtype(PyObject *self, void *unused)
     if (!view)
         return NULL;
     char name[64];
-    tenon__py_framework_dtype(view->dtype, name, sizeof name);
+    tenon_dtype_format_long(view->dtype, name, sizeof name);
     return PyUnicode_FromString(name);
 }
 
@@ -87,16 +87,11 @@ static PyObject *get_data_ptr(PyObject *self, void *unused)
     return view ? PyLong_FromVoidPtr(view->data) : NULL;
 }
 
-void *tenon__py_raise_reason(const tenon_error *err)
-{
-    return PyErr_Format(tenon__py_exception_for(err->status), "tenon.Tensor: %s", tenon_error_reason(err));
-}
-
 /* Wrap the result of a function of the core in a tenon.Tensor. Takes `made`. NULL with an exception if it failed. */
 static PyObject *wrap_result(tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon__py_raise_reason(err);
+        return tenon__py_raise_in("tenon.Tensor", err);
     PyObject *object = tenon__py_tensor_new(made);
     tenon_tensor_release(made);
     return object;
@@ -148,7 +143,7 @@ typedef struct cut {
 static int replace_tensor(cut *c, tenon_status status, tenon_tensor *made, const tenon_error *err)
 {
     if (status)
-        return tenon__py_raise_reason(err), -1;
+        return tenon__py_raise_in("tenon.Tensor", err), -1;
     tenon_tensor_release(c->tensor);
     c->tensor = made;
     return 0;

@@ -10,8 +10,6 @@ PyObject *tenon__py_tensor_dlpack_device(PyObject *self, PyObject *unused);
 extern tenon_dl_exchange tenon__py_tensor_table;
 
 /* tensor_index.c */
-/* Raise an error of the core, without the name of its function. Returns NULL. */
-void *tenon__py_raise_reason(const tenon_error *err);
 extern PyGetSetDef tenon__py_tensor_attributes[];
 PyObject *tenon__py_tensor_subscript(PyObject *self, PyObject *key);
 Py_ssize_t tenon__py_tensor_length(PyObject *self);

@@ -51,11 +51,11 @@ PyObject *tenon__py_tensor_freeze(PyObject *self, PyObject *unused)
     if (status == TENON_EINVAL) {
         PyErr_SetString(
             PyExc_ValueError,
-            "tenon.Tensor.freeze(): expected a whole tensor that tenon.shared() or tenon.attach() returned");
+            "tenon.Tensor.freeze(): expected a whole tensor that tenon.shared_zeros() or tenon.attach() returned");
         return NULL;
     }
     if (status)
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("tenon.Tensor.freeze()", &err);
     if (tenon__py_guard(tensor) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -72,7 +72,7 @@ PyObject *tenon__py_tensor_copy(PyObject *self, PyObject *unused)
     tenon_status status = tenon_tensor_copy(tensor, &copy, &err);
     tenon__py_release(tensor);
     if (status)
-        return tenon__py_raise_reason(&err);
+        return tenon__py_raise_in("tenon.Tensor", &err);
     PyObject *object = tenon__py_tensor_new(copy);
     tenon_tensor_release(copy);
     return object;

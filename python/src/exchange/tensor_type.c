@@ -1,5 +1,5 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
-#include "source.h"
+#include "producer_view.h"
 #include "tensor_object.h"
 
 #include <structmember.h>

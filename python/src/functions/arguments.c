@@ -1,5 +1,5 @@
 /* Conversion of Python arguments to the values that a signature asks for. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void add_note(PyObject *error, const char *function, const char *part)
 
 void tenon__py_note_argument(const tenon__py_function *function, const char *argument)
 {
-    char part[TENON_NAME_SIZE + 16], start[TENON_NAME_SIZE + 4];
+    char part[TENON_NAME_SIZE + 40], start[TENON_NAME_SIZE + 4];
     PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
     PyOS_snprintf(start, sizeof start, "%s(): ", function->signature->name);
     PyObject *error = tenon__py_take_exception();
@@ -68,28 +68,43 @@ void tenon__py_note_argument(const tenon__py_function *function, const char *arg
 
 void tenon__py_name_part(const char *function, const char *part, PyObject *object)
 {
+    const tenon__py_producer *owner;
+    if (object && tenon__py_is_deleted(object, &owner)) {
+        PyErr_Format(PyExc_ValueError, "%s(): %s: this %s array was deleted or donated", function, part, owner->title);
+        return;
+    }
     PyObject *error = tenon__py_take_exception();
     if (!error)
         return;
     PyObject *type = (PyObject *)Py_TYPE(error);
     bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
                  type == PyExc_RuntimeError || type == PyExc_OverflowError;
-    PyObject *words = plain ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
-    if (words && (!object || is_ours(error, object))) {
-        PyObject *arguments = PyTuple_Pack(1, words);
+    PyObject *named_message = plain ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
+    if (named_message && (!object || is_ours(error, object))) {
+        PyObject *arguments = PyTuple_Pack(1, named_message);
         if (arguments)
             PyObject_SetAttrString(error, "args", arguments);
         Py_XDECREF(arguments);
     } else { /* leave the producer's own exception as it is */
         add_note(error, function, part);
     }
-    Py_XDECREF(words);
+    Py_XDECREF(named_message);
     tenon__py_raise_again(error);
+}
+
+bool tenon__py_raise_deleted(const tenon__py_function *function, const char *argument, PyObject *object)
+{
+    const tenon__py_producer *owner;
+    if (!tenon__py_is_deleted(object, &owner))
+        return false;
+    tenon__py_argument_error(function, argument, PyExc_ValueError, "this %s array was deleted or donated",
+                             owner->title);
+    return true;
 }
 
 void tenon__py_name_argument(const tenon__py_function *function, const char *argument, PyObject *object)
 {
-    char part[TENON_NAME_SIZE + 16];
+    char part[TENON_NAME_SIZE + 40];
     PyOS_snprintf(part, sizeof part, "argument '%s'", argument);
     tenon__py_name_part(function->signature->name, part, object);
 }
@@ -136,18 +151,18 @@ static int raise_missing(const tenon__py_function *function, PyObject *const *gi
 {
     const tenon_signature *s = function->signature;
     int32_t from = keyword_only ? s->npositional : 0, to = keyword_only ? s->nparams : s->npositional;
-    int32_t count = 0, told = 0;
+    int32_t count = 0, listed = 0;
     for (int32_t i = from; i < to; i++)
         count += !given[i] && !(s->params[i].flags & TENON_PARAMETER_DEFAULT);
     PyObject *list = PyUnicode_FromString("");
     for (int32_t i = from; list && i < to; i++) {
         if (given[i] || (s->params[i].flags & TENON_PARAMETER_DEFAULT))
             continue;
-        const char *between = told == 0 ? "" : told < count - 1 ? ", " : count == 2 ? " and " : ", and ";
+        const char *between = listed == 0 ? "" : listed < count - 1 ? ", " : count == 2 ? " and " : ", and ";
         PyObject *longer = PyUnicode_FromFormat("%U%s'%s'", list, between, s->params[i].name);
         Py_DECREF(list);
         list = longer;
-        told++;
+        listed++;
     }
     if (list)
         PyErr_Format(PyExc_TypeError, "%s() missing %d required %s argument%s: %U", s->name, count,
@@ -241,10 +256,12 @@ static int may_be_number(const tenon__py_function *function, const char *argumen
     int complex_number = integer ? 0 : is_complex(object); /* NumPy would drop the imaginary part */
     if (complex_number)
         return complex_number < 0 ? -1 : 0;
-    bool flat = false;
+    tenon__py_checks checks = {false, false};
     if (refuse_device(function, argument, object) < 0 ||
-        tenon__py_check_gradient(function, argument, object, &flat) < 0)
+        tenon__py_check_gradient(function, argument, object, &checks) < 0) {
+        tenon__py_raise_deleted(function, argument, object);
         return -1;
+    }
     return 1;
 }
 
@@ -265,6 +282,8 @@ static int to_bool(const tenon__py_function *function, const tenon_parameter *pa
  * other object stays as it is. Returns -1. */
 static int not_a_number(const tenon__py_function *function, const tenon_parameter *param, PyObject *object)
 {
+    if (tenon__py_raise_deleted(function, param->name, object))
+        return -1;
     PyObject *error = tenon__py_take_exception(), *type = (PyObject *)Py_TYPE(error), *name = NULL;
     const tenon__py_producer *owner = NULL;
     bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_RuntimeError;
@@ -300,7 +319,8 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
     Py_XDECREF(index);
     if (overflow)
         return tenon__py_argument_error(function, param->name, PyExc_OverflowError,
-                                        "the integer does not fit in 64 bits");
+                                        "expected an integer from -2**63 to 2**63 - 1, got a %s one",
+                                        overflow > 0 ? "larger" : "smaller");
     return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
@@ -392,10 +412,33 @@ static int raise_wrong_length(const tenon__py_function *function, const tenon_pa
                                     param->type, least, all, all == 1 ? "" : "s");
 }
 
+/* An item of a list. Errors name it 'k[3]'; the name is made only if there may be one. */
+static int to_item(const tenon__py_function *function, const tenon_parameter *param, PyObject *item, Py_ssize_t index,
+                   void *list)
+{
+    int64_t *integer = (int64_t *)list + index;
+    double *number = (double *)list + index;
+    bool integers = param->kind == TENON_KIND_INTS;
+    int overflow = 0;
+    if (integers && PyLong_Check(item)) {
+        *integer = PyLong_AsLongLongAndOverflow(item, &overflow);
+        if (!overflow)
+            return 0;
+    } else if (!integers && PyFloat_Check(item)) {
+        *number = PyFloat_AsDouble(item);
+        return 0;
+    }
+    char name[TENON_NAME_SIZE + 24];
+    PyOS_snprintf(name, sizeof name, "%s[%zd]", param->name, index);
+    tenon_parameter one = *param;
+    one.name = name;
+    one.type = integers ? "int" : "float";
+    return integers ? to_int(function, &one, item, integer) : to_double(function, &one, item, number);
+}
+
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                    tenon_block **blocks, tenon_value *value)
 {
-    bool integers = param->kind == TENON_KIND_INTS;
     bool plain = PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
     const tenon__py_producer *owner = NULL;
     if (!plain && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
@@ -404,8 +447,10 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
     if (plain || (!owner && !PySequence_Check(object)))
         return tenon__py_wrong_type(function, param, object);
     PyObject *items = read_items(object, param->count);
-    if (!items)
+    if (!items) {
+        tenon__py_raise_deleted(function, param->name, object);
         return -1;
+    }
     Py_ssize_t length = PyTuple_Size(items);
     int result = 0;
     if (param->count >= 0 && length != param->count) {
@@ -414,11 +459,8 @@ static int to_list(const tenon__py_function *function, const tenon_parameter *pa
         void *list = tenon_block_alloc(blocks, (size_t)length * sizeof(int64_t), 0);
         if (!list)
             result = (PyErr_NoMemory(), -1);
-        for (Py_ssize_t i = 0; result == 0 && i < length; i++) {
-            PyObject *item = PyTuple_GetItem(items, i);
-            result = integers ? to_int(function, param, item, (int64_t *)list + i)
-                              : to_double(function, param, item, (double *)list + i);
-        }
+        for (Py_ssize_t i = 0; result == 0 && i < length; i++)
+            result = to_item(function, param, PyTuple_GetItem(items, i), i, list);
         value->as.list.data = list;
         value->as.list.length = length;
     }
@@ -451,8 +493,9 @@ int tenon__py_to_value(const tenon__py_function *function, const tenon_parameter
             value->as.handle.type = param->handle;
             return tenon__py_check_object(function, param, object);
         }
-        value->as.handle.object = tenon__py_foreign(param->handle) ? tenon__py_foreign_object(function, param, object)
-                                                                   : tenon__py_handle_object(function, param, object);
+        value->as.handle.object = tenon__py_find_handle_type(param->handle)
+                                      ? tenon__py_framework_handle(function, param, object)
+                                      : tenon__py_handle_object(function, param, object);
         value->as.handle.type = param->handle;
         return value->as.handle.object ? 0 : -1;
     }

@@ -9,8 +9,8 @@
 /* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
 static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
 {
-    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STAYS : 0);
-    f->disturbed |= !tenon__py_is_plain(object);
+    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STABLE_MEMORY : 0);
+    f->checks.may_have_changed |= !tenon__py_is_read_in_c(object) || tenon__py_has_deferred();
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon_device_on_host(f->base.call.device)
@@ -21,11 +21,11 @@ static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, te
 }
 
 /* Take a borrowed tensor as argument `i`. */
-static inline void take_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *borrowed)
+static inline void read_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *borrowed)
 {
     f->nborrowed++;
     f->elements |= borrowed->view.numel;
-    tenon__frame_take_view(&f->base, i, &borrowed->view);
+    tenon_frame_set_view(&f->base, i, &borrowed->view);
 }
 
 /* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
@@ -38,7 +38,7 @@ static bool must_stay(const tenon_signature *s, int32_t i)
 }
 
 /* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
-static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
+static TENON__PY_NOINLINE int read_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
@@ -54,11 +54,11 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
-    take_view(f, i, borrowed);
+    read_view(f, i, borrowed);
     if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
-        tenon__py_meet_device(f, i, borrowed) < 0)
+        tenon__py_join_device(f, i, borrowed) < 0)
         return -1;
     if (!f->like) {
         const tenon__py_producer *owner;
@@ -70,16 +70,16 @@ static TENON__PY_NOINLINE int take_tensor(tenon__py_frame *f, int32_t i, PyObjec
 }
 
 /* An argument that was left out, or None if that is allowed. False: it is something else. */
-static inline bool take_nothing(tenon__py_frame *f, int32_t i, PyObject *object)
+static inline bool set_absent(tenon__py_frame *f, int32_t i, PyObject *object)
 {
-    return tenon__frame_take_nothing(&f->base, i, object != NULL, object == Py_None);
+    return tenon_frame_set_missing(&f->base, i, object != NULL, object == Py_None);
 }
 
-static int take_tensors(tenon__py_frame *f, int32_t before)
+static int read_tensors(tenon__py_frame *f, int32_t before)
 {
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < before; i++) {
-        PyObject *object = f->given[i];
+        PyObject *object = f->argument_objects[i];
         if (!s->params[i].spec)
             continue;
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
@@ -87,13 +87,13 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
         bool peeked = object && tenon__py_peek(object, &kind, borrowed);
         if (peeked && borrowed->view.device.device_type == TENON_CPU) {
             borrowed->private_.object = NULL; /* nothing to hold: the caller does */
-            take_view(f, i, borrowed);
+            read_view(f, i, borrowed);
             if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
-                tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->flat) < 0)
+                tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->checks) < 0)
                 return tenon__py_first_mistake(f, i);
             if (!f->like)
                 f->like = object;
-        } else if (!take_nothing(f, i, object) && take_tensor(f, i, object, peeked) < 0) {
+        } else if (!set_absent(f, i, object) && read_tensor(f, i, object, peeked) < 0) {
             return tenon__py_first_mistake(f, i);
         }
     }
@@ -102,7 +102,7 @@ static int take_tensors(tenon__py_frame *f, int32_t before)
 
 /* Anything but a tensor. Python code may run unless it is a plain number or an object of a class, and call this function
  * again. */
-static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
+static int read_value(tenon__py_frame *f, int32_t i, PyObject *object)
 {
     const tenon_parameter *param = &f->function->signature->params[i];
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || (param->flags & TENON_PARAMETER_CLASS))
@@ -116,19 +116,19 @@ static int take_value(tenon__py_frame *f, int32_t i, PyObject *object)
 
 /* Everything else first: Python code may run there (__index__, __float__), and what it does to an array is done before
  * that is borrowed. */
-static int take_others(tenon__py_frame *f)
+static int read_others(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *param = &s->params[i];
-        PyObject *object = f->given[i];
-        if (param->spec || take_nothing(f, i, object) || take_value(f, i, object) == 0)
+        PyObject *object = f->argument_objects[i];
+        if (param->spec || set_absent(f, i, object) || read_value(f, i, object) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
         if (!tenon__py_may_replace())
             return -1;
         PyObject *error = tenon__py_take_exception();
-        if (take_tensors(f, i) < 0) {
+        if (read_tensors(f, i) < 0) {
             Py_DECREF(error);
             return -1;
         }
@@ -141,17 +141,17 @@ static int take_others(tenon__py_frame *f)
 static int take_arguments(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
-    if (s->ntensors < s->nparams && take_others(f) < 0)
+    if (s->ntensors < s->nparams && read_others(f) < 0)
         return -1;
-    return s->ntensors ? take_tensors(f, s->nparams) : 0;
+    return s->ntensors ? read_tensors(f, s->nparams) : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
-static const tenon__client call_client, objects_client;
+static const tenon_client call_client, objects_client;
 
 /* The caller's own tensor as the result. */
-static int take_out(tenon__py_frame *f, PyObject *object)
+static int read_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
     if (borrow_on_stream(f, object, true, borrowed) < 0) {
@@ -160,7 +160,7 @@ static int take_out(tenon__py_frame *f, PyObject *object)
     }
     f->nborrowed++;
     f->held = true;
-    if (tenon__py_check_gradient(f->function, "out", object, &f->flat) < 0)
+    if (tenon__py_check_gradient(f->function, "out", object, &f->checks) < 0)
         return -1;
     const tenon_signature *s = f->function->signature;
     if (tenon_signature_match_out(s, 0, &borrowed->view, f->base.args, f->base.call.device, &f->base.bindings, NULL))
@@ -179,7 +179,7 @@ static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
     }
     if (f->wanted_like)
         f->like = f->wanted_like;
-    return f->out ? take_out(f, f->out) : tenon__frame_make_results(&f->base, &call_client);
+    return f->out ? read_out(f, f->out) : tenon_frame_make_results(&f->base, &call_client);
 }
 
 static int make_results_checked(tenon__py_frame *f)
@@ -206,12 +206,12 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
 {
     const tenon_parameter *param = &f->function->signature->results[index];
     const tenon_value *value = &f->base.results[index];
-    PyObject *made = f->made[index];
+    PyObject *made = f->result_objects[index];
     if (made) {
-        f->made[index] = NULL;
+        f->result_objects[index] = NULL;
         return made;
     }
-    int there = tenon__frame_has_result(&f->base, index);
+    int there = tenon_frame_has_result(&f->base, index);
     if (there < 0)
         return NULL;
     if (!there) {
@@ -228,7 +228,7 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
     case TENON_KIND_ENUM:
         return PyUnicode_FromString(param->choices[value->as.integer]);
     case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
-        return tenon__py_give_result(f, index);
+        return tenon__py_library_result(f, index);
     default: /* a string: the driver lets no other kind pass */
         return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
     }
@@ -300,7 +300,7 @@ static TENON__PY_ALWAYS_INLINE bool releases_lock(const tenon__py_frame *f)
 }
 
 /* Run the C code. Objects are left at once: other threads may wait for them, and this one for the interpreter lock. */
-static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon__frame *base, bool has_objects)
+static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon_frame *base, bool has_objects)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
     bool releases = releases_lock(f);
@@ -319,12 +319,12 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon__frame *base, bool ha
 }
 
 /* The clients' `run`. */
-static TENON__PY_ALWAYS_INLINE tenon_status run_code(tenon__frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_code(tenon_frame *base)
 {
     return run_with(base, false);
 }
 
-static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon__frame *base)
+static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
 {
     return run_with(base, true);
 }
@@ -335,9 +335,9 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon__frame *base)
     .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
     .warn = tenon__py_warn
 
-static const tenon__client call_client = {CALL_SERVICES, .run = run_code};
+static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */
-static const tenon__client objects_client = {CALL_SERVICES, .run = run_on_objects};
+static const tenon_client objects_client = {CALL_SERVICES, .run = run_on_objects};
 
 /* Tell the array's framework, which may count what is written. */
 static void after_write(PyObject *object)
@@ -359,7 +359,7 @@ static void after_writes(const tenon__py_frame *f)
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
         if (spec && (spec->flags & TENON_SPEC_WRITE) && f->base.args[i].kind == TENON_KIND_TENSOR)
-            after_write(f->given[i]);
+            after_write(f->argument_objects[i]);
     }
     if (f->out)
         after_write(f->out);
@@ -373,16 +373,16 @@ static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_obj
     uint32_t of_caller = f->out ? 1 : 0;
     int done;
     if (!has_objects) {
-        if (f->disturbed && tenon__py_check_unchanged(f) < 0)
+        if (f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0)
             return NULL;
-        done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon__frame_run(&f->base, &call_client);
+        done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon_frame_run(&f->base, &call_client);
     } else {
         if (tenon__py_enter_objects(f) < 0)
             return NULL;
-        bool changed = f->disturbed && tenon__py_check_unchanged(f) < 0;
+        bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
         done = changed      ? -1
                : is_checked ? tenon_frame_run_checked(&f->base, of_caller)
-                            : tenon__frame_run(&f->base, &objects_client);
+                            : tenon_frame_run(&f->base, &objects_client);
         tenon__py_leave_objects(f); /* again, if the function did not run */
         if (changed)
             return NULL;
@@ -418,12 +418,12 @@ static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
     tenon__py_scope scope;
     if (failed)
         scope = tenon__py_enter_scope();
-    if (f->function->has_foreign)
-        tenon__py_foreign_release(f);
-    if (f->function->shows_self && f->self)
+    if (f->function->has_framework_handle)
+        tenon__py_release_framework_handles(f);
+    if (f->function->has_of_self && f->self)
         tenon__py_object_release(f->self);
     for (int32_t i = 0; i < f->function->signature->nresults; i++)
-        Py_XDECREF(f->made[i]);
+        Py_XDECREF(f->result_objects[i]);
     Py_XDECREF(f->exception);
     Py_XDECREF(f->kept);
     if (failed)
@@ -431,7 +431,7 @@ static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
 }
 
 /* Point the frame's arrays to the heap. */
-static TENON__PY_NOINLINE int take_heap(tenon__py_frame *f)
+static TENON__PY_NOINLINE int use_heap(tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     size_t params = (size_t)s->nparams, results = (size_t)s->nresults, borrows = (size_t)s->ntensors + results;
@@ -441,8 +441,8 @@ static TENON__PY_NOINLINE int take_heap(tenon__py_frame *f)
         return PyErr_NoMemory(), -1;
     f->base.args = (tenon_value *)(void *)(f->borrowed + borrows);
     f->base.results = f->base.args + params;
-    f->made = (PyObject **)(void *)(f->base.results + results);
-    f->sorted = f->made + results;
+    f->result_objects = (PyObject **)(void *)(f->base.results + results);
+    f->sorted = f->result_objects + results;
     return 0;
 }
 
@@ -459,11 +459,11 @@ static TENON__PY_ALWAYS_INLINE void begin_call(tenon__py_frame *f)
     f->stream_from = NULL;
     f->thread = NULL;
     f->exception = f->kept = NULL;
-    f->looked = 0;
-    f->held = f->flat = f->disturbed = false;
+    f->cancel_checked_ns = 0;
+    f->held = f->checks.no_forward_ad = f->checks.may_have_changed = false;
     for (int32_t i = 0; i < s->nresults; i++) {
-        tenon__frame_begin_result(&f->base, i);
-        f->made[i] = NULL;
+        tenon_frame_begin_result(&f->base, i);
+        f->result_objects[i] = NULL;
     }
 }
 
@@ -473,7 +473,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, PyObject *
         tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);
     if (!result || f->function->needs_clearing || f->kept)
         clear_rest(f, !result);
-    tenon__frame_end(&f->base);
+    tenon_frame_end(&f->base);
     return result;
 }
 
@@ -493,7 +493,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
 {
     const tenon_signature *s = f->function->signature;
     f->sorted = f->inline_sorted;
-    if (f->function->is_large && take_heap(f) < 0)
+    if (f->function->is_large && use_heap(f) < 0)
         return NULL;
     if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
         if (tenon__py_distribute(f->function, args, nargs, kwnames, f->sorted) < 0) {
@@ -501,7 +501,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
             return NULL;
         }
         PyObject *out = f->sorted[s->nparams], *like = f->sorted[s->nparams + 1];
-        f->given = f->sorted;
+        f->argument_objects = f->sorted;
         f->out = out == Py_None ? NULL : out;
         f->wanted_like = like == Py_None ? NULL : like;
     }
@@ -511,18 +511,18 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject 
         free_heap(f);
         return result;
     }
-    tenon__frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
+    tenon_frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
     begin_call(f);
     f->nborrowed = 0;
     f->elements = 0;
     f->like = NULL;
     if (f->function->needs_clearing)
         begin_clearing(f);
-    bool ready = take_arguments(f) == 0 && tenon__frame_match(&f->base) == 0;
+    bool ready = take_arguments(f) == 0 && tenon_frame_match(&f->base) == 0;
     bool again = ready && !has_objects && !array && !is_checked(f->function);
     if (again) { /* it may have the first array of JAX that was met */
         array = atomic_load_explicit(&tenon__py_global.jax.array, memory_order_acquire);
-        again = array && tenon__py_can_take_again(f, array);
+        again = array && tenon__py_can_read_again(f, array);
     }
     result = ready && !again ? run_in(f, has_objects) : NULL;
     end_call(f, result);
@@ -549,15 +549,15 @@ static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *
     f.function = (const tenon__py_function *)self;
     const tenon_signature *s = f.function->signature;
     f.out = f.wanted_like = NULL;
-    f.given = args;
+    f.argument_objects = args;
     f.borrowed = f.inline_borrowed;
     f.base.args = f.inline_args;
     f.base.results = f.inline_results;
-    f.made = f.inline_made;
-    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_take_planned(&f, args, has_objects))
+    f.result_objects = f.inline_result_objects;
+    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_match_planned(&f, args, has_objects))
         return has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
                            : call_in_general(&f, args, nargs, kwnames);
-    tenon__plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
+    tenon_plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
     begin_call(&f);
     f.nborrowed = s->ntensors;
     return end_call(&f, run_in(&f, has_objects));

@@ -1,5 +1,5 @@
 /* The streams of a call on a device: it runs on one of them, and uses memory of frameworks that may work on others. */
-#include "host.h"
+#include "call_frame.h"
 
 intptr_t tenon__py_call_stream(const tenon__py_frame *f)
 {
@@ -7,9 +7,9 @@ intptr_t tenon__py_call_stream(const tenon__py_frame *f)
     return stream == 0 && f->base.call.device.device_type == TENON_CUDA ? 1 : stream;
 }
 
-int tenon__py_meet_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed)
+int tenon__py_join_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed)
 {
-    int met = tenon__frame_meet_device(&f->base, index, borrowed->view.device);
+    int met = tenon_frame_join_device(&f->base, index, borrowed->view.device);
     if (met <= 0)
         return met;
     f->like = borrowed->private_.object; /* the results are there too */

@@ -2,7 +2,7 @@
  *
  * A call does not ask whether the mode is on. Each function knows what to do before it runs, and that is changed for all
  * functions of the interpreter. */
-#include "host.h"
+#include "call_frame.h"
 
 /* In tenon__py_interp.checked. */
 enum { CHECKED_UNREAD, CHECKED_OFF, CHECKED_ON };
@@ -56,7 +56,7 @@ int tenon__py_check(bool on)
     return before;
 }
 
-int tenon__py_warn(tenon__frame *base, int32_t index, const char *message)
+int tenon__py_warn(tenon_frame *base, int32_t index, const char *message)
 {
     (void)index;
     return PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s(): %s", base->signature->name, message);

@@ -1,5 +1,5 @@
 /* The types of a library's classes, and their objects. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What a signature says of its tensors, as plain Python objects: for code that works out shapes by itself. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <string.h>
 
@@ -86,8 +86,8 @@ static PyObject *described_dtype(const void *from, int32_t index)
     return PyUnicode_FromString(described_kinds[bit]);
 }
 
-/* A list with the words whose bits are set. */
-static PyObject *described_words(uint32_t bits, const char *(*word)(int bit, char *room, size_t size))
+/* A list with the labels whose bits are set. */
+static PyObject *described_names(uint32_t bits, const char *(*word)(int bit, char *room, size_t size))
 {
     PyObject *list = PyList_New(0);
     for (int bit = 0; list && bit < 32; bit++) {
@@ -113,11 +113,11 @@ static const char *described_device(int bit, char *room, size_t size)
 /* The bits of tenon_spec.flags, then those of described_extra. */
 static const char *described_attribute(int bit, char *room, size_t size)
 {
-    static const char *const words[] = {NULL,    "rw", "c",         "f",    "dense", "anywhere",
-                                        "alias", NULL, "unaligned", "keep", "own"};
+    static const char *const labels[] = {NULL,    "rw", "c",         "f",    "dense", "anywhere",
+                                         "alias", NULL, "unaligned", "keep", "own"};
     (void)room;
     (void)size;
-    return bit < (int)(sizeof words / sizeof *words) ? words[bit] : NULL;
+    return bit < (int)(sizeof labels / sizeof *labels) ? labels[bit] : NULL;
 }
 
 /* The attributes that are not part of a spec. */
@@ -130,15 +130,14 @@ static uint32_t described_extra(const tenon_parameter *item)
 static PyObject *described_item(const void *from, int32_t index)
 {
     const tenon_signature *s = from;
-    int32_t nparams = tenon_signature_nparams(s);
-    const tenon_parameter *item =
-        index < nparams ? tenon_signature_param(s, index) : tenon_signature_result_item(s, index - nparams);
+    int32_t nparams = s->nparams;
+    const tenon_parameter *item = index < nparams ? &s->params[index] : &s->results[index - nparams];
     const tenon_spec *spec = item->spec;
     if (!spec) {
         Py_INCREF(Py_None);
         return Py_None;
     }
-    described_tensor t = {s, tenon_signature_names(s), index};
+    described_tensor t = {s, &s->names, index};
     bool varies = spec->variable >= 0;
     const tenon_dtypes *dtypes = varies ? &t.names->allowed[spec->variable] : &spec->dtypes;
     /* Messages show the type without its attributes: up to the bracket, or to the "?" after it. */
@@ -146,33 +145,33 @@ static PyObject *described_item(const void *from, int32_t index)
     if (spec->flags & TENON_SPEC_OPTIONAL)
         end = strchr(end, '?') + 1;
     int32_t count = dtypes->count + described_kind_count(dtypes);
-    const char *owner = item->flags & TENON_PARAMETER_OF ? tenon_signature_param(s, item->owner)->name : NULL;
+    const char *owner = item->flags & TENON_PARAMETER_OF ? s->params[item->owner].name : NULL;
     return Py_BuildValue(
         "{sNszsNsNsNsNsLszsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text), "variable",
         varies ? t.names->types[spec->variable] : NULL, "dtypes", described_tuple(count, described_dtype, dtypes),
         "dims", described_tuple(spec->ndims, described_dimension, &t), "devices",
-        described_words(spec->devices, described_device), "attributes",
-        described_words(spec->flags | described_extra(item), described_attribute), "alignment",
+        described_names(spec->devices, described_device), "attributes",
+        described_names(spec->flags | described_extra(item), described_attribute), "alignment",
         (long long)spec->alignment, "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL, "of", owner);
 }
 
 static const char *described_flag(int bit, char *room, size_t size)
 {
-    static const char *const words[] = {"release_lock", "keep_lock", "no_grad_check", "capturable"};
+    static const char *const labels[] = {"release_lock", "keep_lock", "no_grad_check", "capturable"};
     (void)room;
     (void)size;
-    return bit < (int)(sizeof words / sizeof *words) ? words[bit] : NULL;
+    return bit < (int)(sizeof labels / sizeof *labels) ? labels[bit] : NULL;
 }
 
 PyObject *tenon__py_describe_flags(PyObject *self, void *unused)
 {
     (void)unused;
-    return described_words((uint32_t)((tenon__py_function *)self)->function.flags, described_flag);
+    return described_names((uint32_t)((tenon__py_function *)self)->function.flags, described_flag);
 }
 
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused)
 {
     const tenon_signature *s = ((tenon__py_function *)self)->signature;
     (void)unused;
-    return described_tuple(tenon_signature_nparams(s) + tenon_signature_nresults(s), described_item, s);
+    return described_tuple(s->nparams + s->nresults, described_item, s);
 }

@@ -152,7 +152,7 @@ static PyObject *eager_common_device(const tenon__py_eager *eager, const tenon__
     const tenon_signature *s = f->function->signature;
     PyObject *device = NULL;
     for (int32_t i = 0; i < s->nparams; i++) {
-        PyObject *object = f->given[i];
+        PyObject *object = f->argument_objects[i];
         if (!s->params[i].spec || !object || (object == Py_None && (s->params[i].flags & TENON_PARAMETER_OPTIONAL)))
             continue;
         if (device && eager->is_alone && Py_TYPE(object) == array)
@@ -182,7 +182,7 @@ static PyObject *eager_pack(tenon__py_frame *f, const tenon__py_eager *eager)
         tenon_value value;
         if (s->params[i].spec)
             continue;
-        if (!eager_number(f, &s->params[i], f->given[i], &value))
+        if (!eager_number(f, &s->params[i], f->argument_objects[i], &value))
             return NULL;
         memcpy(&numbers[count++], &value.as, sizeof *numbers);
     }
@@ -199,14 +199,14 @@ static PyObject *eager_pack(tenon__py_frame *f, const tenon__py_eager *eager)
 }
 
 /* The usual call. *began: JAX has got it. */
-static PyObject *eager_call_plain(tenon__py_frame *f, const tenon__py_eager *eager, PyObject *program, bool *began)
+static PyObject *eager_call_program(tenon__py_frame *f, const tenon__py_eager *eager, PyObject *program, bool *began)
 {
     const tenon_signature *s = f->function->signature;
     PyObject *operands[TENON__PY_INLINE_PARAMS + 2], *packed = NULL;
     size_t count = 1; /* the first one is the callee's to use */
     for (int32_t i = 0; i < s->nparams; i++)
         if (s->params[i].spec)
-            operands[count++] = f->given[i];
+            operands[count++] = f->argument_objects[i];
     if (eager->nnumbers) {
         packed = eager_pack(f, eager);
         if (!packed)
@@ -220,12 +220,12 @@ static PyObject *eager_call_plain(tenon__py_frame *f, const tenon__py_eager *eag
 }
 
 /* The arguments as a tuple; `missing` for those that were left out. */
-static PyObject *eager_given(const tenon__py_frame *f, const tenon__py_eager *eager)
+static PyObject *eager_arguments(const tenon__py_frame *f, const tenon__py_eager *eager)
 {
     int32_t count = f->function->signature->nparams;
     PyObject *given = PyTuple_New(count);
     for (int32_t i = 0; given && i < count; i++) {
-        PyObject *object = f->given[i] ? f->given[i] : eager->missing;
+        PyObject *object = f->argument_objects[i] ? f->argument_objects[i] : eager->missing;
         Py_INCREF(object);
         PyTuple_SetItem(given, i, object);
     }
@@ -235,7 +235,7 @@ static PyObject *eager_given(const tenon__py_frame *f, const tenon__py_eager *ea
 /* A call whose arguments the package reads. */
 static PyObject *eager_call_general(const tenon__py_frame *f, const tenon__py_eager *eager, PyObject *device)
 {
-    PyObject *given = eager_given(f, eager);
+    PyObject *given = eager_arguments(f, eager);
     PyObject *result = given ? PyObject_CallFunctionObjArgs(eager->call, device, given, NULL) : NULL;
     Py_XDECREF(given);
     return result;
@@ -247,7 +247,7 @@ static PyObject *eager_run(tenon__py_frame *f, tenon__py_eager *eager, PyObject 
     PyObject *program = NULL, *found = NULL;
     bool is_plain = eager->is_plain;
     for (int32_t i = 0; is_plain && i < s->nparams; i++)
-        is_plain = f->given[i] && f->given[i] != Py_None;
+        is_plain = f->argument_objects[i] && f->argument_objects[i] != Py_None;
     for (int i = 0; is_plain && !program && i < EAGER_DEVICES; i++)
         if (atomic_load_explicit(&eager->programs[i].device, memory_order_acquire) == device)
             program = eager->programs[i].program;
@@ -255,7 +255,7 @@ static PyObject *eager_run(tenon__py_frame *f, tenon__py_eager *eager, PyObject 
         program = eager_find(eager, device, &found);
     PyObject *result = NULL;
     if (program) {
-        result = eager_call_plain(f, eager, program, began);
+        result = eager_call_program(f, eager, program, began);
     } else if (!PyErr_Occurred()) {
         *began = true;
         result = eager_call_general(f, eager, device);
@@ -267,7 +267,7 @@ static PyObject *eager_run(tenon__py_frame *f, tenon__py_eager *eager, PyObject 
 /* ---------------------------------------------------------------------------------------------------------- results */
 
 /* Clear the pending exception if the function has not run, so that the call can go the other way. */
-static TENON__PY_NOINLINE void eager_forgive(const tenon__py_frame *f, const tenon__py_eager *eager, bool began)
+static TENON__PY_NOINLINE void eager_clear_exception(const tenon__py_frame *f, const tenon__py_eager *eager, bool began)
 {
     if (!began) {
         tenon__py_clear_ignorable_error();
@@ -275,7 +275,7 @@ static TENON__PY_NOINLINE void eager_forgive(const tenon__py_frame *f, const ten
     }
     if (!tenon__py_may_replace())
         return;
-    PyObject *error = tenon__py_take_exception(), *given = eager_given(f, eager);
+    PyObject *error = tenon__py_take_exception(), *given = eager_arguments(f, eager);
     PyObject *answer = given ? PyObject_CallFunctionObjArgs(eager->is_unusual, error, given, NULL) : NULL;
     if (answer == Py_True)
         Py_DECREF(error);
@@ -305,18 +305,18 @@ static PyObject *eager_named(const tenon__py_frame *f, PyObject *result)
 }
 
 /* Whether a value is read without running Python code. */
-static bool eager_is_plain(PyObject *object)
+static bool eager_is_read_in_c(PyObject *object)
 {
     return object == Py_None || PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object) ||
            PyUnicode_CheckExact(object);
 }
 
-bool tenon__py_can_take_again(const tenon__py_frame *f, const PyTypeObject *array)
+bool tenon__py_can_read_again(const tenon__py_frame *f, const PyTypeObject *array)
 {
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < s->nparams; i++) {
-        PyObject *object = f->given[i];
-        if (object && !eager_is_plain(object) && !(s->params[i].spec && Py_TYPE(object) == array))
+        PyObject *object = f->argument_objects[i];
+        if (object && !eager_is_read_in_c(object) && !(s->params[i].spec && Py_TYPE(object) == array))
             return false;
     }
     return true;
@@ -328,9 +328,10 @@ bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **
     tenon__py_eager *eager = atomic_load_explicit(&f->function->eager, memory_order_acquire);
     int32_t first = 0;
     *result = NULL;
-    while (first < s->nparams && (!s->params[first].spec || !f->given[first]))
+    while (first < s->nparams && (!s->params[first].spec || !f->argument_objects[first]))
         first++;
-    if (eager == &eager_none || f->out || f->wanted_like || first == s->nparams || Py_TYPE(f->given[first]) != array)
+    if (eager == &eager_none || f->out || f->wanted_like || first == s->nparams ||
+        Py_TYPE(f->argument_objects[first]) != array)
         return false;
     if (!eager && !(eager = eager_make(f->function)))
         return true;
@@ -341,7 +342,7 @@ bool tenon__py_call_eagerly(tenon__py_frame *f, PyTypeObject *array, PyObject **
     Py_XDECREF(device);
     if (!*result) {
         if (PyErr_Occurred())
-            eager_forgive(f, eager, began);
+            eager_clear_exception(f, eager, began);
         return PyErr_Occurred() != NULL;
     }
     if (!eager_has_data(f, *result, array)) {

@@ -1,5 +1,5 @@
 /* A function of a library as a Python object: a builtin whose __self__ has the signature. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <string.h>
 
@@ -66,11 +66,11 @@ PyObject *tenon__py_text_signature(const tenon_signature *s, const char *first, 
 static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
-    const char *words = self->function.doc ? self->function.doc : "";
+    const char *doc_text = self->function.doc ? self->function.doc : "";
     const char *first = s->role == TENON_ROLE_METHOD ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "cls" : "";
     PyObject *parameters = tenon__py_text_signature(s, first, self->takes_out, self->takes_like);
-    PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters, words,
-                                                      *words ? "\n\n" : "", s->text)
+    PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters,
+                                                      doc_text, *doc_text ? "\n\n" : "", s->text)
                                : NULL;
     Py_ssize_t length;
     const char *text = doc ? PyUnicode_AsUTF8AndSize(doc, &length) : NULL;
@@ -319,7 +319,7 @@ static int fill_classes(tenon__py_function *self, PyObject *classes)
     const tenon_signature *s = self->signature;
     for (int32_t i = 0; i < s->nparams + s->nresults; i++) {
         const tenon_parameter *item = i < s->nparams ? &s->params[i] : &s->results[i - s->nparams];
-        self->shows_self |= (item->flags & TENON_PARAMETER_OF) && s->method && item->owner == 0;
+        self->has_of_self |= (item->flags & TENON_PARAMETER_OF) && s->method && item->owner == 0;
         if (!(item->flags & TENON_PARAMETER_CLASS))
             continue;
         if (!self->classes)
@@ -345,10 +345,10 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
         return -1;
     for (int32_t i = 0; i < s->nparams; i++) {
         self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE && !(s->params[i].flags & TENON_PARAMETER_CLASS);
-        self->has_foreign |= tenon__py_foreign(s->params[i].handle) != NULL;
+        self->has_framework_handle |= tenon__py_find_handle_type(s->params[i].handle) != NULL;
     }
-    self->needs_clearing = self->has_foreign || self->shows_self;
-    self->enters_self = s->method && self->nobjects == 1 && !self->shows_self;
+    self->needs_clearing = self->has_framework_handle || self->has_of_self;
+    self->enters_self = s->method && self->nobjects == 1 && !self->has_of_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     if (s->planned && !self->is_large && s->npositional == s->nparams) {
@@ -391,7 +391,7 @@ PyObject *tenon__py_function_new(const tenon__py_origin *origin, const tenon_fun
     self->next = self->previous = NULL;
     self->classes = NULL;
     self->nobjects = 0;
-    self->takes_handle = self->has_foreign = self->shows_self = false;
+    self->takes_handle = self->has_framework_handle = self->has_of_self = false;
     self->result_type = NULL;
     self->module_name = origin->module_name;
     Py_INCREF(self->module_name);

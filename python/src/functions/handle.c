@@ -1,5 +1,5 @@
 /* tenon.Handle: an object of a library, held by Python. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <string.h>
 

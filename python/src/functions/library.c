@@ -1,5 +1,5 @@
 /* Module objects for libraries. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static int compile_signatures(library_loader *l)
         tenon_error err;
         tenon_function function;
         tenon_module_function(module, i, &function);
-        if (!tenon_signature_alloc_private(function.signature, module, TENON__HOST_LAYOUT, &l->signatures[i], &err))
+        if (!tenon_signature_alloc(function.signature, module, TENON_HOST_LAYOUT, &l->signatures[i], &err))
             continue;
         if (err.status == TENON_ENOMEM)
             PyErr_NoMemory();

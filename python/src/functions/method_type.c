@@ -1,5 +1,5 @@
 /* The methods of classes: descriptors that Python calls without making a bound method. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TENON_PY_OBJECT_H
 #define TENON_PY_OBJECT_H
 
-#include "function.h"
+#include "function_object.h"
 
 /* An object of a library, and how to destroy it. */
 typedef struct tenon__py_native {
@@ -48,14 +48,16 @@ typedef struct tenon__py_inside {
 /* Who uses an object: see object_lock.c. */
 typedef struct tenon__py_lock {
     _Atomic uint32_t guard; /* guards the rest, for a few stores. 0: free; otherwise 1 + the process that has it */
-    uint32_t process;       /* the process that the rest is about: tenon__py_global.process */
+    uint32_t fork_count;    /* tenon__py_global.fork_count of the process that the rest is about */
     bool is_concurrent;     /* calls may overlap: TENON_CLASS_CONCURRENT */
     bool is_abandoned;      /* it was in a call of another thread when the process forked */
-    int32_t closers;        /* threads that wait in `close`; no new call begins meanwhile */
+    int32_t waiters;        /* threads that sleep until they can call or close it */
+    int32_t closers;        /* those of them that close it; no new call begins meanwhile */
     int32_t ninside, room;
     tenon__py_inside *inside; /* points to `first` unless calls overlap */
     tenon__py_inside first;
-    struct tenon__py_waiter *waiters;
+    PyThread_type_lock gates[2]; /* where waiters sleep: to call, and to close. Released to wake one; NULL until then */
+    bool is_open[2];             /* it was released, and the thread that wakes has not yet looked */
 } tenon__py_lock;
 
 /* An object of a class. */
@@ -73,13 +75,13 @@ void tenon__py_lock_clear(tenon__py_lock *lock);
 static inline tenon__py_object *tenon__py_enter_fast(tenon__py_instance *self, unsigned long thread)
 {
     tenon__py_lock *lock = &self->lock;
-    uint32_t process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed), seen = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, process + 1, memory_order_acquire,
+    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed), seen = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
                                                  memory_order_relaxed))
         return NULL;
     tenon__py_object *native = NULL;
     if (!((uint32_t)lock->ninside | (uint32_t)lock->closers | lock->is_concurrent | lock->is_abandoned |
-          (lock->process ^ process))) {
+          (lock->fork_count ^ fork_count))) {
         native = atomic_load_explicit(&self->native, memory_order_relaxed);
         lock->ninside = native != NULL;
         lock->first = (tenon__py_inside){thread, 1};
@@ -92,11 +94,11 @@ static inline tenon__py_object *tenon__py_enter_fast(tenon__py_instance *self, u
 static inline bool tenon__py_leave_fast(tenon__py_instance *self)
 {
     tenon__py_lock *lock = &self->lock;
-    uint32_t process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed), seen = 0;
-    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, process + 1, memory_order_acquire,
+    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed), seen = 0;
+    if (!atomic_compare_exchange_strong_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
-    bool alone = !lock->waiters && !lock->is_concurrent && lock->process == process;
+    bool alone = !lock->waiters && !lock->is_concurrent && lock->fork_count == fork_count;
     lock->ninside -= alone;
     atomic_store_explicit(&lock->guard, 0, memory_order_release);
     return alone;

@@ -1,10 +1,10 @@
 /* Calls on an object run one after the other, and none runs while it is closed.
  *
  * Each object knows which threads are in calls on it. That is guarded by a spin lock of its own, so that it costs two atomic
- * exchanges for a call, and needs no interpreter lock. A thread that must wait puts itself on the object's list and releases the
- * interpreter lock. It is woken when a call ends, and tries again before it takes the interpreter lock back: if it queued for
- * that lock first, the object would be in use again by the time it had it. */
-#include "host.h"
+ * exchanges for a call, and needs no interpreter lock. A thread that must wait counts itself, releases the interpreter lock and
+ * sleeps at the object's gate, which is opened for one thread when a call ends. It tries again before it takes the interpreter
+ * lock back: if it queued for that lock first, the object would be in use again by the time it had it. */
+#include "call_frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,47 +25,48 @@ typedef enum tenon__py_entry {
     ENTRY_NO_MEMORY
 } tenon__py_entry;
 
-typedef struct tenon__py_waiter {
-    struct tenon__py_waiter *next;
-    PyThread_type_lock wake;  /* held; released to wake the thread */
+/* What a thread wants of objects, and how it waits. */
+typedef struct tenon__py_wait {
+    bool closes;              /* it closes the object; otherwise it calls it */
+    bool has_slept;           /* other threads have run meanwhile */
+    bool is_counted;          /* as one of the waiters */
+    bool has_passed;          /* the gate, which it closed again by that */
+    bool was_woken;           /* in its latest sleep */
+    int32_t sleeps_at_exit;   /* in which it was not woken */
     tenon__py_object *native; /* what `close` has to release, once it has the interpreter lock */
-    int32_t turns;
-    bool is_listed;
-    bool is_closer; /* listed by `close`, and counted in `closers` */
-    bool overslept; /* it was never woken while it waited */
-} tenon__py_waiter;
+} tenon__py_wait;
 
 /* ------------------------------------------------------------------------------------------------------- the guard */
 
 static void note_fork(void)
 {
     atomic_store(&tenon__py_global.survivor, PyThread_get_thread_ident());
-    atomic_fetch_add(&tenon__py_global.process, 1);
+    atomic_fetch_add(&tenon__py_global.fork_count, 1);
 }
 
 void tenon__py_lock_init(tenon__py_lock *lock, bool is_concurrent)
 {
     if (!atomic_exchange(&tenon__py_global.watches_forks, true))
         tenon__py_after_fork(note_fork);
+    memset(lock, 0, sizeof *lock);
     atomic_init(&lock->guard, 0);
-    lock->process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed);
+    lock->fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed);
     lock->is_concurrent = is_concurrent;
-    lock->is_abandoned = false;
-    lock->closers = 0;
-    lock->ninside = 0;
     lock->room = 1;
     lock->inside = &lock->first;
-    lock->waiters = NULL;
 }
 
 void tenon__py_lock_clear(tenon__py_lock *lock)
 {
     if (lock->inside != &lock->first)
         free(lock->inside);
+    for (int i = 0; i < 2; i++)
+        if (lock->gates[i])
+            PyThread_free_lock(lock->gates[i]);
 }
 
-/* In a child of a fork: forget the threads that do not exist here. */
-static TENON__PY_NOINLINE void forget_parent(tenon__py_lock *lock, uint32_t process)
+/* In a child of a fork: forget the threads that do not exist here, and the gates, whose state is unknown. */
+static TENON__PY_NOINLINE void forget_parent(tenon__py_lock *lock, uint32_t fork_count)
 {
     unsigned long survivor = atomic_load(&tenon__py_global.survivor);
     int32_t kept = 0;
@@ -76,25 +77,28 @@ static TENON__PY_NOINLINE void forget_parent(tenon__py_lock *lock, uint32_t proc
             lock->is_abandoned = true;
     }
     lock->ninside = kept;
-    lock->closers = 0;
-    lock->waiters = NULL;
-    lock->process = process;
+    lock->waiters = lock->closers = 0;
+    for (int i = 0; i < 2; i++) {
+        lock->gates[i] = NULL;
+        lock->is_open[i] = false;
+    }
+    lock->fork_count = fork_count;
 }
 
 /* A thread of the parent that had the guard when the process forked does not exist, so the guard is taken over. */
 static inline void guard(tenon__py_lock *lock)
 {
-    uint32_t process = atomic_load_explicit(&tenon__py_global.process, memory_order_relaxed), seen = 0;
+    uint32_t fork_count = atomic_load_explicit(&tenon__py_global.fork_count, memory_order_relaxed), seen = 0;
     uint32_t spins = 0;
-    while (!atomic_compare_exchange_weak_explicit(&lock->guard, &seen, process + 1, memory_order_acquire,
+    while (!atomic_compare_exchange_weak_explicit(&lock->guard, &seen, fork_count + 1, memory_order_acquire,
                                                   memory_order_relaxed))
-        if (seen == process + 1) {
+        if (seen == fork_count + 1) {
             seen = 0;
             if (++spins % SPINS == 0)
                 tenon__py_yield();
         }
-    if (lock->process != process)
-        forget_parent(lock, process);
+    if (lock->fork_count != fork_count)
+        forget_parent(lock, fork_count);
 }
 
 static inline void unguard(tenon__py_lock *lock)
@@ -103,62 +107,6 @@ static inline void unguard(tenon__py_lock *lock)
 }
 
 /* ------------------------------------------------------------------------------------------- steps under the guard */
-
-/* `close` comes before the calls, which cannot begin while it waits. */
-static void list_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
-{
-    tenon__py_waiter **place = &lock->waiters;
-    while (*place && !waiter->is_closer)
-        place = &(*place)->next;
-    waiter->next = *place;
-    *place = waiter;
-    waiter->is_listed = true;
-}
-
-/* False if the thread is being woken. */
-static bool unlist_waiter(tenon__py_lock *lock, tenon__py_waiter *waiter)
-{
-    tenon__py_waiter **place = &lock->waiters;
-    if (!waiter->is_listed)
-        return false;
-    while (*place && *place != waiter)
-        place = &(*place)->next;
-    if (*place)
-        *place = waiter->next;
-    waiter->is_listed = false;
-    return true;
-}
-
-static void uncount_closer(tenon__py_lock *lock, tenon__py_waiter *waiter)
-{
-    lock->closers -= waiter->is_closer;
-    waiter->is_closer = false;
-}
-
-/* Remove the first waiter, or all: a list for wake_waiters. */
-static TENON__PY_NOINLINE tenon__py_waiter *take_waiters(tenon__py_lock *lock, bool all)
-{
-    tenon__py_waiter *first = lock->waiters, *last = first;
-    last->is_listed = false;
-    while (all && last->next) {
-        last = last->next;
-        last->is_listed = false;
-    }
-    lock->waiters = last->next;
-    last->next = NULL;
-    return first;
-}
-
-/* Without the guard, which a thread that is woken wants at once. A waiter that is neither listed nor woken waits for this, so
- * it exists until then. */
-static inline void wake_waiters(tenon__py_waiter *waiter)
-{
-    while (waiter) {
-        tenon__py_waiter *next = waiter->next;
-        PyThread_release_lock(waiter->wake);
-        waiter = next;
-    }
-}
 
 static int32_t find_inside(const tenon__py_lock *lock, unsigned long thread)
 {
@@ -183,131 +131,128 @@ static TENON__PY_NOINLINE bool make_room(tenon__py_lock *lock)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------- attempts */
-
-/* Each may be called without the interpreter lock, and puts a waiter that can be woken on the list of a busy object. */
-
-static inline tenon__py_entry try_enter(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter)
+static tenon__py_entry enter(tenon__py_instance *self, unsigned long thread)
 {
     tenon__py_lock *lock = &self->lock;
-    tenon__py_entry entry = ENTRY_DONE;
-    guard(lock);
-    int32_t at = lock->ninside ? find_inside(lock, thread) : -1;
-    if (at >= 0 && !lock->is_concurrent) {
-        entry = ENTRY_INSIDE;
-    } else if (lock->is_abandoned) {
-        entry = ENTRY_ABANDONED;
-    } else if (tenon__py_is_closed(self)) {
-        entry = ENTRY_CLOSED;
-    } else if (at >= 0) {
-        lock->inside[at].calls++;
-    } else if (lock->closers || (lock->ninside && !lock->is_concurrent)) {
-        entry = ENTRY_BUSY;
-        if (waiter)
-            list_waiter(lock, waiter);
-    } else if (lock->ninside == lock->room && !make_room(lock)) {
-        entry = ENTRY_NO_MEMORY;
-    } else {
-        lock->inside[lock->ninside++] = (tenon__py_inside){thread, 1};
-    }
-    unguard(lock);
-    return entry;
-}
-
-static inline void leave(tenon__py_instance *self, unsigned long thread)
-{
-    tenon__py_lock *lock = &self->lock;
-    guard(lock);
     int32_t at = find_inside(lock, thread);
-    if (at >= 0 && --lock->inside[at].calls == 0)
-        lock->inside[at] = lock->inside[--lock->ninside];
-    tenon__py_waiter *woken = lock->waiters && !lock->ninside ? take_waiters(lock, lock->is_concurrent) : NULL;
-    unguard(lock);
-    wake_waiters(woken);
+    if (at >= 0 && !lock->is_concurrent)
+        return ENTRY_INSIDE;
+    if (lock->is_abandoned)
+        return ENTRY_ABANDONED;
+    if (tenon__py_is_closed(self))
+        return ENTRY_CLOSED;
+    if (at >= 0) {
+        lock->inside[at].calls++;
+        return ENTRY_DONE;
+    }
+    if (lock->closers || (lock->ninside && !lock->is_concurrent))
+        return ENTRY_BUSY;
+    if (lock->ninside == lock->room && !make_room(lock))
+        return ENTRY_NO_MEMORY;
+    lock->inside[lock->ninside++] = (tenon__py_inside){thread, 1};
+    return ENTRY_DONE;
 }
 
-/* Close the object. What it has to release afterwards is in the waiter. */
-static tenon__py_entry try_close(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter)
+/* Close the object, and return what is to be released afterwards. */
+static tenon__py_entry close_object(tenon__py_instance *self, unsigned long thread, tenon__py_object **native)
 {
-    tenon__py_lock *lock = &self->lock;
-    tenon__py_entry entry = ENTRY_DONE;
-    tenon__py_waiter *woken = NULL;
-    guard(lock);
-    if (lock->ninside && find_inside(lock, thread) >= 0) {
-        entry = ENTRY_INSIDE;
-    } else if (lock->ninside) {
-        entry = ENTRY_BUSY;
-        if (waiter->wake) {
-            lock->closers += !waiter->is_closer;
-            waiter->is_closer = true;
-            list_waiter(lock, waiter);
-        }
-    } else {
-        waiter->native = atomic_exchange(&self->native, NULL);
-        if (lock->waiters)
-            woken = take_waiters(lock, true);
+    if (find_inside(&self->lock, thread) >= 0)
+        return ENTRY_INSIDE;
+    if (self->lock.ninside)
+        return ENTRY_BUSY;
+    *native = atomic_exchange(&self->native, NULL);
+    return ENTRY_DONE;
+}
+
+/* Count a thread that is about to sleep. False without memory for its gate. */
+static bool count_waiter(tenon__py_lock *lock, tenon__py_wait *wait)
+{
+    PyThread_type_lock *gate = &lock->gates[wait->closes];
+    if (!*gate) {
+        *gate = PyThread_allocate_lock();
+        if (!*gate)
+            return false;
+        PyThread_acquire_lock(*gate, NOWAIT_LOCK);
     }
-    unguard(lock);
-    wake_waiters(woken);
-    return entry;
+    lock->waiters++;
+    lock->closers += wait->closes;
+    wait->is_counted = true;
+    return true;
+}
+
+static void uncount_waiter(tenon__py_lock *lock, tenon__py_wait *wait)
+{
+    lock->waiters--;
+    lock->closers -= wait->closes;
+    lock->is_open[wait->closes] &= !wait->has_passed;
+    wait->is_counted = wait->has_passed = false;
+}
+
+/* The gate to open for a waiter that could go on now, or NULL. `close` comes before the calls, which cannot begin while it
+ * waits. A waiter that did go on opens the gate for the next one if that could, too. */
+static PyThread_type_lock next_gate(tenon__py_lock *lock)
+{
+    bool closes = lock->closers > 0;
+    if (!lock->waiters || lock->is_open[closes] || (lock->ninside && (closes || !lock->is_concurrent)))
+        return NULL;
+    lock->is_open[closes] = true;
+    return lock->gates[closes];
+}
+
+/* Not under the guard, which the thread that is woken wants at once. */
+static inline void open_gate(PyThread_type_lock gate)
+{
+    if (gate)
+        PyThread_release_lock(gate);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- waiting */
 
-typedef tenon__py_entry attempt(tenon__py_instance *self, unsigned long thread, tenon__py_waiter *waiter);
-
-/* Sleep until woken, or until the time: then the waiter is neither on the list nor counted, because Python code that runs next
- * may call the object. */
-static bool sleep_until(tenon__py_instance *self, tenon__py_waiter *waiter, int64_t end)
+/* Try once, with or without the interpreter lock. If the object is busy, and the thread `may_sleep`, it is counted. */
+static tenon__py_entry try_once(tenon__py_instance *self, unsigned long thread, tenon__py_wait *wait, bool may_sleep)
 {
-    int64_t left = end - tenon__py_microseconds();
-    if (PyThread_acquire_lock_timed(waiter->wake, left > 0 ? left : 0, 0) == PY_LOCK_ACQUIRED)
-        return true;
-    guard(&self->lock);
-    bool overslept = unlist_waiter(&self->lock, waiter);
-    if (overslept)
-        uncount_closer(&self->lock, waiter);
-    unguard(&self->lock);
-    if (!overslept)
-        PyThread_acquire_lock(waiter->wake, WAIT_LOCK); /* which takes a moment */
-    return !overslept;
+    tenon__py_lock *lock = &self->lock;
+    guard(lock);
+    if (wait->is_counted)
+        uncount_waiter(lock, wait);
+    tenon__py_entry entry = wait->closes ? close_object(self, thread, &wait->native) : enter(self, thread);
+    if (entry == ENTRY_BUSY && may_sleep && !count_waiter(lock, wait))
+        entry = ENTRY_NO_MEMORY;
+    PyThread_type_lock gate = entry == ENTRY_BUSY ? NULL : next_gate(lock);
+    unguard(lock);
+    open_gate(gate);
+    return entry;
 }
 
-/* Try, and if the object is busy, whenever it may no longer be, for a while. The interpreter lock is released meanwhile; at the
- * interpreter's end this thread may never get it back, so it must not be on the list by then. */
-static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thread, attempt *try,
-                                    tenon__py_waiter *waiter)
+/* Try, and if the object is busy, whenever it may no longer be, for a while. The interpreter lock is released meanwhile. The
+ * thread is not counted at the end, because it may never get the interpreter lock back when the interpreter ends, and Python
+ * code that runs next may call the object. */
+static tenon__py_entry try_or_sleep(tenon__py_instance *self, unsigned long thread, tenon__py_wait *wait)
 {
-    tenon__py_entry entry = try(self, thread, waiter);
+    tenon__py_entry entry = try_once(self, thread, wait, true);
     if (entry != ENTRY_BUSY)
         return entry;
     PyThreadState *state = PyEval_SaveThread();
-    int64_t end = tenon__py_microseconds() + WAIT_MICROSECONDS;
-    waiter->overslept = true;
-    while (entry == ENTRY_BUSY && sleep_until(self, waiter, end)) {
-        waiter->overslept = false;
-        entry = try(self, thread, waiter);
+    int64_t left = WAIT_MICROSECONDS, end = tenon__py_microseconds() + left;
+    wait->has_slept = true;
+    wait->was_woken = false;
+    while (entry == ENTRY_BUSY && left > 0) {
+        wait->has_passed = PyThread_acquire_lock_timed(self->lock.gates[wait->closes], left, 0) == PY_LOCK_ACQUIRED;
+        wait->was_woken |= wait->has_passed;
+        left = end - tenon__py_microseconds();
+        entry = try_once(self, thread, wait, left > 0);
     }
     PyEval_RestoreThread(state);
     return entry;
 }
 
-static int waiter_init(tenon__py_waiter *waiter)
-{
-    *waiter = (tenon__py_waiter){.wake = PyThread_allocate_lock()};
-    if (!waiter->wake)
-        return PyErr_NoMemory(), -1;
-    PyThread_acquire_lock(waiter->wake, NOWAIT_LOCK);
-    return 0;
-}
-
 /* Whether to go on waiting: 0, or -1 with an exception. Python code may run here, so that no object may be entered. */
-static int look_around(tenon__py_waiter *waiter)
+static int look_around(tenon__py_wait *wait)
 {
     const tenon__py_interp *interp = tenon__py_interp_state();
     if (!interp || PyErr_CheckSignals() < 0)
         return -1;
-    if (!waiter->overslept || !atomic_load(&interp->dead) || ++waiter->turns < WAITS_AT_EXIT)
+    if (wait->was_woken || !atomic_load(&interp->dead) || ++wait->sleeps_at_exit < WAITS_AT_EXIT)
         return 0;
     PyErr_SetString(PyExc_RuntimeError, "the thread that uses this object has ended with the interpreter");
     return -1;
@@ -372,34 +317,9 @@ static int refuse_entered(tenon__py_frame *f, const tenon__py_instance *self, te
 {
     int32_t i = 0;
     tenon__py_leave_all(f);
-    while (f->given[i] != (const PyObject *)self)
+    while (f->argument_objects[i] != (const PyObject *)self)
         i++;
     return refuse_object(f->function, &f->function->signature->params[i], entry);
-}
-
-/* Enter objects of which one is busy. */
-static TENON__PY_NOINLINE int enter_later(tenon__py_frame *f, int32_t count)
-{
-    tenon__py_waiter waiter;
-    tenon__py_entry entry = ENTRY_DONE;
-    int status = waiter_init(&waiter);
-    f->disturbed = true; /* other threads may have changed an argument meanwhile */
-    while (status == 0 && f->nentered < count) {
-        entry = try_or_sleep(f->entered[f->nentered], f->ident, try_enter, &waiter);
-        if (entry == ENTRY_DONE) {
-            f->nentered++;
-        } else if (entry != ENTRY_BUSY) {
-            status = refuse_entered(f, f->entered[f->nentered], entry);
-        } else {
-            tenon__py_leave_all(f); /* the thread that has the object may wait for one of these */
-            status = look_around(&waiter);
-        }
-    }
-    if (waiter.wake)
-        PyThread_free_lock(waiter.wake);
-    if (status < 0)
-        tenon__py_leave_all(f);
-    return status;
 }
 
 /* The objects of a call, by address and each once. */
@@ -420,7 +340,7 @@ static TENON__PY_NOINLINE int32_t sort_objects(tenon__py_frame *f)
     }
     for (int32_t i = 0; i < function->signature->nparams; i++)
         if (function->classes[i] && f->base.args[i].kind == TENON_KIND_HANDLE)
-            all[count++] = f->given[i];
+            all[count++] = f->argument_objects[i];
     count = tenon_frame_sort_objects(all, count);
     for (int32_t i = 0; i < count; i++)
         f->entered[i] = all[i];
@@ -428,16 +348,16 @@ static TENON__PY_NOINLINE int32_t sort_objects(tenon__py_frame *f)
 }
 
 /* Give the function its native objects. They live at least until the call leaves the objects. */
-static inline void take_objects(tenon__py_frame *f)
+static inline void read_objects(tenon__py_frame *f)
 {
     const tenon__py_function *function = f->function;
     for (int32_t i = 0; i < function->signature->nparams; i++) {
         if (!function->classes[i] || f->base.args[i].kind != TENON_KIND_HANDLE)
             continue;
         tenon__py_object *native =
-            atomic_load_explicit(&((tenon__py_instance *)f->given[i])->native, memory_order_relaxed);
+            atomic_load_explicit(&((tenon__py_instance *)f->argument_objects[i])->native, memory_order_relaxed);
         f->base.args[i].as.handle.object = native->native.object;
-        if (i == 0 && function->shows_self)
+        if (i == 0 && function->has_of_self)
             f->self = tenon__py_object_retain(native);
         if (function->nobjects == 1)
             return;
@@ -446,28 +366,43 @@ static inline void take_objects(tenon__py_frame *f)
 
 int tenon__py_enter_all(tenon__py_frame *f)
 {
+    tenon__py_wait wait = {0};
     int32_t count = sort_objects(f);
     while (f->nentered < count) {
-        tenon__py_entry entry = try_enter(f->entered[f->nentered], f->ident, NULL);
-        if (entry == ENTRY_BUSY) {
-            if (enter_later(f, count) < 0)
-                return -1;
-        } else if (entry != ENTRY_DONE) {
+        bool is_free = tenon__py_enter_fast(f->entered[f->nentered], f->ident);
+        tenon__py_entry entry = is_free ? ENTRY_DONE : try_or_sleep(f->entered[f->nentered], f->ident, &wait);
+        f->checks.may_have_changed |= wait.has_slept; /* other threads may have changed an argument */
+        if (entry == ENTRY_DONE) {
+            f->nentered++;
+        } else if (entry != ENTRY_BUSY) {
             return refuse_entered(f, f->entered[f->nentered], entry);
         } else {
-            f->nentered++;
+            tenon__py_leave_all(f); /* the thread that has the object may wait for one of these */
+            if (look_around(&wait) < 0)
+                return -1;
         }
     }
     if (count < 0)
         return -1;
-    take_objects(f);
+    read_objects(f);
     return 0;
+}
+
+static inline void leave(tenon__py_lock *lock, unsigned long thread)
+{
+    guard(lock);
+    int32_t at = find_inside(lock, thread);
+    if (at >= 0 && --lock->inside[at].calls == 0)
+        lock->inside[at] = lock->inside[--lock->ninside];
+    PyThread_type_lock gate = next_gate(lock);
+    unguard(lock);
+    open_gate(gate);
 }
 
 void tenon__py_leave_all(tenon__py_frame *f)
 {
     while (f->nentered > 0)
-        leave(f->entered[--f->nentered], f->ident);
+        leave(&f->entered[--f->nentered]->lock, f->ident);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ close */
@@ -483,27 +418,19 @@ static void release_closed(const tenon__py_instance *self, tenon__py_object *nat
 
 int tenon__py_instance_close(tenon__py_instance *self)
 {
-    unsigned long thread = PyThread_get_thread_ident();
-    tenon__py_waiter waiter = {0};
-    tenon__py_entry entry = try_close(self, thread, &waiter);
-    int status = entry == ENTRY_BUSY ? waiter_init(&waiter) : 0;
-    if (entry == ENTRY_BUSY && status == 0) {
-        while (status == 0 && (entry = try_or_sleep(self, thread, try_close, &waiter)) == ENTRY_BUSY)
-            status = look_around(&waiter);
-        guard(&self->lock);
-        uncount_closer(&self->lock, &waiter);
-        tenon__py_waiter *woken = status < 0 && self->lock.waiters ? take_waiters(&self->lock, true) : NULL;
-        unguard(&self->lock);
-        wake_waiters(woken); /* calls that this one kept from beginning */
-        PyThread_free_lock(waiter.wake);
-    }
-    release_closed(self, waiter.native);
-    if (entry == ENTRY_INSIDE) {
-        PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE((PyObject *)self), "__name__");
-        if (name)
-            PyErr_Format(exception_of(entry), "%U.close(): this %U %s", name, name, refusal_of(entry));
-        Py_XDECREF(name);
-        status = -1;
-    }
-    return status;
+    tenon__py_wait wait = {.closes = true};
+    tenon__py_entry entry;
+    while ((entry = try_or_sleep(self, PyThread_get_thread_ident(), &wait)) == ENTRY_BUSY)
+        if (look_around(&wait) < 0)
+            return -1;
+    release_closed(self, wait.native);
+    if (entry == ENTRY_NO_MEMORY)
+        return PyErr_NoMemory(), -1;
+    if (entry == ENTRY_DONE)
+        return 0;
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE((PyObject *)self), "__name__");
+    if (name)
+        PyErr_Format(exception_of(entry), "%U.close(): this %U %s", name, name, refusal_of(entry));
+    Py_XDECREF(name);
+    return -1;
 }

@@ -1,5 +1,5 @@
 /* Pickling of functions and classes: by the library that they came from, or by the name that their module is imported by. */
-#include "host.h"
+#include "call_frame.h"
 
 #include <string.h>
 

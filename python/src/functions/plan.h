@@ -1,9 +1,9 @@
-/* Calls by plan: the arguments of a plain signature, if all of them are as usual. No Python code runs here. */
+/* Calls by plan: the arguments of a planned signature, if all of them are as usual. No Python code runs here. */
 #ifndef TENON_PY_PLAN_H
 #define TENON_PY_PLAN_H
 
 #include "../producers/numpy.h"
-#include "host.h"
+#include "call_frame.h"
 
 /* Whether an array with another dtype object than the last one has the same dtype. The first such object is kept. */
 static TENON__PY_NOINLINE bool tenon__py_has_planned_dtype(const tenon__py_function *function, int32_t i,
@@ -39,22 +39,22 @@ TENON__PY_INLINE bool tenon__py_take_number(uint32_t kind, PyObject *object, ten
 }
 
 /* An array of another framework. */
-TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon__fast_spec *fast, const tenon__py_kind **kind,
-                                           tenon__py_plain *plain)
+TENON__PY_INLINE bool tenon__py_plan_other(PyObject *object, const tenon_plan_spec *fast, const tenon__py_kind **kind,
+                                           tenon__py_c_tensor *tensor)
 {
     if (!*kind || Py_TYPE(object) != atomic_load_explicit(&(*kind)->type, memory_order_relaxed))
         *kind = tenon__py_known_kind(Py_TYPE(object));
-    return *kind && (*kind)->plain && (*kind)->plain(object, plain) && plain->ndim == fast->ndim &&
-           tenon_dtype_equal(*plain->dtype, fast->dtype);
+    return *kind && (*kind)->read_c_tensor && (*kind)->read_c_tensor(object, tensor) && tensor->ndim == fast->ndim &&
+           tenon_dtype_equal(*tensor->dtype, fast->dtype);
 }
 
 /* Take all arguments by the signature's plan, which checks them too. False: nothing has happened, and one is unusual.
  * `has_self`: the first one is the object of a method. */
-static TENON__PY_ALWAYS_INLINE bool tenon__py_take_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
+static TENON__PY_ALWAYS_INLINE bool tenon__py_match_planned(tenon__py_frame *f, PyObject *const *given, bool has_self)
 {
     const tenon__py_function *function = f->function;
     const tenon_signature *s = function->signature;
-    const tenon__fast_spec *fast = s->fast;
+    const tenon_plan_spec *fast = s->fast;
     const PyTypeObject *ndarray = atomic_load_explicit(&tenon__py_global.numpy.ndarray, memory_order_acquire);
     const tenon__py_kind *kind = NULL;
     PyObject *like = NULL;
@@ -72,7 +72,7 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_take_planned(tenon__py_frame *f, P
     }
     for (int32_t count = s->nparams; i < count; i++, fast++, args++) {
         PyObject *object = given[i];
-        tenon__py_plain plain;
+        tenon__py_c_tensor tensor;
         uint64_t flags = 0;
         if (fast->ndim < 0) {
             if (!tenon__py_take_number(s->params[i].kind, object, args))
@@ -85,14 +85,14 @@ static TENON__PY_ALWAYS_INLINE bool tenon__py_take_planned(tenon__py_frame *f, P
                 (array->descr != atomic_load_explicit(&function->descrs[i], memory_order_relaxed) &&
                  !tenon__py_has_planned_dtype(function, i, array)))
                 return false;
-            plain.data = array->data;
-            plain.shape = tenon__py_numbers_of(array->dimensions);
+            tensor.data = array->data;
+            tensor.shape = tenon__py_numbers_of(array->dimensions);
             flags = tenon__py_array_flags(array);
-        } else if (!tenon__py_plan_other(object, fast, &kind, &plain)) {
+        } else if (!tenon__py_plan_other(object, fast, &kind, &tensor)) {
             return false;
         }
-        if (!tenon__plan_take(fast, bound, args, plain.data, plain.shape, flags, &borrowed->view,
-                              borrowed->private_.inline_dims))
+        if (!tenon_plan_set_view(fast, bound, args, tensor.data, tensor.shape, flags, &borrowed->view,
+                                 borrowed->private_.inline_dims))
             return false;
         borrowed->private_.holds = TENON__PY_HOLDS_NOTHING;
         borrowed->private_.object = NULL; /* nothing to hold: the caller does */

@@ -1,5 +1,5 @@
 /* __cuda_array_interface__, __array_interface__ and __array_struct__: attributes with an address in them. */
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -197,7 +197,7 @@ static int array_interface_read_dict(PyObject *object, const array_interface_fie
     source.data = memory.data;
     out->private_.holds = TENON__PY_HOLDS_OBJECT;
     out->private_.held.object = memory.view;
-    if (tenon__py_finish(object, &source, TENON__PY_BYTES, memory.flags, out) == 0) {
+    if (tenon__py_make_view(object, &source, TENON__PY_BYTES, memory.flags, out) == 0) {
         if (array_interface_within(&memory, &out->view))
             return 0;
         tenon__py_free_dims(out);
@@ -270,7 +270,7 @@ static int array_interface_read_struct(PyObject *object, PyObject *capsule, teno
     Py_XDECREF(text);
     out->private_.holds = TENON__PY_HOLDS_OBJECT;
     out->private_.held.object = NULL;
-    if (parsed < 0 || tenon__py_finish(object, &source, TENON__PY_BYTES, flags, out) < 0)
+    if (parsed < 0 || tenon__py_make_view(object, &source, TENON__PY_BYTES, flags, out) < 0)
         return -1;
     Py_INCREF(capsule); /* it keeps the memory */
     out->private_.held.object = capsule;

@@ -1,6 +1,6 @@
 /* Arrow's C data interface: arrays without nulls, of numbers or of lists of numbers that all have the same length. A stream is
  * taken if it has one array: a chunked array of one chunk, a Series of pandas or polars. */
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <stdlib.h>
@@ -189,7 +189,7 @@ static int arrow_describe(PyObject *object, const arrow_schema *schema, const ar
     tenon_dl_tensor source = {.device = tenon_device_of(TENON_CPU, 0), .shape = shape};
     if (arrow_read_type(object, schema, &source) < 0 || (array && arrow_find_data(object, array, &source) < 0))
         return -1;
-    return tenon__py_finish(object, &source, TENON__PY_ELEMENTS, TENON_READ_ONLY, out);
+    return tenon__py_make_view(object, &source, TENON__PY_ELEMENTS, TENON_READ_ONLY, out);
 }
 
 /* The pointer in a capsule of that name; NULL with an exception. */
@@ -388,7 +388,8 @@ static int arrow_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     return -1;
 }
 
-/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. An object with a buffer reports that itself. */
+/* Arrow's memory is immutable, even if a legacy capsule of DLPack cannot say so. An object with a buffer reports that
+ * itself. */
 static int arrow_recognise(PyObject *object, tenon__py_kind *kind)
 {
     static const char *const names[] = {"__arrow_c_array__", "__arrow_c_stream__"};

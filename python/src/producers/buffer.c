@@ -1,5 +1,5 @@
 /* The buffer protocol. */
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static const char *buffer_why_no_dtype(const char *format)
     return "has no DLPack dtype";
 }
 
-/* The dtype of a format; one of 0 bits, with *why, if it has none (NULL: it is not for items of this size). By value: it stays in a register. */
+/* The dtype of a format; one of 0 bits, with *why, if it has none (NULL: it is not for items of this size). By value: it
+ * stays in a register. */
 static inline tenon_dtype buffer_parse_format(const char *format, Py_ssize_t item, const char **why)
 {
     const tenon_dtype none = tenon_dtype_of(0, 0, 1);
@@ -109,7 +110,7 @@ static int buffer_fill(PyObject *object, const Py_buffer *buffer, tenon_py_borro
     source.dtype = dtype;
     source.shape = buffer->shape ? tenon__py_numbers_of(buffer->shape) : &length;
     source.strides = tenon__py_numbers_of(buffer->strides);
-    return tenon__py_finish(object, &source, TENON__PY_BYTES, buffer->readonly ? TENON_READ_ONLY : 0, out);
+    return tenon__py_make_view(object, &source, TENON__PY_BYTES, buffer->readonly ? TENON_READ_ONLY : 0, out);
 }
 
 bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out)
@@ -120,9 +121,9 @@ bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_p
         return false;
     out->private_.dims = out->private_.inline_dims;
     /* The item sizes of all formats are powers of two. */
-    return tenon__py_finish_fast(buffer->buf, &dtype, buffer->ndim, tenon__py_numbers_of(buffer->shape),
-                                 tenon__py_numbers_of(buffer->strides),
-                                 tenon__py_lowest_bit((unsigned)buffer->itemsize), flags, out);
+    return tenon__py_make_view_fast(buffer->buf, &dtype, buffer->ndim, tenon__py_numbers_of(buffer->shape),
+                                    tenon__py_numbers_of(buffer->strides),
+                                    tenon__py_lowest_bit((unsigned)buffer->itemsize), flags, out);
 }
 
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request)

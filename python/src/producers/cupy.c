@@ -38,7 +38,7 @@ static int cupy_stream(void **stream)
 static PyObject *cupy_call_empty(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     char name[64];
-    tenon__py_framework_dtype(dtype, name, sizeof name);
+    tenon_dtype_format_long(dtype, name, sizeof name);
     PyObject *cupy = PyImport_ImportModule("cupy");
     PyObject *cuda = cupy ? PyObject_GetAttrString(cupy, "cuda") : NULL;
     PyObject *where = cuda ? PyObject_CallMethod(cuda, "Device", "i", (int)device.device_id) : NULL;

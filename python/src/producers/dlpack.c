@@ -1,5 +1,5 @@
 /* __dlpack__, a method that answers with a capsule; and capsules by themselves. */
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static int dlpack_take(PyObject *capsule, bool only_look, tenon_py_borrowed *out
     }
     const tenon_dl_tensor *source =
         versioned ? &managed->dl_tensor : &((tenon_dl_managed_legacy *)(void *)managed)->dl_tensor;
-    if (tenon__py_describe(source, TENON__PY_ELEMENTS, versioned ? managed->flags : 0, out, err))
+    if (tenon__py_try_make_view(source, TENON__PY_ELEMENTS, versioned ? managed->flags : 0, out, err))
         return INVALID;
     if (!only_look)
         dlpack_mark_used(capsule, versioned ? TENON_DL_CAPSULE_USED : TENON_DL_CAPSULE_LEGACY_USED);
@@ -118,29 +118,29 @@ static int dlpack_rejected_keyword(const bool *given)
 }
 
 /* What each call needs, made once for an interpreter. */
-enum { WORD_DLPACK, WORD_DEVICE, WORD_VERSION, WORD_TWO_NAMES, WORD_THREE_NAMES };
+enum { CONSTANT_DLPACK, CONSTANT_DEVICE, CONSTANT_VERSION, CONSTANT_TWO_NAMES, CONSTANT_THREE_NAMES };
 
 /* One of them, borrowed, or NULL with an exception. */
-static PyObject *dlpack_word(int index)
+static PyObject *dlpack_constant(int index)
 {
     tenon__py_interp *interp = tenon__py_interp_state();
-    PyObject *words = interp ? atomic_load_explicit(&interp->words, memory_order_acquire) : NULL;
-    if (interp && !words) {
+    PyObject *constants = interp ? atomic_load_explicit(&interp->dlpack_constants, memory_order_acquire) : NULL;
+    if (interp && !constants) {
         PyObject *made = Py_BuildValue("(NN(ii)(ss)(sss))", PyUnicode_InternFromString("__dlpack__"),
                                        PyUnicode_InternFromString("__dlpack_device__"), TENON_DL_MAJOR, TENON_DL_MINOR,
                                        "copy", "max_version", "copy", "max_version", "stream");
-        if (made && atomic_compare_exchange_strong(&interp->words, &words, made))
-            words = made;
+        if (made && atomic_compare_exchange_strong(&interp->dlpack_constants, &constants, made))
+            constants = made;
         else
             Py_XDECREF(made);
     }
-    return words ? PyTuple_GetItem(words, index) : NULL;
+    return constants ? PyTuple_GetItem(constants, index) : NULL;
 }
 
 /* obj.__dlpack__ with those keywords. */
-static PyObject *dlpack_call_given(PyObject *method, PyObject *stream, const bool *given)
+static PyObject *dlpack_call_with(PyObject *method, PyObject *stream, const bool *given)
 {
-    PyObject *values[NKEYWORDS] = {Py_False, dlpack_word(WORD_VERSION), stream};
+    PyObject *values[NKEYWORDS] = {Py_False, dlpack_constant(CONSTANT_VERSION), stream};
     PyObject *arguments = values[MAX_VERSION] ? PyTuple_New(0) : NULL;
     PyObject *keywords = arguments ? PyDict_New() : NULL;
     bool complete = keywords;
@@ -156,12 +156,12 @@ static PyObject *dlpack_call_given(PyObject *method, PyObject *stream, const boo
 static PyObject *dlpack_call(PyObject *object, PyObject *stream)
 {
     bool given[NKEYWORDS] = {true, true, stream != NULL};
-    PyObject *name = dlpack_word(WORD_DLPACK); /* if it is there, so are the others */
+    PyObject *name = dlpack_constant(CONSTANT_DLPACK); /* if it is there, so are the others */
     if (!name)
         return NULL;
-    PyObject *values[] = {object, Py_False, dlpack_word(WORD_VERSION), stream};
+    PyObject *values[] = {object, Py_False, dlpack_constant(CONSTANT_VERSION), stream};
     PyObject *result =
-        PyObject_VectorcallMethod(name, values, 1, dlpack_word(stream ? WORD_THREE_NAMES : WORD_TWO_NAMES));
+        PyObject_VectorcallMethod(name, values, 1, dlpack_constant(stream ? CONSTANT_THREE_NAMES : CONSTANT_TWO_NAMES));
     if (result)
         return result;
     PyObject *error = tenon__py_take_exception();
@@ -173,7 +173,7 @@ static PyObject *dlpack_call(PyObject *object, PyObject *stream)
             break;
         given[rejected] = false;
         PyErr_Clear();
-        result = dlpack_call_given(method, stream, given);
+        result = dlpack_call_with(method, stream, given);
     }
     Py_XDECREF(method);
     return result;
@@ -182,7 +182,7 @@ static PyObject *dlpack_call(PyObject *object, PyObject *stream)
 /* The device that the producer names: 1, 0 if it has no __dlpack_device__, -1 with an exception. */
 static int dlpack_device(PyObject *object, tenon_device *out)
 {
-    PyObject *name = dlpack_word(WORD_DEVICE);
+    PyObject *name = dlpack_constant(CONSTANT_DEVICE);
     PyObject *method = name ? PyObject_GetAttr(object, name) : NULL;
     if (!method) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -212,7 +212,7 @@ static int dlpack_device(PyObject *object, tenon_device *out)
 }
 
 /* After one of the producer's methods raised. Returns -1. */
-static int dlpack_not_given(PyObject *object, const tenon__py_kind *kind)
+static int dlpack_refused(PyObject *object, const tenon__py_kind *kind)
 {
     if (tenon__py_is_refusal())
         tenon__py_refused(object, kind->owner && kind->owner->advice ? kind->owner->advice(object) : NULL);
@@ -232,7 +232,7 @@ static int dlpack_ask(PyObject *object, const tenon__py_kind *kind, intptr_t str
 {
     tenon_device device = tenon_device_of(kind->device_type, 0);
     if (kind->device_type == TENON_CPU && dlpack_device(object, &device) < 0)
-        return kind->owner && kind->owner->advice ? dlpack_not_given(object, kind) : -1;
+        return kind->owner && kind->owner->advice ? dlpack_refused(object, kind) : -1;
     /* The default stream is named, never left to the producer's reading of None. */
     intptr_t number = tenon__py_stream_number(device, stream);
     PyObject *argument = number == TENON__PY_NO_STREAM ? NULL : PyLong_FromSsize_t(number);
@@ -241,7 +241,7 @@ static int dlpack_ask(PyObject *object, const tenon__py_kind *kind, intptr_t str
     PyObject *capsule = dlpack_call(object, argument);
     Py_XDECREF(argument);
     if (!capsule)
-        return dlpack_not_given(object, kind);
+        return dlpack_refused(object, kind);
     int result = dlpack_consume(object, capsule, false, out);
     tenon__py_scope scope = tenon__py_enter_scope();
     Py_DECREF(capsule);
@@ -276,7 +276,7 @@ int tenon__py_ask_to_order(PyObject *object, PyObject *stream)
     bool asked = alias;
     Py_XDECREF(alias);
     if (!capsule)
-        return asked ? dlpack_not_given(object, kind) : -1;
+        return asked ? dlpack_refused(object, kind) : -1;
     Py_DECREF(capsule);
     return 0;
 }

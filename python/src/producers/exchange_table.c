@@ -1,5 +1,5 @@
 /* DLPack's exchange table: C functions that a framework hangs on its type. */
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int exchange_table_borrow(PyObject *object, const tenon__py_kind *kind, i
     if (source.ndim == -1)
         return tenon__py_set_error(PyExc_BufferError, object, "its exchange table reported success but wrote nothing");
     tenon_error err;
-    if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, &err)) {
+    if (tenon__py_try_make_view(&source, TENON__PY_ELEMENTS, 0, out, &err)) {
         if (err.status == TENON_EINVAL && !source.data && (source.shape || source.ndim == 0))
             return tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
         tenon__py_raise_for(object, &err);
@@ -55,7 +55,7 @@ static int exchange_table_import(PyObject *object, const tenon__py_kind *kind, i
             tenon__py_set_error(PyExc_BufferError, object, "its exchange table of DLPack 1 gave a struct of DLPack %u",
                                 (unsigned)managed->version.major);
     else
-        result = tenon__py_finish(object, &managed->dl_tensor, TENON__PY_ELEMENTS, managed->flags, out);
+        result = tenon__py_make_view(object, &managed->dl_tensor, TENON__PY_ELEMENTS, managed->flags, out);
     int ready = result == 0 ? tenon__py_table_is_on(kind->table, out->view.device, stream) : 1;
     if (ready != 1) {
         tenon__py_free_dims(out);
@@ -115,9 +115,9 @@ static int exchange_table_recognise(PyObject *object, tenon__py_kind *kind)
 }
 
 /* A tensor of another framework that has torch's names for it, as Paddle has. */
-static int exchange_table_gradient(PyObject *object, bool *flat, const char **why)
+static int exchange_table_gradient(PyObject *object, tenon__py_checks *checks, const char **why)
 {
-    (void)flat;
+    (void)checks;
     PyObject *answer;
     char package[32];
     int followed = tenon__py_attribute(object, "requires_grad", &answer);

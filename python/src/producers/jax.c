@@ -57,13 +57,13 @@ static int jax_read_buffer(PyObject *object, tenon__py_request *request, tenon_p
 static int jax_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out)
 {
     int result = 1;
-    if (!atomic_load_explicit(&tenon__py_global.jax.is_far, memory_order_relaxed))
+    if (!atomic_load_explicit(&tenon__py_global.jax.last_was_on_gpu, memory_order_relaxed))
         result = jax_read_buffer(object, request, out);
     if (result != 1)
         return result;
     result = tenon__py_read_dlpack(object, kind, request->stream, out);
     if (result == 0)
-        tenon__py_global.jax.is_far = !tenon_device_on_host(out->view.device);
+        tenon__py_global.jax.last_was_on_gpu = !tenon_device_on_host(out->view.device);
     return result;
 }
 
@@ -141,9 +141,9 @@ static PyObject *jax_adopt(tenon_tensor *tensor)
     bool fits = (view->flags & TENON_VIEW_DENSE) && (uintptr_t)view->data % ALIGNMENT == 0;
     if (tenon_device_on_host(view->device) && !fits) {
         if (tenon_tensor_copy(tensor, &taken, &err))
-            return tenon_py_raise(&err);
+            return tenon__py_raise_in("jax", &err);
     } else if (!(taken = view->flags & TENON_READ_ONLY ? jax_share(tensor, &err) : tenon_tensor_retain(tensor))) {
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("jax", &err);
     }
     PyObject *array = jax_wrap(taken);
     tenon__py_release(taken);

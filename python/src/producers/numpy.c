@@ -146,12 +146,7 @@ static TENON__PY_NOINLINE PyObject *numpy_extra_descr(tenon_dtype dtype, uint64_
     /* The other names are those of ml_dtypes: "bfloat16", "int4", "float8_e4m3fn". */
     char ours[64];
     tenon_dtype_format(dtype, ours, sizeof ours);
-    const char *prefix = dtype.code == TENON_CODE_INT       ? "int"
-                         : dtype.code == TENON_CODE_UINT    ? "uint"
-                         : dtype.code == TENON_CODE_BFLOAT  ? "bfloat"
-                         : dtype.code == TENON_CODE_COMPLEX ? "complex"
-                                                            : "float";
-    PyOS_snprintf(name, sizeof name, "%s%s", prefix, ours + (dtype.code == TENON_CODE_BFLOAT ? 2 : 1));
+    tenon_dtype_format_long(dtype, name, sizeof name);
     PyObject *module = PyImport_ImportModule("numpy");
     PyObject *extras_module = module ? PyImport_ImportModule("ml_dtypes") : NULL;
     if (module && !extras_module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
@@ -203,6 +198,72 @@ static int numpy_refuse_dates(PyTypeObject *type, tenon__py_kind *kind)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* [0, 1] of that dtype, in an array of `type` that takes its attributes from `like`, or NULL with an exception. */
+static PyObject *numpy_zero_and_one(PyTypeObject *type, PyObject *descr, PyObject *like)
+{
+    const Py_ssize_t two = 2;
+    numpy_new_from_descr make = (numpy_new_from_descr)(uintptr_t)tenon__py_global.numpy.api[API_NEW_FROM_DESCR];
+    Py_INCREF(descr);
+    PyObject *array = make(type, descr, 1, &two, NULL, NULL, 0, like); /* takes descr */
+    PyObject *ndarray = (PyObject *)tenon__py_global.numpy.ndarray;
+    /* The class may have its own __setitem__. */
+    PyObject *done = array ? PyObject_CallMethod(ndarray, "__setitem__", "OO(ii)", array, Py_Ellipsis, 0, 1) : NULL;
+    if (!done)
+        Py_CLEAR(array);
+    Py_XDECREF(done);
+    return array;
+}
+
+/* Whether two ndarrays have the same dtype and the same bytes; -1 with an exception. */
+static int numpy_are_equal(PyObject *a, PyObject *b)
+{
+    int equal = PyObject_RichCompareBool(tenon__py_array_of(a)->descr, tenon__py_array_of(b)->descr, Py_EQ);
+    PyObject *bytes_a = equal == 1 ? PyObject_CallMethod(a, "tobytes", NULL) : NULL;
+    PyObject *bytes_b = bytes_a ? PyObject_CallMethod(b, "tobytes", NULL) : NULL;
+    if (equal == 1)
+        equal = bytes_b ? PyObject_RichCompareBool(bytes_a, bytes_b, Py_EQ) : -1;
+    Py_XDECREF(bytes_a);
+    Py_XDECREF(bytes_b);
+    return equal;
+}
+
+/* Whether the class of `object` adds as NumPy adds, with a plain array as the sum; -1 with an exception. A sum means what
+ * its terms mean: a class that gives the numbers another meaning, such as a unit, returns its own class, or raises. */
+static int numpy_adds_plainly(PyObject *object)
+{
+    PyTypeObject *ndarray = tenon__py_global.numpy.ndarray;
+    PyObject *descr = tenon__py_array_of(object)->descr;
+    Py_INCREF(descr);
+    PyObject *plain = numpy_zero_and_one(ndarray, descr, NULL);
+    PyObject *expected = plain ? PyNumber_Add(plain, plain) : NULL;
+    PyObject *terms = expected ? numpy_zero_and_one(Py_TYPE(object), descr, object) : NULL;
+    PyObject *sum = terms ? PyNumber_Add(terms, terms) : NULL;
+    int same = 0;
+    if (sum && Py_TYPE(sum) == ndarray && Py_TYPE(expected) == ndarray)
+        same = numpy_are_equal(sum, expected);
+    Py_DECREF(descr);
+    Py_XDECREF(plain);
+    Py_XDECREF(expected);
+    Py_XDECREF(terms);
+    Py_XDECREF(sum);
+    tenon__py_clear_ignorable_error();
+    return PyErr_Occurred() ? -1 : same == 1;
+}
+
+/* Whether a class has a unit and adds in its own way; -1 with an exception. */
+static int numpy_has_unit(PyTypeObject *type)
+{
+    static const char *const names[] = {"unit", "units"};
+    int overridden = tenon__py_overrides(type, tenon__py_global.numpy.ndarray, "__add__");
+    int found = 0;
+    for (size_t i = 0; overridden == 1 && found == 0 && i < sizeof names / sizeof *names; i++) {
+        PyObject *attribute = NULL;
+        found = tenon__py_attribute((PyObject *)type, names[i], &attribute);
+        Py_XDECREF(attribute);
+    }
+    return overridden < 0 ? -1 : found;
+}
+
 static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -212,15 +273,21 @@ static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
     kind->owner = &tenon__py_producer_numpy;
     if (type == ndarray)
         return TENON__PY_ALONE;
-    bool is_masked = numpy_is_class(type, "numpy.ma", "MaskedArray");
-    int overridden = PyErr_Occurred() ? -1 : tenon__py_overrides(type, ndarray, "__array_ufunc__");
-    if (overridden < 0)
-        return -1;
-    if (is_masked)
+    if (numpy_is_class(type, "numpy.ma", "MaskedArray"))
         kind->reason = "its mask would be lost; pass x.filled() or x.data";
-    else if (overridden)
-        kind->reason = "its class gives the numbers another meaning (it overrides __array_ufunc__); pass "
-                       "x.view(numpy.ndarray)";
+    if (kind->reason || PyErr_Occurred())
+        return PyErr_Occurred() ? -1 : TENON__PY_ALONE;
+    int overridden = tenon__py_overrides(type, ndarray, "__array_ufunc__");
+    int may_differ = overridden == 0 ? numpy_has_unit(type) : overridden;
+    int is_plain = may_differ == 1 ? numpy_adds_plainly(object) : 1;
+    if (may_differ < 0 || is_plain < 0)
+        return -1;
+    kind->is_of_object = may_differ; /* another object may have a unit */
+    if (!is_plain)
+        kind->reason = overridden
+                           ? "its class gives the numbers another meaning (it overrides __array_ufunc__, and its "
+                             "sums are not plain arrays); pass x.view(numpy.ndarray)"
+                           : "its class gives the numbers a unit, which would be lost; pass x.view(numpy.ndarray)";
     return TENON__PY_ALONE;
 }
 
@@ -296,7 +363,7 @@ static int numpy_read(PyObject *object, const tenon__py_kind *kind, tenon__py_re
     /* As on the fast path, strides in C order are not read; those of an empty array are kept as they are. */
     if (!(array->flags & TENON__PY_ARRAY_C) || numpy_is_empty(array))
         source.strides = tenon__py_numbers_of(array->strides);
-    return tenon__py_finish(object, &source, TENON__PY_BYTES, flags, out);
+    return tenon__py_make_view(object, &source, TENON__PY_BYTES, flags, out);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- making */
@@ -353,7 +420,7 @@ PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t
         return NULL;
     /* What it looks like follows from what was asked for. */
     if (dtype.bits % 8 == 0 &&
-        tenon__py_finish_fast(tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0, out)) {
+        tenon__py_make_view_fast(tenon__py_array_of(array)->data, &dtype, ndim, shape, NULL, 0, 0, out)) {
         out->private_.holds = TENON__PY_HOLDS_NOTHING;
         out->private_.object = NULL;
     } else if (tenon_py_borrow(array, TENON_PY_WRITE, out) < 0) {

@@ -2,7 +2,7 @@
 #ifndef TENON_PY_NUMPY_H
 #define TENON_PY_NUMPY_H
 
-#include "../exchange/source.h"
+#include "../exchange/producer_view.h"
 #include "../internal.h"
 
 #include <limits.h>
@@ -74,8 +74,9 @@ static inline bool tenon__py_borrow_ndarray(PyObject *object, tenon_py_borrowed 
         !(array->flags & TENON__PY_ARRAY_C))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
-    return tenon__py_finish_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,
-                                 tenon__py_numbers_of(array->dimensions), NULL, 0, tenon__py_array_flags(array), out);
+    return tenon__py_make_view_fast(array->data, &tenon__py_numbers[number].dtype, array->nd,
+                                    tenon__py_numbers_of(array->dimensions), NULL, 0, tenon__py_array_flags(array),
+                                    out);
 }
 
 #endif

@@ -27,12 +27,12 @@ typedef struct tenon__py_expression {
 } tenon__py_expression;
 
 /* A writable tensor in memory of the CPU, in C order without gaps. The shape stays where it is. */
-typedef struct tenon__py_plain {
+typedef struct tenon__py_c_tensor {
     void *data;
     const tenon_dtype *dtype;
     int32_t ndim;
     const int64_t *shape;
-} tenon__py_plain;
+} tenon__py_c_tensor;
 
 /* A type, and how its objects are read. */
 typedef struct tenon__py_kind {
@@ -43,6 +43,7 @@ typedef struct tenon__py_kind {
     uint32_t guesses;   /* those of them that look at each object, since its type says nothing */
     bool is_immutable;  /* even if what is read does not say read-only */
     bool is_abstract;   /* refused, and not a number either */
+    bool is_of_object;  /* found out for this object: not remembered for its type */
     bool has_dlpack;    /* the method __dlpack__ */
     bool keeps_buffer;  /* the buffer protocol is not asked: another reader knows better */
     int device_type;    /* where all instances are; TENON_CPU: each is asked */
@@ -52,8 +53,14 @@ typedef struct tenon__py_kind {
      * the readers find out. NULL: they always do. */
     bool (*peek)(PyObject *object, const struct tenon__py_kind *kind, tenon_py_borrowed *out);
     /* For a call by plan: the same without a view, for a tensor on the CPU that autograd has never recorded, or NULL. */
-    bool (*plain)(PyObject *object, tenon__py_plain *out);
+    bool (*read_c_tensor)(PyObject *object, tenon__py_c_tensor *out);
 } tenon__py_kind;
+
+/* What the checks of one call have found out. */
+typedef struct tenon__py_checks {
+    bool no_forward_ad;    /* no forward-mode differentiation goes on, which is asked once */
+    bool may_have_changed; /* the user's Python code may have run since the first tensor was borrowed */
+} tenon__py_checks;
 
 /* How an object is to be read. */
 typedef struct tenon__py_request {
@@ -100,8 +107,9 @@ struct tenon__py_producer {
     bool (*is_deleted)(PyObject *object);
     /* The stream that it works on now. */
     int (*stream)(void **stream);
-    /* Whether gradients would be lost in a function that is given the array: 1 and why. *flat: see host.h. */
-    int (*gradient)(PyObject *object, bool *flat, const char **why);
+    /* Whether gradients would be lost in a function that is given the array: 1 and why. Sets `may_have_changed` if it may
+     * have run the user's code although the type is one that `peek` reads. */
+    int (*gradient)(PyObject *object, tenon__py_checks *checks, const char **why);
     /* A function has written to the array. No exception is pending, and what cannot be done is not an error. */
     void (*after_write)(PyObject *object);
 

@@ -14,9 +14,9 @@ static int tensorflow_recognise(PyObject *object, tenon__py_kind *kind)
 }
 
 /* Whether a gradient tape watches the tensor. The question is not public: without it there is no check. */
-static int tensorflow_gradient(PyObject *object, bool *flat, const char **why)
+static int tensorflow_gradient(PyObject *object, tenon__py_checks *checks, const char **why)
 {
-    (void)flat;
+    (void)checks;
     PyObject *module = tenon__py_loaded("tensorflow.python.eager.record");
     PyObject *answer = module ? PyObject_CallMethod(module, "should_record_backprop", "((O))", object) : NULL;
     int watched = answer ? PyObject_IsTrue(answer) : 0;

@@ -41,7 +41,7 @@ static void remember(const tenon__py_kind *kind)
         entry->device_type = kind->device_type;
         entry->table = kind->table;
         entry->peek = kind->peek;
-        entry->plain = kind->plain;
+        entry->read_c_tensor = kind->read_c_tensor;
         Py_INCREF((PyObject *)type);
         atomic_store_explicit(&entry->type, type, memory_order_release);
         tenon__py_global.nkinds++;
@@ -148,7 +148,7 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     if (!interp || find_out(object, room) < 0)
         return NULL;
     /* Types that nothing is known of would only fill the table. */
-    if (interp->is_main && !room->reason && (room->readers & ~room->guesses))
+    if (interp->is_main && !room->reason && !room->is_of_object && (room->readers & ~room->guesses))
         remember(room);
     return room;
 }

@@ -1,6 +1,6 @@
 /* Each way of the bridge by itself, fast and general, so that the tests can compare them. */
 #define PY_SSIZE_T_CLEAN
-#include "../../src/exchange/source.h"
+#include "../../src/exchange/producer_view.h"
 #include "../../src/internal.h"
 #include "describe.h"
 

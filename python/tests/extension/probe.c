@@ -274,7 +274,7 @@ static PyObject *probe_stats(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    tenon_counts counts = tenon_stats();
+    tenon_stats counts = tenon_stats_read();
     return Py_BuildValue("(LLLLL)", (long long)counts.tensors, (long long)counts.exports, (long long)counts.bytes,
                          (long long)counts.deferred, (long long)tenon_py_leaked());
 }

@@ -155,8 +155,7 @@ static tenon_status many(tenon_call *call)
 
 static tenon_status fail(tenon_call *call)
 {
-    int64_t length = 0;
-    const char *text = tenon_arg_str(call, 1, &length);
+    const char *text = tenon_arg_str(call, 1, NULL);
     return text ? tenon_fail(call, (tenon_status)tenon_arg_int(call, 0), "%s", text)
                 : (tenon_status)tenon_arg_int(call, 0);
 }

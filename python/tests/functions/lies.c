@@ -10,6 +10,7 @@ static int64_t surprises;
 /* Wrong calls of the accessors, by number. Each fails the call and returns nothing. */
 static tenon_status ask(tenon_call *call)
 {
+    size_t bytes = 7;
     int64_t length = 7;
     const void *got = NULL;
     int64_t number = 0;
@@ -48,8 +49,8 @@ static tenon_status ask(tenon_call *call)
         number = tenon_arg_enum(call, 0);
         break;
     case 11:
-        got = tenon_arg_str(call, 0, &length);
-        number = length;
+        got = tenon_arg_str(call, 0, &bytes);
+        number = (int64_t)bytes;
         break;
     case 12:
         got = tenon_arg_ints(call, 1, &length);

@@ -32,7 +32,7 @@ def give_back(tensor):
 
 
 def create(size, start=0):
-    tensor = tenon.shared(size, "f32")
+    tensor = tenon.shared_zeros(size, "f32")
     fill(tensor, start)
     return tensor
 
@@ -56,6 +56,21 @@ def echo(incoming, outgoing):
 
 def add_to_one(connection):
     add_to_all(connection.recv(), 1)
+
+
+def return_if_first(tensor):
+    if float(tensor[0]) != 0:
+        time.sleep(60)
+    return tensor.shape
+
+
+def die_with(tensor):
+    os._exit(1)
+
+
+def add_to_each(*tensors):
+    for tensor in tensors:
+        add_to_all(tensor, 1)
 
 
 def expect_nothing(queue):
@@ -87,6 +102,11 @@ def hold(name, connection):
     connection.send("attached")
     time.sleep(60)
     del tensor
+
+
+def hold_connection(connection):
+    time.sleep(60)
+    connection.close()
 
 
 def proportional_size(pid="self"):

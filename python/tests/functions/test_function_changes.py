@@ -8,7 +8,7 @@ CHANGES = {
     "set_": lambda torch, x: x.set_(torch.zeros(1)),
     "data": lambda torch, x: setattr(x, "data", torch.zeros(1)),
     "storage": lambda torch, x: x.untyped_storage().resize_(0),
-    "shape": lambda torch, x: x.resize_(10, 100),
+    "shape": lambda torch, x: x.resize_(10, 10),
 }
 
 
@@ -196,8 +196,8 @@ def test_the_garbage_collector(kernels, torch, change, opens):
         gc.callbacks.remove(during)
 
 
-def test_a_signal(torch):
-    """Its handler runs inside of tenon_cancelled, at most every 20 ms."""
+def signalled(change, call):
+    """Make a call whose function raises a signal and asks tenon_cancelled, while the handler makes the change."""
     import signal
 
     library = tenon.load(build("""
@@ -210,15 +210,55 @@ def test_a_signal(torch):
             return tenon_cancelled(call) ? TENON_EFAILED : TENON_OK;
         }
 
-        TENON_MODULE(waits, "", TENON_FUNCTION("wait(x: f32[n])", wait, ""))
+        TENON_MODULE(waits, "", TENON_FUNCTION("wait(x: f32[n])", wait, ""),
+                     TENON_FUNCTION("fill(x: f32[n]) -> f32[n]", wait, ""))
     """))
-    x = torch.ones(1000)
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: x.set_(torch.zeros(1)))
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: change())
     try:
-        with refused():
-            library.wait(x)
+        call(library)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal(torch, change):
+    """Its handler runs inside of tenon_cancelled, at most every 20 ms."""
+    x = torch.ones(1000)
+    with refused():
+        signalled(lambda: change(torch, x), lambda library: library.wait(x))
+    x, out = torch.ones(1000), torch.ones(1000)
+    with refused("out"):
+        signalled(lambda: change(torch, out), lambda library: library.fill(x, out=out))
+    x, out = torch.ones(1000), torch.ones(1000)
+    with pytest.raises(RuntimeError, match=r"fill\(\): argument 'out': it requires grad"):
+        signalled(out.requires_grad_, lambda library: library.fill(x, out=out))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_signal_with_numpy(checked):
+    """Memory that large is unmapped when it is freed, so that a look at it would end the process."""
+    numpy = pytest.importorskip("numpy")
+    x, y, out = (numpy.zeros(10_000_000, "float32") for _ in range(3))
+    before = tenon.check(checked)
+    try:
+        with refused():
+            signalled(lambda: x.resize(1, refcheck=False), lambda library: library.wait(x))
+        with refused("out"):
+            signalled(lambda: out.resize(1, refcheck=False), lambda library: library.fill(y, out=out))
+    finally:
+        tenon.check(before)
+
+
+def test_a_result_that_other_code_finds(torch, change):
+    import gc
+
+    x = torch.ones(1237)
+
+    def found():
+        return [made for made in gc.get_objects() if type(made) is torch.Tensor and made.shape == x.shape and made is not x]
+
+    assert not found()
+    with pytest.raises(RuntimeError, match=r"fill\(\): result 0: its memory, shape, dtype or flags changed while"):
+        signalled(lambda: [change(torch, made) for made in found()], lambda library: library.fill(x))
 
 
 def test_a_tensor_of_ours(torch, change):

@@ -546,7 +546,7 @@ def test_import_is_not_slower():
 def command(*arguments, **options):
     paths = [str(pathlib.Path(tenon.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
-        [sys.executable, "-m", "tenon", "build", *map(str, arguments)],
+        [sys.executable, "-m", "tenon", "compile", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -555,7 +555,7 @@ def command(*arguments, **options):
     )
 
 
-def test_build(tmp_path, cache):
+def test_command(tmp_path, cache):
     (tmp_path / "kernels.c").write_text(C)
     done = command("kernels.c", "-o", "out.so", "--flags", "-DANSWER=3", "-O1", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -573,17 +573,17 @@ def _umask():
     return mask
 
 
-def test_build_that_fails(tmp_path):
+def test_command_that_fails(tmp_path):
     (tmp_path / "wrong.c").write_text("int x = missing;\n")
     (tmp_path / "out.so").write_text("the old library")
     done = command("wrong.c", "-o", "out.so", cwd=tmp_path)
     assert done.returncode == 1 and done.stdout == "" and "wrong.c:1:9: error: " in done.stderr
-    assert done.stderr.startswith("python -m tenon: build: the compiler failed") and "\ncommand: " in done.stderr
+    assert done.stderr.startswith("python -m tenon: compile: the compiler failed") and "\ncommand: " in done.stderr
     for arguments, words in (
         (["missing.c", "-o", "out.so"], "No such file"),
         (["wrong.c", "-o", "missing/out.so"], "missing"),
         (["wrong.c", "-o", "wrong.c"], "is the source"),
-        (["wrong.c", "-o", "."], "build: the output . is a folder"),
+        (["wrong.c", "-o", "."], "compile: the output . is a folder"),
         (["wrong.c", "-o", "out.so", "--compiler", "no-such-cc"], "'no-such-cc' is not installed"),
         (["out.so", "-o", "other.so"], "choose the language"),
     ):

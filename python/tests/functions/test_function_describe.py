@@ -9,7 +9,7 @@ import pytest
 from building import PACKAGE
 from handmade import Echo
 
-from tenon._shapes import Dim
+from tenon._signature_shapes import Dim
 
 PLAIN = {"variable": None, "devices": [], "attributes": [], "alignment": 0, "inplace": None, "of": None}
 
@@ -110,7 +110,7 @@ def test_code_means_what_the_signature_means():
         assert inner.value(dims) == eval(text, dict(dims))
 
 
-@pytest.mark.parametrize("name", ["_shapes", "_torch_shapes", "_torch_ops"])
+@pytest.mark.parametrize("name", ["_signature_shapes", "_torch_shapes", "_torch_ops"])
 def test_package_parses_no_signatures(name):
     file = pathlib.Path(PACKAGE) / "tenon" / f"{name}.py"
     tree = ast.parse(file.read_text(encoding="utf-8"))

@@ -142,6 +142,43 @@ def test_deleted_arrays(kernels):
     x.delete()
     with pytest.raises(ValueError, match=r"copy\(\): argument 'x': this JAX array was deleted"):
         kernels.copy(x)
+    given = jax.numpy.ones(3, "float32")
+    for first in (given, array.array("f", [1, 2, 3])):
+        with pytest.raises(ValueError, match=r"^copy\(\): argument 'like': this JAX array was deleted or donated$"):
+            kernels.copy(first, like=x)
+        with pytest.raises(ValueError, match=r"^copy\(\): argument 'out': this JAX array was deleted or donated$"):
+            kernels.copy(first, out=x)
+
+
+def test_deleted_arrays_where_numbers_are_read(kernels):
+    jax = pytest.importorskip("jax")
+    number, numbers = jax.numpy.float32(1), jax.numpy.ones(3, "float32")
+    number.delete(), numbers.delete()
+    message = r"^f\(\): argument '%s': this JAX array was deleted or donated$"
+    for signature, value, name in (
+        ("f(a: float)", number, "a"),
+        ("f(a: int)", number, "a"),
+        ("f(a: floats)", [1.0, number], r"a\[1\]"),
+        ("f(a: floats)", numbers, "a"),
+        ("f(a: ints)", numbers, "a"),
+        ("f(a: floats[3])", numbers, "a"),
+    ):
+        with pytest.raises(ValueError, match=message % name):
+            Echo(signature)(value)
+
+
+def test_deleted_arrays_in_functions_of_the_package():
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.ones(3, "float32")
+    x.delete()
+    deleted = r"': this JAX array was deleted or donated$"
+    with pytest.raises(ValueError, match=r"^tenon\.from_dlpack\(\): argument 'x" + deleted):
+        tenon.from_dlpack(x)
+    with pytest.raises(ValueError, match=r"^tenon\.to\(\): argument 'x" + deleted):
+        tenon.to(x, "numpy")
+    if sys.platform == "linux":
+        with pytest.raises(ValueError, match=r"^tenon\.share\(\): argument 'array" + deleted):
+            tenon.share(x)
 
 
 # ------------------------------------------------------------------------------------------------------------- loading

@@ -16,7 +16,7 @@ def test_tracers(kernels):
         (jax.vmap, lambda x: Echo("f(y: f32[])")(x), "f(): argument 'y': ", x),
         (jax.jit, lambda x: kernels.saxpy(x[0], x, x), "saxpy(): argument 'a': ", x),
         (jax.jit, lambda x: Echo("f(k: int)")(x), "f(): argument 'k': ", jax.numpy.array(1)),
-        (jax.jit, lambda x: Echo("f(k: ints)")(x), "f(): argument 'k': ", jax.numpy.arange(3)),
+        (jax.jit, lambda x: Echo("f(k: ints)")(x), "f(): argument 'k[0]': ", jax.numpy.arange(3)),
         (jax.jit, lambda x: kernels.saxpy(2.0, numpy.ones(3, "f4"), numpy.ones(3, "f4"), out=x), "saxpy(): argument 'out': ", x),
         (jax.jit, lambda x: kernels.saxpy(2.0, numpy.ones(3, "f4"), numpy.ones(3, "f4"), like=x), "saxpy(): argument 'like': ", x),
     ]

@@ -67,7 +67,9 @@ def test_int(value):
 
 @pytest.mark.parametrize("value", [BIGGEST + 1, SMALLEST - 1, 10**100, Index(2**64), -(10**100)])
 def test_int_overflow(value):
-    refused(Echo("f(a: int)"), OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", value)
+    got = "larger" if value.__index__() > 0 else "smaller"
+    message = f"f(): argument 'a': expected an integer from -2**63 to 2**63 - 1, got a {got} one"
+    refused(Echo("f(a: int)"), OverflowError, message, value)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,9 @@ def test_bool_of_the_wrong_kind(value, name):
 @pytest.mark.parametrize("signature", ["f(a: int)", "f(a: float)", "f(a: ints)", "f(a: floats)"])
 def test_number_on_a_device(signature):
     """Reading it would wait for the device behind the caller's back."""
-    value = [OnDevice()] if "ints" in signature or "floats" in signature else OnDevice()
-    message = "f(): argument 'a': expected a number, got a tensor on cuda:1; fetch it with x.item()"
+    is_list = "ints" in signature or "floats" in signature
+    value, name = ([1, OnDevice()], "a[1]") if is_list else (OnDevice(), "a")
+    message = f"f(): argument '{name}': expected a number, got a tensor on cuda:1; fetch it with x.item()"
     refused(Echo(signature), TypeError, message, value)
 
 
@@ -211,7 +214,8 @@ def test_array_that_is_not_a_number(framework, kind):
         convert(given)
     with pytest.raises(type(own.value)) as caught:
         echo([given] if kind.endswith("s") else given)
-    assert str(caught.value) == f"f(): argument 'a': expected {kind}, got {name}: {own.value}"
+    argument = "a[0]" if kind.endswith("s") else "a"
+    assert str(caught.value) == f"f(): argument '{argument}': expected {kind.rstrip('s')}, got {name}: {own.value}"
     assert type(caught.value.__context__) is type(own.value)
 
 
@@ -324,10 +328,17 @@ def test_lists_of_the_wrong_kind(kind, value, name):
 
 
 def test_lists_with_a_wrong_item():
-    refused(Echo("f(a: ints)"), TypeError, "f(): argument 'a': expected ints, got float", [1, 2.0])
-    refused(Echo("f(a: ints[2])"), TypeError, "f(): argument 'a': expected ints[2], got str", [1, "2"])
-    refused(Echo("f(a: floats)"), TypeError, "f(): argument 'a': expected floats, got NoneType", [1, None])
-    refused(Echo("f(a: ints)"), OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", [2**63])
+    refused(Echo("f(a: ints)"), TypeError, "f(): argument 'a[1]': expected int, got float", [1, 2.0])
+    refused(Echo("f(a: ints[2])"), TypeError, "f(): argument 'a[1]': expected int, got str", [1, "2"])
+    refused(Echo("f(a: ints?)"), TypeError, "f(): argument 'a[0]': expected int, got list", [[1]])
+    refused(Echo("f(a: floats)"), TypeError, "f(): argument 'a[1]': expected float, got NoneType", [1, None])
+    refused(Echo("f(a: floats)"), TypeError, "f(): argument 'a[999]': expected float, got complex", [0.5] * 999 + [1j])
+    message = "f(): argument 'a[2]': expected an integer from -2**63 to 2**63 - 1, got a larger one"
+    refused(Echo("f(a: ints)"), OverflowError, message, [0, -(2**63), 2**63])
+    message = "f(): argument 'a[1]': the integer is too large for a float"
+    refused(Echo("f(a: floats)"), OverflowError, message, (1, 10**400))
+    name = "a" * 31  # the longest
+    refused(Echo(f"f({name}: ints)"), TypeError, f"f(): argument '{name}[12]': expected int, got str", [1] * 12 + ["2"])
 
 
 class Endless:
@@ -469,7 +480,8 @@ def test_numpy_scalars():
         assert number.value(numpy.dtype(kind).type(0.5)) == 0.5
         with pytest.raises(TypeError, match=r"expected int, got numpy\.float"):
             integer(numpy.dtype(kind).type(1))
-    refused(integer, OverflowError, "f(): argument 'a': the integer does not fit in 64 bits", numpy.uint64(2**63))
+    message = "f(): argument 'a': expected an integer from -2**63 to 2**63 - 1, got a larger one"
+    refused(integer, OverflowError, message, numpy.uint64(2**63))
     assert truth.value(numpy.True_) is True and truth.value(numpy.False_) is False
     assert Echo("f(a: str)").value(numpy.str_("x")) == "x"
     assert Echo("f(a: 'a'|'b')").value(numpy.str_("b")) == 1

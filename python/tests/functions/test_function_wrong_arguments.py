@@ -15,8 +15,8 @@ OTHERS = {
     "tenon.check(): argument 'on'": tenon.check,
     "tenon.load(): argument 'path'": tenon.load,
     "tenon.attach(): argument 'name_or_fd'": tenon.attach,
-    "tenon.shared(): argument 'shape'": lambda x: tenon.shared(x, "f32"),
-    "tenon.shared(): argument 'dtype'": lambda x: tenon.shared(3, x),
+    "tenon.shared_zeros(): argument 'shape'": lambda x: tenon.shared_zeros(x, "f32"),
+    "tenon.shared_zeros(): argument 'dtype'": lambda x: tenon.shared_zeros(3, x),
     "tenon.reducers(): argument 'pickler'": tenon.reducers,
     "tenon.compile(): argument 'source_or_path'": tenon.compile,
 }
@@ -63,5 +63,5 @@ def test_a_class_instead_of_a_pickler():
 
 def test_what_a_framework_refuses():
     pytest.importorskip("numpy")
-    text = refused("tenon.to(): argument 'x'", lambda x: tenon.to(x, "numpy"), tenon.shared(3, "f4_e2m1fn"), ValueError)
+    text = refused("tenon.to(): argument 'x'", lambda x: tenon.to(x, "numpy"), tenon.shared_zeros(3, "f4_e2m1fn"), ValueError)
     assert text.startswith("NumPy has no dtype for f4_e2m1fn")

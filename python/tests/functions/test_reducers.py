@@ -353,7 +353,7 @@ def test_a_tensor_out_of_band_is_the_same_memory():
 
 @pytest.mark.parametrize("shape", [(), (1,), (100_000_000,)])
 def test_an_empty_buffer_has_no_elements(shape):
-    tensor = tenon.shared((2,), "f32")
+    tensor = tenon.shared_zeros((2,), "f32")
     rebuild, (_, dtype, _, *more) = tensor.__reduce_ex__(4)
     with pytest.raises(ValueError):
         rebuild(b"", dtype, shape, *more)

@@ -1,4 +1,4 @@
-"""tenon.shared, share and attach: tensors in memory that several processes share. In one process; see
+"""tenon.shared_zeros, share and attach: tensors in memory that several processes share. In one process; see
 test_shared_processes.py for several."""
 
 import copy
@@ -39,7 +39,7 @@ def nothing_open():
 
 
 def filled(*shape, dtype="f32"):
-    tensor = tenon.shared(shape, dtype)
+    tensor = tenon.shared_zeros(shape, dtype)
     array = numpy.asarray(tensor)
     array[...] = numpy.arange(array.size).reshape(array.shape)
     return tensor
@@ -51,9 +51,9 @@ def filled(*shape, dtype="f32"):
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4), (1,) * 64])
 @pytest.mark.parametrize("dtype", ["f32", "float64", "bool", "c64", "bf16", "i8", numpy.float32, numpy.dtype("u2")])
 def test_zeros(shape, dtype):
-    tensor = tenon.shared(shape, dtype)
+    tensor = tenon.shared_zeros(shape, dtype)
     assert tensor.shape == shape and not tensor.readonly and tensor.shared_name.startswith("tenon-shared:1:")
-    assert tensor.dtype == tenon.shared((), dtype).dtype
+    assert tensor.dtype == tenon.shared_zeros((), dtype).dtype
     again = tenon.attach(tensor.shared_name)
     assert again.shape == shape and again.dtype == tensor.dtype and not again.readonly
     if tensor.size:
@@ -63,19 +63,19 @@ def test_zeros(shape, dtype):
 def test_dtypes_of_torch():
     torch = pytest.importorskip("torch")
     for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int8):
-        tensor = tenon.shared(3, dtype)
+        tensor = tenon.shared_zeros(3, dtype)
         assert torch.from_dlpack(tensor).dtype == dtype
 
 
 def test_dtypes_of_jax():
     numbers = pytest.importorskip("jax.numpy")
     for dtype in (numbers.float32, numbers.bfloat16, numbers.bool_, numbers.int8, numpy.dtype(numbers.int8)):
-        assert tenon.shared(3, dtype).dtype == numpy.dtype(dtype).name
+        assert tenon.shared_zeros(3, dtype).dtype == numpy.dtype(dtype).name
 
 
 def test_integers_of_numpy():
-    tensor = tenon.shared((numpy.int64(2), numpy.int8(3)), "f32")
-    assert tensor.shape == (2, 3) and tenon.shared(numpy.uint16(4), "f32").shape == (4,)
+    tensor = tenon.shared_zeros((numpy.int64(2), numpy.int8(3)), "f32")
+    assert tensor.shape == (2, 3) and tenon.shared_zeros(numpy.uint16(4), "f32").shape == (4,)
     assert tenon.attach(numpy.int64(tensor.shared_fd)).shape == (2, 3)
 
 
@@ -183,25 +183,25 @@ def test_in_functions(kernels):
 @pytest.mark.parametrize(
     "arguments, exception, words",
     [
-        ((2, "word"), ValueError, "tenon.shared.*'dtype'.*word"),
+        ((2, "word"), ValueError, "tenon.shared_zeros.*'dtype'.*word"),
         ((2, numpy.dtype("O")), ValueError, "'dtype'"),
         ((2, numpy.dtype(">f4" if sys.byteorder == "little" else "<f4")), ValueError, "byte order"),
         ((2, None), TypeError, "'dtype'.*None"),
-        ((-1, "f32"), ValueError, "tenon.shared.*-1"),
-        ((2**62, "f32"), ValueError, "tenon.shared"),
-        ((2**70, "f32"), ValueError, "tenon.shared"),
-        ((2**45, "f32"), MemoryError, "tenon.shared"),
+        ((-1, "f32"), ValueError, "tenon.shared_zeros.*-1"),
+        ((2**62, "f32"), ValueError, "tenon.shared_zeros"),
+        ((2**70, "f32"), ValueError, "tenon.shared_zeros"),
+        ((2**45, "f32"), MemoryError, "tenon.shared_zeros"),
         (((1,) * 65, "f32"), ValueError, "64 dimensions"),
         ((1.5, "f32"), TypeError, "'shape'"),
         (("3", "f32"), TypeError, "'shape'"),
-        ((numpy.ones(2), "f32"), TypeError, "tenon.shared.*'shape'"),
-        ((2, int), TypeError, "tenon.shared.*'dtype'.*int"),
-        ((2, "opaque64"), ValueError, "tenon.shared.*opaque values are addresses"),
+        ((numpy.ones(2), "f32"), TypeError, "tenon.shared_zeros.*'shape'"),
+        ((2, int), TypeError, "tenon.shared_zeros.*'dtype'.*int"),
+        ((2, "opaque64"), ValueError, "tenon.shared_zeros.*opaque values are addresses"),
     ],
 )
 def test_what_cannot_be_allocated(arguments, exception, words):
     with pytest.raises(exception, match=words):
-        tenon.shared(*arguments)
+        tenon.shared_zeros(*arguments)
 
 
 class OnGPU:
@@ -216,24 +216,83 @@ class OnGPU:
         return (2, 0)
 
 
+def test_no_descriptor_is_left():
+    import resource
+
+    limits, tensors = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"^.Errno 24. tenon.shared_zeros\(\): .* raise the limit of this process .ulimit -n.") as caught:
+            while True:
+                tensors.append(tenon.shared_zeros(2, "f32"))
+        assert caught.value.errno == errno.EMFILE
+        with pytest.raises(OSError, match=r"^.Errno 24. tenon.attach\(\): .* raise the limit"):
+            tenon.attach(tensors[0].shared_fd)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_freeze_that_the_system_refuses():
+    import resource
+
+    tensor, limits = tenon.shared_zeros(2, "f32"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"^.Errno 27. tenon.Tensor.freeze\(\): sealing the memory: .*ulimit -f") as caught:
+            tensor.freeze()
+        assert caught.value.errno == errno.EFBIG and not tensor.readonly
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("dtype, shape", [("f32", (3,)), ("f32", (2**62,)), ("f32", (2**64,)), ("f32", (1,) * 65), ("word", (1,))])
+def test_a_pickle_that_is_damaged(dtype, shape):
+    from tenon import _reduce
+
+    with pytest.raises((ValueError, OverflowError, IndexError), match=r"^tenon.Tensor: ") as caught:
+        _reduce._from_bytes(bytearray(8), dtype, shape)
+    assert "tenon_" not in str(caught.value)
+
+
+@pytest.mark.parametrize("strides", [(), (1, 1), (1,) * 65, (2**64,), ("a",)])
+def test_a_pickle_with_damaged_strides(strides):
+    from tenon import _native
+
+    with pytest.raises((TypeError, ValueError), match=r"^tenon.Tensor: "):
+        _native._tensor_on(bytearray(8), 0, "f32", (2,), strides)
+
+
 def test_what_cannot_be_shared():
     with pytest.raises(ValueError, match=r"tenon.share\(\): argument 'array': .* on cuda:0, which the CPU cannot read; pass a copy on the CPU"):
         tenon.share(OnGPU())
     ml_dtypes = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match=r"tenon.share\(\): argument 'array': each i4 value takes a whole byte.*astype\('int8'\)"):
         tenon.share(numpy.ones(3, ml_dtypes.int4))
-    packed = tenon.shared(3, "i4")
+    packed = tenon.shared_zeros(3, "i4")
     assert tenon.share(packed).dtype == "int4"
     with pytest.raises(TypeError):
         tenon.share("word")
 
 
+def test_a_dtype_that_is_not_text():
+    for wrong in ("\ud800", "f32\0"):
+        with pytest.raises(ValueError, match=r"^tenon.shared_zeros\(\): argument 'dtype': expected a dtype such as f32") as caught:
+            tenon.shared_zeros(3, wrong)
+        assert type(caught.value) is ValueError and repr(wrong) in str(caught.value)
+
+
 def test_what_cannot_be_attached(tmp_path):
-    name = tenon.shared(3, "f32").shared_name
+    name = tenon.shared_zeros(3, "f32").shared_name
     for wrong in ("", "word", name + "0", name.upper(), name[:-1] + "g", "tenon-shared:1:0:3:" + "0" * 32, name + "\0"):
-        with pytest.raises(ValueError, match="tenon.attach"):
+        with pytest.raises(ValueError, match=r"^tenon.attach\(\): argument 'name_or_fd'"):
             tenon.attach(wrong)
-    with pytest.raises(ValueError, match="tenon.attach.*version 2; update"):
+    with pytest.raises(OSError, match=r"^.Errno 9. tenon.attach\(\): argument 'name_or_fd': Bad") as caught:
+        tenon.attach(2**31 - 1)
+    assert caught.value.errno == errno.EBADF
+    with pytest.raises(ValueError, match=r"^tenon.attach\(\): argument 'name_or_fd': expected a shared_name, got '.ud800'$") as caught:
+        tenon.attach("\ud800")
+    assert type(caught.value) is ValueError
+    with pytest.raises(ValueError, match="tenon.attach.*argument 'name_or_fd' has version 2; update"):
         tenon.attach(name.replace(":1:", ":2:", 1))
     with pytest.raises(FileNotFoundError, match="tenon.attach.*process"):
         tenon.attach(name)  # the tensor was released
@@ -382,11 +441,25 @@ def test_frameworks_without_read_only_arrays():
         tenon.to(tenon.share(numpy.ones(3, "f4")), "torch")
 
 
+def test_a_frozen_tensor_in_jax():
+    """JAX takes the memory itself if it asks for versioned capsules, which say that it is read-only."""
+    jax = pytest.importorskip("jax")
+    frozen = tenon.share(numpy.ones(64, "f4"))
+    taken = []
+    for take in (jax.dlpack.from_dlpack, lambda tensor: tenon.to(tensor, "jax")):
+        try:
+            taken.append(take(frozen).unsafe_buffer_pointer() == frozen.data_ptr)
+        except BufferError as error:
+            assert "read-only" in str(error)
+    assert taken in ([], [True, True])
+    assert jax.numpy.asarray(frozen).tolist() == [1.0] * 64
+
+
 def test_functions_do_not_write_to_frozen_memory_through_torch(kernels):
     torch = pytest.importorskip("torch")
     frozen = tenon.share(numpy.ones(4, "f4"))
     late = tenon.attach(frozen.shared_name)
-    early = tenon.shared(4, "f32")
+    early = tenon.shared_zeros(4, "f32")
     reader = os.open(f"/proc/self/fd/{early.shared_fd}", os.O_RDONLY)
     read_only = tenon.attach(reader)
     os.close(reader)

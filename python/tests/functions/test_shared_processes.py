@@ -48,7 +48,7 @@ def nothing_left_anywhere():
 
     before = mappings(), files()
     yield
-    assert (mappings(), files()) == before
+    wait_until(lambda: (mappings(), files()) == before)  # a thread unmaps large memory
 
 
 def started(context, function, *arguments):
@@ -68,6 +68,15 @@ def test_as_an_argument(context):
     process = started(context, workers.add_to_all, tensor, 10)
     assert end(process) == 0
     assert workers.values(tensor) == [10, 11, 12, 13]
+
+
+def test_many_arguments(context):
+    """The server of forkserver passes 256 descriptors at most."""
+    tensors = [workers.create(2) for _ in range(300)]
+    process = started(context, workers.add_to_each, *tensors)
+    assert end(process) == 0
+    assert [workers.values(tensor) for tensor in tensors] == [[1, 2]] * 300
+    wait_until(lambda: descriptors() == 300)
 
 
 def test_through_queues(context):
@@ -121,27 +130,41 @@ def test_executor(context):
     assert workers.values(created) == [0, 1, 2]
 
 
-def test_a_tensor_that_waits_often_has_one_descriptor():
-    from tenon import _processes
+def test_torch_moves_its_own_tensors():
+    """torch.multiprocessing passes a tenon.Tensor by reference, and moves a torch tensor to memory of its own."""
+    torch = pytest.importorskip("torch")
+    import torch.multiprocessing
 
+    whole = workers.create(4)
+    array, queue = torch.from_dlpack(whole), torch.multiprocessing.get_context("spawn").SimpleQueue()
+    assert array.data_ptr() == whole.data_ptr
+    queue.put(whole)
+    received = torch.from_dlpack(queue.get())
+    received[0] = 9
+    assert workers.values(whole) == [9, 1, 2, 3] and array.data_ptr() == whole.data_ptr
+    queue.put(array)
+    assert array.data_ptr() != whole.data_ptr
+    queue.get()
+
+
+def test_a_tensor_that_waits_often_has_one_descriptor():
     here, there = multiprocessing.get_context("spawn").Pipe()
     tensor, other = workers.create(3), workers.create(3)
     reader = os.open(f"/proc/self/fd/{tensor.shared_fd}", os.O_RDONLY)
     read_only = tenon.attach(reader)
     os.close(reader)
     here.send(tensor)
-    there.recv()  # the listening socket remains
-    wait_until(lambda: not _processes._sender._connected)
-    before = len(os.listdir("/proc/self/fd"))
+    there.recv()
+    wait_until(lambda: descriptors() == 3)
     sent = [tensor] * 20 + [tensor[1:]] * 20 + [other] * 20 + [read_only] * 20
     for each in sent:
         here.send(each)
-    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert descriptors() == 6
     received = [there.recv() for _ in sent]
     assert [workers.values(each) for each in received] == [workers.values(each) for each in sent]
     assert [each.readonly for each in received] == [each.readonly for each in sent]
     del received
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) == before)
+    wait_until(lambda: descriptors() == 3)
 
 
 def descriptors():
@@ -156,6 +179,15 @@ def descriptors():
 class Unpicklable:
     def __reduce__(self):
         raise TypeError("not this one")
+
+
+def refuse():
+    raise SystemExit(1)
+
+
+class Unreceivable:
+    def __reduce__(self):
+        return refuse, ()
 
 
 class Nested:
@@ -175,7 +207,7 @@ def test_a_message_that_cannot_be_pickled_holds_nothing():
     here.send(other)
     for _ in range(10):
         with pytest.raises(TypeError, match="not this one"):
-            here.send([tensor, tensor[1:], other, Unpicklable()])
+            here.send([tensor, tensor[1:], other, Nested(tensor), Unpicklable()])
         queue.put([tensor, Unpicklable()])  # its thread prints the exception
     queue.close()
     queue.join_thread()
@@ -205,6 +237,149 @@ def wait_until(condition):
         time.sleep(0.01)
 
 
+# ------------------------------------------------------------------------------------------ messages nobody receives
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The sender looks often whether destinations are gone; returns a function that waits until it has looked."""
+    from tenon import _shared_multiprocessing
+
+    done = []
+    release_lost = _shared_multiprocessing._Sender._release_lost
+
+    def counting(self):
+        release_lost(self)
+        done.append(None)
+
+    monkeypatch.setattr(_shared_multiprocessing._Sender, "_SECONDS_BETWEEN_CHECKS", 0.05)
+    monkeypatch.setattr(_shared_multiprocessing._Sender, "_release_lost", counting)
+
+    def wait():
+        before = len(done)
+        wait_until(lambda: len(done) >= before + 2)
+
+    return wait
+
+
+def held():
+    """The bytes of the shared memory of which this process has a descriptor."""
+    files = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if "memfd:tenon" in os.readlink(f"/proc/self/fd/{name}"):
+                file = os.stat(f"/proc/self/fd/{name}")
+                files[file.st_ino] = 512 * file.st_blocks
+    return sum(files.values())
+
+
+def test_a_pool_that_is_left_early(context, checks):
+    before = held()
+    for _ in range(2):
+        tensors = (tenon.share(numpy.full(1 << 18, i, "f4")) for i in range(40))
+        with context.Pool(2) as pool:
+            for shape in pool.imap_unordered(workers.return_if_first, tensors):
+                assert shape == (1 << 18,)
+                wait_until(lambda: held() > before + (30 << 20))
+                break
+        wait_until(lambda: held() <= before)  # the pool object exists, and has both ends of its pipe
+    assert not pool._inqueue._reader.closed
+
+
+def test_a_pool_of_threads():
+    from multiprocessing.pool import ThreadPool
+
+    with ThreadPool(1) as pool:  # it has no pipe
+        assert pool.map(workers.values, [workers.create(3)]) == [[0, 1, 2]]
+
+
+def test_a_broken_executor(context, checks):
+    before = held()
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        tasks = [pool.submit(workers.die_with, tenon.share(numpy.ones(1 << 18, "f4"))) for _ in range(3)]
+        with pytest.raises(concurrent.futures.process.BrokenProcessPool):
+            tasks[0].result(SECONDS)
+    del pool, tasks
+    gc.collect()
+    wait_until(lambda: held() <= before)
+
+
+def test_a_queue_that_is_gone(context, checks):
+    from tenon import _shared_multiprocessing
+
+    for kind in (context.Queue, context.SimpleQueue, context.JoinableQueue):
+        before = held()
+        queue = kind()
+        queue.put(workers.create(1 << 10))
+        wait_until(lambda: _shared_multiprocessing._sender._waiting and not _shared_multiprocessing._sender.undirected)
+        checks()
+        assert held() > before  # it could still be received
+        del queue
+        gc.collect()
+        wait_until(lambda: held() <= before)
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_a_pipe_that_is_gone(context, duplex, checks):
+    before = held()
+    there, here = context.Pipe(duplex)
+    here.send(workers.create(1 << 10))
+    here.close()
+    checks()
+    assert held() > before
+    there.close()
+    wait_until(lambda: held() <= before)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_that_ends_before_it_has_its_arguments(method, checks):
+    before = held()
+    process = started(multiprocessing.get_context(method), print, Unreceivable(), workers.create(1 << 10))
+    assert end(process) == 1
+    wait_until(lambda: held() <= before)
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_a_receiver_that_is_killed(context, duplex, checks):
+    before = held()
+    there, here = context.Pipe(duplex)
+    process = started(context, workers.hold_connection, there)
+    there.close()
+    here.send(workers.create(1 << 10))
+    checks()
+    assert held() > before
+    process.kill()
+    assert end(process) == -signal.SIGKILL
+    wait_until(lambda: held() <= before)
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_a_message_that_waits_does_not_hide_the_end_of_the_file(duplex, checks):
+    there, here = multiprocessing.get_context("spawn").Pipe(duplex)
+    here.send(workers.create(3))
+    here.close()
+    checks()
+    message = there.recv_bytes()
+    with pytest.raises(EOFError):
+        there.recv_bytes()
+    assert workers.values(ForkingPickler.loads(message)) == [0, 1, 2]
+
+
+def test_release_sent():
+    tenon.release_sent()
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    before = held()
+    tensor = workers.create(3)
+    for sent in (tensor, tensor[1:], workers.create(1 << 18)):
+        here.send(sent)
+    del sent, tensor
+    assert held() > before + (1 << 20)
+    assert tenon.release_sent() == 3 and held() == before
+    assert tenon.release_sent() == 0
+    with pytest.raises(FileNotFoundError, match="its sender has released it"):
+        there.recv()
+
+
 # ------------------------------------------------------------------------------------------------- processes that end
 
 
@@ -228,9 +403,9 @@ def test_a_worker_that_ends_before_its_tensor_is_received():
 
 def test_nobody_receives(monkeypatch):
     """The worker does not wait forever."""
-    from tenon import _processes
+    from tenon import _shared_multiprocessing
 
-    monkeypatch.setattr(_processes._Sender, "_SECONDS", 0.1)
+    monkeypatch.setattr(_shared_multiprocessing._Sender, "_SECONDS", 0.1)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     process = started(context, workers.put_and_end, queue, 4)
@@ -318,12 +493,106 @@ def test_no_descriptor_is_left_for_what_arrives():
     assert end(started(multiprocessing.get_context("fork"), receive_without_descriptors, message)) == 0
 
 
-def silent_connection():
+def receive_from_one_that_does_not_answer(message):
+    from tenon import _shared_multiprocessing
+
+    _shared_multiprocessing._SECONDS_TO_ANSWER = 0.1
+    with pytest.raises(TimeoutError, match=f"process {os.getppid()}, which sent this shared tensor, has not answered for 0.1 s"):
+        ForkingPickler.loads(message)
+
+
+def test_the_sender_does_not_answer():
+    """It is stopped, or it has no descriptor left for the connection: here its lock is held."""
+    from tenon import _shared_multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    tensor = workers.create(3)
+    messages = [bytes(ForkingPickler.dumps(tensor)) for _ in range(2)]
+    receiver = context.Process(target=receive_from_one_that_does_not_answer, args=(messages[0],), daemon=True)
+    receiver.start()
+    with _shared_multiprocessing._sender._lock:
+        assert end(receiver) == 0
+    assert workers.values(ForkingPickler.loads(messages[1])) == [0, 1, 2]
+    tenon.release_sent()
+
+
+@contextlib.contextmanager
+def no_descriptor():
+    """All descriptors that this process may have are open."""
+    import resource
+
+    limits, opened = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, limits[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                opened.append(os.dup(0))
+        yield
+    finally:
+        for fd in opened:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_the_sender_has_no_descriptor(duplex, checks):
+    from tenon import _shared_multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe(duplex) for _ in range(2)]
+    processes = [started(context, workers.add_to_one, there) for there, _ in pipes]
+    tensor = workers.create(3)
+    for process, (there, here) in zip(processes, pipes):
+        there.close()
+        os.kill(process.pid, signal.SIGSTOP)
+        here.send(tensor)
+    with no_descriptor():
+        os.kill(processes[0].pid, signal.SIGCONT)
+        assert end(processes[0]) == 0
+        assert len(_shared_multiprocessing._sender._waiting) == 1
+        processes[1].kill()
+        assert end(processes[1]) == -signal.SIGKILL
+        wait_until(lambda: not _shared_multiprocessing._sender._waiting)
+    assert workers.values(tensor) == [1, 2, 3]
+
+
+def test_no_descriptor_to_send_or_receive():
+    here, there = multiprocessing.Pipe()
+    tensor = workers.create(3)
+    here.send(tensor)
+    other = workers.create(3)
+    with no_descriptor():
+        with pytest.raises(OSError, match=r"^.Errno 24. tenon: this process has no file descriptor left to send .*`ulimit -n`") as caught:
+            here.send(other)
+        assert caught.value.errno == errno.EMFILE
+        with pytest.raises(OSError, match=r"^.Errno 24. tenon: this process has no file descriptor left for .*`ulimit -n`") as caught:
+            there.recv()
+        assert caught.value.errno == errno.EMFILE
+    assert tenon.release_sent() == 1
+
+
+def test_many_wait_for_a_sender_that_does_not_answer():
+    """No more connections are accepted."""
+    from tenon import _shared_multiprocessing
+
+    message = bytes(ForkingPickler.dumps(workers.create(3)))
+    with contextlib.ExitStack() as stack, _shared_multiprocessing._sender._lock:
+        with pytest.raises(BlockingIOError):
+            while True:
+                stack.enter_context(silent_connection(blocking=False))
+        context = multiprocessing.get_context("spawn")
+        assert end(started(context, receive_from_one_that_does_not_answer, message)) == 0
+    tenon.release_sent()
+
+
+def silent_connection(blocking=True):
     """A connection to the sender of this process."""
-    from tenon import _processes
+    from tenon import _shared_multiprocessing
 
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    client.connect(_processes._sender._address)
+    client.setblocking(blocking)
+    client.connect(_shared_multiprocessing._sender._address)
     return client
 
 
@@ -338,9 +607,9 @@ def test_a_connection_that_says_nothing_does_not_stop_others():
 
 
 def test_a_connection_that_says_nothing_is_closed(monkeypatch):
-    from tenon import _processes
+    from tenon import _shared_multiprocessing
 
-    monkeypatch.setattr(_processes._Sender, "_SECONDS_TO_SPEAK", 1)
+    monkeypatch.setattr(_shared_multiprocessing._Sender, "_SECONDS_TO_SPEAK", 1)
     here, there = multiprocessing.get_context("spawn").Pipe()
     here.send(workers.create(3))
     with silent_connection() as client:
@@ -351,11 +620,11 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_is_told_nothing():
-    from tenon import _processes
+    from tenon import _shared_multiprocessing
 
     here, there = multiprocessing.get_context("spawn").Pipe()
     here.send(workers.create(3))
-    address, (key,) = _processes._sender._address, _processes._sender._waiting
+    address, (key,) = _shared_multiprocessing._sender._address, _shared_multiprocessing._sender._waiting
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -453,7 +722,7 @@ def available():
 @pytest.mark.skipif(sys.platform != "linux" or available() < 2 << 30, reason="needs memory")
 def test_the_memory_is_counted_once():
     size = 400 << 20
-    tensor = tenon.shared(size, "u8")
+    tensor = tenon.shared_zeros(size, "u8")
     numpy.asarray(tensor)[...] = 1
     context = multiprocessing.get_context("fork")
     barrier, queue = context.Barrier(2), context.Queue()

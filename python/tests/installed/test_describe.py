@@ -106,7 +106,6 @@ def test_one_form_only(tmp_path):
 
 # Every attribute, kind of dimension, flag and kind of entry.
 RICH = r"""
-#define TENON_TARGET 1
 #define TENON_MODULE_VERSION "2.0"
 #include <tenon/function.h>
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
@@ -223,7 +222,6 @@ def code_of(library):
     version = f"#define TENON_MODULE_VERSION {json.dumps(library['version'])}\n" if library["version"] else ""
     doc = json.dumps(library["doc"] or "", ensure_ascii=False)
     return f"""{version}
-    #define TENON_TARGET 1
     #include <tenon/function.h>
     static tenon_status none(tenon_call *call) {{ (void)call; return TENON_OK; }}
     TENON_MODULE({library['name']}, {doc}, {', '.join(entries)})"""

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 from libraries import build, run
-from tenon import _new
+from tenon import _new_project
 
 # What `pip install .` and `pip install -e .` run in the project, without pip and the network; the bridge of an extension
 # compiles faster without optimisation.
@@ -153,9 +153,9 @@ def test_two_kinds(tmp_path):
 
 def test_failure_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_new, "_files", lambda kind: {"one": __file__, "two": str(tmp_path / "missing")})
+    monkeypatch.setattr(_new_project, "_files", lambda kind: {"one": __file__, "two": str(tmp_path / "missing")})
     with pytest.raises(FileNotFoundError, match="missing"):
-        _new.new("demo_kernels")
+        _new_project.new("demo_kernels")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -199,7 +199,7 @@ def test_refuses_whatever_pytest_imports():
     """A new pytest may need a package that the list does not have."""
     needed = importlib.metadata.requires("pytest") or []
     names = {re.match(r"[\w.-]+", line)[0].replace("-", "_").lower() for line in needed if "extra ==" not in line}
-    assert names and names <= _new._PYTEST
+    assert names and names <= _new_project._PYTEST
 
 
 def test_refuses_an_existing_folder(tmp_path):

@@ -53,7 +53,6 @@ def test_sources_make_an_extension(tmp_path):
 @needs_headers
 def test_extension_inside_a_package(tmp_path, monkeypatch):
     code = """
-    #define TENON_TARGET 1
     #include <tenon/python.h>
     static tenon_status name(tenon_call *call) { (void)call; return TENON_OK; }
     static tenon_status size(tenon_call *call)

@@ -75,6 +75,22 @@ place: int = tuple.index(found, 3) + tuple.count(found, 3)
 annotated: "typed.search_result[TYPE]" = found
 wrong: "typed.search_result[int]" = found  # error
 
+# A list is a sequence or an array with numbers, which is not a Sequence to type checkers.
+assert_type(typed.lists([1, 2], [0.5, 1]), int)
+typed.lists((True, 2), (0.5, True))
+typed.lists(range(3), range(2))
+typed.lists([], None)
+typed.lists(array("q", [1]), array("d", [1, 2]))
+typed.lists({1, 2})  # error
+typed.lists({1: 2})  # error
+typed.lists(iter([1]))  # error
+typed.lists(number for number in (1, 2))  # error
+typed.lists("12")  # error
+typed.lists(3)  # error
+typed.lists([1.5])  # error
+typed.lists([1], {0.5, 1.0})  # error
+typed.lists([1], ["a", "b"])  # error
+
 tree = typed.Tree(x)
 typed.Tree(3)  # error
 assert_type(tree.query(x).distance, TYPE)
@@ -87,7 +103,7 @@ assert_type(tree.points(), Any)
 tree.shift(3)  # error
 assert_type([number for number in tree], list[float])
 several: Iterable[float] = tree
-assert_type(len(tree) + 1, int)
+LISTSassert_type(len(tree) + 1, int)
 2.5 in tree
 assert_type(next(iter(typed.rows())), Any)
 
@@ -136,7 +152,8 @@ def write_uses(folder, *frameworks):
     for framework in frameworks:
         module = framework if framework == "stand_in" else f"of_{framework}"
         imports = IMPORTS.get(framework, "import stand_in\n")
-        text = imports + USE.replace("FRAMEWORK", module).replace("TYPE", TYPES[framework])
+        lists = "" if framework == "stand_in" else "typed.lists(x, x)\n"  # a stand-in has no items
+        text = imports + USE.replace("LISTS", lists).replace("FRAMEWORK", module).replace("TYPE", TYPES[framework])
         (folder / f"use_{framework}.py").write_text(text)
         texts[f"use_{framework}.py"] = text
     return texts

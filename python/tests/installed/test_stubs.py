@@ -22,7 +22,9 @@ TORCH = """\
 from typing import Any
 
 class Tensor:
+    def __len__(self) -> int: ...
     def __iter__(self) -> Any: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
     def __int__(self) -> int: ...
     def __invert__(self) -> Tensor: ...
 """
@@ -76,6 +78,9 @@ wide.grad(x, t)  # error
 wide.grad(t, "12")  # error
 wide.grad(t, [1.5])  # error
 wide.grad(t, 3)  # error
+wide.grad(t, {1})  # error
+wide.grad(t, {1: 2})  # error
+wide.grad(t, iter([1]))  # error
 
 whole, part, truth, text = wide.int(3)
 wide.int(np_bool())

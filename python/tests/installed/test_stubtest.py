@@ -38,7 +38,7 @@ def test_package_itself(tmp_path):
         options = ["--mypy-config-file", "config", "--allowlist", "allowed", "--ignore-unused-allowlist"]
         check(tmp_path, "tenon", *options)
     else:
-        check(tmp_path, "tenon._native", "tenon._array")
+        check(tmp_path, "tenon._native", "tenon._array_types")
 
 
 @pytest.mark.parametrize("code", [TYPED, WIDE, AWKWARD], ids=["typed", "wide", "awkward"])

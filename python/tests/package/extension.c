@@ -39,7 +39,7 @@ static PyObject *alive(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
-    return PyLong_FromLongLong(tenon_stats().tensors);
+    return PyLong_FromLongLong(tenon_stats_read().tensors);
 }
 
 static PyMethodDef methods[] = {

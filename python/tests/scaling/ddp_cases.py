@@ -62,5 +62,5 @@ def death(ops, rank):
 if __name__ == "__main__":
     library, case, file, rank = sys.argv[1:]
     dist.init_process_group("gloo", f"file://{file}", timedelta(seconds=100), world_size=2, rank=int(rank))
-    globals()[case](tenon.torch_ops(tenon.load(library), "ddp", backward={"rms_norm": "rms_norm_grad"}), int(rank))
+    globals()[case](tenon.torch_ops(tenon.load(library), name="ddp", backward={"rms_norm": "rms_norm_grad"}), int(rank))
     print("done")

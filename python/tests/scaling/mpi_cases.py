@@ -65,7 +65,7 @@ def frozen(kernels):
     """Frozen memory is sent from its place, and nothing is received into it, which would end the process."""
     tensor = tenon.share(numpy.full(N, COMM.rank + 1, "float32"))
     assert address(numpy.asarray(tensor)) == tensor.data_ptr
-    total = tenon.shared(N, "f32")
+    total = tenon.shared_zeros(N, "f32")
     COMM.Allreduce(tensor, total)
     assert kernels.total(total).sum == 3.0 * N
     refuses(lambda: COMM.Allreduce(MPI.IN_PLACE, tensor), "read-only", "writable")
@@ -104,7 +104,7 @@ def windows(kernels):
 
 def names(kernels):
     """Or shared memory by its name, which is a short string."""
-    tensor = tenon.shared(N, "f32") if COMM.rank == 0 else None
+    tensor = tenon.shared_zeros(N, "f32") if COMM.rank == 0 else None
     name = COMM.bcast(tensor.shared_name if tensor is not None else None)
     if COMM.rank == 1:
         tensor = tenon.attach(name)

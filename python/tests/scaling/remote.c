@@ -1,5 +1,4 @@
 /* Functions that are called in other processes. */
-#define TENON_TARGET 1
 #define _GNU_SOURCE
 #include <tenon/function.h>
 

@@ -153,10 +153,17 @@ def test_closed(remote, actors):
 
 
 def test_actors_that_ray_refuses_leave_none_behind(remote):
-    """The second has the name of the first."""
-    with pytest.raises(ValueError, match="already"):
-        tenon.ray_ops(remote, actors=2, name="only one")
-    assert wait_until(lambda: not has_actor("only one"))
+    """The second has the name of another actor."""
+    with tenon.ray_ops(remote, actors=1, name="both-1"):
+        with pytest.raises(ValueError, match="already"):
+            tenon.ray_ops(remote, actors=2, name="both")
+        assert wait_until(lambda: not has_actor("both-0"))
+
+
+def test_names_of_actors(remote):
+    with tenon.ray_ops(remote, actors=2, name="pair") as ops:
+        assert has_actor("pair-0") and has_actor("pair-1") and not has_actor("pair")
+        assert get(ops.total.remote(X)) == 15.0
 
 
 @pytest.mark.parametrize("options", [{"resources": {"of no node": 1}}, {"lifetime": "detached"}], ids=["waits for a node", "detached"])
@@ -215,6 +222,7 @@ def test_ops_are_not_pickled(ops):
 @pytest.mark.parametrize("kernels, options, error, message", [
     (numpy, {}, TypeError, r"argument 'kernels': expected a library from tenon.load\(\), got module"),
     (None, {"actors": True}, TypeError, "argument 'actors': expected int, got bool"),
+    (None, {"name": 5}, TypeError, "argument 'name': expected str, got int"),
     (None, {"actors": -1}, ValueError, "argument 'actors': expected 0 .* got -1"),
     (None, {"num_returns": 2}, TypeError, "the option 'num_returns' is set by Tenon"),
 ])

@@ -72,7 +72,7 @@ template <> struct extents<any> {
     }
 };
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 // What a message calls an array.
 struct label {
     const char *kind; // "argument" or "result"
@@ -94,7 +94,7 @@ struct label {
 
 // What in, rw, out and kept have in common. Element is const if the elements are only read, and void if the dtype is known
 // only at run time.
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 inline namespace checked // its arrays have another layout, so files with and without the option do not link
 {
 #endif
@@ -129,7 +129,7 @@ template <class Element, int Rank> class array
     TENON__DEVICE TENON__HIDDEN_MEMBER array(const array<Other, Rank> &other)
         : data_(other.data_), extents_(other.extents_), view_(other.view_)
     {
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
         label_ = other.label_;
 #endif
     }
@@ -180,8 +180,8 @@ template <class Element, int Rank> class array
         return view_;
     }
 
-    // The element at these indices, one for each dimension. With -DTENON_CHECKED, an index that is out of range fails the
-    // call (TENON_EBOUNDS).
+    // The element at these indices, one for each dimension. With -DTENON_CHECK_INDICES, an index that is out of range fails
+    // the call (TENON_EBOUNDS).
     template <class... Index> TENON__DEVICE TENON__HIDDEN_MEMBER element &operator()(Index... index) const
     {
         static_assert(!std::is_void<Element>::value, "the elements of an array of void have no type: use data()");
@@ -194,7 +194,7 @@ template <class Element, int Rank> class array
         return data_[offset];
     }
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
     TENON__HIDDEN void name(const impl::label &label)
     {
         label_ = label;
@@ -207,7 +207,7 @@ template <class Element, int Rank> class array
     // How far an index of a dimension is from its first element.
     TENON__DEVICE TENON__HIDDEN int64_t step(int dimension, int64_t index) const
     {
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
         int64_t size = dimension < ndim() ? extents_.shape[dimension] : 0;
         if (index < 0 || index >= size) {
 #ifdef __CUDA_ARCH__
@@ -220,7 +220,7 @@ template <class Element, int Rank> class array
         return index * extents_.strides[dimension];
     }
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
     impl::label label_ = {"an array", "", 0};
 #endif
     Element *data_ = nullptr;
@@ -326,7 +326,7 @@ template <class Element, int Rank> class list
     }
     TENON__HIDDEN in<Element, Rank> operator[](int64_t i) const
     {
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
         if (i < 0 || i >= count_)
             impl::raise(error(TENON_EBOUNDS, "a list of %lld tensors has no item %lld", static_cast<long long>(count_),
                               static_cast<long long>(i)));
@@ -385,9 +385,9 @@ template <class Element, int Rank> class owned
     owned &operator=(owned &&) = delete;
 
     // Gives the memory to the host, as a result of the call.
-    TENON__HIDDEN tenon_status give(tenon_call *call, int index)
+    TENON__HIDDEN tenon_status own(tenon_call *call, int index)
     {
-        tenon_status status = tenon_result_give(call, index, data_, Rank, shape_, nullptr, owner_, release_);
+        tenon_status status = tenon_result_own(call, index, data_, Rank, shape_, nullptr, owner_, release_);
         if (status == TENON_OK)
             owner_ = nullptr;
         return status;
@@ -430,7 +430,7 @@ template <class Element, int Rank> class owned
     int64_t shape_[Rank ? Rank : 1] = {};
 };
 
-// A tensor result. The host has allocated it, unless its size is not in the signature: then one of alloc, give and show is
+// A tensor result. The host has allocated it, unless its size is not in the signature: then one of alloc, own and of is
 // called before its elements are used, or none if it may be None.
 template <class Element, int Rank> class out : public array<Element, Rank>
 {
@@ -460,16 +460,16 @@ template <class Element, int Rank> class out : public array<Element, Rank>
             impl::raise_failed();
     }
     // Gives memory of the library ('own' in the signature).
-    TENON__HIDDEN void give(owned<Element, Rank> memory)
+    TENON__HIDDEN void own(owned<Element, Rank> memory)
     {
-        if (memory.give(call_, index_) != TENON_OK)
+        if (memory.own(call_, index_) != TENON_OK)
             impl::raise_failed();
     }
     // Shows memory of the object or of an argument ('of(...)' in the signature).
-    TENON__HIDDEN void show(const array<const Element, Rank> &memory)
+    TENON__HIDDEN void of(const array<const Element, Rank> &memory)
     {
-        if (tenon_result_show(call_, index_, const_cast<Element *>(memory.data()), memory.ndim(), memory.shape(),
-                              memory.strides()) != TENON_OK)
+        if (tenon_result_of(call_, index_, const_cast<Element *>(memory.data()), memory.ndim(), memory.shape(),
+                            memory.strides()) != TENON_OK)
             impl::raise_failed();
     }
 
@@ -478,7 +478,7 @@ template <class Element, int Rank> class out : public array<Element, Rank>
     int index_ = 0;
 };
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 } // namespace checked
 #endif
 } // namespace tenon

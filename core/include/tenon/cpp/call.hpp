@@ -244,10 +244,20 @@ struct compare<Entry, Return, types<Parameter...>>
 
 // -------------------------------------------------------------------------------------------------------------- calls
 
+// An argument of a generic lambda that is converted to the type of its parameter: generic.hpp.
+template <class Entry, class Returned, class Chosen, int Position, fault Fault, bool Optional> struct converted;
+template <class Parameter> struct is_converted : std::false_type {
+};
+template <class Entry, class Returned, class Chosen, int Position, fault Fault, bool Optional>
+struct is_converted<converted<Entry, Returned, Chosen, Position, Fault, Optional>> : std::true_type {
+};
+
 template <class Entry, class Return, int Position, class Parameter> constexpr auto find_argument()
 {
     constexpr int parameters = parsed<Entry>::value.parameters;
-    if constexpr (Position < parameters) {
+    if constexpr (is_converted<Parameter>::value) {
+        return types<typename Parameter::argument>();
+    } else if constexpr (Position < parameters) {
         if constexpr (parsed<Entry>::value.parameter[Position].kind == kind::handle)
             return types<object_argument<Entry, Position, Parameter>>();
         else
@@ -272,8 +282,10 @@ template <class... Argument> struct arguments : Argument... {
     }
 };
 
+// Whether the call can fail when the argument is read.
 template <class Parameter>
-constexpr bool is_kept = array_of<typename value_of<bare<Parameter>>::type>::is == role::kept;
+constexpr bool can_fail =
+    array_of<typename value_of<bare<Parameter>>::type>::is == role::kept || is_c_string<Parameter>;
 
 // Calls the C++ function. A shape function has the same parameters, but returns no values.
 template <class Entry, class Return, class... Parameter, size_t... Position>
@@ -284,7 +296,7 @@ tenon_status run_with(tenon_call *call, types<Parameter...>, std::index_sequence
     constexpr auto function = Entry::function();
     call_scope scope(call);
     arguments<argument_of<Entry, Return, static_cast<int>(Position), Parameter>...> all(call);
-    if constexpr ((is_kept<Parameter> || ...))
+    if constexpr ((can_fail<Parameter> || ...))
         if (call->flags & TENON_CALL_FAILED)
             return TENON_EFAILED;
     tenon_status status = TENON_OK;

@@ -69,7 +69,7 @@ template <class Type, kind Kind, bool Contiguous, bool Optional> Type read_argum
     return Type(read_given<Value, Kind, Contiguous>(call, index));
 }
 
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
 template <class Type> void set_label(Type &value, const label &label)
 {
     if constexpr (is_array<Type> && array_of<Type>::is != role::list && array_of<Type>::is != role::owned)
@@ -82,6 +82,20 @@ template <class Type> void set_label(Type &value, const label &label)
 }
 #endif
 
+// The call fails if the string has a '\0' inside: the C++ function would see only what is before it.
+inline void check_string(tenon_call *call, int index, const char *name, int length)
+{
+    const tenon_value &value = call->args[index];
+    const char *data = value.kind == TENON_KIND_NONE ? nullptr : static_cast<const char *>(value.as.list.data);
+    const void *end = data ? memchr(data, 0, static_cast<size_t>(value.as.list.length)) : nullptr;
+    if (end)
+        tenon_fail(call, TENON_EINVAL, "argument '%.*s': expected a string without '\\0', got one with it at byte %lld",
+                   length, name, static_cast<long long>(static_cast<const char *>(end) - data));
+}
+
+template <class Parameter>
+constexpr bool is_c_string = std::is_same<typename value_of<bare<Parameter>>::type, const char *>::value;
+
 // Argument Index of the call, for a Parameter of the C++ function.
 template <class Entry, int Index, class Parameter> struct argument {
     using Type = bare<Parameter>;
@@ -91,7 +105,9 @@ template <class Entry, int Index, class Parameter> struct argument {
     explicit argument(tenon_call *call)
         : value(read_argument<Type, shape.kind, shape.contiguous, shape.optional>(call, Index))
     {
-#ifdef TENON_CHECKED
+        if constexpr (shape.kind == kind::text && is_c_string<Type>)
+            check_string(call, Index, shape.name, shape.name_length);
+#ifdef TENON_CHECK_INDICES
         set_label(value, {"argument", shape.name, shape.name_length});
 #endif
     }
@@ -116,9 +132,7 @@ template <class Entry, int Index, class Parameter> struct object_argument {
     }
     Parameter pass()
     {
-        if constexpr (std::is_void<Class>::value) // of a generic lambda: any_object
-            return Parameter{pointer};
-        else if constexpr (std::is_reference<Parameter>::value)
+        if constexpr (std::is_reference<Parameter>::value)
             return *static_cast<Class *>(pointer);
         else
             return Parameter(static_cast<Class *>(pointer));
@@ -137,8 +151,7 @@ template <class Value> tenon_status return_integer(tenon_call *call, int index, 
         if (value > static_cast<Value>(INT64_MAX))
             return tenon_fail(call, TENON_EOVERFLOW, "result %d: %llu does not fit in 64 bits with a sign", index,
                               static_cast<unsigned long long>(value));
-    tenon_return_int(call, index, static_cast<int64_t>(value));
-    return TENON_OK;
+    return tenon_return_int(call, index, static_cast<int64_t>(value));
 }
 
 // A copy of a container, as a result that the host allocates now.
@@ -160,9 +173,8 @@ template <class Value> tenon_status return_texts(tenon_call *call, int index, co
     if (!items)
         return TENON_EFAILED;
     for (size_t i = 0; i < count; i++)
-        items[i] = {value.data()[i].data(), static_cast<int64_t>(value.data()[i].size())};
-    tenon_return_strs(call, index, items, static_cast<int64_t>(count));
-    return TENON_OK;
+        items[i] = {value.data()[i].data(), value.data()[i].size()};
+    return tenon_return_strs(call, index, items, static_cast<int64_t>(count));
 }
 
 template <class Type, class Class, class = void> struct destroyer {
@@ -202,12 +214,12 @@ template <bool Owned, class Value> tenon_status return_tensor(tenon_call *call, 
 {
     using Type = bare<Value>;
     if constexpr (array_of<Type>::is == role::owned)
-        return value.give(call, index);
+        return value.own(call, index);
     else if constexpr (is_array<Type>)
-        return tenon_result_show(call, index, const_cast<typename Type::value_type *>(value.data()), value.ndim(),
-                                 value.shape(), value.strides());
+        return tenon_result_of(call, index, const_cast<typename Type::value_type *>(value.data()), value.ndim(),
+                               value.shape(), value.strides());
     else if constexpr (Owned)
-        return owned<item<Type>, 1>(Type(static_cast<Value &&>(value))).give(call, index);
+        return owned<item<Type>, 1>(Type(static_cast<Value &&>(value))).own(call, index);
     else
         return return_copy(call, index, value);
 }
@@ -224,29 +236,28 @@ tenon_status return_given(tenon_call *call, int index, Value &&value)
         return return_integer(call, index, value);
     else if constexpr (Kind == kind::texts)
         return return_texts(call, index, value);
-    else {
-        if constexpr (Kind == kind::choice)
-            tenon_return_int(call, index, static_cast<int64_t>(value));
-        else if constexpr (Kind == kind::number)
-            tenon_return_double(call, index, static_cast<double>(value));
-        else if constexpr (Kind == kind::boolean)
-            tenon_return_bool(call, index, value);
-        else if constexpr (Kind == kind::uinteger)
-            tenon_return_uint(call, index, static_cast<uint64_t>(value));
-        else if constexpr (Kind == kind::complex)
-            tenon_return_complex(call, index, value.real(), value.imag());
-        else if constexpr (Kind == kind::text && std::is_pointer<bare<Value>>::value)
-            tenon_return_str(call, index, value ? value : "", value ? strlen(value) : 0);
-        else if constexpr (Kind == kind::text)
-            tenon_return_str(call, index, value.data(), value.size());
-        else if constexpr (Kind == kind::bytes)
-            tenon_return_bytes(call, index, value.data(), value.size());
-        else if constexpr (Kind == kind::integers)
-            tenon_return_ints(call, index, value.data(), static_cast<int64_t>(value.size()));
-        else if constexpr (Kind == kind::numbers)
-            tenon_return_floats(call, index, value.data(), static_cast<int64_t>(value.size()));
+    else if constexpr (Kind == kind::choice)
+        return tenon_return_int(call, index, static_cast<int64_t>(value));
+    else if constexpr (Kind == kind::number)
+        return tenon_return_double(call, index, static_cast<double>(value));
+    else if constexpr (Kind == kind::boolean)
+        return tenon_return_bool(call, index, value);
+    else if constexpr (Kind == kind::uinteger)
+        return tenon_return_uint(call, index, static_cast<uint64_t>(value));
+    else if constexpr (Kind == kind::complex)
+        return tenon_return_complex(call, index, value.real(), value.imag());
+    else if constexpr (Kind == kind::text && std::is_pointer<bare<Value>>::value)
+        return tenon_return_str(call, index, value ? value : "", value ? strlen(value) : 0);
+    else if constexpr (Kind == kind::text)
+        return tenon_return_str(call, index, value.data(), value.size());
+    else if constexpr (Kind == kind::bytes)
+        return tenon_return_bytes(call, index, value.data(), value.size());
+    else if constexpr (Kind == kind::integers)
+        return tenon_return_ints(call, index, value.data(), static_cast<int64_t>(value.size()));
+    else if constexpr (Kind == kind::numbers)
+        return tenon_return_floats(call, index, value.data(), static_cast<int64_t>(value.size()));
+    else
         return TENON_OK;
-    }
 }
 
 template <kind Kind, bool Owned, bool Optional, class Value>
@@ -274,7 +285,7 @@ template <class Entry, int Index, class Parameter> struct out_argument {
     }
     explicit out_argument(tenon_call *call) : value(make(call))
     {
-#ifdef TENON_CHECKED
+#ifdef TENON_CHECK_INDICES
         value.name({"result", shape.name, shape.name_length ? shape.name_length : Index});
 #endif
     }

@@ -9,7 +9,7 @@
 #ifndef TENON_CPP_NUMBERS_HPP
 #define TENON_CPP_NUMBERS_HPP
 
-#include <tenon/cpp/words.hpp>
+#include <tenon/cpp/tokens.hpp>
 
 namespace tenon
 {

@@ -2,7 +2,7 @@
 #ifndef TENON_CPP_PARSED_HPP
 #define TENON_CPP_PARSED_HPP
 
-#include <tenon/cpp/words.hpp>
+#include <tenon/cpp/tokens.hpp>
 
 namespace tenon
 {

@@ -117,7 +117,7 @@ class texts
     }
     TENON__HIDDEN text operator[](size_t i) const
     {
-        return text(items_[i].data, static_cast<size_t>(items_[i].length));
+        return text(items_[i].data, items_[i].length);
     }
 
   private:

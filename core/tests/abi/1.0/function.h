@@ -1,8 +1,33 @@
+/* Tenon 0.2.0, functions for every runtime, in one file: written by tools/bundle, not to be edited.
+ *
+ * MIT License
+ *
+ * Copyright (c) 2026 The Tenon authors
+ *
+ * Permission is hereby granted, free of charge, to any person obtaining a copy
+ * of this software and associated documentation files (the "Software"), to deal
+ * in the Software without restriction, including without limitation the rights
+ * to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+ * copies of the Software, and to permit persons to whom the Software is
+ * furnished to do so, subject to the following conditions:
+ *
+ * The above copyright notice and this permission notice shall be included in all
+ * copies or substantial portions of the Software.
+ *
+ * THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+ * IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+ * FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+ * AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+ * LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+ * OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+ * SOFTWARE. */
+
+/* ==== tenon/function.h ==== */
 /* Write a C function once, call it from every runtime.
  *
- * A shared library that includes only this file, and links nothing, becomes a set of functions for Python, Elixir and
- * whoever else hosts them. This file can be copied alone. The values that all of Tenon is made of live here too: status,
- * dtype, device and view.
+ * A shared library that includes only this header, and links against nothing, provides functions to Python, Elixir and
+ * any other host. tenon/abi.h, which it includes, has the types; `make bundle` writes both as one file,
+ * tenon_function.h, which can be copied into a project.
  *
  *   static tenon_status saxpy(tenon_call *call)
  *   {
@@ -18,33 +43,41 @@
  *   TENON_MODULE(kernels, "Kernels written once.",
  *       TENON_FUNCTION("saxpy(a: float, x: f32[n] c, y: f32[n] c) -> f32[n]", saxpy, "Returns a*x + y."))
  *
- * The signature's grammar is in docs/signatures.md. Compiles as C99, C11, C++17 and CUDA. What is an array element here
- * is frozen; what is reached by a pointer starts with its size, and grows only at its end. */
+ * docs/signatures.md describes the grammar of signatures; `python -m tenon docs` prints the folder of that page in the
+ * Python package. The header compiles as C99, C11, C++17 and CUDA. */
 #ifndef TENON_FUNCTION_H
 #define TENON_FUNCTION_H
 
-#include <stdarg.h>
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
+/* ==== tenon/abi.h ==== */
+/* The ABI between a library of functions and its hosts: every struct, number and symbol that both sides must agree on.
+ * Authors include tenon/function.h, which has the accessors; a language other than C declares these types.
+ *
+ * Structs that are stored in arrays are frozen. Structs that are passed by pointer have a field `size` and grow only at
+ * the end. The header compiles as C99, C11, C++17 and CUDA. */
+#ifndef TENON_ABI_H
+#define TENON_ABI_H
+
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #ifdef __cplusplus
-#include <exception>
 extern "C" {
 #endif
 
-/* The ABI that this file describes, and the minor of it that a library needs: what is newer than TENON_TARGET is left
- * out below, so that the library loads in every host that has that much. */
+/* The version of the ABI. A library needs the version of the header that it was compiled with; a host accepts every
+ * library of its major version that does not need a later minor version than its own. */
 #define TENON_ABI_MAJOR 1
 #define TENON_ABI_MINOR 0
-#ifndef TENON_TARGET
-#define TENON_TARGET 0
-#endif
-#if TENON_TARGET > TENON_ABI_MINOR
-#error "TENON_TARGET is newer than this header"
-#endif
 
 #if defined(__GNUC__)
 #define TENON_NODISCARD           __attribute__((__warn_unused_result__))
@@ -56,29 +89,32 @@ extern "C" {
 
 /* --------------------------------------------------------------------------------------------------------- status */
 
-/* What a function that can fail returns. An integer and not an enum: its size is part of the ABI. */
+/* The return type of every function that can fail. It is an integer, not an enum, because its size is part of the
+ * ABI. */
 typedef int32_t tenon_status;
 
 enum {
     TENON_OK = 0,
-    TENON_EINVAL = 1,    /* an argument is NULL or out of its range */
-    TENON_ENOMEM = 2,    /* no memory */
-    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit 64 bits */
-    TENON_EDTYPE = 4,    /* a dtype that is unknown, or not the one needed */
-    TENON_ESHAPE = 5,    /* a number of dimensions or a shape that cannot be, or is not the one needed */
-    TENON_ELAYOUT = 6,   /* strides or alignment that cannot serve without a copy */
-    TENON_EBOUNDS = 7,   /* an index or a byte outside the memory */
-    TENON_EDEVICE = 8,   /* a device that is unknown, or not the one needed */
-    TENON_EREADONLY = 9, /* memory that may not be written */
-    TENON_EVERSION = 10, /* a DLPack version that cannot be read or written */
-    TENON_EPARSE = 11,   /* a text that is no dtype, device or spec */
-    TENON_EOVERLAP = 12, /* memory that would be written and is used twice */
-    TENON_EFAILED = 13,  /* a function failed for reasons of its own */
+    TENON_EINVAL = 1,    /* an argument is NULL or out of range */
+    TENON_ENOMEM = 2,    /* out of memory */
+    TENON_EOVERFLOW = 3, /* a size, product or offset does not fit in 64 bits */
+    TENON_EDTYPE = 4,    /* the dtype is unknown, or not the required one */
+    TENON_ESHAPE = 5,    /* the shape is invalid, or not the required one */
+    TENON_ELAYOUT = 6,   /* the strides or the alignment would require a copy */
+    TENON_EBOUNDS = 7,   /* an index or a byte is outside the memory */
+    TENON_EDEVICE = 8,   /* the device is unknown, or not the required one */
+    TENON_EREADONLY = 9, /* the memory must not be written to */
+    TENON_EVERSION = 10, /* the version of DLPack or of this ABI is not supported */
+    TENON_EPARSE = 11,   /* a string is not a valid dtype, device, spec or signature */
+    TENON_EOVERLAP = 12, /* memory that would be written to overlaps other memory in use */
+    TENON_EFAILED = 13,  /* the function failed for a reason of its own */
+    TENON_ESYSTEM = 14,  /* the operating system refused; tenon_error.os_error has its errno */
 };
 
 /* ---------------------------------------------------------------------------------------------------------- dtype */
 
-/* DLDataType: `bits` is the size of one lane (of the whole number where complex), an element has `lanes` of them. */
+/* The same as DLDataType. `bits` is the size of one lane, and an element has `lanes` lanes. For a complex dtype, `bits`
+ * counts the real and the imaginary part together. */
 typedef struct tenon_dtype {
     uint8_t code;
     uint8_t bits;
@@ -133,12 +169,12 @@ static inline tenon_dtype tenon_dtype_of(int code, int bits, int lanes)
 
 static inline bool tenon_dtype_equal(tenon_dtype a, tenon_dtype b)
 {
-    return memcmp(&a, &b, sizeof a) == 0; /* one comparison: there is no padding */
+    return memcmp(&a, &b, sizeof a) == 0; /* one comparison is enough: there is no padding */
 }
 
 /* --------------------------------------------------------------------------------------------------------- device */
 
-/* DLDevice. */
+/* The same as DLDevice. */
 typedef struct tenon_device {
     int32_t device_type;
     int32_t device_id;
@@ -178,23 +214,23 @@ static inline bool tenon_device_equal(tenon_device a, tenon_device b)
 
 /* ----------------------------------------------------------------------------------------------------------- view */
 
-/* Bits of tenon_view.flags. The first three are DLPack's and the only ones a caller may pass in. */
+/* Bits of tenon_view.flags. The first three are DLPack's, and the only ones that a caller may set. */
 #define TENON_READ_ONLY      ((uint64_t)1 << 0)
 #define TENON_IS_COPIED      ((uint64_t)1 << 1)
-#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value stands in a byte of its own */
-#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* C order without gaps */
-#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* Fortran order without gaps */
-#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* without gaps in some order of the dimensions, strides positive */
-#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* a function may write it */
-#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a function's result, not yet written */
+#define TENON_SUBBYTE_PADDED ((uint64_t)1 << 2)  /* each sub-byte value occupies a whole byte */
+#define TENON_VIEW_C         ((uint64_t)1 << 8)  /* in C order without gaps */
+#define TENON_VIEW_F         ((uint64_t)1 << 9)  /* in Fortran order without gaps */
+#define TENON_VIEW_DENSE     ((uint64_t)1 << 10) /* no gaps in some order of the dimensions, positive strides */
+#define TENON_VIEW_WRITTEN   ((uint64_t)1 << 11) /* the function may write to it */
+#define TENON_VIEW_FRESH     ((uint64_t)1 << 12) /* a result that has not been written yet */
 
 #define TENON_MAX_NDIM 64
 
-/* A checked description of somebody's memory; owns nothing. The first 48 bytes are a DLTensor.
+/* A validated description of a tensor's memory. A view owns nothing. Its first 48 bytes are a DLTensor.
  *
- * `strides` is never NULL where ndim > 0. `byte_offset` is already added to `data`, and 0, where the device has
- * addresses; elsewhere both are the producer's. Made by tenon_view_init and
- * the functions of tensor.h: any other view may not be passed to Tenon. */
+ * `strides` is never NULL if ndim > 0. If the device has addresses, `byte_offset` has already been added to `data` and
+ * is 0; if `data` is a handle, both are as the producer gave them. Only tenon_view_init and the functions of tensor.h
+ * create views: do not pass a view that was filled in by hand to Tenon. */
 typedef struct tenon_view {
     void *data;
     tenon_device device;
@@ -209,7 +245,7 @@ typedef struct tenon_view {
 
 struct tenon_dl_tensor;
 
-/* The view as a DLTensor, for any library that takes one. Valid as long as the view is. */
+/* The view as a DLTensor, for any library that accepts one. It is valid as long as the view is. */
 static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *view)
 {
     return (const struct tenon_dl_tensor *)(const void *)view;
@@ -217,25 +253,35 @@ static inline const struct tenon_dl_tensor *tenon_dltensor(const tenon_view *vie
 
 /* --------------------------------------------------------------------------------------------------------- values */
 
-/* What an argument or a result is. */
+/* The kind of an argument or a result. */
 enum {
-    TENON_KIND_NONE = 0, /* optional, and not given */
+    TENON_KIND_NONE = 0, /* optional, and not passed */
     TENON_KIND_TENSOR = 1,
     TENON_KIND_INT = 2,
     TENON_KIND_FLOAT = 3,
-    TENON_KIND_BOOL = 4, /* 0 or 1 in `integer` */
-    TENON_KIND_STR = 5,  /* UTF-8 in `list`; `length` counts bytes, and a 0 follows them */
-    TENON_KIND_ENUM = 6, /* the index of the string in `integer` */
+    TENON_KIND_BOOL = 4, /* `integer` is 0 or 1 */
+    TENON_KIND_STR = 5,  /* `list` is UTF-8; `length` counts bytes, without the 0 after them */
+    TENON_KIND_ENUM = 6, /* `integer` is the index of the string */
     TENON_KIND_INTS = 7,
     TENON_KIND_FLOATS = 8,
-    TENON_KIND_TENSORS = 9, /* reserved */
+    TENON_KIND_TENSORS = 9, /* `list` is const tenon_view[] */
     TENON_KIND_HANDLE = 10,
-    TENON_KIND_COMPLEX = 11 /* reserved */
+    TENON_KIND_COMPLEX = 11, /* `parts` are the real and the imaginary part */
+    TENON_KIND_UINT = 12,    /* `integer` has the bits of a uint64_t */
+    TENON_KIND_BYTES = 13,   /* `list` is bytes */
+    TENON_KIND_STRS = 14,    /* `list` is const tenon_text[] */
+    TENON_KIND_DTYPE = 15
 };
 
+/* A string in a list of strings: `length` bytes of UTF-8. Frozen. */
+typedef struct tenon_text {
+    const char *data;
+    size_t length;
+} tenon_text;
+
 /* Bits of tenon_value.flags. */
-#define TENON_VALUE_DEFAULT 1u /* an argument that was left out */
-#define TENON_VALUE_UNSET   2u /* a result that the function has not given yet */
+#define TENON_VALUE_DEFAULT 1u /* the argument was not passed, and has its default */
+#define TENON_VALUE_UNSET   2u /* the function has not returned this result yet */
 
 typedef struct tenon_value {
     uint32_t kind;
@@ -253,6 +299,7 @@ typedef struct tenon_value {
             void *object;
             const char *type;
         } handle;
+        tenon_dtype dtype;
     } as;
     uint64_t reserved;
 } tenon_value;
@@ -263,74 +310,111 @@ typedef struct tenon_call tenon_call;
 typedef struct tenon_host tenon_host;
 typedef struct tenon_function tenon_function;
 typedef struct tenon_module tenon_module;
+typedef struct tenon_kept tenon_kept;
 
 /* Bits of tenon_call.flags. */
-#define TENON_CALL_FAILED     1u /* fail() was called: what the function returns no longer matters */
-#define TENON_CALL_UNLOCKED   2u /* the runtime's lock was let go */
-#define TENON_CALL_SHAPE_ONLY 4u /* `shape` is being called: the data may not be looked at */
+#define TENON_CALL_FAILED     1u /* fail() was called: the function's return value is ignored */
+#define TENON_CALL_UNLOCKED   2u /* the runtime's lock is released */
+#define TENON_CALL_SHAPE_ONLY 4u /* this is a call of `shape`, which must not read the data */
 
-/* One call. Made by the host, valid until the function returns; read through the accessors below, or, from another
- * language, as it lies here. */
+/* One call. The host creates it, and it is valid until the function returns. Use the accessors below; a function in
+ * another language may read the fields directly. */
 struct tenon_call {
     uint32_t size;
     uint32_t minor;
     const tenon_host *host;
     const tenon_function *function;
-    void *state; /* what the module's `load` made */
+    void *state; /* created by the module's `load` */
     const tenon_value *args;
     tenon_value *results;
     int32_t nargs;
     int32_t nresults;
-    const int64_t *dims; /* the signature's names, in the order in which they first appear */
+    const int64_t *dims; /* the dimension names of the signature, in order of first appearance */
     const tenon_dtype *types;
     int32_t ndims;
     int32_t ntypes;
-    tenon_device device; /* of the device tensors, else the CPU; it is not made the current one */
-    void *stream;        /* where work for that device goes, by its runtime's type: cudaStream_t, … */
+    tenon_device device; /* of the device tensors, or the CPU; it is not made the current device */
+    void *stream;        /* the stream for work on that device: a cudaStream_t on CUDA */
     uint32_t flags;
     uint32_t reserved;
     void *host_private;
 };
 
-/* What a host can do for a function. A slot may be NULL where the host has no such service: use the accessors. Every
- * slot may be called only by the thread that runs the function. */
+/* A share of an argument's memory, which outlives the call: see tenon_arg_keep. */
+struct tenon_kept {
+    uint32_t size;
+    uint32_t reserved;
+    const tenon_view *view;            /* valid until the release */
+    void (*release)(tenon_kept *self); /* to be called once, on any thread */
+};
+
+/* What `find` of a tenon_host looks for: an argument, a result, a dimension name or a dtype variable. */
+enum { TENON_NAME_ARG = 0, TENON_NAME_RESULT = 1, TENON_NAME_DIM = 2, TENON_NAME_TYPE = 3 };
+
+/* The services that a host offers to a function. A member is NULL if the host does not offer that service; the
+ * accessors below check for that.
+ *
+ * Threads: only the thread that runs the function may use these. */
 struct tenon_host {
     uint32_t size;
     uint32_t minor;
     const char *name; /* "python", "elixir" */
-    /* Fail the call; the first message stays. Returns `status`, or TENON_EFAILED where that is TENON_OK. */
+    /* Fail the call. The first message is kept. Returns `status`, or TENON_EFAILED if that is TENON_OK. */
     tenon_status (*fail)(tenon_call *call, tenon_status status, const char *message, size_t length);
-    /* Make a result whose size the signature leaves open. A dtype of all zeros: the signature's. NULL: it failed. */
+    /* Allocate a result whose size is not in the signature. A dtype of all zeros means the one in the signature.
+     * Returns NULL if the call has failed. */
     const tenon_view *(*result_alloc)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                       const int64_t *shape);
-    /* Give a handle. The host takes `object` on TENON_OK, and calls destroy(object) once. */
+    /* Return a handle. The host takes `object` on TENON_OK, and calls destroy(object) exactly once. */
     tenon_status (*result_handle)(tenon_call *call, int32_t index, void *object, void (*destroy)(void *object));
-    /* Give a text, which is copied. */
+    /* Return a string. The host copies it. */
     tenon_status (*result_str)(tenon_call *call, int32_t index, const char *text, size_t length);
-    /* Memory until the function returns; not filled. NULL: it failed. */
+    /* Allocate uninitialised memory that is valid until the function returns. Returns NULL if the call has failed. */
     void *(*scratch)(tenon_call *call, size_t bytes, size_t align, tenon_device device);
     tenon_status (*parallel_for)(tenon_call *call, int64_t count, int64_t grain,
                                  void (*body)(void *context, int64_t begin, int64_t end), void *context);
-    /* Whether the caller has given up: return as soon as possible, with any status. */
+    /* Whether the caller has given up. If so, return as soon as possible, with any status. */
     int32_t (*cancelled)(tenon_call *call);
-    /* A table of further services, by name; NULL where there is none. */
+    /* A table of additional services by name, or NULL if the host does not have it. */
     const void *(*extension)(tenon_call *call, const char *name, uint32_t version);
+    /* The index of a name of the signature, or -1. `what` is TENON_NAME_…. */
+    int32_t (*find)(tenon_call *call, uint32_t what, const char *name, size_t length);
+    /* Keep an argument beyond the call. The caller owns the share. Returns NULL if the call has failed. */
+    tenon_kept *(*arg_keep)(tenon_call *call, int32_t index);
+    /* Return memory as a tensor. "own": the host takes `owner` on TENON_OK, and calls release(owner) exactly once, even
+     * if the call fails later. "of(...)": `owner` and `release` are NULL. NULL strides mean C order. */
+    tenon_status (*result_memory)(tenon_call *call, int32_t index, void *data, int32_t ndim, const int64_t *shape,
+                                  const int64_t *strides, void *owner, void (*release)(void *owner));
+    /* Return bytes, or a list of int64_t, double or tenon_text. The host copies them. */
+    tenon_status (*result_bytes)(tenon_call *call, int32_t index, const void *data, size_t length);
+    tenon_status (*result_list)(tenon_call *call, int32_t index, const void *items, int64_t count);
+    /* Call body(context, begin, end) for parts of 0 to count - 1 of at least `grain`, on several threads. Returns the
+     * first status that is not TENON_OK. */
+    tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
+                             tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */
 
 typedef tenon_status (*tenon_call_fn)(tenon_call *call);
 
-/* Bits of tenon_function.flags. Without the first two the host decides by the size of the arguments. */
-#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* let other threads of the runtime go on during the call */
-#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never */
-#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* tensors that require gradients are taken: theirs end here */
+/* Bits of tenon_function.flags. Without the first two, the host decides by the size of the arguments whether to release
+ * the runtime's lock; it keeps the lock if the function takes a handle that is not an object of a class. */
+#define TENON_RELEASE_LOCK  ((uint64_t)1 << 0) /* always release the runtime's lock during the call */
+#define TENON_KEEP_LOCK     ((uint64_t)1 << 1) /* never release it */
+#define TENON_NO_GRAD_CHECK ((uint64_t)1 << 2) /* accept tensors that require grad; gradients do not flow through */
+/* The function may become part of a CUDA graph. Its calls only launch work on tenon_stream(call), the same work for the same
+ * arguments: it does not read the data, wait for the device, or allocate memory, not even with tenon_scratch. A host that
+ * does not know the flag ignores it. */
+#define TENON_CAPTURABLE ((uint64_t)1 << 3)
+/* Of a class: calls on one object may run at the same time. Without it, the host runs one after the other. */
+#define TENON_CLASS_CONCURRENT ((uint64_t)1 << 4)
 
 struct tenon_function {
     const char *signature;
     const char *doc;
     tenon_call_fn call;
-    /* Or NULL: called before `call` where results are of unknown size, and makes them by tenon_result_alloc. */
+    /* Called before `call` to allocate the results of unknown size with tenon_result_alloc. May be NULL. */
     tenon_call_fn shape;
     void *data; /* for the function's own use */
     uint64_t flags;
@@ -350,48 +434,74 @@ struct tenon_module {
     const char *name;
     const char *doc;
     const char *version;
-    /* Make what all functions of one load share, in call->state; and give it up. Both may be NULL. A `load` that fails
-     * (tenon_fail) keeps nothing. The call has no arguments. */
+    /* `load` creates the state that the functions of one loaded library share in call->state, and `unload` frees it.
+     * Either may be NULL. A `load` that fails (tenon_fail) must have freed everything. Its call has no arguments. */
     tenon_status (*load)(tenon_call *call, void **state);
     void (*unload)(void *state);
     uint64_t flags;
 };
 
-/* The one symbol of a library. */
+/* The only symbol that a library exports. */
 typedef const tenon_module *(*tenon_module_fn)(void);
 #define TENON_MODULE_SYMBOL "tenon_module_v1"
 
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif
+
+#include <stdarg.h>
+#include <stdio.h>
+#ifdef TENON_CHECK_INDICES
+#include <stdlib.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* -------------------------------------------------------------------------------------------------------- failing */
 
-/* Fail the call as printf would: an exception in Python, {:error, …} in Elixir. Use it as the return value. */
+/* Fail the call with a message, formatted as by printf. The caller gets an exception in Python, {:error, …} in Elixir.
+ * Returns the status for the function to return: `return tenon_fail(call, TENON_EINVAL, "…");`. */
 static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
     TENON_PRINTF(3, 4);
 
 static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, const char *format, ...)
 {
-    char message[800];
+    char message[801]; /* one more than is sent, to see where a character ends */
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 1;
+    size_t shown = length < 0 ? 0 : (size_t)length < sizeof message ? (size_t)length : sizeof message - 2;
+    while (shown > 0 && ((unsigned char)message[shown] & 0xc0) == 0x80) /* do not split a UTF-8 character */
+        shown--;
     return (call->host->fail)(call, status, message, shown);
 }
 
 static inline const char *tenon__kind_name(uint32_t kind)
 {
-    static const char *const names[] = {
-        "not given", "a tensor",       "an int",           "a float",           "a bool",   "a str",
-        "an enum",   "a list of ints", "a list of floats", "a list of tensors", "a handle", "a complex number"};
+    static const char *const names[] = {"not given",        "a tensor",
+                                        "an int",           "a float",
+                                        "a bool",           "a str",
+                                        "an enum",          "a list of ints",
+                                        "a list of floats", "a list of tensors",
+                                        "a handle",         "a complex number",
+                                        "a uint",           "bytes",
+                                        "a list of strs",   "a dtype"};
     return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
 }
 
-/* The argument or result, or NULL after failing the call where it is not there or of another kind. */
+/* The argument or result. If it does not exist or is of another kind, fails the call and returns NULL. */
 static inline const tenon_value *tenon__value(tenon_call *call, const tenon_value *values, int count, int index,
                                               uint32_t kind, const char *accessor)
 {
     if (index < 0 || index >= count) {
-        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, and there are %d", accessor, index, count);
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for index %d, but there %s only %d %s%s", accessor, index,
+                   count == 1 ? "is" : "are", count, values == call->args ? "argument" : "result",
+                   count == 1 ? "" : "s");
         return NULL;
     }
     if (values[index].kind != kind) {
@@ -402,7 +512,7 @@ static inline const tenon_value *tenon__value(tenon_call *call, const tenon_valu
     return &values[index];
 }
 
-/* Fail the call where the host has no such service. */
+/* Fail the call if the host does not offer the service. */
 static inline bool tenon__served(tenon_call *call, bool there, const char *what)
 {
     if (!there)
@@ -412,16 +522,17 @@ static inline bool tenon__served(tenon_call *call, bool there, const char *what)
 
 /* ------------------------------------------------------------------------------------------------------- arguments
  *
- * Each checks the index and the kind. A mismatch is a mistake in the function: it fails the call (TENON_EFAILED), and
- * gives NULL or 0; from then on tenon_dim gives 0 too, so that loops end at once. */
+ * Each accessor checks the index and the kind of the argument. A mismatch is a bug in the function: the accessor fails
+ * the call (TENON_EFAILED) and returns NULL or 0. After that, tenon_dim returns 0 too, so loops over dimensions end
+ * immediately. */
 
-/* Whether an optional argument was given (or has a default). */
-static inline bool tenon_given(const tenon_call *call, int index)
+/* Whether an optional argument has a value: it was passed, or has a default other than None. */
+static inline bool tenon_has_arg(const tenon_call *call, int index)
 {
     return index >= 0 && index < call->nargs && call->args[index].kind != TENON_KIND_NONE;
 }
 
-/* The tensor, or NULL where an optional one was not given. */
+/* The tensor, or NULL if an optional one was not passed. */
 static inline const tenon_view *tenon_arg(tenon_call *call, int index)
 {
     if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
@@ -431,13 +542,18 @@ static inline const tenon_view *tenon_arg(tenon_call *call, int index)
     return value ? value->as.view : NULL;
 }
 
+static inline size_t tenon__element_bits(const tenon_view *view)
+{
+    bool padded = view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
+    return (size_t)(padded ? 8 : view->dtype.bits) * view->dtype.lanes;
+}
+
 static inline void *tenon__typed_data(tenon_call *call, const tenon_view *view, int index, size_t size,
                                       const char *accessor)
 {
     if (!view)
         return NULL;
-    bool padded = view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
-    size_t bits = (size_t)(padded ? 8 : view->dtype.bits) * view->dtype.lanes;
+    size_t bits = tenon__element_bits(view);
     if (size != (bits % 8 ? 1 : bits / 8)) {
         tenon_fail(call, TENON_EFAILED,
                    "its code calls %s for index %d with a type of %d bytes, and the elements have %d bits", accessor,
@@ -463,8 +579,8 @@ static inline void *tenon__rw_data(tenon_call *call, int index, size_t size)
     return tenon__typed_data(call, view, index, size, "tenon_rw_data()");
 }
 
-/* The first element of a tensor argument: `const T *`, or `T *` where the signature says rw. The size of T must be that
- * of an element (1 byte for packed sub-byte values). NULL where an optional argument was not given. */
+/* A pointer to the first element of a tensor argument: `const T *`, or `T *` if the signature has 'rw'. The size of T
+ * must be the size of an element (1 byte for packed sub-byte values). NULL if an optional argument was not passed. */
 #define tenon_data(call, index, T)    ((const T *)tenon__arg_data(call, index, sizeof(T)))
 #define tenon_rw_data(call, index, T) ((T *)tenon__rw_data(call, index, sizeof(T)))
 
@@ -487,11 +603,33 @@ static inline bool tenon_arg_bool(tenon_call *call, int index)
     return value && value->as.integer;
 }
 
-/* The index of the string that was given. */
+/* The index of the string that was passed, in the order of the signature. */
 static inline int tenon_arg_enum(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_ENUM, "tenon_arg_enum()");
     return value ? (int)value->as.integer : 0;
+}
+
+static inline uint64_t tenon_arg_uint(tenon_call *call, int index)
+{
+    const tenon_value *value = tenon__value(call, call->args, call->nargs, index, TENON_KIND_UINT, "tenon_arg_uint()");
+    return value ? (uint64_t)value->as.integer : 0;
+}
+
+static inline tenon_dtype tenon_arg_dtype(tenon_call *call, int index)
+{
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_DTYPE, "tenon_arg_dtype()");
+    return value ? value->as.dtype : tenon_dtype_of(0, 0, 0);
+}
+
+/* `parts` receives the real and the imaginary part. */
+static inline void tenon_arg_complex(tenon_call *call, int index, double parts[2])
+{
+    const tenon_value *value =
+        tenon__value(call, call->args, call->nargs, index, TENON_KIND_COMPLEX, "tenon_arg_complex()");
+    parts[0] = value ? value->as.parts[0] : 0;
+    parts[1] = value ? value->as.parts[1] : 0;
 }
 
 static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t kind, int64_t *length,
@@ -504,10 +642,26 @@ static inline const void *tenon__arg_list(tenon_call *call, int index, uint32_t 
     return value ? value->as.list.data : NULL;
 }
 
-/* UTF-8, ended by 0; `length` (or NULL) gets its bytes. This and the two below: NULL where it was not given. */
-static inline const char *tenon_arg_str(tenon_call *call, int index, int64_t *length)
+static inline const void *tenon__arg_bytes(tenon_call *call, int index, uint32_t kind, size_t *length,
+                                           const char *accessor)
 {
-    return (const char *)tenon__arg_list(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
+    int64_t count = 0;
+    const void *data = tenon__arg_list(call, index, kind, &count, accessor);
+    if (length)
+        *length = (size_t)count;
+    return data;
+}
+
+/* A string in UTF-8, terminated by 0, bytes, and the lists. `length`, which may be NULL, receives the number of bytes or
+ * elements. All return NULL if an optional argument was not passed. */
+static inline const char *tenon_arg_str(tenon_call *call, int index, size_t *length)
+{
+    return (const char *)tenon__arg_bytes(call, index, TENON_KIND_STR, length, "tenon_arg_str()");
+}
+
+static inline const void *tenon_arg_bytes(tenon_call *call, int index, size_t *length)
+{
+    return tenon__arg_bytes(call, index, TENON_KIND_BYTES, length, "tenon_arg_bytes()");
 }
 
 static inline const int64_t *tenon_arg_ints(tenon_call *call, int index, int64_t *length)
@@ -520,7 +674,17 @@ static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_
     return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
 }
 
-/* The object of a handle("type"); NULL where it was not given. */
+static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
+}
+
+static inline const tenon_text *tenon_arg_strs(tenon_call *call, int index, int64_t *length)
+{
+    return (const tenon_text *)tenon__arg_list(call, index, TENON_KIND_STRS, length, "tenon_arg_strs()");
+}
+
+/* The object of a handle("type"), or NULL if an optional one was not passed. */
 static inline void *tenon_arg_handle(tenon_call *call, int index)
 {
     if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
@@ -530,41 +694,83 @@ static inline void *tenon_arg_handle(tenon_call *call, int index)
     return value ? value->as.handle.object : NULL;
 }
 
-/* The value of the signature's i-th dimension name, in the order of their first appearance (an int parameter that is
- * used as a dimension appears where it stands; `*b` is not counted). -1 where only arguments that were not given have
- * it; 0 once the call has failed. */
-static inline int64_t tenon_dim(tenon_call *call, int index)
-{
-    if (call->flags & TENON_CALL_FAILED)
-        return 0;
-    if (index < 0 || index >= call->ndims) {
-        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, and its signature has %d names",
-                   index, call->ndims);
-        return 0;
-    }
-    return call->dims[index];
-}
-
-/* What the signature's i-th dtype variable stands for. */
-static inline tenon_dtype tenon_type(tenon_call *call, int index)
-{
-    if (index < 0 || index >= call->ntypes) {
-        tenon_fail(call, TENON_EFAILED, "its code calls tenon_type() for index %d, and its signature has %d variables",
-                   index, call->ntypes);
-        return tenon_dtype_of(0, 0, 0);
-    }
-    return call->types[index];
-}
-
-/* Where work for call->device goes: a cudaStream_t on CUDA; NULL on the CPU. */
+/* The stream for work on call->device: a cudaStream_t on CUDA, NULL on the CPU. */
 static inline void *tenon_stream(const tenon_call *call)
 {
     return call->stream;
 }
 
+/* -------------------------------------------------------------------------------------------- dimensions and dtypes */
+
+/* The value of a dimension name of the signature. Names are numbered from 0 in the order in which they first appear. An
+ * int parameter that is used as a dimension appears at its own position; names such as `*b` are not counted. Returns -1
+ * if only arguments that were not passed have the name, and 0 after the call has failed. */
+static inline int64_t tenon_dim(tenon_call *call, int index)
+{
+    if (call->flags & TENON_CALL_FAILED)
+        return 0;
+    if (index < 0 || index >= call->ndims) {
+        tenon_fail(call, TENON_EFAILED, "its code calls tenon_dim() for index %d, but its signature has only %d name%s",
+                   index, call->ndims, call->ndims == 1 ? "" : "s");
+        return 0;
+    }
+    return call->dims[index];
+}
+
+/* The dtype of a dtype variable of the signature, numbered like dimension names. */
+static inline tenon_dtype tenon_type(tenon_call *call, int index)
+{
+    if (index < 0 || index >= call->ntypes) {
+        tenon_fail(call, TENON_EFAILED,
+                   "its code calls tenon_type() for index %d, but its signature has only %d variable%s", index,
+                   call->ntypes, call->ntypes == 1 ? "" : "s");
+        return tenon_dtype_of(0, 0, 0);
+    }
+    return call->types[index];
+}
+
+static inline int tenon__find(tenon_call *call, uint32_t what, const char *name, const char *accessor)
+{
+    static const char *const whats[] = {"argument", "result", "dimension", "dtype variable"};
+    int32_t index = -1;
+    if (!tenon__served(call, call->host->find != NULL, "access by name"))
+        return -1;
+    if (name)
+        index = call->host->find(call, what, name, strlen(name));
+    if (index < 0)
+        tenon_fail(call, TENON_EFAILED, "its code calls %s for '%s', but its signature has no such %s", accessor,
+                   name ? name : "(null)", whats[what]);
+    return index;
+}
+
+/* The index of an argument or a result by its name. If there is no such name, fails the call and returns -1, for which
+ * the other accessors return NULL or 0. */
+static inline int tenon_index(tenon_call *call, const char *name)
+{
+    return tenon__find(call, TENON_NAME_ARG, name, "tenon_index()");
+}
+
+static inline int tenon_result_index(tenon_call *call, const char *name)
+{
+    return tenon__find(call, TENON_NAME_RESULT, name, "tenon_result_index()");
+}
+
+/* As tenon_dim and tenon_type, by the name in the signature. If there is no such name, the call fails. */
+static inline int64_t tenon_dim_named(tenon_call *call, const char *name)
+{
+    int index = tenon__find(call, TENON_NAME_DIM, name, "tenon_dim_named()");
+    return index < 0 ? 0 : tenon_dim(call, index);
+}
+
+static inline tenon_dtype tenon_type_named(tenon_call *call, const char *name)
+{
+    int index = tenon__find(call, TENON_NAME_TYPE, name, "tenon_type_named()");
+    return index < 0 ? tenon_dtype_of(0, 0, 0) : tenon_type(call, index);
+}
+
 /* --------------------------------------------------------------------------------------------------------- results */
 
-/* A result that has been made: all of them from the start, but those of unknown size. */
+/* A tensor result. Results are already allocated when the function starts, except those of unknown size. */
 static inline const tenon_view *tenon_result(tenon_call *call, int index)
 {
     const tenon_value *value = tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR,
@@ -579,10 +785,11 @@ static inline void *tenon__result_data(tenon_call *call, int index, size_t size)
     return tenon__typed_data(call, tenon_result(call, index), index, size, "tenon_result_data()");
 }
 
-/* `T *`: the first element of a result, in C order without gaps. */
+/* A `T *` to the first element of a result, which is in C order without gaps. */
 #define tenon_result_data(call, index, T) ((T *)tenon__result_data(call, index, sizeof(T)))
 
-/* Make a result of unknown size: one with "?" among its dimensions, or that may be None. NULL: the call has failed. */
+/* Allocate a result of unknown size: one that has `?` as a dimension, or that may be None. Returns NULL if the call has
+ * failed. */
 static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, int ndim, const int64_t *shape)
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, "tenon_result_alloc()") ||
@@ -591,45 +798,99 @@ static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, 
     return call->host->result_alloc(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
 }
 
-static inline void tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,
-                                 const char *accessor)
+static inline tenon_status tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,
+                                         const char *accessor)
 {
     if (!tenon__value(call, call->results, call->nresults, index, kind, accessor))
-        return;
+        return TENON_EFAILED;
     tenon_value *result = &call->results[index];
     result->flags &= ~TENON_VALUE_UNSET;
     if (kind == TENON_KIND_FLOAT)
         result->as.number = number;
     else
         result->as.integer = integer;
+    return TENON_OK;
 }
 
-/* Give a result that is no tensor. An enum is given as the index of its string, by tenon_return_int. */
-static inline void tenon_return_int(tenon_call *call, int index, int64_t value)
+/* Return a result that is not a tensor. The host copies strings, bytes and lists. Return an enum with tenon_return_int, as
+ * the index of its string. If one of these does not return TENON_OK, the call has failed, and what the function returns
+ * no longer matters; so most functions need not look at it. */
+static inline tenon_status tenon_return_int(tenon_call *call, int index, int64_t value)
 {
     bool is_enum = index >= 0 && index < call->nresults && call->results[index].kind == TENON_KIND_ENUM;
-    tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
+    return tenon__return(call, index, is_enum ? TENON_KIND_ENUM : TENON_KIND_INT, value, 0, "tenon_return_int()");
 }
 
-static inline void tenon_return_double(tenon_call *call, int index, double value)
+static inline tenon_status tenon_return_uint(tenon_call *call, int index, uint64_t value)
 {
-    tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
+    return tenon__return(call, index, TENON_KIND_UINT, (int64_t)value, 0, "tenon_return_uint()");
 }
 
-static inline void tenon_return_bool(tenon_call *call, int index, bool value)
+static inline tenon_status tenon_return_double(tenon_call *call, int index, double value)
 {
-    tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
+    return tenon__return(call, index, TENON_KIND_FLOAT, 0, value, "tenon_return_double()");
 }
 
-/* `length` bytes of UTF-8, which are copied. */
-static inline void tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
+static inline tenon_status tenon_return_bool(tenon_call *call, int index, bool value)
 {
-    if (tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") &&
-        tenon__served(call, call->host->result_str != NULL, "texts"))
-        (void)call->host->result_str(call, index, text, length);
+    return tenon__return(call, index, TENON_KIND_BOOL, value, 0, "tenon_return_bool()");
 }
 
-/* Ownership: the host takes `object` on TENON_OK, and destroys it once, when nobody holds the handle any more. */
+static inline tenon_status tenon_return_complex(tenon_call *call, int index, double real, double imaginary)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_COMPLEX, "tenon_return_complex()"))
+        return TENON_EFAILED;
+    call->results[index].flags &= ~TENON_VALUE_UNSET;
+    call->results[index].as.parts[0] = real;
+    call->results[index].as.parts[1] = imaginary;
+    return TENON_OK;
+}
+
+/* `length` bytes of UTF-8. */
+static inline tenon_status tenon_return_str(tenon_call *call, int index, const char *text, size_t length)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_STR, "tenon_return_str()") ||
+        !tenon__served(call, call->host->result_str != NULL, "results of strings"))
+        return TENON_EFAILED;
+    return call->host->result_str(call, index, text, length);
+}
+
+static inline tenon_status tenon_return_bytes(tenon_call *call, int index, const void *data, size_t length)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_BYTES, "tenon_return_bytes()") ||
+        !tenon__served(call, call->host->result_bytes != NULL, "results of bytes"))
+        return TENON_EFAILED;
+    return call->host->result_bytes(call, index, data, length);
+}
+
+static inline tenon_status tenon__return_list(tenon_call *call, int index, uint32_t kind, const void *items,
+                                              int64_t count, const char *accessor)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, kind, accessor) ||
+        !tenon__served(call, call->host->result_list != NULL, "results that are lists"))
+        return TENON_EFAILED;
+    return call->host->result_list(call, index, items, count);
+}
+
+static inline tenon_status tenon_return_ints(tenon_call *call, int index, const int64_t *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_INTS, items, count, "tenon_return_ints()");
+}
+
+static inline tenon_status tenon_return_floats(tenon_call *call, int index, const double *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_FLOATS, items, count, "tenon_return_floats()");
+}
+
+static inline tenon_status tenon_return_strs(tenon_call *call, int index, const tenon_text *items, int64_t count)
+{
+    return tenon__return_list(call, index, TENON_KIND_STRS, items, count, "tenon_return_strs()");
+}
+
+/* Return a handle.
+ *
+ * Ownership: the host takes `object` on TENON_OK, and calls destroy(object) once, after the last reference to the
+ *            handle is gone. */
 static inline tenon_status tenon_return_handle(tenon_call *call, int index, void *object, void (*destroy)(void *object))
 {
     if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_HANDLE, "tenon_return_handle()") ||
@@ -638,9 +899,67 @@ static inline tenon_status tenon_return_handle(tenon_call *call, int index, void
     return call->host->result_handle(call, index, object, destroy);
 }
 
+/* -------------------------------------------------------------------------------------- memory that outlives a call */
+
+/* Keep a tensor argument that has 'keep' in its signature beyond the call. Read the memory through `view` of the result,
+ * which may differ from the argument's: a host may have to copy small tensors.
+ *
+ * Ownership: the caller owns the share, and each call gives another one. NULL if an optional argument was not passed, or
+ *            if the call has failed.
+ * Release:   tenon_kept_release, on any thread, at any time. */
+static inline tenon_kept *tenon_arg_keep(tenon_call *call, int index)
+{
+    if (index >= 0 && index < call->nargs && call->args[index].kind == TENON_KIND_NONE)
+        return NULL;
+    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_TENSOR, "tenon_arg_keep()") ||
+        !tenon__served(call, call->host->arg_keep != NULL, "arguments that outlive a call"))
+        return NULL;
+    return call->host->arg_keep(call, index);
+}
+
+/* NULL is ignored. */
+static inline void tenon_kept_release(tenon_kept *kept)
+{
+    if (kept)
+        kept->release(kept);
+}
+
+static inline tenon_status tenon__result_memory(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                                const int64_t *strides, void *owner, void (*release)(void *owner),
+                                                const char *accessor)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSOR, accessor) ||
+        !tenon__served(call, call->host->result_memory != NULL, "results in the function's memory"))
+        return TENON_EFAILED;
+    return call->host->result_memory(call, index, data, ndim, shape, strides, owner, release);
+}
+
+/* Return memory of the library as a tensor result that has 'own' in its signature. The dtype is the signature's, the
+ * device is call->device, and strides count elements; NULL means C order.
+ *
+ * Ownership: the host takes `owner` on TENON_OK, and calls release(owner) once, after the last array is gone, on any
+ *            thread; also if the call fails later. */
+static inline tenon_status tenon_result_own(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                            const int64_t *strides, void *owner, void (*release)(void *owner))
+{
+    if (!release) /* a NULL release is that of tenon_result_of */
+        return tenon_fail(call, TENON_EFAILED,
+                          "its code calls tenon_result_own() for index %d without a release function", index);
+    return tenon__result_memory(call, index, data, ndim, shape, strides, owner, release, "tenon_result_own()");
+}
+
+/* Return memory of the object or of an argument as a tensor result that has 'of(self)' or 'of(x)' in its signature. The
+ * array keeps the object or the argument alive. Memory of an argument must be inside the argument's. */
+static inline tenon_status tenon_result_of(tenon_call *call, int index, void *data, int ndim, const int64_t *shape,
+                                           const int64_t *strides)
+{
+    return tenon__result_memory(call, index, data, ndim, shape, strides, NULL, NULL, "tenon_result_of()");
+}
+
 /* -------------------------------------------------------------------------------------------------------- services */
 
-/* `bytes` of memory on call->device until the function returns, aligned to 64, not filled. NULL: the call failed. */
+/* Uninitialised memory on call->device, aligned to 64 bytes and valid until the function returns. Returns NULL if the
+ * call has failed. */
 static inline void *tenon_scratch(tenon_call *call, size_t bytes)
 {
     if (!tenon__served(call, call->host->scratch != NULL, "scratch memory"))
@@ -648,24 +967,66 @@ static inline void *tenon_scratch(tenon_call *call, size_t bytes)
     return call->host->scratch(call, bytes, 64, call->device);
 }
 
-/* Whether the caller has given up; false where the host cannot know. */
+/* Whether the caller has given up. Always false if the host cannot tell. */
 static inline bool tenon_cancelled(tenon_call *call)
 {
     return call->host->cancelled && call->host->cancelled(call);
 }
 
+/* Call body(context, begin, end) for parts of 0 to count - 1, each of at least `grain` except the last, on several
+ * threads if the host has them, and otherwise for all at once on this thread. Returns the first status that is not
+ * TENON_OK. The body must not use `call`. */
+static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, int64_t grain,
+                                              tenon_status (*body)(void *context, int64_t begin, int64_t end),
+                                              void *context)
+{
+    if (count <= 0)
+        return TENON_OK;
+    if (call->host->parallel)
+        return call->host->parallel(call, count, grain, body, context);
+    return body(context, 0, count);
+}
+
 /* -------------------------------------------------------------------------------------------------- strided access */
+
+#ifdef TENON_CHECK_INDICES
+/* Print and abort if the indices do not fit the view. */
+static inline void tenon__check_at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
+{
+    size_t bits = tenon__element_bits(view);
+    if (count != (size_t)view->ndim) {
+        fprintf(stderr, "tenon_at(): %d indices for a tensor with %d dimensions\n", (int)count, (int)view->ndim);
+        abort();
+    }
+    if (size * 8 != bits) {
+        fprintf(stderr, "tenon_at(): a type of %d bytes for elements of %d bits\n", (int)size, (int)bits);
+        abort();
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (index[i] < 0 || index[i] >= view->shape[i]) {
+            fprintf(stderr, "tenon_at(): index %lld is outside dimension %d, which has %lld elements\n",
+                    (long long)index[i], (int)i, (long long)view->shape[i]);
+            abort();
+        }
+    }
+}
+#endif
 
 static inline void *tenon__at(const tenon_view *view, size_t size, const int64_t *index, size_t count)
 {
     int64_t offset = 0;
+#ifdef TENON_CHECK_INDICES
+    tenon__check_at(view, size, index, count);
+#endif
     for (size_t i = 0; i < count; i++)
         offset += index[i] * view->strides[i];
     return (char *)view->data + offset * (int64_t)size;
 }
 
-/* The element of a view at these indices, by its strides: `tenon_at(view, const float, i, j)`. Nothing is checked. For
- * inner loops over dense data take the pointer: a compiler cannot vectorise this. */
+/* The element of a view at the given indices, found by its strides: `tenon_at(view, const float, i, j)`. Nothing is
+ * checked, unless the file is compiled with -DTENON_CHECK_INDICES: then a wrong number of indices, a type of another size
+ * or an index out of range is printed, and the process aborts. In inner loops over contiguous data use a pointer instead:
+ * compilers cannot vectorise this. */
 #ifndef __cplusplus
 #define tenon_at(view, T, ...)                                                                                         \
     (*(T *)tenon__at(view, sizeof(T), (const int64_t[]){__VA_ARGS__},                                                  \
@@ -692,29 +1053,132 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
 }
 #define tenon_at(view, T, ...) (*static_cast<T *>(tenon__at_cpp(view, sizeof(T), __VA_ARGS__)))
 
-/* No exception crosses C. */
-template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__guarded(tenon_call *call)
-{
+/* ==== tenon/cpp/guard.hpp ==== */
+// Keeps C++ exceptions out of C code: TENON_FUNCTION and TENON_MODULE wrap each function in a guard that fails the call.
+// tenon/function.h includes it after tenon_fail.
+#ifndef TENON_CPP_GUARD_HPP
+#define TENON_CPP_GUARD_HPP
+
+#include <exception>
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
+#define TENON__EXCEPTIONS
+#include <new>
+#ifndef TENON__CPP // function.hpp leaves it to stl.hpp: it takes longer to compile than everything else together
+#include <stdexcept>
+#endif
+#endif
+
+/* Handlers that fail the call with an exception. Some standard classes have a status of their own; those of the first
+ * list need <stdexcept>. */
+#define TENON__CATCH(type, status)                                                                                     \
+    catch (const type &error)                                                                                          \
+    {                                                                                                                  \
+        return tenon_fail(call, status, "%s", error.what());                                                           \
+    }
+#define TENON__CATCH_STANDARD                                                                                          \
+    TENON__CATCH(std::out_of_range, TENON_EBOUNDS)                                                                     \
+    TENON__CATCH(std::overflow_error, TENON_EOVERFLOW)                                                                 \
+    TENON__CATCH(std::invalid_argument, TENON_EINVAL)                                                                  \
+    TENON__CATCH(std::domain_error, TENON_EINVAL)                                                                      \
+    TENON__CATCH(std::length_error, TENON_EINVAL)                                                                      \
+    TENON__CATCH(std::range_error, TENON_EINVAL)
+#define TENON__CATCH_OTHERS                                                                                            \
+    TENON__CATCH(std::bad_alloc, TENON_ENOMEM)                                                                         \
+    catch (const std::exception &error)                                                                                \
+    {                                                                                                                  \
+        return tenon_fail(call, TENON_EFAILED, "%s", error.what() ? error.what() : "no reason given");                 \
+    }                                                                                                                  \
+    catch (...)                                                                                                        \
+    {                                                                                                                  \
+        return tenon_fail(call, TENON_EFAILED, "it threw something that is not a std::exception");                     \
+    }
+
+// The function that fails the call with the exception that is being handled.
+#ifndef TENON__CPP /* function.hpp has its own */
+#ifdef TENON__EXCEPTIONS
+static inline tenon_status tenon__caught(tenon_call *call)
+{
+    try {
+        throw;
+    }
+    TENON__CATCH_STANDARD
+    TENON__CATCH_OTHERS
+}
+#define TENON__CAUGHT tenon__caught
+#else
+#define TENON__CAUGHT nullptr
+#endif
+#endif
+
+// Exceptions must not propagate into C code.
+template <tenon_call_fn function, tenon_call_fn caught> static tenon_status tenon__guarded(tenon_call *call)
+{
+#ifdef TENON__EXCEPTIONS
     try {
         return function(call);
-    } catch (const std::exception &error) {
-        return tenon_fail(call, TENON_EFAILED, "%s", error.what());
     } catch (...) {
-        return tenon_fail(call, TENON_EFAILED, "it threw what is no std::exception");
+        return caught(call);
     }
 #else
     return function(call);
 #endif
 }
-#define TENON__GUARDED(function) tenon__guarded<function>
-#define TENON__EXTERN_C          extern "C"
+// The same for `load` and `unload`, either of which may be NULL. Exceptions of `unload` are ignored.
+typedef tenon_status (*tenon__load_fn)(tenon_call *, void **);
+typedef void (*tenon__unload_fn)(void *);
+
+template <tenon__load_fn function, tenon_call_fn caught>
+static tenon_status tenon__guarded_load(tenon_call *call, void **state)
+{
+#ifdef TENON__EXCEPTIONS
+    try {
+        return function(call, state);
+    } catch (...) {
+        return caught(call);
+    }
 #else
-#define TENON__GUARDED(function) function
+    return function(call, state);
+#endif
+}
+
+template <tenon__unload_fn function> static void tenon__guarded_unload(void *state)
+{
+#ifdef TENON__EXCEPTIONS
+    try {
+        function(state);
+    } catch (...) {
+    }
+#else
+    function(state);
+#endif
+}
+
+static constexpr tenon__load_fn tenon__load_of(tenon__load_fn function)
+{
+    return function;
+}
+
+static constexpr tenon__unload_fn tenon__unload_of(tenon__unload_fn function)
+{
+    return function;
+}
+
+#define TENON__GUARDED(function) tenon__guarded<function, TENON__CAUGHT>
+#define TENON__GUARDED_LOAD(function)                                                                                  \
+    (tenon__load_of(function) ? tenon__guarded_load<tenon__load_of(function), TENON__CAUGHT> : tenon__load_of(nullptr))
+#define TENON__GUARDED_UNLOAD(function)                                                                                \
+    (tenon__unload_of(function) ? tenon__guarded_unload<tenon__unload_of(function)> : tenon__unload_of(nullptr))
+
+#endif
+#define TENON__EXTERN_C extern "C"
+#else
+#define TENON__GUARDED(function)        function
+#define TENON__GUARDED_LOAD(function)   function
+#define TENON__GUARDED_UNLOAD(function) function
 #define TENON__EXTERN_C
 #endif
 
-/* An entry of a module's table: signature, the C function, what it does. */
+/* An entry in the table of a module: the signature, the C function, and its documentation. */
 #define TENON_FUNCTION(signature, function, doc) TENON_FUNCTION_FLAGS(signature, function, doc, 0)
 #define TENON_FUNCTION_FLAGS(signature, function, doc, flags)                                                          \
     {                                                                                                                  \
@@ -723,7 +1187,7 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
             0, 0                                                                                                       \
         }                                                                                                              \
     }
-/* With a function that makes the results of unknown size first. */
+/* The same, with a `shape` function that allocates the results of unknown size. */
 #define TENON_FUNCTION_SHAPED(signature, function, shape, doc, flags)                                                  \
     {                                                                                                                  \
         signature, doc, TENON__GUARDED(function), TENON__GUARDED(shape), NULL, flags,                                  \
@@ -732,14 +1196,26 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
         }                                                                                                              \
     }
 
-/* The module of a library, once in it, with its functions; the second form has `load` and `unload`. */
+/* A class: an entry in the table of a module. A function with its name is its constructor, and "Name.method(self, ...)" is
+ * a method. The flags are TENON_CLASS_CONCURRENT or 0. */
+#define TENON_CLASS(name, doc) TENON_CLASS_FLAGS(name, doc, 0)
+#define TENON_CLASS_FLAGS(name, doc, flags)                                                                            \
+    {                                                                                                                  \
+        "class " name, doc, NULL, NULL, NULL, flags,                                                                   \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* Define the module of a library, with its functions. Use one of these once in each library. The second form adds `load`
+ * and `unload`. */
 #define TENON_MODULE(name, doc, ...) TENON_MODULE_STATE(name, doc, NULL, NULL, __VA_ARGS__)
 #define TENON_MODULE_STATE(name, doc, load, unload, ...)                                                               \
     static const tenon_function tenon__functions_##name[] = {__VA_ARGS__};                                             \
     static const tenon_module tenon__module_##name = {                                                                 \
         TENON_MAGIC,                                                                                                   \
         TENON_ABI_MAJOR,                                                                                               \
-        TENON_TARGET,                                                                                                  \
+        TENON_ABI_MINOR,                                                                                               \
         (uint32_t)sizeof(tenon_module),                                                                                \
         (uint32_t)sizeof(tenon_function),                                                                              \
         (int64_t)(sizeof tenon__functions_##name / sizeof(tenon_function)),                                            \
@@ -747,8 +1223,8 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
         #name,                                                                                                         \
         doc,                                                                                                           \
         TENON_MODULE_VERSION,                                                                                          \
-        load,                                                                                                          \
-        unload,                                                                                                        \
+        TENON__GUARDED_LOAD(load),                                                                                     \
+        TENON__GUARDED_UNLOAD(unload),                                                                                 \
         0};                                                                                                            \
     TENON__EXTERN_C TENON__EXPORT const tenon_module *tenon_module_v1(void);                                           \
     const tenon_module *tenon_module_v1(void)                                                                          \
@@ -756,7 +1232,7 @@ template <tenon_status (*function)(tenon_call *)> static tenon_status tenon__gua
         return &tenon__module_##name;                                                                                  \
     }
 
-/* The version of the library itself: may be defined before TENON_MODULE. */
+/* The version of the library itself, as a string. Define it before this header is included. */
 #ifndef TENON_MODULE_VERSION
 #define TENON_MODULE_VERSION NULL
 #endif

@@ -164,7 +164,7 @@ defmodule Tenon.Library.Compiler do
   end
 
   defp describe(source) do
-    with {:ok, {doc, functions}} <- Nif.library_describe(source) do
+    with {:ok, {doc, functions}} <- Tenon.Library.__opened__(fn -> Nif.library_describe(source) end) do
       if Enum.all?(functions, fn {text, _, _} -> String.valid?(text) end) do
         {:ok, doc && valid(doc), for({text, doc, read} <- functions, do: signature(text, doc, read))}
       else

@@ -45,7 +45,7 @@ static tenon_status options(tenon_call *call)
     for (int64_t i = 0; i < length; i++)
         sum += list[i];
     out[0] = by_xla(call);
-    out[1] = tenon_given(call, 1) ? tenon_data(call, 1, float)[0] : -1;
+    out[1] = tenon_has_arg(call, 1) ? tenon_data(call, 1, float)[0] : -1;
     out[2] = (float)tenon_arg_enum(call, 2);
     out[3] = (float)sum;
     out[4] = (float)tenon_arg_double(call, 4);

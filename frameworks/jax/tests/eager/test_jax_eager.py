@@ -226,7 +226,7 @@ def test_errors_about_arguments_stay():
         assert "try x.astype('float32')" in same_error(eager.saxpy, 2.0, X.astype("int32"), X)
         assert "expected float, got str" in same_error(eager.saxpy, "a", X, X)
         assert "argument 'x'" in same_error(eager.options, X.reshape(2, 3), None, "max")
-        assert "does not fit in 64 bits" in same_error(eager.bits, X, 2**63, 1.0, False)
+        assert "expected an integer from -2**63 to 2**63 - 1, got a larger one" in same_error(eager.bits, X, 2**63, 1.0, False)
         assert "expected bool, got int" in same_error(eager.bits, X, 1, 1.0, 1)
         assert "expected 'sum'|'mean', got 'max'" in same_error(eager.options, X, None, "max")
         assert "expected ints" in same_error(eager.options, X, None, "sum", "abc")

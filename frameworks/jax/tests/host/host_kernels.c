@@ -44,7 +44,7 @@ static tenon_status values(tenon_call *call)
     out[5] = length * 1000 + sum;
     const double *floats = tenon_arg_floats(call, 6, &length);
     out[6] = length * 1000 + (int64_t)(length ? floats[0] * 10 : 0);
-    out[7] = tenon_given(call, 7) ? tenon_arg_int(call, 7) : -1;
+    out[7] = tenon_has_arg(call, 7) ? tenon_arg_int(call, 7) : -1;
     return TENON_OK;
 }
 
@@ -59,7 +59,7 @@ static tenon_status numbers(tenon_call *call)
 static tenon_status maybe(tenon_call *call)
 {
     float *out = tenon_result_data(call, 0, float);
-    out[0] = tenon_given(call, 0) ? tenon_data(call, 0, float)[0] : -1;
+    out[0] = tenon_has_arg(call, 0) ? tenon_data(call, 0, float)[0] : -1;
     return TENON_OK;
 }
 

@@ -82,6 +82,7 @@ def test_values_are_attributes():
     assert np.asarray(values_call("vvvvvvvnd")).tolist()[7] == -1
     assert np.asarray(values_call("vvvvvvvvv", values={7: np.int64(9), 8: np.int64(1)})).tolist()[7] == 9
     assert np.asarray(values_call(values={3: ""})).tolist()[3] == 0
+    assert np.asarray(values_call(values={6: np.array([0.5]).view(np.int64)})).tolist()[6] == 1005
 
 
 def test_empty_lists():

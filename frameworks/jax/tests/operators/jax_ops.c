@@ -27,7 +27,7 @@ static tenon_status affine_of(tenon_call *call, int x, int w, double a, double s
 }
 static tenon_status affine(tenon_call *call)
 {
-    return affine_of(call, 0, -1, tenon_arg_double(call, 1), tenon_given(call, 2) ? tenon_arg_double(call, 2) : 0);
+    return affine_of(call, 0, -1, tenon_arg_double(call, 1), tenon_has_arg(call, 2) ? tenon_arg_double(call, 2) : 0);
 }
 static tenon_status affine_grad(tenon_call *call)
 {
@@ -35,7 +35,7 @@ static tenon_status affine_grad(tenon_call *call)
 }
 static tenon_status weighted(tenon_call *call)
 {
-    return affine_of(call, 0, tenon_given(call, 1) ? 1 : -1, 1, 0);
+    return affine_of(call, 0, tenon_has_arg(call, 1) ? 1 : -1, 1, 0);
 }
 static tenon_status same_values(tenon_call *call)
 {
@@ -97,7 +97,7 @@ static tenon_status scale(tenon_call *call) /* in place */
 }
 static tenon_status swap(tenon_call *call)
 {
-    float *x = tenon_rw_data(call, 0, float), *y = tenon_given(call, 1) ? tenon_rw_data(call, 1, float) : NULL;
+    float *x = tenon_rw_data(call, 0, float), *y = tenon_has_arg(call, 1) ? tenon_rw_data(call, 1, float) : NULL;
     for (int64_t i = 0; y && i < tenon_dim(call, 0); i++) {
         float old = x[i];
         x[i] = y[i];
@@ -179,9 +179,10 @@ static tenon_status kinds(tenon_call *call)
     z[1] = (float)tenon_arg_int(call, 1);
     z[2] = (float)tenon_arg_double(call, 2);
     z[3] = (float)tenon_arg_bool(call, 3);
-    const char *text = tenon_arg_str(call, 4, &length);
-    z[4] = (float)length;
-    for (int64_t i = 0; i < length; i++)
+    size_t bytes;
+    const char *text = tenon_arg_str(call, 4, &bytes);
+    z[4] = (float)bytes;
+    for (size_t i = 0; i < bytes; i++)
         z[4] += (float)(unsigned char)text[i];
     z[5] = (float)tenon_arg_enum(call, 5);
     z[6] = z[7] = 0;

@@ -447,3 +447,12 @@ def test_alignment_is_checked_at_run_time():
         else:
             assert x.unsafe_buffer_pointer() % 4096 == 0
     assert messages
+
+
+def test_a_wrong_item_of_a_list():
+    x = f32(1)
+    for error, lists in ((TypeError, ([1, "2"], [])), (OverflowError, ([2**63], [])), (TypeError, ([], [0.5, None]))):
+        rest = (3, 2.5, True, "s", "bb", *lists)
+        same_message(error, lambda: kernels.kinds(x, *rest), lambda: ops.kinds(x, *rest))
+        with pytest.raises(error, match=r"^kinds\(\): argument '[lm]\[\d\]': expected "):
+            jax.jit(lambda x: ops.kinds(x, *rest))(x)

@@ -1,11 +1,13 @@
 """tenon.jax_ops: its arguments, the object that it returns, and what cannot be an operator."""
 
 import copy
+import gc
 import inspect
 import pickle
 import re
 import types
 import warnings
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +68,6 @@ def test_a_function_that_cannot_be_registered(monkeypatch):
 
 def test_functions_of_1_1_are_left_out():
     loaded = tenon.load(build("""
-        #define TENON_TARGET 1
         #include <tenon/function.h>
         static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
         TENON_MODULE(newer, NULL, TENON_CLASS("Thing", NULL), TENON_FUNCTION("Thing(n: int)", none, NULL),
@@ -231,11 +232,31 @@ def test_registration_is_lazy_and_starts_no_backend():
 # ---------------------------------------------------------------------------------------------------------- the object
 
 
+def test_the_same_object():
+    loaded = tenon.load(FILE)
+    with pytest.warns(UserWarning, match="is left out"):
+        first = tenon.jax_ops(loaded)
+    with pytest.warns(UserWarning, match="is left out"):
+        assert tenon.jax_ops(loaded) is first
+    assert quiet_ops(loaded, name="other") is not first and quiet_ops(loaded, sharding="replicate") is not first
+
+    def backward(residuals, grad):
+        return (grad,)
+
+    with_backward = quiet_ops(loaded, backward={"affine": backward})
+    assert with_backward is not first and quiet_ops(loaded, backward={"affine": backward}) is with_backward
+    assert quiet_ops(loaded, backward={"affine": "affine_grad"}) is not with_backward
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None
+
+
 def test_object():
     assert repr(ops).startswith("<tenon.JaxOps jax_kernels: affine, affine_grad, weighted")
     assert repr(quiet_ops(kernels, name="some.name")).startswith("<tenon.JaxOps some.name: ")
     assert ops.custom_calls == ("tenon1",)
-    assert not hasattr(ops, "unload")
+    assert not hasattr(ops, "close")
     assert copy.copy(ops) is ops and copy.deepcopy([ops])[0] is ops
     with pytest.raises(TypeError, match="cannot be pickled: load the library and call tenon.jax_ops"):
         pickle.dumps(ops)

@@ -293,6 +293,16 @@ def test_export_with_symbolic_sizes_runs_in_another_process(tmp_path):
     assert "ok" in own_process(LOADED, file)
 
 
+@pytest.mark.parametrize("numbers", [[1.5, -2.25, 1e30], [], [float("nan"), -0.0, float("inf")]])
+def test_export_of_static_lists(numbers):
+    """JAX 0.5 cannot serialise arrays of floats."""
+    export = pytest.importorskip("jax.export")
+    x = f32(1)
+    call = lambda x: ops.kinds(x, 3, 2.5, True, "s", "bb", [4, -5], numbers)  # noqa: E731
+    loaded = export.deserialize(bytearray(export_of(call, x).serialize()))
+    assert np.array_equal(loaded.call(x), kernels.kinds(x, 3, 2.5, True, "s", "bb", [4, -5], numbers), equal_nan=True)
+
+
 def test_symbolic_sizes():
     from jax import export
 

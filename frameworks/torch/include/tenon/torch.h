@@ -12,6 +12,10 @@
 #ifndef TENON_TORCH_H
 #define TENON_TORCH_H
 
+#if defined(__GNUC__) && !defined(TENON_DEVELOPER)
+#pragma GCC system_header /* the warnings of a user's project do not apply to this file */
+#endif
+
 #include <tenon/tensor.h>
 
 #ifdef __cplusplus
@@ -88,11 +92,11 @@ int64_t tenon_torch_leaked(void);
  *
  * Ownership: takes nothing. The view is valid while a count is held and the tensor is neither resized nor given other
  *            memory.
- * Threads:   any.
+ * Threads:   any; only with the interpreter lock if the struct of torch's tensors is not read (torch 2.4 and 2.5,
+ *            TENON_TORCH_STRUCT=0) and torch cannot be asked without it (`calls_unlocked`).
  * Errors:    TENON_EINVAL (released), TENON_EDTYPE, TENON_EDEVICE, TENON_ELAYOUT (it has no plain memory: meta, fake,
  *            sparse, oneDNN, inside torch.vmap, conjugated, negated, freed, …; with the lock held, the message says
- *            which), and those of tenon_view_init. A negated view is recognised by its even strides; one that torch's
- *            private _neg_view made may not have them, and goes unnoticed. */
+ *            which), TENON_EFAILED (this thread cannot ask torch), and those of tenon_view_init. */
 TENON_NODISCARD tenon_status tenon_torch_view(tenon_torch *tensor, tenon_view *out, int64_t *dims, tenon_error *err);
 
 /* ------------------------------------------------------------------------------------------------------- new tensors */

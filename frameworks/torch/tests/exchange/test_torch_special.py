@@ -38,7 +38,11 @@ def test_conjugate():
 def test_negated():
     given = torch.arange(6.0).to(torch.complex64).reshape(2, 3)
     message = r"negated view.*x.resolve_neg\(\)"
-    for view in (given.conj().imag, given.conj().imag[0, 0], given.conj().imag[:, :1], given.T.conj().imag):
+    views = [given.conj().imag, given.conj().imag[0, 0], given.conj().imag[:, :1], given.T.conj().imag]
+    views += [given.conj().imag.as_strided((2,), (1,)), torch._neg_view(torch.ones(3)), torch._neg_view(torch.ones(3, 3)).T]
+    views += [torch._neg_view(torch.ones([1, 2] * 4)), torch.nn.Parameter(torch._neg_view(torch.ones(3)), requires_grad=False)]
+    for view in views:
+        assert view.is_neg()
         refuse(view, BufferError, message)
         resolved = view.resolve_neg()
         check_torch(probe.borrow(resolved), resolved, "f32")

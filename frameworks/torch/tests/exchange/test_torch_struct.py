@@ -1,6 +1,7 @@
 """Tensors that are read by torch's own struct: the probe that finds its layout, and the same tensors read without it."""
 
 import collections
+import itertools
 import os
 import random
 import subprocess
@@ -341,7 +342,6 @@ SPECIAL = {
     "detached": lambda: torch.zeros(3, requires_grad=True).detach(),
     "view without grad": view_without_grad,
     "hook": with_hook,
-    "freed": lambda: freed(0),
     "throwing": throwing,
     "resized": lambda: torch.zeros(8).resize_(0),
     "empty": lambda: torch.zeros(0, 3),
@@ -358,6 +358,10 @@ SPECIAL = {
     "set_": lambda: torch.zeros(3).set_(torch.zeros(5, 6)[1:]),
     "view of bytes": lambda: MEMORY[8:24].view(torch.float32),
     "bits8": lambda: MEMORY[:8].view(torch.bits8),
+    "uint4": lambda: MEMORY[:8].view(torch.uint4),
+    "int3": lambda: MEMORY[:8].view(torch.int3),
+    "uint4 of a subclass": lambda: MEMORY[:8].view(torch.uint4).as_subclass(Sub),
+    "uint4 without elements": lambda: MEMORY[:0].view(torch.uint4),
     "complex32": lambda: MEMORY[:8].view(torch.complex32),
     "wide": lambda: torch.zeros(1).as_strided((1, 1), (1 << 40, 1)),
 }
@@ -388,13 +392,30 @@ def test_special(ways, name):
         same(ways, tensor, flags, name)
 
 
-@needs_probe
-def test_freed_memory_with_an_offset(ways):
-    """torch gives an address near NULL for it."""
-    struct, _ = ways
-    for flags in FLAGS:
-        with pytest.raises(BufferError, match="has elements but no memory"):
-            struct.read("borrow", freed(1), flags)
+@pytest.mark.parametrize("cls", [torch.Tensor, Sub])
+@pytest.mark.parametrize("offset", [0, 1, 7])
+def test_freed_memory(ways, cls, offset):
+    """torch computes its address from NULL and the offset."""
+    for bridge, flags in itertools.product(ways, FLAGS):
+        assert outcome(bridge.read, "peek", freed(offset)) is None
+        # Without its table torch itself refuses to export it.
+        with pytest.raises(BufferError, match="has elements but no memory" + ("" if HAS_TABLE else "|out of bounds for storage")):
+            bridge.read("borrow", freed(offset).as_subclass(cls), flags)
+
+
+@pytest.mark.parametrize("name", ["uint1", "uint4", "uint7", "int1", "int4", "int7"])
+def test_integers_of_less_than_8_bits(ways, name):
+    """torch describes them as if they had 8."""
+    if not hasattr(torch, name):
+        pytest.skip("this torch does not have it")
+    tensor, bytes_name = torch.empty(4, dtype=getattr(torch, name)), "uint8" if name[0] == "u" else "int8"
+    for bridge, flags in itertools.product(ways, FLAGS):
+        assert outcome(bridge.read, "peek", tensor) is None
+        with pytest.raises((TypeError, BufferError)) as error:
+            bridge.read("borrow", tensor, flags)
+        if HAS_TABLE:
+            assert f"Tenon does not know its dtype, torch.{name}; pass x.view(torch.{bytes_name})" in str(error.value)
+        assert is_view(outcome(bridge.read, "borrow", tensor.view(getattr(torch, bytes_name)), flags))
 
 
 @pytest.mark.filterwarnings("ignore")

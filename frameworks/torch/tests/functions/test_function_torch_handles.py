@@ -37,7 +37,7 @@ static tenon_status squared(tenon_call *call)
 
 static tenon_status given(tenon_call *call)
 {
-    tenon_return_bool(call, 0, tenon_given(call, 0));
+    tenon_return_bool(call, 0, tenon_has_arg(call, 0));
     return TENON_OK;
 }
 

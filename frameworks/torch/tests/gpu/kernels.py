@@ -139,17 +139,17 @@ def main():
     kernels = tenon.load(folder / "kernels.so")
     warnings.simplefilter("ignore")
     before = _native._torch_kernel_count()
-    operators = tenon.torch_ops(kernels, "gpu_in_c")
+    operators = tenon.torch_ops(kernels, name="gpu_in_c")
     places = _native._torch_kernel_count() - before
     _torch_ops.kernels_in_c = False
-    tenon.torch_ops(kernels, "gpu_in_python")
+    tenon.torch_ops(kernels, name="gpu_in_python")
     ops_in_c, ops_in_python = torch.ops.gpu_in_c, torch.ops.gpu_in_python
     print("torch", torch.__version__, "on", torch.cuda.get_device_name())
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             test()
             print("ok", name)
-    operators.unload()
+    operators.close()
     assert _native._torch_kernel_count() == before
     return 0
 

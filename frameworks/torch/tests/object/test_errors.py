@@ -156,12 +156,13 @@ def views():
         "nested": (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "a nested tensor is not a single block"),
         "conjugate": (torch.ones(2, dtype=torch.complex64).conj(), "resolve_conj"),
         "negated": (torch.ones(2, dtype=torch.complex64).conj().imag, "resolve_neg"),
+        "negated, stride 1": (torch._neg_view(torch.ones(2)), "resolve_neg"),
     }
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "name", ["fake", "meta", "sparse", "oneDNN", "nested", "freed", "zeros", "conjugate", "negated"]
+    "name", ["fake", "meta", "sparse", "oneDNN", "nested", "freed", "zeros", "conjugate", "negated", "negated, stride 1"]
 )
 def test_what_has_no_plain_memory(name, capfd):
     x, message = views()[name]

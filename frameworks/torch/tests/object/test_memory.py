@@ -1,6 +1,7 @@
 """A tensor's memory in C, and C's memory in a tensor."""
 
 import gc
+import os
 
 import pytest
 import tenon_torch_probe as probe
@@ -54,7 +55,11 @@ def test_a_quantized_dtype_is_refused():
 def test_a_view_without_the_lock():
     x = torch.ones(3)
     handle = probe.take(x)
-    assert probe.view_unlocked(handle) is None
+    reads_struct = hasattr(torch._C.DispatchKeySet, "raw_repr") and os.environ.get("TENON_TORCH_STRUCT") != "0"
+    if reads_struct or probe.info()["calls_unlocked"]:
+        assert probe.view_unlocked(handle) is None
+    else:  # only Python code can ask whether the view is negated
+        assert "does not hold the lock" in probe.view_unlocked(handle)
     probe.release(handle)
     handle = probe.take(torch.empty(3, device="meta"))
     assert "no plain memory" in probe.view_unlocked(handle)

@@ -48,21 +48,21 @@ def kernels(tmp_path_factory):
 def registered(kernels, namespace, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tenon.torch_ops(kernels, namespace, backward=BACKWARD, **options)
+        return tenon.torch_ops(kernels, name=namespace, backward=BACKWARD, **options)
 
 
 @pytest.fixture(scope="module")
 def on(kernels):
     ops = registered(kernels, "tenon_on")
     yield ops
-    ops.unload()
+    ops.close()
 
 
 @pytest.fixture(scope="module")
 def off(kernels):
     ops = registered(kernels, "tenon_off", direct=False)
     yield ops
-    ops.unload()
+    ops.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def asking(kernels):
     """What a torch without the symbols gets: Python functions say what is active."""
 
     class Without:
-        torch_words = staticmethod(lambda: None)
+        torch_dispatch_keys = staticmethod(lambda: None)
         torch_watch_by_python = staticmethod(lambda: None)
 
         def __getattr__(self, name):
@@ -81,7 +81,7 @@ def asking(kernels):
         patch.setattr(_torch_direct, "_watch", None)
         ops = registered(kernels, "tenon_asking")
     yield ops
-    ops.unload()
+    ops.close()
 
 
 @pytest.fixture(params=["on", "asking"])

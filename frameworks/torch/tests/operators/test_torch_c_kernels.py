@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import pytest
@@ -41,15 +42,15 @@ def both(libraries):
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         for library in libraries:
-            made.append(tenon.torch_ops(library, "tenon_in_c"))
-            names += [name for name in dir(made[-1]) if name != "unload"]
+            made.append(tenon.torch_ops(library, name="tenon_in_c"))
+            names += [name for name in dir(made[-1]) if name != "close"]
         in_c = _native._torch_kernel_count() - before
         patch.setattr(_torch_ops, "kernels_in_c", False)
-        made += [tenon.torch_ops(library, "tenon_in_py") for library in libraries]
+        made += [tenon.torch_ops(library, name="tenon_in_py") for library in libraries]
     assert _native._torch_kernel_count() - before == in_c > 20
     yield names
     for ops in made:
-        ops.unload()
+        ops.close()
     assert _native._torch_kernel_count() == before
 
 
@@ -220,10 +221,10 @@ def test_optional_arguments_are_in_c(libraries):
     before = _native._torch_kernel_count()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ops = tenon.torch_ops(libraries[1], "tenon_optional")
+        ops = tenon.torch_ops(libraries[1], name="tenon_optional")
     places = _native._torch_kernel_count() - before
-    assert places == len(dir(ops)) - 1 - 1  # unload, and kept_lock
-    ops.unload()
+    assert places == len(dir(ops)) - 1 - 1  # close, and kept_lock
+    ops.close()
 
 
 # --------------------------------------------------------------------------------------------------------------- torch
@@ -264,11 +265,11 @@ def test_copy_on_write_is_not_copied_by_a_read(kernels):
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_backward_in_torchs_thread(libraries):
-    ops = tenon.torch_ops(libraries[0], "tenon_back", backward={"dot": "dot_grad"})
+    ops = tenon.torch_ops(libraries[0], name="tenon_back", backward={"dot": "dot_grad"})
     x = torch.arange(4.0, dtype=torch.float64, requires_grad=True)
     ops.dot(x, x).backward()
     assert torch.equal(x.grad, 2 * x.detach())
-    ops.unload()
+    ops.close()
 
 
 # ----------------------------------------------------------------------------------------------------- lock and threads
@@ -290,6 +291,25 @@ def in_threads(count, function):
         thread.join()
     assert len(made) == count
     return made
+
+
+def test_a_tensor_whose_memory_is_replaced_while_the_call_waits(kernels):
+    x, waiting, raised = torch.ones(3), torch.ones(1000), []
+
+    def wait():
+        try:
+            kernels.alone_too(waiting, 1)
+        except RuntimeError as error:
+            raised.append(str(error))
+
+    threads = [threading.Thread(target=lambda: kernels.alone(x, 400)), threading.Thread(target=wait)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.1)
+    waiting.untyped_storage().resize_(0)
+    for thread in threads:
+        thread.join()
+    assert raised and raised[0].startswith("alone_too(): argument 'x': ")
 
 
 @pytest.mark.parametrize("name", ["together", "alone"])
@@ -349,7 +369,7 @@ def test_a_child_of_a_process_that_holds_the_lock(libraries):
 import os, signal, sys, threading, time, warnings
 import torch, tenon
 warnings.simplefilter("ignore")
-ops = tenon.torch_ops(tenon.load(sys.argv[1]), "forked")
+ops = tenon.torch_ops(tenon.load(sys.argv[1]), name="forked")
 x = torch.ones(2)
 thread = threading.Thread(target=lambda: torch.ops.forked.alone(x, 1000))
 thread.start()
@@ -445,24 +465,24 @@ TENON_MODULE(many, NULL, {functions})""")
 
 
 def test_more_functions_than_places(tmp_path):
-    ops = tenon.torch_ops(many_functions(tmp_path, 300), "tenon_many")
+    ops = tenon.torch_ops(many_functions(tmp_path, 300), name="tenon_many")
     assert _native._torch_kernel_count() == PLACES
     x = torch.arange(3.0, dtype=torch.float64)
     with torch.inference_mode():
         for i in range(300):
             assert torch.equal(getattr(torch.ops.tenon_many, f"f{i}")(x), x + i)
-    ops.unload()
+    ops.close()
 
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
-def test_register_and_unload_many_times(libraries):
+def test_register_and_close_many_times(libraries):
     before = _native._torch_kernel_count()
     x = torch.ones(3)
     for i in range(300):
-        ops = tenon.torch_ops(libraries[1], "tenon_repeated")
+        ops = tenon.torch_ops(libraries[1], name="tenon_repeated")
         assert torch.equal(torch.ops.tenon_repeated.saxpy(float(i), x, x), x * i + 1)
-        ops.unload()
-        ops.unload()
+        ops.close()
+        ops.close()
         assert _native._torch_kernel_count() == before
     assert not hasattr(torch.ops.tenon_repeated, "saxpy")
 
@@ -476,10 +496,10 @@ def test_a_registration_that_fails_leaves_nothing(libraries, monkeypatch):
 
     monkeypatch.setattr(_torch_ops._Operator, "refuse_gradients", broken)
     with pytest.raises(KeyboardInterrupt):
-        tenon.torch_ops(libraries[0], "tenon_broken")
+        tenon.torch_ops(libraries[0], name="tenon_broken")
     assert _native._torch_kernel_count() == before
     monkeypatch.undo()
-    tenon.torch_ops(libraries[0], "tenon_broken").unload()
+    tenon.torch_ops(libraries[0], name="tenon_broken").close()
 
 
 def test_private_functions_check_their_arguments(libraries):

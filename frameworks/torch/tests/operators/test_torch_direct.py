@@ -360,9 +360,9 @@ def test_any_name_can_be_a_parameter(tmp_path):
     TENON_MODULE(names, NULL, TENON_FUNCTION("make(_direct: f32[1], __operator: float = 2, *, is_compiling: int = 1,"
                                              " self: float?, None_: str = '{self} %s') -> f32[1]", same, NULL))""")
     for direct in (True, False):
-        ops = tenon.torch_ops(tenon.load(compiled_library(tmp_path, source)), "tenon_names", direct=direct)
+        ops = tenon.torch_ops(tenon.load(compiled_library(tmp_path, source)), name="tenon_names", direct=direct)
         assert ops.make(torch.ones(1)).item() == 3 and ops.make(torch.ones(1), __operator=4.0, self=1.0).item() == 5
-        ops.unload()
+        ops.close()
 
 
 def test_direct_is_a_switch(on, off, kernels):
@@ -371,9 +371,9 @@ def test_direct_is_a_switch(on, off, kernels):
 
     assert "_direct" in free(on.affine) and "_direct" not in free(off.affine)
     with pytest.raises(TypeError, match="argument 'direct': expected bool, got str"):
-        tenon.torch_ops(kernels, "tenon_switch", direct="no")
+        tenon.torch_ops(kernels, name="tenon_switch", direct="no")
     with pytest.raises(TypeError, match="argument 'strict': expected bool, got str"):
-        tenon.torch_ops(kernels, "tenon_switch", strict="no")
+        tenon.torch_ops(kernels, name="tenon_switch", strict="no")
     info = tenon.torch_info()
     assert all(type(value) is str for value in info.values())
     assert (info["direct"], info["direct_why"]) == ("on", "")
@@ -396,7 +396,7 @@ def test_a_torch_that_has_changed_is_called_through_the_operator(kernels, monkey
     ops = registered(kernels, "tenon_changed")
     assert seen == [f"torch {torch.__version__}: AttributeError: there is no DispatchKeySet"]
     assert "_direct" not in ops.affine.__code__.co_freevars and ops.affine(torch.ones(1)).item() == 2
-    ops.unload()
+    ops.close()
 
 
 SCRIPT = """
@@ -408,12 +408,12 @@ import torch
 from tenon import _native, _torch_direct
 if "slow" in sys.argv:
     class Without:
-        torch_words = staticmethod(lambda: None)
+        torch_dispatch_keys = staticmethod(lambda: None)
         def __getattr__(self, name):
             return getattr(_native, name)
     _torch_direct._native = Without()
 kernels = tenon.load(sys.argv[1])
-ops = tenon.torch_ops(kernels, "tenon_apart", backward={"affine": "affine_grad"})
+ops = tenon.torch_ops(kernels, name="tenon_apart", backward={"affine": "affine_grad"})
 x = torch.ones(3, requires_grad=True)
 ops.affine(x).sum().backward()
 assert x.grad.tolist() == [2, 2, 2]

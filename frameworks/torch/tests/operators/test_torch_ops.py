@@ -22,14 +22,14 @@ EXAMPLE = ROOT / "examples/torch_ops"
 
 LEFT_OUT = {
     "open": "of type handle",
-    "close": "argument 'index' is a handle",
+    "end": "argument 'index' is a handle",
     "label": "of type str",
     "perhaps": "may be None",
     "quiet": "neither returns nor writes anything",
     "wide": "f128, which torch does not have",
     "lists": "torch does not accept",
     "name": "torch reserves this name",
-    "unload": "tenon.TorchOps reserves this name",
+    "close": "tenon.TorchOps reserves this name",
     "far": "hexagon",
 }
 
@@ -51,10 +51,10 @@ BACKWARD = {"affine": "affine_grad", "weighted": weighted_backward, "dot": "dot_
 def ops(kernels, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        registered = tenon.torch_ops(kernels, "tenon_tests", backward=BACKWARD, direct=request.param)
+        registered = tenon.torch_ops(kernels, name="tenon_tests", backward=BACKWARD, direct=request.param)
     yield registered
     torch._dynamo.reset()
-    registered.unload()
+    registered.close()
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def doubles(*shape, grad=False):
 
 
 def test_the_schemas_follow_from_the_signatures(ops):
-    names = [name for name in dir(ops) if name != "unload"]
+    names = [name for name in dir(ops) if name != "close"]
     schemas = {name: str(getattr(torch.ops.tenon_tests, name).default._schema).partition("::")[2] for name in names}
     assert schemas["affine"] == "affine(Tensor x, float a=2., *, float? shift=None) -> Tensor"
     assert schemas["weighted"] == "weighted(Tensor x, Tensor? w=None) -> Tensor"
@@ -84,7 +84,7 @@ def test_the_schemas_follow_from_the_signatures(ops):
 
 def test_what_cannot_be_an_operator_is_named_with_the_reason(kernels):
     with pytest.warns(UserWarning) as caught:
-        tenon.torch_ops(kernels, "tenon_left_out").unload()
+        tenon.torch_ops(kernels, name="tenon_left_out").close()
     ours = [warning for warning in caught if "is left out" in str(warning.message)]
     said = {re.search(r"(\w+)\(\) is", str(warning.message))[1]: str(warning.message) for warning in ours}
     assert said.keys() == LEFT_OUT.keys()
@@ -94,30 +94,30 @@ def test_what_cannot_be_an_operator_is_named_with_the_reason(kernels):
 
 def test_strict_raises_and_registers_nothing(kernels):
     with pytest.raises(ValueError, match=r"open\(\) cannot be an operator"):
-        tenon.torch_ops(kernels, "tenon_strict", strict=True)
+        tenon.torch_ops(kernels, name="tenon_strict", strict=True)
     assert not hasattr(torch.ops.tenon_strict, "affine")
 
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
-def test_registering_twice_and_again_after_unload(kernels):
-    first = tenon.torch_ops(kernels, "tenon_again")
+def test_registering_twice_and_again_after_close(kernels):
+    first = tenon.torch_ops(kernels, name="tenon_again")
     with pytest.raises(ValueError, match=r"torch already has an operator tenon_again::affine"):
-        tenon.torch_ops(kernels, "tenon_again")
+        tenon.torch_ops(kernels, name="tenon_again")
     x = doubles(3)
     assert torch.equal(first.affine(x), 2 * x)
-    first.unload()
+    first.close()
     gc.collect()
     assert not hasattr(torch.ops.tenon_again, "affine")
-    with pytest.raises(AttributeError, match="unloaded"):
+    with pytest.raises(AttributeError, match="closed"):
         first.affine
-    second = tenon.torch_ops(kernels, "tenon_again")
+    second = tenon.torch_ops(kernels, name="tenon_again")
     assert torch.equal(torch.ops.tenon_again.affine(x), 2 * x)
-    second.unload()
+    second.close()
 
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_operators_stay_without_the_object(kernels):
-    tenon.torch_ops(kernels, "tenon_stays")
+    tenon.torch_ops(kernels, name="tenon_stays")
     gc.collect()
     x = doubles(3)
     assert torch.equal(torch.ops.tenon_stays.affine(x), 2 * x)
@@ -145,30 +145,40 @@ def test_operators_stay_without_the_object(kernels):
 )
 def test_a_backward_that_does_not_fit_is_refused(kernels, backward, said):
     with pytest.raises((TypeError, ValueError), match=said):
-        tenon.torch_ops(kernels, "tenon_backward", backward=backward)
+        tenon.torch_ops(kernels, name="tenon_backward", backward=backward)
     assert not hasattr(torch.ops.tenon_backward, "affine")
 
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_a_backward_may_be_the_function_itself(kernels):
-    ops = tenon.torch_ops(kernels, "tenon_itself", backward={"affine": kernels.affine_grad})
+    ops = tenon.torch_ops(kernels, name="tenon_itself", backward={"affine": kernels.affine_grad})
     x = torch.ones(3, requires_grad=True)
     ops.affine(x).sum().backward()
     assert x.grad is not None
-    ops.unload()
+    ops.close()
+
+
+@pytest.mark.filterwarnings("ignore:tenon.torch_ops")
+def test_name_of_the_library_and_with(kernels):
+    with tenon.torch_ops(kernels) as ops:
+        assert getattr(torch.ops, kernels.__name__).affine is not None and kernels.__name__ in repr(ops)
+    assert not hasattr(getattr(torch.ops, kernels.__name__), "affine") and "closed" in repr(ops)
+    ops.close()
 
 
 def test_arguments_of_torch_ops(kernels):
     for namespace in ("aten", "prim", "no-name", "", "ñ", "class"):
-        with pytest.raises(ValueError, match=f"argument 'namespace': expected an identifier.*got '{namespace}'"):
-            tenon.torch_ops(kernels, namespace)
-    with pytest.raises(TypeError, match="'namespace': expected str, got NoneType"):
-        tenon.torch_ops(kernels, None)
+        with pytest.raises(ValueError, match=f"argument 'name': expected an identifier.*got '{namespace}'"):
+            tenon.torch_ops(kernels, name=namespace)
+    with pytest.raises(TypeError, match="'name': expected str, got int"):
+        tenon.torch_ops(kernels, name=5)
+    with pytest.raises(TypeError, match="positional argument"):
+        tenon.torch_ops(kernels, "tenon_positional")
     for wrong in (object(), None, 5, "kernels.so"):
         with pytest.raises(TypeError, match=r"'kernels': expected a module from tenon.load\(\), got \w+"):
-            tenon.torch_ops(wrong, "tenon_wrong")
+            tenon.torch_ops(wrong, name="tenon_wrong")
     with pytest.raises(ValueError, match="argument 'kernels': <module 'os'.* has no functions"):
-        tenon.torch_ops(os, "tenon_os")
+        tenon.torch_ops(os, name="tenon_os")
 
 
 def test_without_torch():
@@ -178,7 +188,7 @@ import tenon
 assert "torch" not in sys.modules
 sys.modules["torch"] = None
 try:
-    tenon.torch_ops(types.ModuleType("kernels"), "nothing")
+    tenon.torch_ops(types.ModuleType("kernels"), name="nothing")
 except ImportError as error:
     print(error)
 """
@@ -408,9 +418,9 @@ def test_gradients_without_what_torch_keeps_private(kernels, monkeypatch):
     monkeypatch.setattr("tenon._torch_ops.torch_module", Moved)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ops = tenon.torch_ops(kernels, "tenon_moved", backward=BACKWARD)
+        ops = tenon.torch_ops(kernels, name="tenon_moved", backward=BACKWARD)
     assert torch.autograd.gradcheck(ops.dot, (doubles(4, grad=True), doubles(4, grad=True)))
-    ops.unload()
+    ops.close()
 
 
 def test_gradients_with_strides_reach_a_function_that_wants_none(ops):
@@ -427,11 +437,11 @@ def test_setup_context_of_ones_own(kernels):
     def backward(ctx, grad):
         return grad * ctx.saved_tensors[0]
 
-    ops = tenon.torch_ops(kernels, "tenon_setup", backward={"plain": (backward, setup)})
+    ops = tenon.torch_ops(kernels, name="tenon_setup", backward={"plain": (backward, setup)})
     x = doubles(3, grad=True)
     ops.plain(x).sum().backward()
     assert torch.equal(x.grad, x.detach())
-    ops.unload()
+    ops.close()
 
 
 def test_gradients_are_not_lost(ops):
@@ -508,7 +518,7 @@ def rms_norm(x, weight=None, eps=1e-6):
 
 
 def test_the_example_is_right(example):
-    ops = tenon.torch_ops(tenon.load(example), "tenon_example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
+    ops = tenon.torch_ops(tenon.load(example), name="tenon_example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
     for weight in (None, torch.randn(5, requires_grad=True)):
         x = torch.randn(7, 5, requires_grad=True)
         given = [x] if weight is None else [x, weight]
@@ -517,7 +527,7 @@ def test_the_example_is_right(example):
         found = torch.autograd.grad((ops.rms_norm(*given) * factor).sum(), given)
         torch.testing.assert_close(found, torch.autograd.grad((rms_norm(*given) * factor).sum(), given))
         torch.library.opcheck(torch.ops.tenon_example.rms_norm.default, tuple(given))
-    ops.unload()
+    ops.close()
 
 
 def test_the_example_trains(example, monkeypatch, capsys):
@@ -527,7 +537,7 @@ def test_the_example_trains(example, monkeypatch, capsys):
         monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     monkeypatch.setattr(sys, "argv", ["train.py", str(example)])
     made = runpy.run_path(str(EXAMPLE / "train.py"), run_name="__main__")
-    made["ops"].unload()
+    made["ops"].close()
     shown = capsys.readouterr().out
     first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", shown).groups())
     assert last < first / 5 and "trained too: True" in shown

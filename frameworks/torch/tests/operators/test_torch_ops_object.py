@@ -18,10 +18,10 @@ def kernels(tmp_path_factory):
 def ops(kernels, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        registered = tenon.torch_ops(kernels, "tenon_objects", direct=request.param)
+        registered = tenon.torch_ops(kernels, name="tenon_objects", direct=request.param)
     yield registered
     torch._dynamo.reset()
-    registered.unload()
+    registered.close()
 
 
 def test_copies_are_the_object_itself(ops):
@@ -39,16 +39,15 @@ def test_repr_without_operators(tmp_path):
     TENON_MODULE(none, NULL, TENON_FUNCTION("quiet()", none, NULL))""")
     loaded = tenon.load(compiled_library(tmp_path, source))
     with pytest.warns(UserWarning, match=r"quiet\(\) is left out"):
-        ops = tenon.torch_ops(loaded, "tenon_none")
+        ops = tenon.torch_ops(loaded, name="tenon_none")
     assert repr(ops) == "<tenon.TorchOps tenon_none: no operators>"
-    ops.unload()
-    assert repr(ops) == "<tenon.TorchOps tenon_none: unloaded>"
+    ops.close()
+    assert repr(ops) == "<tenon.TorchOps tenon_none: closed>"
 
 
 def test_memory_and_objects_that_outlive_a_call_are_left_out(tmp_path):
     source = tmp_path / "lifetimes.c"
-    source.write_text("""#define TENON_TARGET 1
-    #include <tenon/function.h>
+    source.write_text("""    #include <tenon/function.h>
     static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
     TENON_MODULE(lifetimes, NULL,
         TENON_FUNCTION("kept(x: f32[n] keep) -> f32[n]", none, NULL),
@@ -61,7 +60,7 @@ def test_memory_and_objects_that_outlive_a_call_are_left_out(tmp_path):
         TENON_FUNCTION("made(n: int) -> handle('Tree')", none, NULL))""")
     loaded = tenon.load(compiled_library(tmp_path, source))
     with pytest.warns(UserWarning) as caught:
-        ops = tenon.torch_ops(loaded, "tenon_lifetimes")
+        ops = tenon.torch_ops(loaded, name="tenon_lifetimes")
     said = [str(warning.message).partition("() is left out: ") for warning in caught]
     assert {name.rpartition(" ")[2]: reason for name, _, reason in said} == {
         "kept": "argument 'x' is 'keep', and torch reuses the memory of arguments after an operator",
@@ -71,9 +70,9 @@ def test_memory_and_objects_that_outlive_a_call_are_left_out(tmp_path):
         "taken": "argument 'tree' is a handle, which operators do not accept",
         "made": "a result is of type handle('Tree'), and operators return only tensors",
     }
-    ops.unload()
+    ops.close()
     with pytest.raises(ValueError, match=r"kept\(\) cannot be an operator"):
-        tenon.torch_ops(loaded, "tenon_lifetimes", strict=True)
+        tenon.torch_ops(loaded, name="tenon_lifetimes", strict=True)
 
 
 TOO_LARGE = {
@@ -145,8 +144,8 @@ def test_a_failed_registration_leaves_nothing(kernels, monkeypatch):
         patch.setattr("tenon._torch_ops.make_function", fail)
         before = tenon._native._torch_kernel_count()
         with pytest.raises(RuntimeError, match="on purpose"):
-            tenon.torch_ops(kernels, "left_nothing")
+            tenon.torch_ops(kernels, name="left_nothing")
         assert tenon._native._torch_kernel_count() == before
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tenon.torch_ops(kernels, "left_nothing").unload()
+        tenon.torch_ops(kernels, name="left_nothing").close()

@@ -70,10 +70,10 @@ static void note(tenon_call *call, int at, double value)
 }
 static void note_text(tenon_call *call, int index)
 {
-    int64_t length = 0;
+    size_t length = 0;
     double sum = 0;
-    const char *text = tenon_given(call, index) ? tenon_arg_str(call, index, &length) : NULL;
-    for (int64_t k = 0; text && k < length; k++)
+    const char *text = tenon_has_arg(call, index) ? tenon_arg_str(call, index, &length) : NULL;
+    for (size_t k = 0; text && k < length; k++)
         sum += (unsigned char)text[k] * (double)(k + 1);
     note(call, index, text ? sum + 1000000 * (double)length : -1);
 }
@@ -81,11 +81,11 @@ static void note_list(tenon_call *call, int index, bool of_floats)
 {
     int64_t length = 0;
     double sum = 0;
-    const double *floats = of_floats && tenon_given(call, index) ? tenon_arg_floats(call, index, &length) : NULL;
-    const int64_t *ints = !of_floats && tenon_given(call, index) ? tenon_arg_ints(call, index, &length) : NULL;
+    const double *floats = of_floats && tenon_has_arg(call, index) ? tenon_arg_floats(call, index, &length) : NULL;
+    const int64_t *ints = !of_floats && tenon_has_arg(call, index) ? tenon_arg_ints(call, index, &length) : NULL;
     for (int64_t k = 0; k < length; k++)
         sum += (floats ? floats[k] : (double)ints[k]) * (double)(k + 1);
-    note(call, index, tenon_given(call, index) ? sum + 1000 * (double)length : -1);
+    note(call, index, tenon_has_arg(call, index) ? sum + 1000 * (double)length : -1);
 }
 static tenon_status words(tenon_call *call)
 {
@@ -97,10 +97,10 @@ static tenon_status words(tenon_call *call)
     note_list(call, 6, false);
     note_list(call, 7, false);
     note(call, 0, (double)tenon_arg(call, 0)->numel);
-    note(call, 8, tenon_given(call, 8) ? tenon_arg_bool(call, 8) : -1);
-    note(call, 9, tenon_given(call, 9) ? (double)tenon_arg_int(call, 9) : -1);
-    note(call, 10, tenon_given(call, 10) ? tenon_arg_double(call, 10) : -1);
-    note(call, 11, tenon_given(call, 11) ? tenon_arg_enum(call, 11) : -1);
+    note(call, 8, tenon_has_arg(call, 8) ? tenon_arg_bool(call, 8) : -1);
+    note(call, 9, tenon_has_arg(call, 9) ? (double)tenon_arg_int(call, 9) : -1);
+    note(call, 10, tenon_has_arg(call, 10) ? tenon_arg_double(call, 10) : -1);
+    note(call, 11, tenon_has_arg(call, 11) ? tenon_arg_enum(call, 11) : -1);
     return TENON_OK;
 }
 

@@ -17,7 +17,7 @@ static tenon_status affine_of(tenon_call *call, int x, int w, double a, double s
 }
 static tenon_status affine(tenon_call *call)
 {
-    return affine_of(call, 0, -1, tenon_arg_double(call, 1), tenon_given(call, 2) ? tenon_arg_double(call, 2) : 0);
+    return affine_of(call, 0, -1, tenon_arg_double(call, 1), tenon_has_arg(call, 2) ? tenon_arg_double(call, 2) : 0);
 }
 static tenon_status affine_grad(tenon_call *call)
 {
@@ -25,7 +25,7 @@ static tenon_status affine_grad(tenon_call *call)
 }
 static tenon_status weighted(tenon_call *call)
 {
-    return affine_of(call, 0, tenon_given(call, 1) ? 1 : -1, 1, 0);
+    return affine_of(call, 0, tenon_has_arg(call, 1) ? 1 : -1, 1, 0);
 }
 static tenon_status same(tenon_call *call)
 {
@@ -146,9 +146,9 @@ TENON_MODULE(
     TENON_FUNCTION("on_gpu(x: f32[n] c cuda) -> f32[n]", same, NULL),
     TENON_FUNCTION("by_keyword(a: float, *, x: f64[n] c) -> f64[n]", none, NULL),
     TENON_FUNCTION("open(path: str) -> handle('Index')", none, NULL),
-    TENON_FUNCTION("close(index: handle('Index')) -> f32[1]", none, NULL),
+    TENON_FUNCTION("end(index: handle('Index')) -> f32[1]", none, NULL),
     TENON_FUNCTION("label(x: f32[n]) -> str", none, NULL), TENON_FUNCTION("perhaps(x: f32[n]) -> f32[n]?", none, NULL),
     TENON_FUNCTION("quiet(x: f32[n])", none, NULL), TENON_FUNCTION("wide(x: f32[n]) -> f128[n]", none, NULL),
     TENON_FUNCTION("lists(x: f32[n], w: ints? = (1, 2)) -> f32[n]", none, NULL),
-    TENON_FUNCTION("name(x: f32[n]) -> f32[n]", none, NULL), TENON_FUNCTION("unload(x: f32[n]) -> f32[n]", none, NULL),
+    TENON_FUNCTION("name(x: f32[n]) -> f32[n]", none, NULL), TENON_FUNCTION("close(x: f32[n]) -> f32[n]", none, NULL),
     TENON_FUNCTION("far(x: f32[n] hexagon) -> f32[n]", none, NULL))

@@ -1,5 +1,5 @@
 /* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
-#include "../../exchange/source.h"
+#include "../../exchange/producer_view.h"
 #include "torch.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dt
     for (size_t i = 0; tenon__py_torch_candidate(i, &dtype); i++) {
         char word[64], name[96];
         int32_t number;
-        tenon__py_framework_dtype(dtype, word, sizeof word);
+        tenon_dtype_format_long(dtype, word, sizeof word);
         PyOS_snprintf(name, sizeof name, "aoti_torch_dtype_%s", word);
         bool there = tenon__py_torch_number(library, name, &number);
         PyOS_snprintf(name, sizeof name, "torch_dtype_%s", word); /* what the two newest had first */
@@ -143,7 +143,7 @@ static bool torch_describe(const torch_functions *torch, torch_handle handle, te
 {
     void *data = NULL;
     return dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
-           tenon__py_finish_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
+           tenon__py_make_view_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
 }
 
 /* The tensor as an object. No user code may run, which could change the arguments of a call. */

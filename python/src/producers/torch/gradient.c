@@ -13,9 +13,8 @@ int tenon__py_autograd_records(const char *framework)
     return truth;
 }
 
-/* What the checks need is found once and kept: looking a module or an attribute up takes longer than the rest. Takes the
- * reference, and returns a borrowed reference to the object that is kept. */
-static PyObject *torch_keep(_Atomic(PyObject *) *place, PyObject *made)
+/* Looking a module or an attribute up takes longer than the rest. */
+PyObject *tenon__py_torch_keep(_Atomic(PyObject *) *place, PyObject *made)
 {
     PyObject *there = NULL;
     if (!made || atomic_compare_exchange_strong(place, &there, made))
@@ -27,24 +26,29 @@ static PyObject *torch_keep(_Atomic(PyObject *) *place, PyObject *made)
 static PyObject *torch_keep_name(_Atomic(PyObject *) *place, const char *name)
 {
     PyObject *there = atomic_load_explicit(place, memory_order_acquire);
-    return there ? there : torch_keep(place, PyUnicode_InternFromString(name));
+    // cppcheck-suppress CastIntegerToAddressAtReturn
+    return there ? there : tenon__py_torch_keep(place, PyUnicode_InternFromString(name));
 }
 
 /* --------------------------------------------------------------------------------------------------- requires_grad */
 
+/* The attribute of torch.Tensor itself, for a tensor of any class. */
 static PyObject *torch_ask_tensor(PyObject *object)
 {
-    PyObject *question = atomic_load_explicit(&tenon__py_global.torch.question, memory_order_acquire);
-    if (!question) {
-        question = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "requires_grad");
-        if (!question || Py_TYPE(question) != &PyGetSetDescr_Type) {
-            Py_XDECREF(question);
+    PyObject *requires_grad_getter =
+        atomic_load_explicit(&tenon__py_global.torch.requires_grad_getter, memory_order_acquire);
+    if (!requires_grad_getter) {
+        PyTypeObject *tensor = tenon__py_loaded_class("torch", "Tensor");
+        requires_grad_getter = tensor ? PyObject_GetAttrString((PyObject *)tensor, "requires_grad") : NULL;
+        Py_XDECREF((PyObject *)tensor);
+        if (!requires_grad_getter || Py_TYPE(requires_grad_getter) != &PyGetSetDescr_Type) {
+            Py_XDECREF(requires_grad_getter);
             tenon__py_clear_ignorable_error();
             return PyErr_Occurred() ? NULL : PyObject_GetAttrString(object, "requires_grad");
         }
-        question = torch_keep(&tenon__py_global.torch.question, question);
+        requires_grad_getter = tenon__py_torch_keep(&tenon__py_global.torch.requires_grad_getter, requires_grad_getter);
     }
-    return tenon__py_get_by(question, object);
+    return tenon__py_get_by(requires_grad_getter, object);
 }
 
 static PyObject *torch_ask_other(PyObject *object)
@@ -53,14 +57,24 @@ static PyObject *torch_ask_other(PyObject *object)
     return name ? PyObject_GetAttr(object, name) : NULL;
 }
 
-/* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
-static int torch_requires_grad(PyObject *object)
+/* Takes the answer, which may be NULL. */
+static int torch_truth(PyObject *answer)
 {
-    PyObject *answer =
-        Py_TYPE(object) == tenon__py_global.torch.tensor ? torch_ask_tensor(object) : torch_ask_other(object);
     int truth = answer ? (answer == Py_False ? 0 : PyObject_IsTrue(answer)) : -1;
     Py_XDECREF(answer);
     return truth;
+}
+
+int tenon__py_torch_requires_grad(PyObject *object)
+{
+    return torch_truth(torch_ask_tensor(object));
+}
+
+/* The same, by the code of a subclass if it has some. */
+static int torch_requires_grad(PyObject *object)
+{
+    return torch_truth(Py_TYPE(object) == tenon__py_global.torch.tensor ? torch_ask_tensor(object)
+                                                                        : torch_ask_other(object));
 }
 
 /* ------------------------------------------------------------------------------------------------------- grad mode */
@@ -92,7 +106,8 @@ static TENON__PY_NOINLINE PyObject *torch_find_forward_ad(void)
                           : NULL;
     Py_XINCREF(names);
     Py_XDECREF(module);
-    return torch_keep(&tenon__py_global.torch.forward_ad, names);
+    // cppcheck-suppress CastIntegerToAddressAtReturn
+    return tenon__py_torch_keep(&tenon__py_global.torch.forward_ad, names);
 }
 
 /* Whether forward-mode differentiation goes on anywhere: 1, 0, or -1 with an exception. There are no tangents outside of
@@ -136,16 +151,30 @@ static TENON__PY_NOINLINE int torch_has_tangent(PyObject *object, const char **w
     return tenon__py_torch_tangent(object);
 }
 
-int tenon__py_torch_gradient(PyObject *object, bool *flat, const char **why)
+bool tenon__py_torch_has_function_mode(void)
+{
+    tenon__py_torch_count modes = atomic_load_explicit(&tenon__py_global.torch.function_modes, memory_order_acquire);
+    if (!modes) {
+        void *library = tenon__py_torch_library();
+        if (!library || !tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &modes))
+            return true;
+        atomic_store_explicit(&tenon__py_global.torch.function_modes, modes, memory_order_release);
+    }
+    return modes() != 0;
+}
+
+int tenon__py_torch_gradient(PyObject *object, tenon__py_checks *checks, const char **why)
 {
     if (tenon__py_torch_is_unrecorded(object))
         return 0;
     int followed = torch_requires_grad(object);
     if (followed > 0)
         followed = torch_followed(why);
-    if (followed || *flat)
+    checks->may_have_changed |= tenon__py_torch_has_function_mode();
+    if (followed || checks->no_forward_ad)
         return followed;
     int inside = torch_in_dual_level();
-    *flat = inside == 0;
+    checks->no_forward_ad = inside == 0;
+    checks->may_have_changed |= inside != 0;
     return inside > 0 ? torch_has_tangent(object, why) : inside;
 }

@@ -1,5 +1,5 @@
 /* torch's tensors by its exchange table, and new ones. */
-#include "../../exchange/source.h"
+#include "../../exchange/producer_view.h"
 #include "torch.h"
 
 const tenon_dl_exchange *tenon__py_torch_table(void)
@@ -11,8 +11,7 @@ const tenon_dl_exchange *tenon__py_torch_table(void)
 
 /* --------------------------------------------------------------------------------------------------------- reading */
 
-/* An ordinary tensor is in C order with more than one element, so that its last stride is 1: it cannot be a neg
- * view. */
+/* The table does not say everything, so that the tensor is asked. */
 bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, tenon_py_borrowed *out)
 {
     tenon_dl_tensor source = {.ndim = -1};
@@ -23,9 +22,13 @@ bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, te
     bool cpu = source.device.device_type == TENON_CPU && source.device.device_id == 0;
     if (source.byte_offset || (!cpu && source.device.device_type != TENON_CUDA) ||
         source.dtype.code == TENON_CODE_COMPLEX || source.dtype.bits % 8 || !tenon_dtype_known(source.dtype) ||
-        !tenon__py_finish_fast(source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0, out) ||
-        out->view.numel < 2)
+        !tenon__py_make_view_fast(source.data, &source.dtype, source.ndim, source.shape, source.strides, 0, 0, out) ||
+        out->view.numel == 0)
         return false;
+    if (tenon__py_torch_check_memory(object, &out->view) < 0) {
+        PyErr_Clear(); /* as above */
+        return false;
+    }
     out->view.device = source.device;
     out->view.flags |= tenon__py_torch_is_read_only(&out->view) ? TENON_READ_ONLY : 0;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
@@ -33,14 +36,14 @@ bool tenon__py_torch_peek_table(PyObject *object, const tenon__py_kind *kind, te
     return true;
 }
 
-int tenon__py_torch_met(tenon__py_kind *kind)
+int tenon__py_torch_learn_type(tenon__py_kind *kind)
 {
     if (kind->table && kind->table->dltensor_from_py_object_no_sync)
         kind->peek = tenon__py_torch_peek_table;
     atomic_store_explicit(&tenon__py_global.torch.table, kind->table, memory_order_relaxed);
     atomic_store_explicit(&tenon__py_global.torch.tensor, atomic_load_explicit(&kind->type, memory_order_relaxed),
                           memory_order_release);
-    return tenon__py_torch_meet_struct(kind);
+    return tenon__py_torch_learn_struct(kind);
 }
 
 /* -------------------------------------------------------------------------------------------------------- wrapping */
@@ -155,7 +158,7 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor)
     if (torch_order(tensor, table) < 0)
         return NULL;
     if (tenon_tensor_export(tensor, &managed, &err))
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("torch", &err);
     PyObject *object = torch_from_managed(table, managed);
     if (object)
         return object;
@@ -192,10 +195,5 @@ PyObject *tenon__py_torch_empty(PyObject *like, tenon_device device, tenon_dtype
     PyObject *array = tenon__py_torch_empty_in_c(device, dtype, ndim, shape, out);
     if (array)
         return array;
-    array = tenon__py_borrow_made(torch_call_empty(like, device, dtype, ndim, shape), dtype, out);
-    if (array && out->private_.holds == TENON__PY_HOLDS_NOTHING) {
-        out->private_.holds = TENON__PY_HOLDS_OBJECT; /* torch.empty may have run code of the user's */
-        out->private_.held.object = NULL;
-    }
-    return array;
+    return tenon__py_borrow_made(torch_call_empty(like, device, dtype, ndim, shape), dtype, out);
 }

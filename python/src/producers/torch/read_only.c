@@ -1,5 +1,6 @@
 /* torch tensors on memory that must not be written to. torch itself has no such tensors, so the addresses are listed here
- * until the storage is freed. Every view of the storage is found by its address. */
+ * until the storage is freed. Every view of the storage is found by its address. They are sorted, because each tensor argument
+ * of a call is looked up, and a program may have received thousands of tensors: searching all of them takes microseconds. */
 #include "torch.h"
 
 #include <tenon/shared.h>
@@ -8,7 +9,7 @@
 
 struct tenon__py_range {
     uintptr_t start, end;
-    uintptr_t reach; /* the largest `end` up to here */
+    uintptr_t reach; /* the largest `end` up to here: the same memory may be listed twice, or a part of it */
 };
 
 /* The owner of the memory as torch sees it. */
@@ -41,7 +42,7 @@ static void torch_update_reach(size_t from, size_t count)
 }
 
 /* The lock is held. */
-static bool torch_add_range(uintptr_t start, uintptr_t end)
+static bool torch_add_range(const torch_guard *guard)
 {
     struct tenon__py_range *ranges = tenon__py_global.torch.ranges;
     size_t count = (size_t)atomic_load_explicit(&tenon__py_global.torch.nranges, memory_order_relaxed);
@@ -50,13 +51,12 @@ static bool torch_add_range(uintptr_t start, uintptr_t end)
         struct tenon__py_range *larger = realloc(ranges, room * sizeof *ranges);
         if (!larger)
             return false;
-        ranges = larger;
-        tenon__py_global.torch.ranges = ranges;
+        tenon__py_global.torch.ranges = ranges = larger;
         tenon__py_global.torch.ranges_room = room;
     }
-    size_t at = torch_ranges_until(start);
+    size_t at = torch_ranges_until(guard->start);
     memmove(ranges + at + 1, ranges + at, (count - at) * sizeof *ranges);
-    ranges[at] = (struct tenon__py_range){start, end, end};
+    ranges[at] = (struct tenon__py_range){guard->start, guard->end, guard->end};
     torch_update_reach(at, count + 1);
     atomic_store_explicit(&tenon__py_global.torch.nranges, (int64_t)count + 1, memory_order_relaxed);
     int on = TENON__PY_TORCH_ON;
@@ -65,12 +65,12 @@ static bool torch_add_range(uintptr_t start, uintptr_t end)
 }
 
 /* The lock is held. */
-static void torch_remove_range(uintptr_t start, uintptr_t end)
+static void torch_remove_range(const torch_guard *guard)
 {
     struct tenon__py_range *ranges = tenon__py_global.torch.ranges;
     size_t count = (size_t)atomic_load_explicit(&tenon__py_global.torch.nranges, memory_order_relaxed);
-    size_t at = torch_ranges_until(start);
-    while (at > 0 && ranges[at - 1].end != end) /* those that start at the same address */
+    size_t at = torch_ranges_until(guard->start);
+    while (at > 0 && ranges[at - 1].end != guard->end) /* those that start at the same address */
         at--;
     if (at == 0)
         return;
@@ -121,7 +121,7 @@ static void torch_release_guard(void *owner)
 {
     torch_guard *guard = owner;
     tenon__py_spin_lock(&tenon__py_global.torch.ranges_lock);
-    torch_remove_range(guard->start, guard->end);
+    torch_remove_range(guard);
     tenon__py_spin_unlock(&tenon__py_global.torch.ranges_lock);
     tenon_tensor_release(guard->tensor);
     free(guard);
@@ -137,7 +137,7 @@ static torch_guard *torch_new_guard(const tenon_view *view, tenon_tensor *tensor
     if (!atomic_exchange(&tenon__py_global.torch.watches_forks, true))
         tenon__py_after_fork(torch_unlock_ranges);
     tenon__py_spin_lock(&tenon__py_global.torch.ranges_lock);
-    bool added = torch_add_range(guard->start, guard->end);
+    bool added = torch_add_range(guard);
     tenon__py_spin_unlock(&tenon__py_global.torch.ranges_lock);
     if (!added) {
         free(guard);
@@ -147,30 +147,22 @@ static torch_guard *torch_new_guard(const tenon_view *view, tenon_tensor *tensor
     return guard;
 }
 
-/* The same memory as writable, since torch takes no other; its owner keeps it in the list. */
-static tenon_tensor *torch_guard_memory(tenon_tensor *tensor)
+PyObject *tenon__py_torch_receive(tenon_tensor *tensor)
 {
     tenon_view view = *tenon_tensor_view(tensor);
     tenon_tensor *guarded = NULL;
     tenon_error err;
+    if (!(view.flags & TENON_VIEW_DENSE) || !tenon_device_on_host(view.device))
+        return PyErr_Format(PyExc_BufferError, "torch: only memory of the CPU without gaps can be received");
     torch_guard *guard = torch_new_guard(&view, tensor);
     if (!guard)
         return NULL;
-    view.flags &= ~(uint64_t)TENON_READ_ONLY;
+    view.flags &= ~(uint64_t)TENON_READ_ONLY; /* torch takes no other; its owner keeps it in the list */
     if (tenon_tensor_from_view(&view, guard, torch_release_guard, &guarded, &err)) {
         torch_release_guard(guard);
-        return tenon_py_raise(&err);
+        return tenon__py_raise_in("torch", &err);
     }
-    return guarded;
-}
-
-PyObject *tenon__py_torch_receive(tenon_tensor *tensor)
-{
-    const tenon_view *view = tenon_tensor_view(tensor);
-    if (!(view->flags & TENON_VIEW_DENSE) || !tenon_device_on_host(view->device))
-        return PyErr_Format(PyExc_BufferError, "torch: only memory of the CPU without gaps can be received");
-    tenon_tensor *guarded = torch_guard_memory(tensor);
-    PyObject *object = guarded ? tenon__py_torch_wrap(guarded) : NULL;
+    PyObject *object = tenon__py_torch_wrap(guarded);
     tenon__py_release(guarded);
     return object;
 }

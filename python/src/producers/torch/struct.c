@@ -118,19 +118,19 @@ static inline bool torch_read_fields(const tenon__py_torch_layout *layout, const
     return true;
 }
 
-static inline bool torch_is_plain_keys(const tenon__py_torch_layout *layout, uint64_t keys)
+static inline bool torch_is_dense_keys(const tenon__py_torch_layout *layout, uint64_t keys)
 {
     return keys == layout->keys || keys == layout->inference_keys;
 }
 
 /* Describe a tensor in C order. The memory of the view is the CPU's. */
-static inline bool torch_describe_plain(const tenon__py_torch_layout *layout, const char *impl,
+static inline bool torch_describe_dense(const tenon__py_torch_layout *layout, const char *impl,
                                         const tenon__py_kind *kind, tenon_py_borrowed *out)
 {
     torch_fields fields;
     if (!torch_read_fields(layout, impl, &fields) || fields.is_checked ||
-        !tenon__py_finish_fast(fields.data, fields.dtype, (int32_t)fields.ndim, fields.sizes, fields.strides, 0, 0,
-                               out))
+        !tenon__py_make_view_fast(fields.data, fields.dtype, (int32_t)fields.ndim, fields.sizes, fields.strides, 0, 0,
+                                  out))
         return false;
     out->private_.holds = TENON__PY_HOLDS_NOTHING;
     out->private_.table = kind->table;
@@ -142,10 +142,10 @@ static inline bool torch_describe_plain(const tenon__py_torch_layout *layout, co
 /* The index of the device of a tensor with the key set of a plain one on CUDA; -1 if it has another key set. */
 static int torch_cuda_index(const tenon__py_torch_layout *layout, const char *impl, uint64_t keys)
 {
-    uint64_t plain = atomic_load_explicit(&layout->cuda_keys, memory_order_acquire);
+    uint64_t read_c_tensor = atomic_load_explicit(&layout->cuda_keys, memory_order_acquire);
     uint64_t inference = atomic_load_explicit(&layout->cuda_inference_keys, memory_order_relaxed);
     int index = (unsigned char)impl[layout->dtype + 3]; /* -1, which only a CPU tensor has, is too large */
-    return plain && (keys == plain || keys == inference) && index < TORCH_DEVICES ? index : -1;
+    return read_c_tensor && (keys == read_c_tensor || keys == inference) && index < TORCH_DEVICES ? index : -1;
 }
 
 static bool torch_cuda_is_verified(const tenon__py_torch_layout *layout, int index)
@@ -165,7 +165,7 @@ static bool torch_cuda_agrees(PyObject *object, const tenon__py_kind *kind, cons
 {
     tenon_py_borrowed ours;
     tenon_dl_tensor theirs = {.ndim = -1};
-    if (!torch_describe_plain(layout, impl, kind, &ours) ||
+    if (!torch_describe_dense(layout, impl, kind, &ours) ||
         kind->table->dltensor_from_py_object_no_sync(object, &theirs) != 0)
         return false;
     const tenon_view *view = &ours.view;
@@ -200,7 +200,7 @@ static TENON__PY_NOINLINE bool torch_peek_device(PyObject *object, const tenon__
         return false;
     int index = torch_cuda_index(layout, impl, keys);
     if (torch_cuda_is_verified(layout, index)) {
-        bool described = torch_describe_plain(layout, impl, kind, out);
+        bool described = torch_describe_dense(layout, impl, kind, out);
         out->view.device = tenon_device_of(TENON_CUDA, index);
         return described;
     }
@@ -216,7 +216,7 @@ static inline bool torch_peek_by_layout(PyObject *object, const tenon__py_kind *
     if (!impl)
         return false;
     uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
-    return torch_is_plain_keys(layout, keys) ? torch_describe_plain(layout, impl, kind, out)
+    return torch_is_dense_keys(layout, keys) ? torch_describe_dense(layout, impl, kind, out)
                                              : torch_peek_device(object, kind, impl, keys, out);
 }
 
@@ -249,14 +249,14 @@ static inline bool torch_is_in_c_order(const torch_fields *fields)
     return true;
 }
 
-static bool torch_plain_struct(PyObject *object, tenon__py_plain *out)
+static bool torch_read_c_tensor(PyObject *object, tenon__py_c_tensor *out)
 {
     const tenon__py_torch_layout *layout = &tenon__py_global.torch.layout;
     if (torch_state() != TENON__PY_TORCH_ON)
         return false;
     const char *impl = tenon__py_torch_pointer(object, layout->impl);
     torch_fields fields;
-    if (!impl || !torch_is_plain_keys(layout, tenon__py_torch_word(impl, layout->key_set)) ||
+    if (!impl || !torch_is_dense_keys(layout, tenon__py_torch_word(impl, layout->key_set)) ||
         tenon__py_torch_word(impl, layout->autograd) || !torch_read_fields(layout, impl, &fields) ||
         fields.is_checked || !torch_is_in_c_order(&fields))
         return false;
@@ -278,11 +278,40 @@ bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorde
     return true;
 }
 
-bool tenon__py_torch_has_plain_keys(PyObject *object)
+/* Whether the key set is that of a plain tensor on the CPU or on a CUDA device. */
+static bool torch_is_plain_impl(const tenon__py_torch_layout *layout, const char *impl)
+{
+    uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
+    return torch_is_dense_keys(layout, keys) || torch_cuda_index(layout, impl, keys) >= 0;
+}
+
+const void *tenon__py_torch_impl_of(PyObject *object)
+{
+    const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
+    return layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
+}
+
+bool tenon__py_torch_has_dense_keys(PyObject *object)
+{
+    const char *impl = tenon__py_torch_impl_of(object);
+    return impl && torch_is_plain_impl(&tenon__py_global.torch.layout, impl);
+}
+
+bool tenon__py_torch_struct_agrees(PyObject *object, const tenon_view *view)
 {
     const tenon__py_torch_layout *layout = tenon__py_torch_layout_for(object);
     const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
-    return impl && torch_is_plain_keys(layout, tenon__py_torch_word(impl, layout->key_set));
+    const char *storage = impl ? tenon__py_torch_pointer(impl, layout->storage) : NULL;
+    uint16_t number;
+    if (!storage || (view->numel && !tenon__py_torch_word(storage, layout->data)))
+        return false;
+    memcpy(&number, impl + layout->dtype, sizeof number);
+    return number < TENON__PY_TORCH_DTYPES && tenon_dtype_equal(layout->dtypes[number], view->dtype);
+}
+
+bool tenon__py_torch_impl_is_plain(const void *impl)
+{
+    return torch_state() >= TENON__PY_TORCH_ON && torch_is_plain_impl(&tenon__py_global.torch.layout, impl);
 }
 
 /* Whether the storage's memory may be read as it is although it wants to be asked: it is copied on the next write. -1 with an
@@ -298,17 +327,15 @@ static TENON__PY_NOINLINE int torch_is_copied_on_write(PyObject *object)
     return PyErr_Occurred() ? -1 : is_cow;
 }
 
-/* The storage of a tensor with elements may have been resized to nothing. torch itself then computes an address from NULL and
- * the offset. 1, or -1 with an exception. */
+/* The storage of a tensor with elements may have been resized to 0. torch itself then computes an address from NULL and the
+ * offset. 1, or -1 with an exception. */
 static TENON__PY_NOINLINE int torch_check_freed(PyObject *object, const tenon__py_torch_layout *layout,
                                                 const char *impl)
 {
     const char *storage = tenon__py_torch_pointer(impl, layout->storage);
-    if (!storage || tenon__py_torch_word(storage, layout->data) || !tenon__py_torch_word(impl, layout->offset))
+    if (!storage || tenon__py_torch_word(storage, layout->data))
         return 1;
-    return tenon__py_set_error(PyExc_BufferError, object,
-                               "the tensor has elements but no memory: its storage was resized to 0; pass a real "
-                               "tensor");
+    return tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
 }
 
 int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
@@ -321,7 +348,7 @@ int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py
     if (!impl)
         return 1;
     uint64_t keys = tenon__py_torch_word(impl, layout->key_set);
-    if (!torch_is_plain_keys(layout, keys)) {
+    if (!torch_is_dense_keys(layout, keys)) {
         bool is_new = kind->table && torch_may_learn_cuda(impl, layout) &&
                       !torch_cuda_is_verified(layout, torch_cuda_index(layout, impl, keys));
         if (is_new)
@@ -334,7 +361,7 @@ int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py
     if (!torch_read_fields(layout, impl, &fields))
         return torch_check_freed(object, layout, impl);
     if (fields.is_checked) {
-        bool stays = request->flags & (TENON_PY_WRITE | TENON__PY_STAYS);
+        bool stays = request->flags & (TENON_PY_WRITE | TENON__PY_STABLE_MEMORY);
         int readable = stays ? 0 : torch_is_copied_on_write(object);
         if (readable < 1)
             return readable < 0 ? -1 : 1;
@@ -345,20 +372,20 @@ int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py
                                     .dtype = *fields.dtype,
                                     .shape = (int64_t *)(uintptr_t)fields.sizes,
                                     .strides = (int64_t *)(uintptr_t)fields.strides};
-    if (tenon__py_describe(&source, TENON__PY_ELEMENTS, 0, out, NULL))
+    if (tenon__py_try_make_view(&source, TENON__PY_ELEMENTS, 0, out, NULL))
         return 1;
     out->private_.table = kind->table;
     return 0;
 }
 
-int tenon__py_torch_meet_struct(tenon__py_kind *kind)
+int tenon__py_torch_learn_struct(tenon__py_kind *kind)
 {
     if (torch_look() < 0)
         return -1;
     if (torch_state() == TENON__PY_TORCH_OFF)
         return 0;
     kind->peek = torch_peek_struct;
-    kind->plain = torch_plain_struct;
+    kind->read_c_tensor = torch_read_c_tensor;
     return 1;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A method without arguments or an attribute, as a truth value: 0 if there is none; -1 with an exception. */
+/* A method without arguments or an attribute, as a truth value: 0 if the object does not have it, -1 with an exception. */
 static int torch_is_true(PyObject *object, const char *name, bool call)
 {
     PyObject *value;
@@ -88,66 +88,45 @@ const char *tenon__py_torch_advice(PyObject *object)
     return advice;
 }
 
-/* A neg view is the imaginary part of a conjugate: its strides count halves of complex numbers, so all are even. */
-bool tenon__py_torch_may_be_negated(const tenon_view *view)
+/* --------------------------------------------------------------------------------------------------------- the tensor itself
+ *
+ * A subclass or a mode may answer for the tensor by Python code. Here only C code of torch's runs: a tensor is asked after its
+ * memory was read, and that code could replace it. */
+
+/* The result of a method of torch.Tensor without arguments: a new reference, or NULL with an exception. */
+static PyObject *torch_call_own(PyObject *object, _Atomic(PyObject *) *place, const char *name)
 {
-    if (view->numel <= 1)
-        return true;
-    int64_t odd = 0;
-    for (int32_t i = 0; i < view->ndim; i++)
-        odd |= view->shape[i] > 1 ? view->strides[i] & 1 : 0;
-    return !odd;
+    PyObject *method = atomic_load_explicit(place, memory_order_acquire);
+    if (!method) {
+        PyTypeObject *tensor = tenon__py_loaded_class("torch", "Tensor");
+        method = tensor ? tenon__py_torch_keep(place, PyObject_GetAttrString((PyObject *)tensor, name)) : NULL;
+        Py_XDECREF((PyObject *)tensor);
+    }
+    if (!method && !PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this torch has no torch.Tensor");
+    return method ? PyObject_CallFunctionObjArgs(method, object, NULL) : NULL;
 }
 
-/* Whether the struct of a tensor on the CPU shows that it is not plain, so that it may be conjugated or negated. */
-static bool torch_is_unusual(PyObject *object, const tenon_view *view)
+/* Whether a method of torch.Tensor returns true: 1, 0, or -1 with an exception. */
+static int torch_has_bit(PyObject *object, _Atomic(PyObject *) *place, const char *name)
 {
-    return view->device.device_type == TENON_CPU && tenon__py_torch_layout_for(object) &&
-           !tenon__py_torch_has_plain_keys(object);
+    PyObject *answer = torch_call_own(object, place, name);
+    int truth = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return truth;
 }
 
-static int torch_ask(PyObject *object, const tenon_py_borrowed *borrowed)
+/* Return ask(object, context), a number or -1 with an exception, while no subclass and no mode is asked. */
+static int torch_ask_itself(PyObject *object, int (*ask)(PyObject *object, const void *context), const void *context)
 {
-    const tenon_view *view = &borrowed->view;
-    int conjugated = view->dtype.code == TENON_CODE_COMPLEX ? torch_is_true(object, "is_conj", true) : 0;
-    if (conjugated > 0)
-        tenon__py_set_error(PyExc_BufferError, object,
-                            "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
-    bool may_be_negated = tenon__py_torch_may_be_negated(view) || torch_is_unusual(object, view);
-    int negated = !conjugated && may_be_negated ? torch_is_true(object, "is_neg", true) : 0;
-    if (negated > 0)
-        tenon__py_set_error(PyExc_BufferError, object,
-                            "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
-    if (conjugated || negated)
-        return -1;
-    int recorded = borrowed->private_.flags & TENON_PY_WRITE ? torch_is_true(object, "requires_grad", false) : 0;
-    if (recorded > 0)
-        recorded = tenon__py_autograd_records("torch");
-    if (recorded > 0)
-        tenon__py_set_error(PyExc_RuntimeError, object,
-                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
-                            "torch.no_grad()");
-    int tangent = recorded || !(borrowed->private_.flags & TENON_PY_WRITE) ? 0 : tenon__py_torch_tangent(object);
-    if (tangent > 0)
-        tenon__py_set_error(PyExc_RuntimeError, object,
-                            "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
-                            "unpack_dual(x).primal");
-    return recorded || tangent ? -1 : 0;
-}
-
-static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
-{
-    bool nothing_to_ask = borrowed->view.dtype.code != TENON_CODE_COMPLEX &&
-                          !tenon__py_torch_may_be_negated(&borrowed->view) &&
-                          !(borrowed->private_.flags & TENON_PY_WRITE) && !torch_is_unusual(object, &borrowed->view);
-    if (nothing_to_ask || (tenon__py_torch_has_plain_keys(object) &&
-                           (!(borrowed->private_.flags & TENON_PY_WRITE) || tenon__py_torch_is_unrecorded(object))))
-        return 0;
-    /* The tensor itself is asked, not what a subclass or a mode would have it say. */
+    if (Py_TYPE(object) == tenon__py_global.torch.tensor && !tenon__py_torch_has_function_mode())
+        return ask(object, context);
     PyObject *module = tenon__py_loaded("torch._C");
+    if (!module && !PyErr_Occurred()) /* not torch itself: it has neither subclasses nor modes that could be asked */
+        return ask(object, context);
     PyObject *guard = module ? PyObject_CallMethod(module, "DisableTorchFunction", NULL) : NULL;
     PyObject *entered = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
-    int result = entered ? torch_ask(object, borrowed) : -1;
+    int result = entered ? ask(object, context) : -1;
     if (entered) {
         PyObject *error = result < 0 ? tenon__py_take_exception() : NULL;
         PyObject *left = PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None);
@@ -157,13 +136,129 @@ static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
             PyErr_SetObject((PyObject *)Py_TYPE(error), error);
         Py_XDECREF(left);
         Py_XDECREF(error);
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_RuntimeError, "tenon: this torch has no torch._C");
     }
     Py_XDECREF(module);
     Py_XDECREF(guard);
     Py_XDECREF(entered);
     return result;
+}
+
+/* Refuse a conjugated or negated view. */
+static int torch_refuse_bits(PyObject *object, const tenon_view *view)
+{
+    int conjugated =
+        view->dtype.code == TENON_CODE_COMPLEX ? torch_has_bit(object, &tenon__py_global.torch.is_conj, "is_conj") : 0;
+    if (conjugated > 0)
+        tenon__py_set_error(PyExc_BufferError, object,
+                            "a conjugate view holds numbers that are not conjugated yet; pass x.resolve_conj()");
+    int negated = conjugated ? 0 : torch_has_bit(object, &tenon__py_global.torch.is_neg, "is_neg");
+    if (negated > 0)
+        tenon__py_set_error(PyExc_BufferError, object,
+                            "a negated view holds numbers that are not negated yet; pass x.resolve_neg()");
+    return conjugated || negated ? -1 : 0;
+}
+
+/* The dtype as torch.Tensor says it, for a tensor of any class: a new reference, or NULL with an exception. */
+static PyObject *torch_own_dtype(PyObject *object)
+{
+    PyObject *descriptor = atomic_load_explicit(&tenon__py_global.torch.dtype, memory_order_acquire);
+    if (!descriptor) {
+        PyTypeObject *tensor = tenon__py_loaded_class("torch", "Tensor");
+        descriptor = tensor ? PyObject_GetAttrString((PyObject *)tensor, "dtype") : NULL;
+        Py_XDECREF((PyObject *)tensor);
+        if (descriptor && Py_TYPE(descriptor) == &PyGetSetDescr_Type)
+            descriptor = tenon__py_torch_keep(&tenon__py_global.torch.dtype, descriptor);
+        else
+            Py_CLEAR(descriptor);
+    }
+    if (!descriptor && !PyErr_Occurred())
+        PyErr_SetString(PyExc_RuntimeError, "tenon: this torch has no torch.Tensor.dtype");
+    return descriptor ? tenon__py_get_by(descriptor, object) : NULL;
+}
+
+/* torch describes the integers of 1 to 7 bits as if they had 8. */
+static int torch_refuse_dtype(PyObject *object, const tenon_view *view)
+{
+    bool is_signed = view->dtype.code == TENON_CODE_INT;
+    if (view->dtype.bits != 8 || (!is_signed && view->dtype.code != TENON_CODE_UINT))
+        return 0;
+    const char *name = is_signed ? "int8" : "uint8";
+    PyObject *torch = tenon__py_loaded("torch");
+    PyObject *expected = torch ? PyObject_GetAttrString(torch, name) : NULL;
+    PyObject *found = expected ? torch_own_dtype(object) : NULL;
+    bool same = found == expected;
+    if (found && !same)
+        tenon__py_set_error(PyExc_TypeError, object, "Tenon does not know its dtype, %R; pass x.view(torch.%s)", found,
+                            name);
+    Py_XDECREF(torch);
+    Py_XDECREF(expected);
+    Py_XDECREF(found);
+    return found && same ? 0 : -1;
+}
+
+/* The storage of a tensor with elements may have been resized to 0. torch then computes an address from NULL and the offset. */
+static int torch_refuse_freed(PyObject *object, const tenon_view *view)
+{
+    PyObject *number =
+        view->numel ? torch_call_own(object, &tenon__py_global.torch.storage_offset, "storage_offset") : NULL;
+    if (!number)
+        return view->numel ? -1 : 0;
+    uint64_t offset = PyLong_AsUnsignedLongLong(number) * view->dtype.bits * view->dtype.lanes / 8;
+    Py_DECREF(number);
+    if (PyErr_Occurred())
+        return -1;
+    return offset != (uintptr_t)view->data + view->byte_offset
+               ? 0
+               : tenon__py_set_error(PyExc_BufferError, object, TENON__PY_NO_MEMORY);
+}
+
+static int torch_ask_memory(PyObject *object, const void *context)
+{
+    const tenon_view *view = context;
+    if (!tenon__py_torch_has_dense_keys(object) && torch_refuse_bits(object, view) < 0)
+        return -1;
+    if (tenon__py_torch_struct_agrees(object, view))
+        return 0;
+    return torch_refuse_dtype(object, view) < 0 ? -1 : torch_refuse_freed(object, view);
+}
+
+int tenon__py_torch_check_memory(PyObject *object, const tenon_view *view)
+{
+    return torch_ask_itself(object, torch_ask_memory, view);
+}
+
+static int torch_refuse_write(PyObject *object)
+{
+    int recorded = tenon__py_torch_requires_grad(object);
+    if (recorded > 0)
+        recorded = tenon__py_autograd_records("torch");
+    if (recorded > 0)
+        tenon__py_set_error(PyExc_RuntimeError, object,
+                            "it requires grad, and a write would not be seen by autograd; pass x.detach() or use "
+                            "torch.no_grad()");
+    int tangent = recorded ? 0 : tenon__py_torch_tangent(object);
+    if (tangent > 0)
+        tenon__py_set_error(PyExc_RuntimeError, object,
+                            "it carries a tangent (torch.autograd.forward_ad), which a write would not change; pass "
+                            "unpack_dual(x).primal");
+    return recorded || tangent ? -1 : 0;
+}
+
+static int torch_ask(PyObject *object, const void *context)
+{
+    const tenon_py_borrowed *borrowed = context;
+    if (torch_ask_memory(object, &borrowed->view) < 0)
+        return -1;
+    return borrowed->private_.flags & TENON_PY_WRITE ? torch_refuse_write(object) : 0;
+}
+
+static int torch_check(PyObject *object, const tenon_py_borrowed *borrowed)
+{
+    bool writes = borrowed->private_.flags & TENON_PY_WRITE;
+    if (tenon__py_torch_has_dense_keys(object) && tenon__py_torch_struct_agrees(object, &borrowed->view) &&
+        (!writes || tenon__py_torch_is_unrecorded(object)))
+        return 0;
+    return torch_ask_itself(object, torch_ask, borrowed);
 }
 
 /* autograd counts what is written, so that it notices. */
@@ -176,13 +271,18 @@ static void torch_after_write(PyObject *object)
     tenon__py_clear_ignorable_error(); /* inference tensors have no counter, nor has autograd anything to do with them */
 }
 
+static int torch_points_to(PyObject *object, const void *data)
+{
+    PyObject *address = torch_call_own(object, &tenon__py_global.torch.data_ptr, "data_ptr");
+    int same = address ? PyLong_AsVoidPtr(address) == data : -1;
+    Py_XDECREF(address);
+    return PyErr_Occurred() ? -1 : same;
+}
+
 /* A capsule holds the storage, but a storage can be resized. */
 static bool torch_has_data(PyObject *object, const void *data)
 {
-    PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
-    bool same = address && PyLong_AsVoidPtr(address) == data;
-    Py_XDECREF(address);
-    return same;
+    return torch_ask_itself(object, torch_points_to, data) == 1;
 }
 
 static PyObject *torch_pin(PyObject *object)
@@ -208,10 +308,10 @@ static const char *torch_refusal(PyTypeObject *type, PyTypeObject *tensor)
 }
 
 /* Objects of torch.nn.Parameter itself are tensors like others. */
-static int torch_met_parameter(PyTypeObject *type, tenon__py_kind *kind)
+static int torch_learn_parameter(PyTypeObject *type, tenon__py_kind *kind)
 {
     PyTypeObject *parameter = tenon__py_loaded_class("torch.nn.parameter", "Parameter");
-    int readable = parameter == type ? tenon__py_torch_meet_struct(kind) : 0;
+    int readable = parameter == type ? tenon__py_torch_learn_struct(kind) : 0;
     if (readable > 0)
         atomic_store_explicit(&tenon__py_global.torch.parameter, type, memory_order_release);
     Py_XDECREF((PyObject *)parameter);
@@ -227,9 +327,9 @@ static int torch_recognise(PyObject *object, tenon__py_kind *kind)
         if (tenon__py_exchange_table(type, &kind->table) < 0)
             readable = -1;
         else if (type == tensor)
-            readable = tenon__py_torch_met(kind);
+            readable = tenon__py_torch_learn_type(kind);
         else if (!(kind->reason = torch_refusal(type, tensor)) && !PyErr_Occurred())
-            readable = torch_met_parameter(type, kind);
+            readable = torch_learn_parameter(type, kind);
     }
     Py_XDECREF((PyObject *)tensor);
     return PyErr_Occurred() ? -1 : readable;

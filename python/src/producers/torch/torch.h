@@ -2,16 +2,16 @@
 #ifndef TENON_PY_TORCH_H
 #define TENON_PY_TORCH_H
 
-#include "../../exchange/source.h"
+#include "../../exchange/producer_view.h"
 #include "../../internal.h"
 
 #include <string.h>
 
-/* An object of torch.Tensor itself is met for the first time. As tenon__py_torch_meet_struct. */
-int tenon__py_torch_met(tenon__py_kind *kind);
+/* An object of torch.Tensor itself is met for the first time. As tenon__py_torch_learn_struct. */
+int tenon__py_torch_learn_type(tenon__py_kind *kind);
 
 /* Parts of the producer. */
-int tenon__py_torch_gradient(PyObject *object, bool *flat, const char **why);
+int tenon__py_torch_gradient(PyObject *object, tenon__py_checks *checks, const char **why);
 PyObject *tenon__py_torch_empty(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                 const int64_t *shape, tenon_py_borrowed *out);
 PyObject *tenon__py_torch_wrap(tenon_tensor *tensor);
@@ -20,6 +20,16 @@ PyObject *tenon__py_torch_wrap(tenon_tensor *tensor);
  * if this torch has none, or they failed: torch.empty knows why. */
 PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                                      tenon_py_borrowed *out);
+/* What the checks need is found once and kept. Takes the reference, which may be NULL, and returns a borrowed reference to the
+ * object that is kept. */
+PyObject *tenon__py_torch_keep(_Atomic(PyObject *) *place, PyObject *made);
+/* Whether a function mode is active, which sees even the attributes of plain tensors; also if that is not known. */
+bool tenon__py_torch_has_function_mode(void);
+/* Refuse a tensor that torch itself has described, if its memory has another meaning, or the tensor has none: 0, or -1 with an
+ * exception. */
+int tenon__py_torch_check_memory(PyObject *object, const tenon_view *view);
+/* Whether the tensor itself requires grad, whatever its class says: 1, 0, or -1 with an exception. */
+int tenon__py_torch_requires_grad(PyObject *object);
 /* Whether the tensor carries a tangent of forward-mode differentiation: 1, 0, or -1 with an exception. */
 int tenon__py_torch_tangent(PyObject *object);
 
@@ -132,11 +142,15 @@ TENON__PY_INLINE bool tenon__py_torch_is_unrecorded(PyObject *object)
 }
 
 /* Whether the tensor has a plain key set: its memory is dense, and neither conjugated nor negated on reading. */
-bool tenon__py_torch_has_plain_keys(PyObject *object);
+bool tenon__py_torch_has_dense_keys(PyObject *object);
+
+/* Whether the struct of the tensor, which torch itself has described, has this dtype, and memory if there are elements. False
+ * means "unknown". */
+bool tenon__py_torch_struct_agrees(PyObject *object, const tenon_view *view);
 
 /* A type whose objects may be read by their struct is met: find the layout unless that is known, and set kind->peek: 1.
  * 0: they are not read by it. -1 with an exception. */
-int tenon__py_torch_meet_struct(tenon__py_kind *kind);
+int tenon__py_torch_learn_struct(tenon__py_kind *kind);
 /* The reader of the producer. */
 int tenon__py_torch_read(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request,
                          tenon_py_borrowed *out);

@@ -86,7 +86,7 @@ static bool torch_verify_dtype(const tenon__py_torch_quiet *quiet, PyObject *sto
         dims[i] = k % 8 == 7 && i == 0 ? 0 : 1 + (k + i) % 3;
         dims[ndim + i] = (k + 3 * i) % 5;
     }
-    tenon__py_framework_dtype(dtype, name, sizeof name);
+    tenon_dtype_format_long(dtype, name, sizeof name);
     PyObject *tensor = tenon__py_torch_place(quiet, storage, name, k, ndim, dims);
     bool same = tensor && torch_agrees(quiet, layout, tensor, why);
     const char *impl = same ? torch_impl_of(layout, tensor) : NULL;
@@ -123,7 +123,7 @@ static bool torch_verify_dtypes(const tenon__py_torch_quiet *quiet, PyObject *st
     for (size_t i = 0; tenon__py_torch_candidate(i, &dtype); i++) {
         char name[64];
         PyObject *theirs;
-        tenon__py_framework_dtype(dtype, name, sizeof name);
+        tenon_dtype_format_long(dtype, name, sizeof name);
         int found = dtype.bits % 8 || torch_warns(dtype) ? 0 : tenon__py_attribute(quiet->torch, name, &theirs);
         if (found < 0)
             return torch_differs(why, name);

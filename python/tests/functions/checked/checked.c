@@ -1,5 +1,4 @@
 /* Functions that write where they must not, by number, or not where they should. */
-#define TENON_TARGET 1
 #include <tenon/function.h>
 
 #include <math.h>
@@ -84,13 +83,13 @@ static tenon_status make(tenon_call *call)
 {
     int64_t n = 3;
     float *memory = calloc(3, sizeof *memory);
-    return tenon_result_give(call, 0, memory, 1, &n, NULL, memory, free);
+    return tenon_result_own(call, 0, memory, 1, &n, NULL, memory, free);
 }
 
 static tenon_status view(tenon_call *call)
 {
     const tenon_view *x = tenon_arg(call, 0);
-    return tenon_result_show(call, 0, x->data, 1, x->shape, x->strides);
+    return tenon_result_of(call, 0, x->data, 1, x->shape, x->strides);
 }
 
 TENON_MODULE(checked, "Functions that write where they must not.",

@@ -1,6 +1,5 @@
 /* Classes for the tests: boxes of numbers, which count what is alive and notice calls that overlap. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#define TENON_TARGET    1
 #include <tenon/function.h>
 
 #include <stdatomic.h>
@@ -194,7 +193,7 @@ static tenon_status count_calls(tenon_call *call)
 
 static tenon_status sum_of(tenon_call *call)
 {
-    const box *b = tenon_given(call, 0) ? use(call, 0) : NULL;
+    const box *b = tenon_has_arg(call, 0) ? use(call, 0) : NULL;
     double sum = 0;
     for (int64_t i = 0; b && i < b->count; i++)
         sum += (double)b->values[i];
@@ -224,7 +223,7 @@ static tenon_status forget(tenon_call *call)
     return TENON_OK;
 }
 
-/* A handle as in version 1.0. */
+/* A handle that is not an object of a class. */
 static tenon_status index_new(tenon_call *call)
 {
     static int number;
@@ -272,6 +271,6 @@ TENON_MODULE(boxes, "Boxes.",
     TENON_FUNCTION("Free.sum(self) -> float", sum_of, NULL),
     TENON_CLASS("Empty", NULL),
     TENON_FUNCTION("forget(box: handle('Box'))", forget, NULL),
-    TENON_FUNCTION("index() -> handle('Index')", index_new, "As in version 1.0."),
+    TENON_FUNCTION("index() -> handle('Index')", index_new, "Not an object of a class."),
     TENON_FUNCTION("use(index: handle('Index')) -> bool", index_use, NULL),
     TENON_FUNCTION("first(x: f32[n] c) -> float", pass, NULL))

@@ -35,10 +35,10 @@ def test_operators_leave_classes_out(framework):
     module = tenon.load(build("classes/boxes.c"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        operators = tenon.torch_ops(module, "tenon_boxes") if framework == "torch" else tenon.jax_ops(module)
+        operators = tenon.torch_ops(module, name="tenon_boxes") if framework == "torch" else tenon.jax_ops(module)
     assert hasattr(operators, "first") and not hasattr(operators, "Box") and not hasattr(operators, "sum_of")
     messages = [str(warning.message) for warning in caught]
     assert any("sum_of() is left out" in message for message in messages)
     assert any("Box() is left out: it makes an object" in message for message in messages)
     if framework == "torch":
-        operators.unload()
+        operators.close()

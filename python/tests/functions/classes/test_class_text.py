@@ -4,11 +4,10 @@ import pytest
 from building import build, tenon
 from type_checkers import check_lines, mypy
 
-_text = pytest.importorskip("tenon._text")
+_describe_library = pytest.importorskip("tenon._describe_library")
 _stubs = pytest.importorskip("tenon._stubs")
 
 NAMES = """
-#define TENON_TARGET 1
 #include <tenon/function.h>
 static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 TENON_MODULE(names, NULL,
@@ -93,7 +92,7 @@ def test_mypy(tmp_path):
 
 
 def test_describe():
-    assert _text.describe(tenon.load(build(NAMES))) == (
+    assert _describe_library.describe(tenon.load(build(NAMES))) == (
         "# names\n\n# Has the name of a type.\nclass Any\n\n# Makes one.\n#\nAny(x: int)\n\n"
         "Any.int(self, x: int) -> int\n\nAny.Other(self) -> handle('Other')\n\nAny._fields(self) -> a: int, b: f32[2]\n\n"
         "Any.shown(self) -> f32[3] of(self)\n\nclass Other\n\n"

@@ -334,7 +334,6 @@ def test_handles_of_version_1_0(boxes, box):
 
 def test_two_methods_of_one_name():
     source = """
-    #define TENON_TARGET 1
     #include <tenon/function.h>
     static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
     TENON_MODULE(twice, NULL, TENON_CLASS("A", NULL), TENON_FUNCTION("A.f(self)", none, NULL),
@@ -356,7 +355,6 @@ def test_two_methods_of_one_name():
 )
 def test_wrong_tables(entries, message):
     source = f"""
-    #define TENON_TARGET 1
     #include <tenon/function.h>
     tenon_status none(tenon_call *call);
     tenon_status none(tenon_call *call) {{ (void)call; return TENON_OK; }}

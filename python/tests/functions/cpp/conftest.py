@@ -15,7 +15,7 @@ def library():
 
 @pytest.fixture(scope="session")
 def checked():
-    return tenon.load(build_cpp("cpp/kinds.cpp", "-DTENON_CHECKED"))
+    return tenon.load(build_cpp("cpp/kinds.cpp", "-DTENON_CHECK_INDICES"))
 
 
 @pytest.fixture

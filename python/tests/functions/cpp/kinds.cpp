@@ -262,13 +262,13 @@ TENON_CPP_MODULE(
         [](int64_t n, tenon::out<int32_t, 1> data, int64_t &address) {
             auto memory = std::make_unique<int32_t[]>(static_cast<size_t>(n));
             address = reinterpret_cast<int64_t>(memory.get());
-            data.give(tenon::owned<int32_t, 1>{std::move(memory), {n}});
+            data.own(tenon::owned<int32_t, 1>{std::move(memory), {n}});
         },
         "An array."),
     TENON_CPP(
         "own_and_fail(n: int) -> f32[?] own",
         [](int64_t n, tenon::out<float, 1> z) {
-            z.give(tenon::owned<float, 1>(counted(static_cast<size_t>(n))));
+            z.own(tenon::owned<float, 1>(counted(static_cast<size_t>(n))));
             throw std::runtime_error("too late");
         },
         "Fails after it gave its memory."),

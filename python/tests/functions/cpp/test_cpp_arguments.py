@@ -85,6 +85,40 @@ def test_values(kinds):
     refused(kinds.large, OverflowError, "large(): result 0: 18446744073709551615 does not fit in 64 bits with a sign", -1)
 
 
+STRINGS = r"""
+    #include <optional>
+    #include <string_view>
+    #include <tenon/stl.hpp>
+
+    static int64_t calls;
+    static int64_t measure(const char *s) { return calls++, static_cast<int64_t>(strlen(s)); }
+    TENON_CPP_MODULE(strings, nullptr,
+        TENON_CPP("measure(s: str) -> int", measure, ""),
+        TENON_CPP("maybe(s: str?) -> int", [](const char *s) { return s ? measure(s) : -1; }, ""),
+        TENON_CPP("optional(s: str?) -> int", [](std::optional<const char *> s) { return s ? measure(*s) : -1; }, ""),
+        TENON_CPP("generic(x: T[n], s: str) -> int where T = f32|f64", [](auto, const char *s) { return measure(s); }, ""),
+        TENON_CPP("generic_optional(x: T[n], s: str?) -> int where T = f32|f64",
+            [](auto, std::optional<const char *> s) { return s ? measure(*s) : -1; }, ""),
+        TENON_CPP("views(s: str) -> int", [](std::string_view s) { return calls++, s.size(); }, ""),
+        TENON_CPP("calls() -> int", [] { return calls; }, ""))
+"""
+
+
+def test_strings_that_c_would_cut():
+    """`const char *` has no length. The other types do, and keep the whole string."""
+    strings = tenon.load(build_cpp(STRINGS, "-Wall", "-Wextra", "-Wconversion", "-Werror", name="strings.so"))
+    x = numpy.zeros(2, "f4")
+    for name, before in ("measure", ()), ("maybe", ()), ("optional", ()), ("generic", (x,)), ("generic_optional", (x,)):
+        function, calls = getattr(strings, name), strings.calls()
+        assert function(*before, "säy") == 4 and function(*before, "") == 0
+        for wrong, byte in ("a\0c", 1), ("\0", 0), ("ä\0", 2):
+            message = f"{name}(): argument 's': expected a string without '\\0', got one with it at byte {byte}"
+            refused(function, ValueError, message, *before, wrong)
+        assert strings.calls() == calls + 2
+    assert strings.maybe(None) == strings.optional(None) == strings.generic_optional(x, None) == -1
+    assert strings.views("a\0c") == 3
+
+
 def test_several_results(kinds):
     x = numpy.arange(3, dtype="f4")
     result = kinds.several(x)

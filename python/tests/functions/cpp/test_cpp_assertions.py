@@ -71,7 +71,6 @@ WRONG = [
     (COUNT, "f(x: f32[n]) -> f32[n], f32[n]", "[](in<float, 1>, out<float, 1>) {}"),
     (COUNT, "Tree.get(self, i: int) -> int", "[](int64_t i) { return i; }"),
     (COUNT, "f(x: T[n]) -> T[n] where T = f32|f64", "[](auto) {}"),
-    (COUNT, "f(x: T[n]) where T = f32|f64", "[](auto) mutable {}"),
     (FUNCTION, "f(a: float) -> float", "[](double a) mutable { return a; }"),
     (FUNCTION, "Tree.size(self) -> int", "&Tree::size"),
     (FUNCTION, "Tree.move(self)", "&Tree::move"),
@@ -133,6 +132,62 @@ WRONG = [
     (UNALIGNED, "f(x: f32[n] rw unaligned)", "[](rw<float, 1>) {}"),
 ]
 
+# Generic lambdas have the same rules, with the parameter of the dtype variable first.
+WRONG += [
+    (message, f"f(x: T[n], {signature} where T = f32|f64", f"[](auto, {function}")
+    for message, signature, function in [
+        (COUNT, "a: float)", "double, double) {}"),
+        (COUNT, "a: float) -> T[n]", "double) {}"),
+        (COUNT, "a: float) -> float", "double) {}"),
+        (COUNT, "a: float) -> float", "double, double &) { return 1.0; }"),
+        (FUNCTION, "a: float)", "double) mutable {}"),
+        (KIND, "a: float)", "int64_t) {}"),
+        (KIND, "a: float)", "int) {}"),
+        (KIND, "a: float)", "mode) {}"),
+        (KIND, "a: int)", "int8_t) {}"),
+        (KIND, "a: int)", "uint64_t) {}"),
+        (KIND, "a: int)", "double) {}"),
+        (KIND, "a: int)", "const double &) {}"),
+        (KIND, "a: uint)", "int64_t) {}"),
+        (KIND, "a: bool)", "int) {}"),
+        (KIND, "a: bool)", "double) {}"),
+        (KIND, "a: 'mean'|'sum')", "bool) {}"),
+        (KIND, "a: 'mean'|'sum')", "double) {}"),
+        (KIND, "a: 'mean'|'sum')", "int64_t) {}"),
+        (KIND, "a: str)", "bool) {}"),
+        (KIND, "a: ints)", "std::vector<int>) {}"),
+        (KIND, "a: floats)", "in<float, 1>) {}"),
+        (KIND, "a: bytes)", "double) {}"),
+        (KIND, "a: str)", "std::optional<std::string>) {}"),
+        (KIND, "a: dtype)", "int) {}"),
+        (KIND, "a: complex)", "double) {}"),
+        (KIND, "a: float?)", "double) {}"),
+        (KIND, "a: float?)", "std::optional<int64_t>) {}"),
+        (KIND, "a: float)", "std::optional<double>) {}"),
+        (KIND, "y: f32[n])", "double) {}"),
+        (KIND, "y: f32[n])", "rw<float, 1>) {}"),
+        (KIND, "y: f32[n] rw)", "in<float, 1>) {}"),
+        (KIND, "y: T[n]) -> T[n]", "auto, in<float, 1>) {}"),
+        (KIND, "y: T[n]) -> f32[n]", "auto, in<float, 1>) {}"),
+        (KIND, "y: T[n]) -> a: T[n], b: int", "auto, auto, int64_t) {}"),
+        (KIND, "y: T[n]) -> a: T[n], b: int", "auto, auto, double &) {}"),
+        (KIND, "y: T[n]) -> a: T[n], b: int", "auto, auto, auto) {}"),
+        (KIND, "y: T[n]) -> int", "auto) { return std::string(); }"),
+        (KIND, "t: handle('Tree'))", "auto) {}"),
+        (KIND, "t: handle('Tree'))", "Other &) {}"),
+        (KIND, "t: handle('Tree'))", "const Other &) {}"),
+        (KIND, "t: handle('Tree'))", "object<Other>) {}"),
+        (KIND, "t: handle('Tree')?)", "Tree &) {}"),
+        (DTYPE, "y: f32[n])", "in<double, 1>) {}"),
+        (DTYPE, "y: T[n])", "in<float, 1>) {}"),
+        (DTYPE, "y: T[n]) -> T[n]", "auto, out<float, 1>) {}"),
+        (RANK, "y: f32[n])", "in<float, 2>) {}"),
+        (RANK, "y: f32[n] rw)", "rw<void, 0>) {}"),
+        (UNALIGNED, "y: f32[n] unaligned)", "in<float, 1>) {}"),
+        (DELETER, "y: T[n]) -> a: int, b: handle('Tree')", "auto, int64_t &, pointer<Pool> &) {}"),
+    ]
+]
+
 NAMED = [number for number, (message, *_) in enumerate(WRONG) if message != PARSE]
 
 RIGHT = [
@@ -151,6 +206,13 @@ RIGHT = [
     ("f() -> f32[?] own", "[] { return owned<float, 1>{std::make_unique<float[]>(6), {6}}; }"),
     ("f() -> f32[] own", "[] { return owned<float, 0>(std::vector<float>(1), {}); }"),
     ("f(x: T[n], y: U[n]) -> T[n] where T = f32|f16, U = i32|i64", "[](auto, auto, auto) {}"),
+    ("f(x: T[n], a: 'mean'|'sum', b: ints, c: str) where T = f32|f16", "[](auto, mode, std::vector<int64_t>, text) {}"),
+    ("f(x: T[n], a: float, b: float?) where T = f32|f16", "[](const auto &, float, std::optional<double>) {}"),
+    ("f(x: T[n], y: T[n] rw) -> float where T = f32|f16", "[](in<void, 1>, rw<void, any>, auto &z) { z = 1; }"),
+    ("f(x: T[n], y: T[n]) -> 'mean'|'sum' where T = f32|f16", "[](auto, auto, mode &z) { z = mode::sum; }"),
+    ("f(x: T[n], y: T[n]) -> float where T = f32|f16", "[](auto... x) { return double((x.size() + ...)); }"),
+    ("Tree.get(self, x: T[n], t: handle('Other')?) where T = f32|f16", "[](const Tree &, auto, Other *) {}"),
+    ("f(x: T[n], y: f32[n]?, s: str?) where T = f32|f16", "[](auto, std::optional<in<float, 1>>, std::optional<text>) {}"),
     ("Tree.join(self, t: handle('Other')) -> int", "[](Tree &, object<Other>) { return int64_t(1); }"),
     ("f(x: float) -> float", "constant{3}"),
     ("Tree(n: int)", "[](int64_t n) { return new Tree{n}; }"),
@@ -247,6 +309,27 @@ def test_the_position_of_a_mistake(compiler, tmp_path):
     """It is an argument of the template that the compiler shows, as the name of the function is."""
     _, messages = compile_module(compiler, tmp_path, [("f(x: f32[n] wr)", "[](in<float, 1>) {}")])
     assert "parse_mistake<tenon::impl::named<'f'>, 12>" in messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_parameter_of_a_generic_lambda(compiler, tmp_path):
+    """The assertion shows its index and its type, as for other functions."""
+    signature = "f(x: T[n], a: int) where T = f32|f64"
+    _, messages = compile_module(compiler, tmp_path, [(signature, "[](auto, signed char) {}")])
+    assert "parameter_mistake<tenon::impl::named<'f'>, 1, signed char, tenon::impl::fault::kind>" in messages
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_generic_lambda_with_a_list_of_template_parameters(compiler, tmp_path):
+    file = tmp_path / "module.cpp"
+    right = "[]<class E>(in<E, 1> x, double a) { return a * double(x.size()); }"
+    wrong = right.replace("double a", "int8_t a")
+    entry = 'TENON_CPP("f(x: T[n], a: float) -> float where T = f32|f64", {}, "")'
+    file.write_text(f"{START}TENON_CPP_MODULE(wrong, nullptr, {entry.format(right)})\n", encoding="utf-8")
+    assert compile_file(compiler, file, "c++20") == (0, "")
+    file.write_text(f"{START}TENON_CPP_MODULE(wrong, nullptr, {entry.format(wrong)})\n", encoding="utf-8")
+    code, messages = compile_file(compiler, file, "c++20")
+    assert code != 0 and [KIND in line for line in errors(messages)] == [True]
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -152,7 +152,7 @@ def test_checked_indices_without_exceptions():
         #include <tenon/function.hpp>
         TENON_CPP_MODULE(strict, "",
             TENON_CPP("at(x: f32[n], i: int) -> float", [](tenon::in<float, 1> x, int64_t i) { return x(i); }, ""))
-    """, "-DTENON_CHECKED", "-fno-exceptions", "-fno-rtti")
+    """, "-DTENON_CHECK_INDICES", "-fno-exceptions", "-fno-rtti")
     code = f"""
         import array, sys, tenon
         library = tenon.load({str(file)!r})

@@ -1,5 +1,4 @@
 /* Functions that keep arguments, and that return memory of their own or of an argument. */
-#define TENON_TARGET 1
 #include <tenon/function.h>
 
 #include <pthread.h>
@@ -152,7 +151,7 @@ static tenon_status give_block(tenon_call *call, int index, int ndim, const int6
     float *data = block(count, shift, &owner);
     if (!data)
         return tenon_fail(call, TENON_ENOMEM, "no memory");
-    tenon_status status = tenon_result_give(call, index, data, ndim, shape, strides, owner, release_memory);
+    tenon_status status = tenon_result_own(call, index, data, ndim, shape, strides, owner, release_memory);
     if (status) { /* nothing was taken */
         __atomic_sub_fetch(&made, 1, __ATOMIC_SEQ_CST);
         free(owner);
@@ -184,14 +183,14 @@ static tenon_status make_reversed(tenon_call *call)
     void *owner;
     int64_t n = 4, stride = -1;
     float *data = block((size_t)n, 0, &owner);
-    return data ? tenon_result_give(call, 0, data + n - 1, 1, &n, &stride, owner, release_memory) : TENON_ENOMEM;
+    return data ? tenon_result_own(call, 0, data + n - 1, 1, &n, &stride, owner, release_memory) : TENON_ENOMEM;
 }
 
 static tenon_status make_nothing(tenon_call *call)
 {
     static const int64_t shape[] = {0, 3};
     made++;
-    return tenon_result_give(call, 0, NULL, 2, shape, NULL, NULL, release_memory);
+    return tenon_result_own(call, 0, NULL, 2, shape, NULL, NULL, release_memory);
 }
 
 static tenon_status make_typed(tenon_call *call)
@@ -200,7 +199,7 @@ static tenon_status make_typed(tenon_call *call)
     void *memory = calloc((size_t)n, 8);
     made++;
     memcpy(memory, tenon_arg(call, 0)->data, (size_t)n * tenon_type(call, 0).bits / 8);
-    return tenon_result_give(call, 0, memory, 1, &n, NULL, memory, release_memory);
+    return tenon_result_own(call, 0, memory, 1, &n, NULL, memory, release_memory);
 }
 
 /* Named results of three kinds. */
@@ -212,7 +211,7 @@ static tenon_status make_three(tenon_call *call)
     for (int64_t i = 0; i < n; i++)
         copy[i] = x[i];
     tenon_status status = give_block(call, 0, 1, &n, NULL, 0);
-    return status ? status : tenon_result_show(call, 2, (void *)(uintptr_t)x, 1, &n, NULL);
+    return status ? status : tenon_result_of(call, 2, (void *)(uintptr_t)x, 1, &n, NULL);
 }
 
 static tenon_status make_optional(tenon_call *call)
@@ -235,24 +234,24 @@ static tenon_status give_wrongly(tenon_call *call)
     int64_t n = 4, negative = -1, huge = INT64_MAX / 2;
     switch (tenon_arg_int(call, 0)) {
     case 0:
-        return tenon_result_give(call, 0, memory, 1, &n, NULL, NULL, NULL);
+        return tenon_result_own(call, 0, memory, 1, &n, NULL, NULL, NULL);
     case 1:
-        return tenon_result_give(call, 0, memory, 1, &huge, NULL, NULL, release_memory);
+        return tenon_result_own(call, 0, memory, 1, &huge, NULL, NULL, release_memory);
     case 2:
-        return tenon_result_give(call, 0, memory, 1, &negative, NULL, NULL, release_memory);
+        return tenon_result_own(call, 0, memory, 1, &negative, NULL, NULL, release_memory);
     case 3:
-        return tenon_result_give(call, 0, NULL, 1, &n, NULL, NULL, release_memory);
+        return tenon_result_own(call, 0, NULL, 1, &n, NULL, NULL, release_memory);
     case 4: /* what the first one gives is released */
         give_block(call, 0, 1, &n, NULL, 0);
         return give_block(call, 0, 1, &n, NULL, 0);
     case 5:
-        return tenon_result_give(call, 7, memory, 1, &n, NULL, NULL, release_memory);
+        return tenon_result_own(call, 7, memory, 1, &n, NULL, NULL, release_memory);
     case 6:
         return tenon_result_alloc(call, 0, 1, &n) ? TENON_OK : TENON_EFAILED;
     case 7:
-        return tenon_result_show(call, 0, memory, 1, &n, NULL);
+        return tenon_result_of(call, 0, memory, 1, &n, NULL);
     case 8:
-        return tenon_result_give(call, 0, (char *)memory + 1, 1, &n, NULL, NULL, release_memory);
+        return tenon_result_own(call, 0, (char *)memory + 1, 1, &n, NULL, NULL, release_memory);
     default:
         return TENON_OK; /* gives nothing */
     }
@@ -263,9 +262,9 @@ static tenon_status give_overlapping(tenon_call *call)
     int64_t n = 4;
     void *owner;
     float *data = block(8, 0, &owner);
-    if (tenon_result_give(call, 0, data, 1, &n, NULL, owner, release_memory))
+    if (tenon_result_own(call, 0, data, 1, &n, NULL, owner, release_memory))
         return TENON_EFAILED;
-    tenon_status status = tenon_result_give(call, 1, data + tenon_arg_int(call, 0), 1, &n, NULL, NULL, release_memory);
+    tenon_status status = tenon_result_own(call, 1, data + tenon_arg_int(call, 0), 1, &n, NULL, NULL, release_memory);
     made += status == TENON_OK;
     return status;
 }
@@ -284,24 +283,24 @@ static tenon_status part(tenon_call *call)
     int64_t start = tenon_arg_int(call, 1), stop = tenon_arg_int(call, 2), step = tenon_arg_int(call, 3);
     const float *x = tenon_data(call, 0, float);
     int64_t n = stop > start ? (stop - start + step - 1) / step : 0;
-    return tenon_result_show(call, 0, (void *)(uintptr_t)(x + start), 1, &n, &step);
+    return tenon_result_of(call, 0, (void *)(uintptr_t)(x + start), 1, &n, &step);
 }
 
 static tenon_status halves(tenon_call *call)
 {
     const float *x = tenon_data(call, 0, float);
     int64_t n = tenon_dim(call, 0), half = n / 2;
-    tenon_status status = tenon_result_show(call, 0, (void *)(uintptr_t)x, 1, &half, NULL);
-    return status ? status : tenon_result_show(call, 1, (void *)(uintptr_t)x, 1, &n, NULL);
+    tenon_status status = tenon_result_of(call, 0, (void *)(uintptr_t)x, 1, &half, NULL);
+    return status ? status : tenon_result_of(call, 1, (void *)(uintptr_t)x, 1, &n, NULL);
 }
 
 static tenon_status whole(tenon_call *call)
 {
-    const tenon_view *view = tenon_given(call, 0) ? tenon_arg(call, 0) : NULL;
+    const tenon_view *view = tenon_has_arg(call, 0) ? tenon_arg(call, 0) : NULL;
     static float other;
     int64_t one = 1;
-    return view ? tenon_result_show(call, 0, view->data, view->ndim, view->shape, view->strides)
-                : tenon_result_show(call, 0, &other, 1, &one, NULL);
+    return view ? tenon_result_of(call, 0, view->data, view->ndim, view->shape, view->strides)
+                : tenon_result_of(call, 0, &other, 1, &one, NULL);
 }
 
 TENON_MODULE(memory, "Memory that outlives a call.", TENON_FUNCTION("keep(x: f32[*s] keep) -> int", keep, ""),

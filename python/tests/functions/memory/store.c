@@ -1,5 +1,4 @@
 /* Objects whose memory is shown. */
-#define TENON_TARGET 1
 #include <tenon/function.h>
 
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static tenon_status store_new(tenon_call *call)
 static tenon_status store_show(tenon_call *call)
 {
     const Store *store = tenon_arg_handle(call, 0);
-    return tenon_result_show(call, 0, store->memory, 1, &store->count, NULL);
+    return tenon_result_of(call, 0, store->memory, 1, &store->count, NULL);
 }
 
 static tenon_status store_count(tenon_call *call)

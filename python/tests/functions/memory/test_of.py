@@ -61,6 +61,18 @@ def test_frameworks_without_read_only_arrays(memory, like):
         memory.part(x, 0, 3, like=like)
 
 
+def test_array_of_a_framework_without_read_only_arrays(memory):
+    """The advice is one that a caller can follow: nobody can pass a copy of a result."""
+    torch = pytest.importorskip("torch")
+    x = numbers()
+    x.flags.writeable = False
+    with same_counts(x), pytest.raises(BufferError) as caught:
+        memory.part(x, 0, 3, like=torch.ones(1))
+    message = 'torch has no read-only tensors; pass like="numpy", and copy the result'
+    assert str(caught.value) == f"part(): argument 'like': {message}"
+    assert memory.part(x, 0, 3, like="numpy").ctypes.data == x.ctypes.data
+
+
 def test_torch(memory):
     torch = pytest.importorskip("torch")
     x = torch.arange(6, dtype=torch.float32)

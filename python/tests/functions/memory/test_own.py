@@ -150,6 +150,10 @@ def test_strides_elsewhere(memory):
     with pytest.raises(BufferError, match=r"make_reversed\(\): argument 'like': torch has no negative strides"):
         memory.make_reversed(like=torch)
     assert released(memory) == before + 1
+    message = 'make_reversed(): argument \'like\': torch has no negative strides; pass like="numpy", and copy the result'
+    with pytest.raises(BufferError) as caught:
+        memory.make_reversed(like=torch.ones(1))
+    assert str(caught.value) == message and released(memory) == before + 2
 
 
 def test_a_promised_order(memory):
@@ -204,17 +208,17 @@ def test_there_is_no_out(memory):
 # --------------------------------------------------------------------------------------------------------- mistakes
 
 WRONG = {
-    0: (RuntimeError, "its code calls tenon_result_give() for index 0 without a release function"),
+    0: (RuntimeError, "its code calls tenon_result_own() for index 0 without a release function"),
     1: (OverflowError, "the shape of result 0 is too large for any memory"),
     2: (RuntimeError, "result 0: expected f32[?], but the function gave shape [-1]"),
     3: (RuntimeError, "result 0: data is NULL, but f32[4] has elements"),
     4: (RuntimeError, "result 0 is not a tensor, or was already allocated"),
-    5: (RuntimeError, "its code calls tenon_result_give() for index 7, but there is only 1 result"),
+    5: (RuntimeError, "its code calls tenon_result_own() for index 7, but there is only 1 result"),
     6: (
         RuntimeError,
-        "result 0 is 'own': its code must call tenon_result_give() instead of tenon_result_alloc()",
+        "result 0 is 'own': its code must call tenon_result_own() instead of tenon_result_alloc()",
     ),
-    7: (RuntimeError, "result 0 is 'own': tenon_result_give() needs a release function"),
+    7: (RuntimeError, "result 0 is 'own': tenon_result_own() needs a release function"),
     8: (RuntimeError, "result 0: expected f32[?] own, but the memory is aligned to 1 bytes only"),
     9: (RuntimeError, "the function returned without setting result 0"),
 }

@@ -37,6 +37,33 @@ def test_the_cache_of_programs_is_used_by_the_next_process(tmp_path):
     assert missed >= 1 and hit >= missed and missed_again == 0
 
 
+@pytest.mark.skipif(not hasattr(jax.config, "jax_remove_custom_partitioning_ptr_from_cache_key"), reason="no such option")
+def test_the_cache_of_sharded_programs(tmp_path):
+    """With JAX's option the next process finds a sharded program, and never that of another function or number."""
+    code = f"""
+        import jax, numpy as np, tenon, warnings
+        from jax._src import monitoring
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        warnings.simplefilter("ignore", UserWarning)
+        hits = []
+        jax.config.update("jax_compilation_cache_dir", {str(tmp_path)!r})
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        jax.config.update("jax_remove_custom_partitioning_ptr_from_cache_key", True)
+        x = np.arange(32, dtype=np.float32).reshape(8, 4)
+        given = jax.device_put(x, NamedSharding(Mesh(jax.devices(), ("a",)), PartitionSpec("a")))
+        ops = tenon.jax_ops(tenon.load({str(FILE)!r}))
+        monitoring.register_event_listener(lambda event, **_: hits.append(event.rpartition("/")[2]))
+        calls = [(lambda x: ops.square(x), x * x), (lambda x: ops.affine(x, 2.0), 2 * x), (lambda x: ops.affine(x, 3.0), 3 * x)]
+        for call, expected in calls:
+            hits.clear()
+            assert np.array_equal(jax.jit(call)(given), expected)
+            print(hits.count("cache_misses"))
+    """
+    first, second = ([int(count) for count in run_python(code).split()] for _ in range(2))
+    assert min(first) >= 1 and second == [0, 0, 0]
+
+
 def exported(f, *args):
     export = pytest.importorskip("jax.export")
     checks = [export.DisabledSafetyCheck.custom_call(name) for name in ops.custom_calls]

@@ -1,0 +1,96 @@
+/* The client: what a host gives the driver, and the services of a host that the driver implements.
+ *
+ * A host gives the driver one constant table of functions. Declare it `static const` (or hidden) in the file that makes the
+ * calls. docs/hosts.md has the contract of each member. */
+#ifndef TENON_HOST_CLIENT_H
+#define TENON_HOST_CLIENT_H
+
+#include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tenon_frame tenon_frame; /* one call: host/frame.h */
+
+/* Why a call is refused. */
+typedef enum tenon_refusal {
+    TENON_REFUSED_ARGUMENT, /* it does not match; bindings.argument is its name, or NULL */
+    TENON_REFUSED_DEVICE,   /* argument `index` is on another device than the call */
+    TENON_REFUSED_RESULT,   /* the shape of result `index` has no value, or its memory is on another device */
+    TENON_REFUSED_BY_CODE   /* the function failed, or did not keep to its signature; the message is without its name */
+} tenon_refusal;
+
+/* What a host brings. Members that return an int return 0 on success; otherwise they have reported the error in the host's
+ * own way. Those of the second half may be NULL. */
+typedef struct tenon_client {
+    /* Report an error. */
+    void (*refuse)(tenon_frame *frame, tenon_refusal why, int32_t index, const tenon_error *err);
+    /* A phrase for argument `index` in messages, such as "numpy.ndarray", which lives as long as the call; NULL if the
+     * argument was left out. */
+    const char *(*describe)(tenon_frame *frame, int32_t index);
+    /* Allocate tensor result `index` before the function runs, and call tenon_frame_set_result. */
+    int (*make_result)(tenon_frame *frame, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+    /* The same while the function runs. On failure it calls tenon_fail, or keeps the host's own error for `refuse`. */
+    int (*open_result)(tenon_frame *frame, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+    /* Take a handle as result `index`; takes `object` on success. Fails as open_result does. */
+    int (*take_handle)(tenon_frame *frame, int32_t index, void *object, void (*destroy)(void *object));
+    /* Call frame->call.function->call, with or without the runtime's lock, and return what it returned. */
+    tenon_status (*run)(tenon_frame *frame);
+
+    /* Scratch memory on a device, or NULL; fails as open_result does. */
+    void *(*device_scratch)(tenon_frame *frame, size_t bytes, tenon_device device);
+    /* Keep tensor argument `index`, which was passed and is "keep", beyond the call: a share that the function owns, with
+     * its size set, and a release that may be called on any thread at any time. NULL: it failed as open_result does. */
+    tenon_kept *(*keep_argument)(tenon_frame *frame, int32_t index);
+    /* Whether results may be "own" and "of(...)": the host takes them with tenon_frame_take_memory. */
+    bool takes_memory;
+    /* Warn about result `index` of a checked call; the message is without the name of the function. Not 0: the host made an
+     * error of it, and has reported it. */
+    int (*warn)(tenon_frame *frame, int32_t index, const char *message);
+    /* Write the runtime's name of the dtype of an argument, for messages about it. NULL: the names of signatures. */
+    tenon_dtype_format_fn format_dtype;
+} tenon_client;
+
+/* ------------------------------------------------------------------------------------------------ services of a host */
+
+/* The members of a tenon_host that are the same for every client: static const tenon_host host = {TENON_HOST_SERVICES,
+ * .name = "mine"}; a host adds `cancelled` and `extension` if it has them. */
+/* clang-format off */
+#define TENON_HOST_SERVICES                                                                                            \
+    .size = sizeof(tenon_host), .minor = TENON_ABI_MINOR, .fail = tenon_frame_host_fail,                               \
+    .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
+    .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
+    .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep,                                              \
+    .result_memory = tenon_frame_host_result_memory
+/* clang-format on */
+
+TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
+TENON_API const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype,
+                                                          int32_t ndim, const int64_t *shape);
+TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
+                                                      void (*destroy)(void *object));
+TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);
+TENON_API void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device);
+TENON_API int32_t tenon_frame_host_find(tenon_call *call, uint32_t what, const char *name, size_t length);
+TENON_API tenon_kept *tenon_frame_host_arg_keep(tenon_call *call, int32_t index);
+TENON_API tenon_status tenon_frame_host_result_memory(tenon_call *call, int32_t index, void *data, int32_t ndim,
+                                                      const int64_t *shape, const int64_t *strides, void *owner,
+                                                      void (*release)(void *owner));
+
+/* ------------------------------------------------------------------------------------------------------------ text */
+
+/* The length of the UTF-8 character at `text`, of which `left` bytes are there, or 0 if it is not one: no overlong forms,
+ * no surrogates, nothing cut off. */
+TENON_API size_t tenon_utf8_length(const char *text, size_t left);
+TENON_API bool tenon_utf8_is_valid(const char *text, size_t length);
+/* The length of the text, or less: cut to at most `most` bytes, but not inside a character. */
+TENON_API size_t tenon_utf8_cut(const char *text, size_t length, size_t most);
+/* Replace the bytes of a string that are not UTF-8 with "?". */
+TENON_API void tenon_utf8_replace_invalid(char *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
