@@ -159,6 +159,32 @@ static void test_nothing_required_is_left_out(void **state)
     end(&f);
 }
 
+/* A host that stores another kind than the parameter's gets an error: the function would read the wrong member. */
+static void test_values_of_another_kind(void **state)
+{
+    (void)state;
+    host_frame f;
+    begin(&f, "f(x: f32[n]) -> f32[n]");
+    f.args[0] = INT(3);
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EFAILED,
+            "f(): argument 'x': expected f32[n], but the host has set a value that is an int");
+    end(&f);
+    begin(&f, "f(x: f32[n], k: int)");
+    take(&f, 0, 5, cpu());
+    f.args[1] = f.args[0];
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EFAILED,
+            "f(): argument 'k': expected int, but the host has set a value that is a tensor");
+    end(&f);
+    begin(&f, "f(n: int, x: float)");
+    f.args[0] = f.args[1] = INT(3);
+    assert_int_equal(tenon_frame_match(&f.base), -1);
+    refused(&f, TENON_REFUSED_ARGUMENT, -1, TENON_EFAILED,
+            "f(): argument 'x': expected float, but the host has set a value that is an int");
+    end(&f);
+}
+
 static tenon_status allocate_and_go_on(tenon_call *running)
 {
     (void)tenon_result_alloc(running, 0, 1, DIMS(3));
@@ -175,6 +201,39 @@ static void test_an_open_result_is_on_its_device(void **state)
     assert_int_equal(tenon_frame_match(&f.base), 0);
     assert_int_equal(tenon_frame_run(&f.base, &client), -1);
     refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EDEVICE, "result 'z': expected f32[?] cuda, but the memory is on cpu");
+    end(&f);
+}
+
+static int make_nothing(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    (void)base;
+    (void)index;
+    (void)dtype;
+    (void)ndim;
+    (void)shape;
+    return 0;
+}
+
+/* A host that reports success without a result. */
+static void test_a_result_that_the_host_has_not_made(void **state)
+{
+    (void)state;
+    tenon_client empty = client;
+    empty.make_result = empty.open_result = make_nothing;
+    host_frame f;
+    begin(&f, "f() -> z: f32[?]");
+    f.base.client = &empty;
+    code = allocate_and_go_on;
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_run(&f.base, &empty), -1);
+    refused(&f, TENON_REFUSED_BY_CODE, -1, TENON_EFAILED, "the host has not allocated result 'z'");
+    end(&f);
+    begin(&f, "f(n: int) -> f32[n] cpu");
+    f.base.client = &empty;
+    f.args[0] = INT(3);
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &empty), -1);
+    refused(&f, TENON_REFUSED_RESULT, 0, TENON_EFAILED, "f(): the host has not allocated result 0");
     end(&f);
 }
 
@@ -431,7 +490,9 @@ int main(void)
         cmocka_unit_test(test_results_that_cannot_be_made),
         cmocka_unit_test(test_a_result_is_on_its_device),
         cmocka_unit_test(test_nothing_required_is_left_out),
+        cmocka_unit_test(test_values_of_another_kind),
         cmocka_unit_test(test_an_open_result_is_on_its_device),
+        cmocka_unit_test(test_a_result_that_the_host_has_not_made),
         cmocka_unit_test(test_a_client_may_keep_its_error),
         cmocka_unit_test(test_failures_of_the_code),
         cmocka_unit_test(test_open_results),

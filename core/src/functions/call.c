@@ -99,7 +99,10 @@ bool tenon__result_on_device(const tenon_frame *f, int32_t index, tenon_device d
 int tenon_frame_check_device(tenon_frame *f, int32_t index)
 {
     tenon_error err;
-    if (tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
+    if (!f->results[index].as.view)
+        tenon_error_set_in(&err, TENON_EFAILED, name_of(f), "the host has not allocated %s",
+                           tenon__result_label(f, index).text);
+    else if (tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
         return 0;
     f->client->refuse(f, TENON_REFUSED_RESULT, index, &err);
     return -1;
@@ -196,7 +199,9 @@ const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index,
         tenon__note_failure(call);
         return NULL;
     }
-    if (!tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
+    if (!f->results[index].as.view)
+        tenon_fail(call, TENON_EFAILED, "the host has not allocated %s", tenon__result_label(f, index).text);
+    else if (!tenon__result_on_device(f, index, f->results[index].as.view->device, &err))
         tenon_fail(call, err.status, "%s", tenon_error_reason(&err));
     else if ((call->flags & TENON__CALL_CHECKED) && !tenon__check_result(f, index))
         tenon_fail(call, TENON_ENOMEM, "no memory to check result %d", (int)index);

@@ -105,6 +105,17 @@ static tenon_status missing_value(const tenon_parameter *param, const tenon_bind
     return tenon__message_end(&m, TENON_EINVAL, err);
 }
 
+/* A mistake of the host: the function would read the value as another kind than it is. */
+static tenon_status other_kind(const tenon_parameter *param, const tenon_value *arg, const tenon_bindings *b,
+                               tenon_error *err)
+{
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s, but the host has set a value that is %s", param->type,
+                    tenon__kind_name(arg->kind));
+    return tenon__message_end(&m, TENON_EFAILED, err);
+}
+
 /* tenon__spec_fits for a spec that is simple enough for a plan, in a quarter of the instructions: most specs are. The number of
  * dimensions is right. */
 static inline bool fits_simply(const tenon_plan_spec *simple, const tenon_view *view, const char *name,
@@ -123,7 +134,7 @@ static inline bool fits_simply(const tenon_plan_spec *simple, const tenon_view *
 static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, tenon_bindings *b)
 {
     b->argument = param->name;
-    return view && tenon__spec_fits(param->spec, view, b);
+    return view && param->spec && tenon__spec_fits(param->spec, view, b);
 }
 
 /* The first round: bind the names, and compare what can be compared without an error message. False means "unknown", not
@@ -138,10 +149,10 @@ MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const 
             if (view && view->ndim == s->fast[i].ndim ? !fits_simply(&s->fast[i], view, param->name, b)
                                                       : !bind_tensor(param, view, b))
                 fit = false;
-        } else if (args[i].kind == TENON_KIND_NONE) {
-            if (!(param->flags & TENON_PARAMETER_OPTIONAL))
+        } else if (args[i].kind != param->kind) {
+            if (args[i].kind != TENON_KIND_NONE || !(param->flags & TENON_PARAMETER_OPTIONAL))
                 fit = false;
-        } else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT) {
+        } else if (param->dim >= 0) { /* an int */
             if (!tenon__bind_size(param->dim, args[i].as.integer, param->name, b))
                 fit = false;
         }
@@ -158,7 +169,9 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
         tenon_status status = TENON_OK;
         b->argument = param->name;
         b->object = phrases && phrases->objects ? phrases->objects[i] : NULL;
-        if (param->spec)
+        if (args[i].kind != param->kind && args[i].kind != TENON_KIND_NONE)
+            status = other_kind(param, &args[i], b, err);
+        else if (param->spec)
             status = tenon__spec_check(param->spec, view_of(&args[i]), b, err);
         else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
             status = missing_value(param, b, err);
