@@ -229,6 +229,31 @@ static void test_own(void **state)
     assert_int_equal(released, 2);
 }
 
+/* Memory is taken once, and only from a result that the function has set. */
+static void test_memory_that_cannot_be_taken(void **state)
+{
+    (void)state;
+    host_frame f;
+    tenon_tensor *tensor = NULL, *second = NULL;
+    released = 0;
+    assert_int_equal(run_with(&f, "f() -> f32[?] own", 5, give_one), 0);
+    OK(tenon_frame_take_memory(&f.base, 0, NULL, NULL, &tensor, &err));
+    FAILS_SAYING(TENON_EINVAL, "f(): result 0 is not memory that the function has given, or was already taken",
+                 tenon_frame_take_memory(&f.base, 0, NULL, NULL, &second, &err));
+    assert_null(second);
+    end(&f);
+    tenon_tensor_release(tensor);
+    assert_int_equal(released, 1);
+
+    begin(&f, "f() -> f32[?] own, f32[3]");
+    assert_int_equal(tenon_frame_match(&f.base), 0);
+    assert_int_equal(tenon_frame_make_results(&f.base, &client), 0);
+    for (int32_t i = 0; i < 2; i++) /* not set; of the host */
+        FAILS(TENON_EINVAL, tenon_frame_take_memory(&f.base, i, NULL, NULL, &second, &err));
+    assert_null(second);
+    end(&f);
+}
+
 /* If nobody takes the memory, the end of the frame releases it. */
 static void test_own_is_released_if_the_call_fails(void **state)
 {
@@ -564,6 +589,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_keep),
                                        cmocka_unit_test(test_own),
+                                       cmocka_unit_test(test_memory_that_cannot_be_taken),
                                        cmocka_unit_test(test_own_is_released_if_the_call_fails),
                                        cmocka_unit_test(test_mistakes_with_own),
                                        cmocka_unit_test(test_of),

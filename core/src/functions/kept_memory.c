@@ -227,7 +227,13 @@ tenon_status tenon_frame_take_memory(tenon_frame *f, int32_t index, void *owner,
 {
     const tenon_view *view = f->results[index].as.view;
     library_memory *library_result = (library_memory *)(uintptr_t)view;
-    bool own = f->signature->results[index].flags & TENON_PARAMETER_OWN;
+    uint32_t flags = f->signature->results[index].flags;
+    bool own = flags & TENON_PARAMETER_OWN;
+    if (!(flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF)) || (f->results[index].flags & TENON_VALUE_UNSET) ||
+        (own && !library_result->release))
+        return tenon_error_set_in(err, TENON_EINVAL, f->signature->name,
+                                  "%s is not memory that the function has given, or was already taken",
+                                  tenon__result_label(f, index).text);
     tenon_blob blob = {.data = view->data, .byte_offset = view->byte_offset, .dtype = view->dtype};
     blob.device = view->device;
     blob.ndim = view->ndim;

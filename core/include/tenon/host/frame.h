@@ -142,8 +142,8 @@ TENON__INLINE int tenon_frame_join_device(tenon_frame *f, int32_t index, tenon_d
 TENON_API bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index);
 
 /* All arguments are set: match them against the signature, and fill in the values of its names. A dimension that only
- * omitted arguments have is -1. The kind of each argument is the kind of its parameter, or TENON_KIND_NONE; the shapes of
- * the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
+ * omitted arguments have is -1. The kind of each argument is the kind of its parameter, or TENON_KIND_NONE; any other is
+ * refused with TENON_EFAILED. The shapes of the views are valid until the call ends. After a mismatch, `bindings.argument` is the name of the argument. 0, or -1:
  * refused. */
 TENON_API int tenon_frame_match(tenon_frame *f);
 
@@ -228,7 +228,7 @@ TENON__INLINE int tenon_frame_has_result(tenon_frame *f, int32_t index)
  * Ownership: on TENON_OK the tensor owns the memory. "own": with the function's release, and `owner` and `release` are not
  *            used. "of(...)": with `owner`, the host's share of parameter signature->results[index].owner. On failure
  *            nothing is taken, and tenon_frame_end releases what the function gave.
- * Errors:    TENON_ENOMEM. */
+ * Errors:    TENON_ENOMEM, TENON_EINVAL (it is another result, is not set, or was already taken). */
 TENON_API TENON_NODISCARD tenon_status tenon_frame_take_memory(tenon_frame *f, int32_t index, void *owner,
                                                                tenon_release_fn release, tenon_tensor **out,
                                                                tenon_error *err);
