@@ -25,6 +25,16 @@ static void test_it_is_that_of_the_content(void **state)
     assert_string_not_equal(one, two);
 }
 
+static void test_null_arguments(void **state)
+{
+    (void)state;
+    char text[TENON_HASH_SIZE], path[NAME];
+    replace(built("answer_1.so"), fresh(path));
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_hash(): argument 'module' is NULL", tenon_module_hash(NULL, text, &err));
+    FAILS_SAYING(TENON_EINVAL, "tenon_module_hash(): argument 'text' is NULL",
+                 tenon_module_hash(open_ok(path), NULL, &err));
+}
+
 static void test_it_stays_when_the_file_changes(void **state)
 {
     (void)state;
@@ -99,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_that_of_the_content),
+        cmocka_unit_test(test_null_arguments),
         cmocka_unit_test(test_it_stays_when_the_file_changes),
         cmocka_unit_test(test_a_large_file_is_hashed_later),
         cmocka_unit_test(test_a_module_in_another_file),

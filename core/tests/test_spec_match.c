@@ -462,6 +462,12 @@ static void test_null_arguments(void **state)
                  tenon_spec_check(&spec, &room.view, NULL, &err));
     FAILS_SAYING(TENON_EINVAL, "tenon_spec_check(): argument 'bindings->names' is NULL", /* never reset */
                  tenon_spec_check(&spec, &room.view, &b, &err));
+    tenon_spec_bind(&spec, &room.view, &b);
+    tenon_bindings_reset(&b, &names);
+    tenon_spec_bind(NULL, &room.view, &b);
+    tenon_spec_bind(&spec, NULL, &b);
+    tenon_spec_bind(&spec, &room.view, NULL);
+    assert_int_equal(b.dims_bound, 0);
 }
 
 int main(void)

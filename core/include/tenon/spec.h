@@ -129,7 +129,7 @@ static inline void tenon_bindings_reset(tenon_bindings *bindings, const tenon_na
 TENON_API bool tenon_dtypes_has(const tenon_dtypes *set, tenon_dtype dtype);
 
 /* Bind the names of the spec that have no value yet to the sizes and the dtype of the view. This cannot fail: mismatches
- * are reported by tenon_spec_check. The shape of the view and the label `argument` must be valid as long as the bindings
+ * are reported by tenon_spec_check, and NULL is ignored. The shape of the view and the label `argument` must be valid as long as the bindings
  * are used. */
 TENON_API void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindings *bindings);
 

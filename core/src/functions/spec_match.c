@@ -80,7 +80,7 @@ bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bind
 
 void tenon_spec_bind(const tenon_spec *spec, const tenon_view *view, tenon_bindings *bindings)
 {
-    if (view)
+    if (spec && view && bindings && bindings->names)
         (void)tenon__spec_fits(spec, view, bindings);
 }
 

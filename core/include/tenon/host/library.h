@@ -37,7 +37,8 @@ TENON_API TENON_NODISCARD tenon_status tenon_library_open(const char *path, cons
  * cryptographic.
  *
  * Threads:   any.
- * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened. The message names no function. */
+ * Errors:    TENON_EFAILED if it is a large file that has changed since it was opened (the message names no function);
+ *            TENON_EINVAL (NULL). */
 enum { TENON_HASH_SIZE = 33 };
 TENON_API TENON_NODISCARD tenon_status tenon_module_hash(const tenon_module *module, char text[TENON_HASH_SIZE],
                                                          tenon_error *err);
