@@ -60,6 +60,30 @@ static void test_a_mismatch_names_the_object(void **state)
     end(&f);
 }
 
+static int32_t last_described;
+
+static const char *note_described(tenon_frame *base, int32_t index)
+{
+    last_described = index > last_described ? index : last_described;
+    return describe(base, index);
+}
+
+/* Arguments that the host has not set yet are not described. */
+static void test_only_set_arguments_are_described(void **state)
+{
+    (void)state;
+    tenon_client noting = client;
+    noting.describe = note_described;
+    host_frame f;
+    begin(&f, "f(x: f64[n], y: f32[n], z: f32[n])");
+    f.base.client = &noting;
+    take(&f, 0, 5, cpu());
+    last_described = -1;
+    assert_true(tenon_frame_refuse_earlier(&f.base, 1));
+    assert_int_equal(last_described, 0);
+    end(&f);
+}
+
 /* The first mistake in the order of the parameters is the one that is reported. */
 static void test_an_earlier_mistake_comes_first(void **state)
 {
@@ -485,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_call),
         cmocka_unit_test(test_what_is_written_is_marked),
         cmocka_unit_test(test_a_mismatch_names_the_object),
+        cmocka_unit_test(test_only_set_arguments_are_described),
         cmocka_unit_test(test_an_earlier_mistake_comes_first),
         cmocka_unit_test(test_the_device_rule),
         cmocka_unit_test(test_results_that_cannot_be_made),

@@ -45,7 +45,7 @@ int tenon__refuse_arguments(tenon_frame *f, int32_t count)
     const tenon_signature *s = f->signature;
     const char *objects[TENON_MAX_PARAMETERS];
     tenon_error err;
-    for (int32_t i = 0; i < s->nparams; i++)
+    for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
         objects[i] = f->client->describe(f, i);
     tenon__phrases phrases = {objects, f->client->format_dtype};
     if (!tenon__signature_match(s, count, f->args, &phrases, &f->bindings,
