@@ -55,7 +55,7 @@ typedef struct tenon_client {
 /* ------------------------------------------------------------------------------------------------ services of a host */
 
 /* The members of a tenon_host that are the same for every client: static const tenon_host host = {TENON_HOST_SERVICES,
- * .name = "mine"}; a host adds `cancelled` and `extension` if it has them. */
+ * .name = "mine"}; a host adds `cancelled` and `extension` if it has them. This is for C: in C++, assign the members. */
 /* clang-format off */
 #define TENON_HOST_SERVICES                                                                                            \
     .size = sizeof(tenon_host), .minor = TENON_ABI_MINOR, .fail = tenon_frame_host_fail,                               \
