@@ -11,8 +11,8 @@ bool tenon_nif_has_type(tenon_dtype dtype)
     return tenon_dtype_known(dtype) && dtype.lanes == 1 && dtype.bits % 8 == 0;
 }
 
-/* The names of torch and Nx that the core does not know, and the most common names. They are looked up by atom. The first
- * TORCH_NAMES are torch's own. */
+/* The names of torch and Nx that the core does not know, with the core's name, and the most common names of the core, with
+ * NULL. They are looked up by atom. The first TORCH_NAMES are torch's own. */
 static const struct {
     const char *name;
     const char *dtype;
@@ -31,23 +31,23 @@ static const struct {
              {"s16", "i16"},
              {"s32", "i32"},
              {"s64", "i64"},
-             {"f32", "f32"},
-             {"f64", "f64"},
-             {"u8", "u8"},
-             {"bf16", "bf16"},
-             {"f16", "f16"},
-             {"i64", "i64"},
-             {"i32", "i32"},
-             {"bool", "bool"},
-             {"int64", "i64"},
-             {"int32", "i32"},
-             {"uint8", "u8"},
-             {"float32", "f32"},
-             {"c64", "c64"},
-             {"u32", "u32"},
-             {"u64", "u64"},
-             {"float64", "f64"},
-             {"float16", "f16"},
+             {"f32", NULL},
+             {"f64", NULL},
+             {"u8", NULL},
+             {"bf16", NULL},
+             {"f16", NULL},
+             {"i64", NULL},
+             {"i32", NULL},
+             {"bool", NULL},
+             {"int64", NULL},
+             {"int32", NULL},
+             {"uint8", NULL},
+             {"float32", NULL},
+             {"c64", NULL},
+             {"u32", NULL},
+             {"u64", NULL},
+             {"float64", NULL},
+             {"float16", NULL},
              {"f8", "f8_e5m2"},
              {"chalf", "c32"},
              {"cfloat", "c64"},
@@ -61,7 +61,8 @@ static tenon_dtype name_dtypes[NNAMES];
 void tenon_nif_terms_init(ErlNifEnv *env)
 {
     for (int i = 0; i < NNAMES; i++) {
-        bool known = tenon_dtype_parse(names[i].dtype, &name_dtypes[i], NULL) == TENON_OK;
+        bool known =
+            tenon_dtype_parse(names[i].dtype ? names[i].dtype : names[i].name, &name_dtypes[i], NULL) == TENON_OK;
         name_atoms[i] = known ? enif_make_atom(env, names[i].name) : 0;
     }
 }
