@@ -9,7 +9,7 @@ static const char unchanged[] =
     "pattern that the checked mode fills results with";
 
 /* Run `body` with f32[5] at `memory` + 8 for the first argument, and at `second` for the others. */
-static int run_checked(host_frame *f, const char *text, uint32_t of_caller, tenon_status (*body)(tenon_call *))
+static int run_checked(host_frame *f, const char *text, uint32_t outs, tenon_status (*body)(tenon_call *))
 {
     static roomy_view rooms[3];
     begin(f, text);
@@ -23,7 +23,7 @@ static int run_checked(host_frame *f, const char *text, uint32_t of_caller, teno
     if (tenon_frame_match(&f->base) || tenon_frame_make_results(&f->base, &client))
         return -1;
     code = body;
-    return tenon_frame_run_checked(&f->base, of_caller);
+    return tenon_frame_run_checked(&f->base, outs);
 }
 
 static void fails_saying(const char *text, tenon_status (*body)(tenon_call *), int32_t index, const char *message)

@@ -108,10 +108,8 @@ static void test_a_module_in_another_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_that_of_the_content),
-        cmocka_unit_test(test_null_arguments),
-        cmocka_unit_test(test_it_stays_when_the_file_changes),
-        cmocka_unit_test(test_a_large_file_is_hashed_later),
+        cmocka_unit_test(test_it_is_that_of_the_content),      cmocka_unit_test(test_null_arguments),
+        cmocka_unit_test(test_it_stays_when_the_file_changes), cmocka_unit_test(test_a_large_file_is_hashed_later),
         cmocka_unit_test(test_a_module_in_another_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -48,7 +48,7 @@ static bool struct_name(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
 
 void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size)
 {
-    static const char *const words[] = {
+    static const char *const phrases[] = {
         [ERL_NIF_TERM_TYPE_ATOM] = "an atom",       [ERL_NIF_TERM_TYPE_BITSTRING] = "a bitstring",
         [ERL_NIF_TERM_TYPE_FLOAT] = "a float",      [ERL_NIF_TERM_TYPE_FUN] = "a function",
         [ERL_NIF_TERM_TYPE_INTEGER] = "an integer", [ERL_NIF_TERM_TYPE_LIST] = "a list",
@@ -69,13 +69,13 @@ void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
     if (struct_name(env, term, buffer, size))
         return;
     if (enif_get_atom(env, term, name, sizeof name, ERL_NIF_LATIN1)) {
-        bool plain = enif_is_identical(term, tenon_nif_atoms.nil);
-        snprintf(buffer, size, "%s%s", plain ? "" : ":", name);
+        bool is_nil = enif_is_identical(term, tenon_nif_atoms.nil);
+        snprintf(buffer, size, "%s%s", is_nil ? "" : ":", name);
         tenon_nif_mend_utf8(buffer, strlen(buffer));
         return;
     }
-    const char *word = type < sizeof words / sizeof *words ? words[type] : NULL;
-    snprintf(buffer, size, "%s", enif_is_binary(env, term) ? "a binary" : word ? word : "something else");
+    const char *phrase = type < sizeof phrases / sizeof *phrases ? phrases[type] : NULL;
+    snprintf(buffer, size, "%s", enif_is_binary(env, term) ? "a binary" : phrase ? phrase : "something else");
 }
 
 ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term)

@@ -48,7 +48,7 @@ def prepare(function: BuiltinFunctionType) -> Optional[tuple[Any, ...]]:
     with _lock:
         eager = _made.setdefault((operator.attributes["fn"], operator.attributes["hash"]), Eager(operator))
     single = importlib.import_module("jax.sharding").SingleDeviceSharding
-    return single, eager.is_plain, _is_alone(), eager.find, eager.call, eager.is_unusual, MISSING
+    return single, eager.is_packable, _is_alone(), eager.find, eager.call, eager.is_unusual, MISSING
 
 
 def _is_alone() -> bool:
@@ -83,7 +83,7 @@ class Eager:
         # Where numbers travel in one operand. A number that is a size makes a program of its own.
         kinds = [p["kind"] for p in self.signature.parameters]
         self.packs = [kind in ("int", "float", "bool") and i not in self.signature.sizes for i, kind in enumerate(kinds)]
-        self.is_plain = all(tensor or packed for tensor, packed in zip(self.signature.inputs, self.packs))
+        self.is_packable = all(tensor or packed for tensor, packed in zip(self.signature.inputs, self.packs))
         self.letters = "".join("t" if tensor else "p" for tensor in self.signature.inputs)
         self.program = functools.lru_cache(maxsize=_PROGRAMS)(self.make_program)
 

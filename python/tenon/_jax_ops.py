@@ -453,7 +453,7 @@ class Operator:
         given: dict[str, Any] = {}
         for i, letter in enumerate(letters):
             value = signature.defaults[i] if letter == "d" else next(values) if letter == "v" else None
-            given[signature.names[i]] = next(operands) if letter in "ts" else _plain(value)
+            given[signature.names[i]] = next(operands) if letter in "ts" else _uncached(value)
         types = signature.result_types(signature.match_operands(letters, statics, saved))
         known = [_instantiate(grads[i], types[i].dtype) for i in self.float_results]
         made = self.backward(given, known)
@@ -569,10 +569,10 @@ def _one_after_the_other(call: Callable[..., Any], batched: Sequence[bool], oper
     return jax_module().lax.map(one, tuple(x for b, x in zip(batched, operands) if b))
 
 
-def _plain(value: Any) -> Any:
+def _uncached(value: Any) -> Any:
     """A static value without the class of the cache."""
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_uncached, value))
     return float(value) if isinstance(value, float) else value
 
 

@@ -238,14 +238,14 @@ class Signature:
                 sizes.update({} if value is None else {i: value})
             letters.append(letter)
         operands = [value for letter, value in zip(letters, given) if letter in "ts"]
-        if any(letter == "t" and not self.is_plain(value) for letter, value in zip(letters, given)):
+        if any(letter == "t" and not self.is_jax_array(value) for letter, value in zip(letters, given)):
             views = self.views(given, sizes, len(given))
             self.match(views, sizes)
             self.check_width(views)
             operands = [value if isinstance(value, self.jax.Array) else self.numpy.asarray(value) for value in operands]
         return "".join(letters), tuple(statics), operands
 
-    def is_plain(self, value: Any) -> bool:
+    def is_jax_array(self, value: Any) -> bool:
         """Whether it is a tracer, or an array of JAX that has data."""
         return isinstance(value, self.jax.Array) and (isinstance(value, self.jax.core.Tracer) or not value.is_deleted())
 
@@ -261,7 +261,7 @@ class Signature:
         return views
 
     def view(self, index: int, value: Any) -> View:
-        if self.is_plain(value):
+        if self.is_jax_array(value):
             return View(value.dtype, value.shape, "")
         _native._read_tensor(self.function, index, value)
         name = f"{type(value).__module__}.{type(value).__qualname__}"

@@ -157,8 +157,8 @@ class RayFunction:
             )
         if kwargs.get("out") is not None:
             raise ValueError(f"{self.__name__}(): argument 'out': results are made in Ray's object store; leave it out")
-        plain = {name: value for name, value in kwargs.items() if name not in ("out", "like")}
-        given = _sort_arguments(self._function, args, plain, None)
+        keywords = {name: value for name, value in kwargs.items() if name not in ("out", "like")}
+        given = _sort_arguments(self._function, args, keywords, None)
         for i in self._refused:
             parameter = self._parameters[i]
             if given[i] is None:

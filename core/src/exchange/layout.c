@@ -216,7 +216,7 @@ static tenon_status refuse_memory(const tenon_dl_tensor *source, const int64_t *
 }
 
 /* Whether a source with a known dtype is what tenon_view_init_fast wants, except for its ndim, shape and dims. */
-static inline bool is_plain(const tenon_dl_tensor *source, uint64_t flags)
+static inline bool suits_fast_path(const tenon_dl_tensor *source, uint64_t flags)
 {
     return source->device.device_type == TENON_CPU && source->device.device_id == 0 && flags <= TENON_READ_ONLY &&
            source->byte_offset == 0 && source->dtype.bits * source->dtype.lanes % 8 == 0;
@@ -239,9 +239,9 @@ tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, u
         return tenon__check_shape(ndim, source->shape, function, err);
     if (tenon__unlikely(!tenon__dtype_known(source->dtype)))
         return tenon__check_dtype(source->dtype, function, err);
-    bool plain = is_plain(source, flags);
+    bool fast = suits_fast_path(source, flags);
     int64_t item_bits = tenon__item_bits(source->dtype, flags);
-    if (plain && dims && describe_fast(view, source, 0, flags, dims))
+    if (fast && dims && describe_fast(view, source, 0, flags, dims))
         return TENON_OK;
     status = check_device_and_flags(source, flags, dims, function, err);
     if (status)
@@ -351,7 +351,7 @@ tenon_status tenon_view_init_bytes(tenon_view *view, const tenon_dl_tensor *sour
     if (source->strides && source->shape && dims && source->ndim > 0 && source->ndim <= TENON_MAX_NDIM &&
         tenon__dtype_known(source->dtype)) {
         int64_t item = tenon__item_bits(source->dtype, flags) / 8;
-        if (item > 0 && (item & (item - 1)) == 0 && is_plain(source, flags) &&
+        if (item > 0 && (item & (item - 1)) == 0 && suits_fast_path(source, flags) &&
             describe_fast(view, source, tenon__lowest_bit((uint64_t)item), flags, dims))
             return TENON_OK;
         in_elements.strides = dims + source->ndim;

@@ -96,16 +96,16 @@ static bool is_within(const tenon_view *inner, const tenon_view *outer)
     return low >= (uintptr_t)outer->data + (uintptr_t)out.low && high <= (uintptr_t)outer->data + (uintptr_t)out.high;
 }
 
-/* What `out` needs to be valid, apart from its shape: device and flags. NULL if the owner's memory cannot be shown. */
+/* What `out` needs to be valid, apart from its shape: device and flags. NULL if the owner was not passed. */
 static const tenon_view *find_owner_view(const tenon_frame *f, const tenon_parameter *result, tenon_view *of_self)
 {
-    bool shown = result->flags & TENON_PARAMETER_OF;
-    if (shown && f->signature->params[result->owner].spec) {
+    bool of_owner = result->flags & TENON_PARAMETER_OF;
+    if (of_owner && f->signature->params[result->owner].spec) {
         const tenon_value *arg = &f->args[result->owner];
         return arg->kind == TENON_KIND_TENSOR ? arg->as.view : NULL;
     }
     *of_self = (tenon_view){.device = f->call.device};
-    of_self->flags = shown && !(result->spec->flags & TENON_SPEC_WRITE) ? TENON_READ_ONLY : 0;
+    of_self->flags = of_owner && !(result->spec->flags & TENON_SPEC_WRITE) ? TENON_READ_ONLY : 0;
     return of_self;
 }
 
@@ -136,11 +136,11 @@ static bool check_layout(tenon_call *call, int32_t index, const tenon_view *view
 static bool check_overlap(tenon_call *call, int32_t index, const tenon_view *view)
 {
     const tenon_frame *f = tenon__frame_of(call);
-    bool shown = f->signature->results[index].flags & TENON_PARAMETER_OF;
+    bool of_owner = f->signature->results[index].flags & TENON_PARAMETER_OF;
     for (int32_t i = 0; i < f->signature->nresults; i++) {
         const tenon_parameter *other = &f->signature->results[i];
         if (i == index || !other->spec || (f->results[i].flags & TENON_VALUE_UNSET) ||
-            (shown && (other->flags & TENON_PARAMETER_OF)) || !tenon_view_overlaps(view, f->results[i].as.view))
+            (of_owner && (other->flags & TENON_PARAMETER_OF)) || !tenon_view_overlaps(view, f->results[i].as.view))
             continue;
         tenon_fail(call, TENON_EFAILED, "%s and %s share memory", tenon__result_label(f, i).text,
                    tenon__result_label(f, index).text);
@@ -188,16 +188,17 @@ tenon_status tenon_frame_host_result_memory(tenon_call *call, int32_t index, voi
     tenon_frame *f = tenon__frame_of(call);
     const tenon_parameter *result =
         f->signature && index >= 0 && index < f->signature->nresults ? &f->signature->results[index] : NULL;
-    bool own = result && (result->flags & TENON_PARAMETER_OWN), shown = result && (result->flags & TENON_PARAMETER_OF);
+    bool own = result && (result->flags & TENON_PARAMETER_OWN);
+    bool of_owner = result && (result->flags & TENON_PARAMETER_OF);
     tenon_dtype dtype = {0};
     if (call->flags & TENON_CALL_FAILED)
         return TENON_EFAILED;
-    if (!own && !shown)
+    if (!own && !of_owner)
         return tenon_fail(call, TENON_EFAILED, "result %d is neither 'own' nor 'of(...)' in its signature", (int)index);
     if (own && !release)
         return tenon_fail(call, TENON_EFAILED, "%s is 'own': tenon_result_own() needs a release function",
                           tenon__result_label(f, index).text);
-    if (shown && release)
+    if (of_owner && release)
         return tenon_fail(call, TENON_EFAILED, "%s is 'of(...)': its code must call tenon_result_of()",
                           tenon__result_label(f, index).text);
     if (!f->client->takes_memory)

@@ -176,17 +176,17 @@ tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole
 {
     tenon__skip_spaces(p);
     size_t at = p->at, end = at + (p->text[at] == '-'), first = end;
-    bool plain = true;
+    bool is_whole = true;
     while (p->text[end] >= '0' && p->text[end] <= '9')
         end++;
     size_t digits = end - first;
     if (p->text[end] == '.') {
-        plain = false;
+        is_whole = false;
         for (end++; p->text[end] >= '0' && p->text[end] <= '9'; end++)
             digits++;
     }
     if (digits && (p->text[end] == 'e' || p->text[end] == 'E')) {
-        plain = false;
+        is_whole = false;
         end += 1u + (p->text[end + 1] == '-' || p->text[end + 1] == '+');
         while (p->text[end] >= '0' && p->text[end] <= '9')
             end++;
@@ -197,7 +197,7 @@ tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole
         return tenon__parse_fail(p, at, integer ? "expected an integer" : "expected a number");
     if (!integer)
         return TENON_OK;
-    if (!plain || (digits > 1 && p->text[first] == '0'))
+    if (!is_whole || (digits > 1 && p->text[first] == '0'))
         return tenon__parse_fail(p, at, "expected an integer");
     *whole = 0;
     for (size_t i = first; i < end; i++) /* negative, because INT64_MIN has no positive counterpart */

@@ -664,13 +664,13 @@ static tenon_status parse_result(signature_compiler *c)
         status = parse_type(c);
     if (!status)
         status = check_result(c, at);
-    bool given = !status && item->spec && p->extra;
-    if (given)
+    bool in_library_memory = !status && item->spec && p->extra;
+    if (in_library_memory)
         status = check_owned_result(c, at);
     if (status)
         return status;
     tenon_spec *spec = item->spec ? c->room.specs - 1 : NULL;
-    if (spec && !given) {
+    if (spec && !in_library_memory) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
             open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;

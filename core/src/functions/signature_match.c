@@ -448,10 +448,10 @@ tenon_status tenon__signature_open_result(const tenon_signature *signature, int3
         return TENON_OK;
     tenon__message m;
     begin_result_message(&m, signature, index, bindings);
-    bool given = signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
+    bool in_library_memory = signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
     tenon__text_add(&m.text, "expected %.*s, but the function %s ",
                     tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text,
-                    given ? "gave" : "asked for");
+                    in_library_memory ? "gave" : "asked for");
     if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {
         tenon__text_add(&m.text, "shape ");
         tenon__text_add_list(&m.text, ndim, shape);

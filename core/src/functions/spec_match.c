@@ -107,8 +107,8 @@ static void message_colon(tenon__message *m, const tenon_bindings *b)
         tenon__text_add(&m->text, ": ");
 }
 
-/* The dtype of an argument, in the words of its runtime. */
-static void add_given_dtype(tenon__message *m, tenon_dtype dtype, const tenon_bindings *b)
+/* The dtype of an argument, by the name that its runtime has for it. */
+static void add_view_dtype(tenon__message *m, tenon_dtype dtype, const tenon_bindings *b)
 {
     char name[64];
     (b->format_dtype ? b->format_dtype : tenon_dtype_format)(dtype, name, sizeof name);
@@ -123,7 +123,7 @@ static void message_expected(tenon__message *m, const tenon_spec *spec, int32_t 
     message_colon(m, b);
     tenon__text_add(&m->text, "expected %.*s, got ", length, spec->text);
     if (view) {
-        add_given_dtype(m, view->dtype, b);
+        add_view_dtype(m, view->dtype, b);
         tenon__text_add_list(&m->text, view->ndim, view->shape);
     } else {
         tenon__text_add(&m->text, "nothing");
@@ -167,7 +167,7 @@ static tenon_status check_dtype(const tenon_spec *spec, const tenon_view *view, 
     tenon__message m;
     message_expected(&m, spec, tenon__code_of(spec)->type_length, view, b);
     tenon__text_add(&m.text, "dtype is ");
-    add_given_dtype(&m, view->dtype, b);
+    add_view_dtype(&m, view->dtype, b);
     if (spec->variable < 0) {
         tenon__text_add(&m.text, ", not ");
         add_dtypes(&m, set);
@@ -176,7 +176,7 @@ static tenon_status check_dtype(const tenon_spec *spec, const tenon_view *view, 
         add_dtypes(&m, set);
     } else {
         tenon__text_add(&m.text, ", but %s = ", b->names->types[spec->variable]);
-        add_given_dtype(&m, b->types[spec->variable], b);
+        add_view_dtype(&m, b->types[spec->variable], b);
         add_from(&m, b->types_from[spec->variable]);
     }
     return tenon__message_end(&m, TENON_EDTYPE, err);

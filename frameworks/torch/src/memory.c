@@ -221,11 +221,11 @@ static void owner_delete(void *data, void *context)
 static tenon_status blob_view(const tenon_blob *blob, tenon_view *view, int64_t *dims, tenon_error *err)
 {
     static const char *const who = "tenon_torch_from_blob";
-    tenon_blob plain = *blob;
+    tenon_blob unowned = *blob;
     tenon_tensor *checked;
-    plain.owner = NULL;
-    plain.release = NULL;
-    tenon_status status = tenon_tensor_from_blob(&plain, &checked, err);
+    unowned.owner = NULL;
+    unowned.release = NULL;
+    tenon_status status = tenon_tensor_from_blob(&unowned, &checked, err);
     if (status)
         return status;
     *view = *tenon_tensor_view(checked);

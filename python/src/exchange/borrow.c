@@ -130,7 +130,7 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
 }
 
 /* Whether a peek knows all that the flags ask for: what it takes is in C order. */
-static inline bool is_plain(uint32_t flags)
+static inline bool peek_is_enough(uint32_t flags)
 {
     return !(flags & ~(TENON_PY_C_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STABLE_MEMORY));
 }
@@ -174,7 +174,7 @@ static TENON__PY_NOINLINE int borrow_peeked(PyObject *object, uint32_t flags, te
 /* Releases of other threads are drained before anything is read: they may run any code. */
 static inline int borrow_drained(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    if (!object || !is_plain(flags))
+    if (!object || !peek_is_enough(flags))
         return borrow(object, flags, TENON__PY_NO_STREAM, out);
     if (!tenon__py_is_ndarray(object))
         return borrow_peeked(object, flags, out);

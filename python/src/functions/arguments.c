@@ -77,9 +77,9 @@ void tenon__py_name_part(const char *function, const char *part, PyObject *objec
     if (!error)
         return;
     PyObject *type = (PyObject *)Py_TYPE(error);
-    bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
-                 type == PyExc_RuntimeError || type == PyExc_OverflowError;
-    PyObject *named_message = plain ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
+    bool is_builtin = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_BufferError ||
+                      type == PyExc_RuntimeError || type == PyExc_OverflowError;
+    PyObject *named_message = is_builtin ? PyUnicode_FromFormat("%s(): %s: %S", function, part, error) : NULL;
     if (named_message && (!object || is_ours(error, object))) {
         PyObject *arguments = PyTuple_Pack(1, named_message);
         if (arguments)
@@ -286,8 +286,8 @@ static int not_a_number(const tenon__py_function *function, const tenon_paramete
         return -1;
     PyObject *error = tenon__py_take_exception(), *type = (PyObject *)Py_TYPE(error), *name = NULL;
     const tenon__py_producer *owner = NULL;
-    bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_RuntimeError;
-    if (plain && tenon__py_owner(object, &owner) == 0 && owner && (name = tenon__py_type_name(object))) {
+    bool is_builtin = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_RuntimeError;
+    if (is_builtin && tenon__py_owner(object, &owner) == 0 && owner && (name = tenon__py_type_name(object))) {
         tenon__py_argument_error(function, param->name, type, "expected %s, got %U: %S", param->type, name, error);
         tenon__py_add_context(error);
         Py_DECREF(error);
@@ -439,12 +439,13 @@ static int to_item(const tenon__py_function *function, const tenon_parameter *pa
 static int to_list(const tenon__py_function *function, const tenon_parameter *param, PyObject *object,
                    tenon_block **blocks, tenon_value *value)
 {
-    bool plain = PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
+    bool is_text_or_dict =
+        PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || PyDict_Check(object);
     const tenon__py_producer *owner = NULL;
-    if (!plain && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
+    if (!is_text_or_dict && !PySequence_Check(object) && tenon__py_owner(object, &owner) < 0)
         return -1;
     /* Arrays are iterable, but PySequence_Check may not accept them: torch's tensors are not sequences. */
-    if (plain || (!owner && !PySequence_Check(object)))
+    if (is_text_or_dict || (!owner && !PySequence_Check(object)))
         return tenon__py_wrong_type(function, param, object);
     PyObject *items = read_items(object, param->count);
     if (!items) {

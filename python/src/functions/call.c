@@ -370,18 +370,18 @@ static void after_writes(const tenon__py_frame *f)
 static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_objects, bool is_checked)
 {
     const tenon_signature *s = f->function->signature;
-    uint32_t of_caller = f->out ? 1 : 0;
+    uint32_t outs = f->out ? 1 : 0;
     int done;
     if (!has_objects) {
         if (f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0)
             return NULL;
-        done = is_checked ? tenon_frame_run_checked(&f->base, of_caller) : tenon_frame_run(&f->base, &call_client);
+        done = is_checked ? tenon_frame_run_checked(&f->base, outs) : tenon_frame_run(&f->base, &call_client);
     } else {
         if (tenon__py_enter_objects(f) < 0)
             return NULL;
         bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
         done = changed      ? -1
-               : is_checked ? tenon_frame_run_checked(&f->base, of_caller)
+               : is_checked ? tenon_frame_run_checked(&f->base, outs)
                             : tenon_frame_run(&f->base, &objects_client);
         tenon__py_leave_objects(f); /* again, if the function did not run */
         if (changed)

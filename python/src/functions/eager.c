@@ -10,9 +10,9 @@ enum { EAGER_DEVICES = 4 };
 
 /* What a function's calls need. Made for its first call on JAX arrays. */
 struct tenon__py_eager {
-    bool is_plain;    /* all parameters are tensors or numbers that can be packed */
+    bool is_packable; /* all parameters are tensors or numbers that can be packed */
     bool is_alone;    /* there is only one device, so that all arrays are on it */
-    int32_t nnumbers; /* of a plain one */
+    int32_t nnumbers; /* of a packable one */
     PyObject *parts;  /* the tuple that holds the next five */
     PyObject *single; /* jax.sharding.SingleDeviceSharding */
     PyObject *find, *call, *is_unusual, *missing;
@@ -21,7 +21,7 @@ struct tenon__py_eager {
     struct {
         _Atomic(PyObject *) device; /* set after the program, never changed */
         PyObject *program;
-    } programs[EAGER_DEVICES]; /* of a plain one */
+    } programs[EAGER_DEVICES]; /* of a packable one */
 };
 
 /* A function that has none. */
@@ -62,7 +62,7 @@ static PyObject *eager_ask(const tenon__py_function *function)
 static tenon__py_eager *eager_new(const tenon__py_function *function, PyObject *parts)
 {
     tenon__py_eager *eager = PyMem_Calloc(1, sizeof *eager);
-    int is_plain = 0, is_alone = 0;
+    int is_packable = 0, is_alone = 0;
     if (!eager) {
         PyErr_NoMemory();
         return NULL;
@@ -70,14 +70,14 @@ static tenon__py_eager *eager_new(const tenon__py_function *function, PyObject *
     eager->sharding_name = PyUnicode_InternFromString("_sharding");
     eager->device_name = PyUnicode_InternFromString("_device");
     if (!eager->sharding_name || !eager->device_name ||
-        !PyArg_ParseTuple(parts, "OppOOOO", &eager->single, &is_plain, &is_alone, &eager->find, &eager->call,
+        !PyArg_ParseTuple(parts, "OppOOOO", &eager->single, &is_packable, &is_alone, &eager->find, &eager->call,
                           &eager->is_unusual, &eager->missing)) {
         tenon__py_eager_free(eager);
         return NULL;
     }
     Py_INCREF(parts);
     eager->parts = parts;
-    eager->is_plain = is_plain && !function->is_large;
+    eager->is_packable = is_packable && !function->is_large;
     eager->is_alone = is_alone;
     eager->nnumbers = function->signature->nparams - function->signature->ntensors;
     return eager;
@@ -245,13 +245,13 @@ static PyObject *eager_run(tenon__py_frame *f, tenon__py_eager *eager, PyObject 
 {
     const tenon_signature *s = f->function->signature;
     PyObject *program = NULL, *found = NULL;
-    bool is_plain = eager->is_plain;
-    for (int32_t i = 0; is_plain && i < s->nparams; i++)
-        is_plain = f->argument_objects[i] && f->argument_objects[i] != Py_None;
-    for (int i = 0; is_plain && !program && i < EAGER_DEVICES; i++)
+    bool is_packable = eager->is_packable;
+    for (int32_t i = 0; is_packable && i < s->nparams; i++)
+        is_packable = f->argument_objects[i] && f->argument_objects[i] != Py_None;
+    for (int i = 0; is_packable && !program && i < EAGER_DEVICES; i++)
         if (atomic_load_explicit(&eager->programs[i].device, memory_order_acquire) == device)
             program = eager->programs[i].program;
-    if (is_plain && !program)
+    if (is_packable && !program)
         program = eager_find(eager, device, &found);
     PyObject *result = NULL;
     if (program) {

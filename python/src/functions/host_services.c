@@ -96,11 +96,11 @@ TENON__PY_NOINLINE int tenon__py_result_not_made(tenon__py_frame *f, int32_t ind
 static TENON__PY_NOINLINE PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
                                                const int64_t *shape, tenon_py_borrowed *borrowed)
 {
-    bool plain = !f->like || tenon__py_is_read_in_c(f->like);
-    if (!plain && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
+    bool is_read_in_c = !f->like || tenon__py_is_read_in_c(f->like);
+    if (!is_read_in_c && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
         return NULL;
     PyObject *object = tenon__py_empty_like(f->like, f->base.call.device, dtype, ndim, shape, borrowed);
-    if (!plain)
+    if (!is_read_in_c)
         tenon__py_leave_recursion();
     if (!object) {
         tenon__py_result_not_made(f, index);

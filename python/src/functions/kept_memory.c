@@ -53,14 +53,14 @@ static void advise_other_framework(void)
     PyObject *message = is_refusal ? PyObject_Str(error) : NULL;
     PyObject *copy = message ? PyUnicode_FromString("pass a copy") : NULL;
     PyObject *other = copy ? PyUnicode_FromString("pass like=\"numpy\", and copy the result") : NULL;
-    PyObject *words = other ? PyUnicode_Replace(message, copy, other, 1) : NULL;
-    PyObject *arguments = words ? PyTuple_Pack(1, words) : NULL;
+    PyObject *advice = other ? PyUnicode_Replace(message, copy, other, 1) : NULL;
+    PyObject *arguments = advice ? PyTuple_Pack(1, advice) : NULL;
     if (arguments)
         PyObject_SetAttrString(error, "args", arguments);
     Py_XDECREF(message);
     Py_XDECREF(copy);
     Py_XDECREF(other);
-    Py_XDECREF(words);
+    Py_XDECREF(advice);
     Py_XDECREF(arguments);
     tenon__py_raise_again(error);
 }

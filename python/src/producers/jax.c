@@ -75,7 +75,7 @@ static bool jax_is_deleted(PyObject *object)
     return deleted;
 }
 
-/* JAX's own words are those of __dlpack__, which the caller has not heard of. */
+/* JAX's message is about __dlpack__, which the caller never used. */
 static const char *jax_advice(PyObject *object)
 {
     PyObject *error = tenon__py_take_exception();

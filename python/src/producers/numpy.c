@@ -234,15 +234,15 @@ static int numpy_adds_plainly(PyObject *object)
     PyTypeObject *ndarray = tenon__py_global.numpy.ndarray;
     PyObject *descr = tenon__py_array_of(object)->descr;
     Py_INCREF(descr);
-    PyObject *plain = numpy_zero_and_one(ndarray, descr, NULL);
-    PyObject *expected = plain ? PyNumber_Add(plain, plain) : NULL;
+    PyObject *array = numpy_zero_and_one(ndarray, descr, NULL);
+    PyObject *expected = array ? PyNumber_Add(array, array) : NULL;
     PyObject *terms = expected ? numpy_zero_and_one(Py_TYPE(object), descr, object) : NULL;
     PyObject *sum = terms ? PyNumber_Add(terms, terms) : NULL;
     int same = 0;
     if (sum && Py_TYPE(sum) == ndarray && Py_TYPE(expected) == ndarray)
         same = numpy_are_equal(sum, expected);
     Py_DECREF(descr);
-    Py_XDECREF(plain);
+    Py_XDECREF(array);
     Py_XDECREF(expected);
     Py_XDECREF(terms);
     Py_XDECREF(sum);
@@ -279,11 +279,11 @@ static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
         return PyErr_Occurred() ? -1 : TENON__PY_ALONE;
     int overridden = tenon__py_overrides(type, ndarray, "__array_ufunc__");
     int may_differ = overridden == 0 ? numpy_has_unit(type) : overridden;
-    int is_plain = may_differ == 1 ? numpy_adds_plainly(object) : 1;
-    if (may_differ < 0 || is_plain < 0)
+    int adds_plainly = may_differ == 1 ? numpy_adds_plainly(object) : 1;
+    if (may_differ < 0 || adds_plainly < 0)
         return -1;
     kind->is_of_object = may_differ; /* another object may have a unit */
-    if (!is_plain)
+    if (!adds_plainly)
         kind->reason = overridden
                            ? "its class gives the numbers another meaning (it overrides __array_ufunc__, and its "
                              "sums are not plain arrays); pass x.view(numpy.ndarray)"

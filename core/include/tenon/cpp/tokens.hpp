@@ -294,18 +294,18 @@ struct reader {
     {
         skip_spaces();
         int from = at, end = at + (text[at] == '-'), first = end;
-        bool plain = true, complete = true;
+        bool is_whole = true, complete = true;
         negative = first > from;
         while (is_digit(text[end]))
             end++;
         int digits = end - first;
         if (text[end] == '.') {
-            plain = false;
+            is_whole = false;
             for (end++; is_digit(text[end]); end++)
                 digits++;
         }
         if (digits && (text[end] == 'e' || text[end] == 'E')) {
-            plain = false;
+            is_whole = false;
             end += 1 + (text[end + 1] == '-' || text[end + 1] == '+');
             complete = is_digit(text[end]);
             while (is_digit(text[end]))
@@ -317,7 +317,7 @@ struct reader {
             return fail(from);
         if (!integer)
             return true;
-        if (!plain || (digits > 1 && text[first] == '0'))
+        if (!is_whole || (digits > 1 && text[first] == '0'))
             return fail(from);
         whole = 0;
         for (int i = first; i < end; i++) {
