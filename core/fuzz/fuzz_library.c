@@ -1,5 +1,5 @@
 /* Checks the input as a library file of each format, and every prefix of it. */
-#include "../src/internal.h"
+#include "../src/library/internal.h"
 
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* Parses the lines of the input as specs that share names, and matches them against views that are made from the bytes
  * after a 0. */
-#include "../src/functions/spec.h" /* the compiled dimensions */
+#include "../src/signature/compiled_spec.h" /* the compiled dimensions */
 #include "fuzz.h"
 
 enum { MAX_SPECS = 3 };

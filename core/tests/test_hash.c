@@ -1,7 +1,7 @@
 /* The hash of a file's content. */
 #include "check.h"
 
-#include "../src/system/system.h"
+#include "../src/library/internal.h"
 
 static void test_hash(void **state)
 {

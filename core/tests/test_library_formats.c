@@ -1,5 +1,5 @@
 /* Libraries of other systems: hand-made files that have everything that is checked, and nothing else. */
-#include "../src/internal.h"
+#include "../src/library/internal.h"
 
 #include "check.h"
 

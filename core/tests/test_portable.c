@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #undef __GNUC__
-#include "../src/internal.h"
+#include "../src/tensor/internal.h"
 
 #ifdef tenon__lowest_bit
 #error "this tests the functions in C"

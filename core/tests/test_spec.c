@@ -1,5 +1,5 @@
 /* The grammar of specs: what it takes, what it refuses and how it says so. Matching is in test_spec_match.c. */
-#include "../src/functions/spec.h" /* the compiled dimensions */
+#include "../src/signature/compiled_spec.h" /* the compiled dimensions */
 #include "check.h"
 
 static tenon_spec parsed_alone(const char *text)

@@ -257,7 +257,7 @@ TENON_NIF(to_blob)
     const tenon_view *view = tenon_tensor_view(tensor->tensor);
     ERL_NIF_TERM fields = enif_make_tuple6(
         env, enif_make_uint64(env, (uintptr_t)view->data), tenon_nif_make_tuple(env, view->ndim, view->shape),
-        tenon_nif_make_list(env, view->ndim, view->strides), tenon_nif_make_torch_type(env, view->dtype),
+        tenon_nif_make_list(env, view->ndim, view->strides), tenon_nif_make_blob_type(env, view->dtype),
         make_device_name(env, view->device), enif_make_int(env, view->dtype.bits / 8));
     tenon_nif_tensor_unpin(tensor);
     return tenon_nif_ok(env, fields);

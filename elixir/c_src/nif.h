@@ -160,7 +160,7 @@ bool tenon_nif_get_type(ErlNifEnv *env, ERL_NIF_TERM term, tenon_dtype *out);
 /* The name in Nx if it has one ({:s, 64}, {:bf, 16}), otherwise {:bool, 8}, {:f8_e4m3fn, 8}. */
 ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype);
 /* torch's own name, as in ExTorch: :float, :long, :bfloat16, :complex64. */
-ERL_NIF_TERM tenon_nif_make_torch_type(ErlNifEnv *env, tenon_dtype dtype);
+ERL_NIF_TERM tenon_nif_make_blob_type(ErlNifEnv *env, tenon_dtype dtype);
 /* The error for a term that is not such a type. */
 ERL_NIF_TERM tenon_nif_bad_type(ErlNifEnv *env, ERL_NIF_TERM term, const char *function, const char *argument);
 /* Read the arguments (shape, type) of a new tensor. On failure returns false and sets *error. */

@@ -12,7 +12,8 @@ bool tenon_nif_has_type(tenon_dtype dtype)
 }
 
 /* The names of torch and Nx that the core does not know, with the core's name, and the most common names of the core, with
- * NULL. They are looked up by atom. The first TORCH_NAMES are torch's own. */
+ * NULL. They are looked up by atom. The first BLOB_NAMES are torch's own, which blobs
+ * have. */
 static const struct {
     const char *name;
     const char *dtype;
@@ -53,7 +54,7 @@ static const struct {
              {"cfloat", "c64"},
              {"cdouble", "c128"}};
 
-enum { NAME_SIZE = 32, TORCH_NAMES = 11, NNAMES = sizeof names / sizeof *names };
+enum { NAME_SIZE = 32, BLOB_NAMES = 11, NNAMES = sizeof names / sizeof *names };
 
 static ERL_NIF_TERM name_atoms[NNAMES];
 static tenon_dtype name_dtypes[NNAMES];
@@ -141,10 +142,10 @@ ERL_NIF_TERM tenon_nif_make_type(ErlNifEnv *env, tenon_dtype dtype)
     return enif_make_tuple2(env, kind, enif_make_int(env, dtype.bits));
 }
 
-ERL_NIF_TERM tenon_nif_make_torch_type(ErlNifEnv *env, tenon_dtype dtype)
+ERL_NIF_TERM tenon_nif_make_blob_type(ErlNifEnv *env, tenon_dtype dtype)
 {
     char name[40];
-    for (int i = 0; i < TORCH_NAMES; i++) {
+    for (int i = 0; i < BLOB_NAMES; i++) {
         if (tenon_dtype_equal(name_dtypes[i], dtype))
             return name_atoms[i];
     }

@@ -186,13 +186,13 @@ defmodule Tenon.PackageTest do
       assert build.() == ""
       refute vendored.() =~ "tenon__deep"
 
-      for file <- ["src/exchange/tensor.c", "src/system/hash.c", "src/system/system.h", "include/tenon/host.h"] do
+      for file <- ["src/tensor/tensor.c", "src/library/hash.c", "src/system/internal.h", "include/tenon/host.h"] do
         {_, 0} = System.cmd("touch", [Path.join([copy, "core", file])])
         assert links?.(build.()), file
       end
 
       # Two folders deep: a new one, a changed one, one that is moved with its old time, and one that is gone.
-      deep = Path.join(copy, "core/src/exchange/one/two/deep.c")
+      deep = Path.join(copy, "core/src/tensor/one/two/deep.c")
       File.mkdir_p!(Path.dirname(deep))
 
       for line <- ["int tenon__deep(void) { return 1; }", "int tenon__deep(void) { return 2; }"] do
@@ -201,10 +201,10 @@ defmodule Tenon.PackageTest do
         assert vendored.() =~ line
       end
 
-      File.rename!(deep, Path.join(copy, "core/src/exchange/one/two/moved.c"))
+      File.rename!(deep, Path.join(copy, "core/src/tensor/one/two/moved.c"))
       assert links?.(build.())
       assert vendored.() =~ "moved.c"
-      File.rm!(Path.join(copy, "core/src/exchange/one/two/moved.c"))
+      File.rm!(Path.join(copy, "core/src/tensor/one/two/moved.c"))
       assert links?.(build.())
       refute vendored.() =~ "tenon__deep"
       assert build.() == ""

@@ -31,7 +31,7 @@ def build_package(folder):
     sources = [*(ROOT / "python/tenon").glob("*.c")]
     for part in ("core", "python", "frameworks/torch", "frameworks/jax"):
         sources += (ROOT / part / "src").rglob("*.c")
-    folders = ["core/include", "core/src/functions", "python/include", "frameworks/torch/include"]
+    folders = ["core/include", "python/include", "frameworks/torch/include"]
     includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
     options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]
     libraries = ["-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")]

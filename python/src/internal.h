@@ -2,7 +2,9 @@
 #ifndef TENON_PY_INTERNAL_H
 #define TENON_PY_INTERNAL_H
 
+#include "exchange/array_struct.h"
 #include "exchange/globals.h"
+#include "exchange/producer_view.h"
 
 /* TENON__PY_NOINLINE: not inlined, so that the fast path of its caller stays short.
  * TENON__PY_ALWAYS_INLINE: for a function of two paths, of which one counts nanoseconds. */
@@ -136,8 +138,8 @@ PyObject *tenon__py_loaded(const char *module);
  * is copied on the next write is copied now. */
 #define TENON__PY_STABLE_MEMORY (1u << 31)
 
-/* Describe an ordinary array of NumPy's own type, or one whose kind has a `peek` (see there). *kind is NULL for
- * NumPy. */
+/* Describe an ordinary array that has the array struct, or one whose kind has a `peek` (see there). *kind is NULL for the
+ * former. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out);
 /* Whether objects of this type are read by C code alone, so that no Python code of the user can run meanwhile. */
 bool tenon__py_is_read_in_c(PyObject *object);
@@ -150,6 +152,9 @@ int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request);
 /* The fast case of tenon__py_read_buffer, for a buffer that is held already. */
 bool tenon__py_read_buffer_fast(const Py_buffer *buffer, uint64_t flags, tenon_py_borrowed *out);
+/* Whether the autograd of torch, or of a framework with the same functions, records now: 1, also if it cannot be
+ * asked; 0; or -1 with an exception. */
+int tenon__py_autograd_records(const char *framework);
 /* The exchange table of a type, or NULL in *out. 0, or -1 with an exception. */
 int tenon__py_exchange_table(PyTypeObject *type, const tenon_dl_exchange **out);
 /* The device type that the object's __dlpack_device__ returns; TENON_CPU if it does not have one; -1 with an
@@ -162,6 +167,9 @@ bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
 /* Borrow an object again whose first borrow holds nothing. Only C code runs, so that what was compared before stays as it
  * was. */
 int tenon__py_borrow_in_c(PyObject *object, tenon_py_borrowed *out);
+
+/* The message about a tensor whose memory is gone. */
+#define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
 
 /* Check a view against the flags of a borrow: 0, or -1 with an exception. */
 int tenon__py_check_flags(PyObject *object, uint32_t flags, const tenon_view *view);
@@ -196,59 +204,6 @@ int tenon__py_cuda_order(int device_id, intptr_t first, intptr_t second);
  * have a __dlpack__; -1 with an exception. */
 int tenon__py_ask_to_order(PyObject *object, PyObject *stream);
 
-/* ---------------------------------------------------------------------------------------------------------- NumPy */
-
-/* Whether it is an array of NumPy's own type. False for the first one, before the type is known. */
-TENON__PY_INLINE bool tenon__py_is_ndarray(PyObject *object)
-{
-    return Py_TYPE(object) == tenon__py_global.numpy.ndarray;
-}
-
-/* Whether a NumPy array still has this view. False if it has changed, or is not ordinary enough to tell. */
-bool tenon__py_numpy_still_is(PyObject *object, const tenon_view *view);
-/* Whether it is NumPy's True or False. Their class does not have an __index__. 1, 0, or -1 with an exception. */
-int tenon__py_is_numpy_bool(PyObject *object);
-/* The numpy.dtype of a dtype; imports NumPy. A new reference, or NULL with an exception. */
-PyObject *tenon__py_numpy_dtype(tenon_dtype dtype, uint64_t flags);
-/* A new NumPy array and a borrow of it that holds nothing. Only if a NumPy array has been borrowed before. */
-PyObject *tenon__py_empty_ndarray(tenon_dtype dtype, int32_t ndim, const int64_t *shape, tenon_py_borrowed *out);
-
-/* ----------------------------------------------------------------------------------------------------------- torch */
-
-/* Read the switch TENON_TORCH_STRUCT, unless that has been done. */
-void tenon__py_torch_configure(void);
-/* How plain tensors are read, "struct", "table" or "dlpack", and why not by their struct. 0, or -1 with an exception. */
-int tenon__py_torch_tensors(const char **how, char *why, size_t size);
-/* For the tests: look for the layout of torch's structs in `words`, an object with a buffer, or if it is None in a new
- * tensor. A new dict with the offsets by name and the words, or NULL with an exception. */
-PyObject *tenon__py_torch_probe(PyObject *words);
-/* The i-th dtype that torch may have. False: there are fewer. */
-bool tenon__py_torch_candidate(size_t i, tenon_dtype *out);
-/* The key set of a tensor by its struct, and whether autograd has never had to do with it. False: its struct is not read. */
-bool tenon__py_torch_peek_keys(PyObject *object, uint64_t *keys, bool *unrecorded);
-/* Whether the autograd of torch, or of a framework with the same functions, records now: 1, also if it cannot be
- * asked; 0; or -1 with an exception. */
-int tenon__py_autograd_records(const char *framework);
-/* The same of torch, by its C function if it has one. */
-int tenon__py_torch_records(void);
-/* torch's exchange table, or NULL if it does not have one or no tensor has been borrowed yet. */
-const tenon_dl_exchange *tenon__py_torch_table(void);
-/* The message about a tensor whose memory is gone. */
-#define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"
-/* Advice about a tensor that torch refuses to export, or NULL. Keeps the pending exception. */
-const char *tenon__py_torch_advice(PyObject *object);
-/* Whether the struct of a tensor, torch's TensorImpl, shows that it is neither conjugated nor negated on reading. False means
- * "unknown". */
-bool tenon__py_torch_impl_is_plain(const void *impl);
-/* The struct of a tensor, or NULL if it is not read. */
-const void *tenon__py_torch_impl_of(PyObject *object);
-/* The shared library of torch, or NULL; the result of a function in it that only returns a number; and torch's numbers for
- * dtypes, one call of `found` for each. */
-void *tenon__py_torch_library(void);
-bool tenon__py_torch_number(void *library, const char *name, int32_t *out);
-void tenon__py_torch_dtypes(void *library, void (*found)(void *context, tenon_dtype dtype, int32_t number),
-                            void *context);
-
 /* ------------------------------------------------------------------------------------------------------ new arrays */
 
 /* A tuple of ints: a new reference, or NULL with an exception. */
@@ -276,7 +231,8 @@ int tenon__py_device_of(PyObject *like, tenon_device *out);
 /* Call module.function(argument), with copy=False if `no_copy`. Takes the argument. */
 PyObject *tenon__py_call_import(const char *module, const char *function, PyObject *argument, bool no_copy);
 /* As tenon_py_empty, for the result of a function that runs on `device`. `like` may also be the name or the module of
- * a framework. NULL stands for NumPy if it has been imported, otherwise for tenon.Tensor. */
+ * a framework. NULL stands for the first framework of the list that makes such results and has been imported, otherwise for
+ * tenon.Tensor. */
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out);
 /* An array on the tensor's memory, as the result of a function. `like` is as above; a framework that cannot wrap memory gets

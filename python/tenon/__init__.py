@@ -5,7 +5,8 @@
 """
 
 from tenon._load import Library, load
-from tenon._native import Tensor, check, from_dlpack, to, torch_info
+from tenon._native import Tensor, check, from_dlpack, to
+from tenon._native import frameworks as _frameworks
 from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tenon._ray_ops import ray_ops
     from tenon._reduce import reducers
     from tenon._shared import attach, release_sent, share, shared_zeros
+    from tenon._torch_native import torch_info
     from tenon._torch_ops import torch_ops
 
 __all__ = [
@@ -54,6 +56,7 @@ _LAZY = {
     "release_sent": "_shared",
     "share": "_shared",
     "shared_zeros": "_shared",
+    "torch_info": "_torch_native",
     "torch_ops": "_torch_ops",
 }
 
@@ -63,7 +66,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'tenon' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"tenon.{_LAZY[name]}"), name)
+    module = f"tenon.{_LAZY[name]}"
+    try:
+        found: object = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise AttributeError(f"tenon.{name} is not part of this build, which has {', '.join(_frameworks)}") from None
     globals()[name] = found
     return found
 

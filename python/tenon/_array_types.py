@@ -22,7 +22,7 @@ class DLPackDevice(Protocol):
 
 
 @runtime_checkable
-class TensorFlow(Protocol):
+class TFTensor(Protocol):
     def __tf_tensor__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
@@ -60,7 +60,7 @@ class ArrowStream(Protocol):
 
 
 # An array of a framework: a function that is given one returns arrays of the same framework.
-FrameworkArray = Union[DLPack, DLPackDevice, TensorFlow]
+FrameworkArray = Union[DLPack, DLPackDevice, TFTensor]
 
 Array = Union[
     FrameworkArray,

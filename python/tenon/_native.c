@@ -1,10 +1,7 @@
 /* The extension module of the package, which its Python files call. */
-#include "_native.h"
+#include "internal.h"
 
-#include "../src/functions/call_frame.h"
-
-#include "../../frameworks/jax/src/jax_host.h"
-#include "../../frameworks/torch/src/kernels.h"
+#include "../src/call/internal.h"
 
 #include <string.h>
 
@@ -116,40 +113,11 @@ static PyObject *check(PyObject *self, PyObject *arguments)
         return PyErr_Format(PyExc_TypeError, "tenon.check(): argument 'on': expected True or False, got %R",
                             (PyObject *)Py_TYPE(object));
     int before = tenon__py_check(object == Py_True);
-    if (before >= 0)
-        atomic_store(&tenon__jax_checked, object == Py_True);
+    for (int i = 0; before >= 0 && tenon__native_frameworks[i]; i++)
+        if (tenon__native_frameworks[i]->set_checked)
+            tenon__native_frameworks[i]->set_checked(object == Py_True);
     return before < 0 ? NULL : PyBool_FromLong(before);
 }
-
-static PyObject *torch_info(PyObject *self, PyObject *unused)
-{
-    static const char *const tiers[] = {"none", "private", "stable"};
-    (void)self;
-    (void)unused;
-    tenon_torch_report report;
-    tenon_torch_info(&report);
-    const char *tensors, *direct, *direct_why, *watch;
-    char why[160];
-    if (tenon__py_torch_tensors(&tensors, why, sizeof why) < 0)
-        return NULL;
-    tenon__torch_direct_info(&direct, &direct_why, &watch);
-    return Py_BuildValue("{ssssssssssssssss}", "tier", tiers[report.tier], "version", report.version, "missing",
-                         report.missing, "tensors", tensors, "tensors_why", why, "direct", direct, "direct_why",
-                         direct_why, "watch", watch);
-}
-
-static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    static char words_name[] = "words";
-    static char *names[] = {words_name, NULL};
-    (void)self;
-    PyObject *words = Py_None;
-    return PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:_torch_probe", names, &words)
-               ? tenon__py_torch_probe(words)
-               : NULL;
-}
-
-/* ------------------------------------------------------------------------------------------------ torch's operators */
 
 bool tenon__native_is_function(PyObject *object)
 {
@@ -158,71 +126,6 @@ bool tenon__native_is_function(PyObject *object)
     if (interp && !is_one)
         PyErr_Format(PyExc_TypeError, "expected tenon.Function, got %R", (PyObject *)Py_TYPE(object));
     return is_one;
-}
-
-static PyObject *torch_schema(PyObject *self, PyObject *function)
-{
-    (void)self;
-    tenon_error err;
-    size_t length = 0;
-    if (!tenon__native_is_function(function))
-        return NULL;
-    const tenon_signature *signature = ((const tenon__py_function *)function)->signature;
-    if (tenon__torch_schema(signature, NULL, 0, &length, &err))
-        return tenon_py_raise(&err);
-    char *buffer = PyMem_Malloc(length + 1);
-    if (!buffer)
-        return PyErr_NoMemory();
-    PyObject *schema = tenon__torch_schema(signature, buffer, length + 1, &length, &err)
-                           ? tenon_py_raise(&err)
-                           : PyUnicode_FromStringAndSize(buffer, (Py_ssize_t)length);
-    PyMem_Free(buffer);
-    return schema;
-}
-
-static PyObject *torch_kernel_add(PyObject *self, PyObject *arguments)
-{
-    (void)self;
-    static const char *const all[TENON__TORCH_KEYS] = {"CPU", "CUDA"};
-    const char *name_space, *keys[TENON__TORCH_KEYS];
-    bool done[TENON__TORCH_KEYS] = {false};
-    PyObject *function;
-    int wanted[TENON__TORCH_KEYS];
-    if (!PyArg_ParseTuple(arguments, "Ospp", &function, &name_space, &wanted[0], &wanted[1]) ||
-        !tenon__native_is_function(function))
-        return NULL;
-    for (int i = 0; i < TENON__TORCH_KEYS; i++)
-        keys[i] = wanted[i] ? all[i] : NULL;
-    int place = tenon__torch_kernel_add(function, name_space, keys, done);
-    return Py_BuildValue("(iNN)", place, PyBool_FromLong(done[0]), PyBool_FromLong(done[1]));
-}
-
-static PyObject *torch_kernel_remove(PyObject *self, PyObject *place)
-{
-    (void)self;
-    long index = PyLong_AsLong(place);
-    if (index == -1 && PyErr_Occurred())
-        return NULL;
-    return PyBool_FromLong(index >= 0 && index <= INT_MAX && tenon__torch_kernel_remove((int)index));
-}
-
-static PyObject *torch_kernel_count(PyObject *self, PyObject *unused)
-{
-    (void)self;
-    (void)unused;
-    return PyLong_FromLong(tenon__torch_kernel_count());
-}
-
-static PyObject *torch_kernel_failure(PyObject *self, PyObject *unused)
-{
-    (void)self;
-    (void)unused;
-    const tenon__torch_failure *last = tenon__torch_last_failure();
-    PyObject *exception = last->status >= TENON_EFAILED || last->status <= TENON_OK || last->status == TENON_EVERSION
-                              ? PyExc_RuntimeError
-                              : tenon__py_exception_for(last->status);
-    return Py_BuildValue("(sOOO)", last->message, exception, last->matched ? Py_True : Py_False,
-                         last->ran ? Py_True : Py_False);
 }
 
 static PyMethodDef methods[] = {
@@ -236,12 +139,6 @@ static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS,
      "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
      "checked before."},
-    {"torch_info", torch_info, METH_NOARGS,
-     "torch_info()\n--\n\nReturn a dict that says how torch tensors can be exchanged."},
-    {"_torch_probe", (PyCFunction)(void (*)(void))torch_probe, METH_VARARGS | METH_KEYWORDS,
-     "_torch_probe(words=None)\n--\n\nFind the fields of a torch tensor in its bytes. Return a dict with their offsets "
-     "and "
-     "the bytes."},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
      "to(x, framework, /)\n--\n\nReturn an array on the same memory. `framework` is the name of a framework, such as "
      "'numpy', or its module."},
@@ -250,43 +147,60 @@ static PyMethodDef methods[] = {
     {"_from_argument", from_argument, METH_VARARGS,
      "_from_argument(function, argument, x, /)\n--\n\nReturn a tenon.Tensor on the memory of an array on the CPU. "
      "Errors name the function and the argument."},
-    {"_torch_schema", torch_schema, METH_O,
-     "_torch_schema(function, /)\n--\n\nReturn the schema of a function as an operator. A ValueError says why it "
-     "cannot "
-     "be one."},
-    {"_torch_kernel_add", torch_kernel_add, METH_VARARGS,
-     "_torch_kernel_add(function, namespace, cpu, cuda, /)\n--\n\nRegister kernels in C for an operator. Return the "
-     "place "
-     "in the table, or -1, and for which devices they are registered."},
-    {"_torch_kernel_remove", torch_kernel_remove, METH_O,
-     "_torch_kernel_remove(place, /)\n--\n\nRemove the kernels in C of an operator."},
-    {"_torch_kernel_count", torch_kernel_count, METH_NOARGS,
-     "_torch_kernel_count()\n--\n\nReturn the number of operators that have kernels in C."},
-    {"_torch_kernel_failure", torch_kernel_failure, METH_NOARGS,
-     "_torch_kernel_failure()\n--\n\nReturn the message of the last kernel in C that failed on this thread, the "
-     "exception "
-     "that the function itself would raise, whether its arguments were good, and whether the function had begun to "
-     "run."},
     {NULL, NULL, 0, NULL},
 };
 
+/* Make the module of a framework. It is no part of this one, so that what names a framework is in the framework's files. */
+static int add_framework(const tenon__native_framework *framework)
+{
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *module = PyModule_New(framework->module);
+    int status = module && PyModule_AddFunctions(module, framework->methods) == 0 ? 0 : -1;
+    if (status == 0 && framework->init)
+        status = framework->init(module);
+    if (status == 0)
+        status = PyDict_SetItemString(modules, framework->module, module);
+    PyObject *package = PyDict_GetItemString(modules, "tenon"); /* as importing a file would */
+    if (status == 0 && package)
+        status = PyObject_SetAttrString(package, strchr(framework->module, '.') + 1, module);
+    Py_XDECREF(module);
+    return status;
+}
+
+/* The names of the frameworks of this build, as a tuple. */
+static PyObject *framework_names(void)
+{
+    PyObject *names = PyTuple_New(tenon__py_nframeworks);
+    for (int i = 0; names && i < tenon__py_nframeworks; i++) {
+        PyObject *name = PyUnicode_FromString(tenon__py_frameworks[i]->producer->name);
+        if (!name)
+            Py_CLEAR(names);
+        else
+            PyTuple_SetItem(names, i, name);
+    }
+    return names;
+}
+
+/* Takes `object`, which may be NULL. */
+static int add_object(PyObject *module, const char *name, PyObject *object)
+{
+    int status = object ? PyModule_AddObject(module, name, object) : -1;
+    if (status < 0)
+        Py_XDECREF(object);
+    return status;
+}
+
 static int add_contents(PyObject *module)
 {
-    tenon__py_torch_configure();
-    PyTypeObject *type = tenon_py_type();
-    if (!type)
-        return -1;
-    Py_INCREF((PyObject *)type);
-    if (PyModule_AddObject(module, "Tensor", (PyObject *)type) < 0) {
-        Py_DECREF((PyObject *)type);
-        return -1;
-    }
-    tenon__torch_read_switch();
-    if (tenon_torch_register() < 0 || PyModule_AddFunctions(module, tenon__torch_methods) < 0 ||
-        PyModule_AddFunctions(module, tenon__jax_methods) < 0 ||
+    PyObject *type = (PyObject *)tenon_py_type();
+    Py_XINCREF(type);
+    if (add_object(module, "Tensor", type) < 0 || add_object(module, "frameworks", framework_names()) < 0 ||
         PyModule_AddFunctions(module, tenon__shared_methods) < 0 ||
         PyModule_AddFunctions(module, tenon__argument_methods) < 0)
         return -1;
+    for (int i = 0; tenon__native_frameworks[i]; i++)
+        if (add_framework(tenon__native_frameworks[i]) < 0)
+            return -1;
     return PyModule_AddStringConstant(module, "version", tenon_version());
 }
 

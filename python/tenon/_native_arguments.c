@@ -1,7 +1,7 @@
 /* Arguments of a call that does not run here: sorted and converted as a call does, with the same errors. */
-#include "_native.h"
+#include "internal.h"
 
-#include "../src/functions/call_frame.h"
+#include "../src/call/internal.h"
 
 /* The function that it describes, or NULL with an exception. */
 static const tenon__py_function *function_in(PyObject *object)

@@ -1,6 +1,5 @@
 /* Tensors in memory that several processes share, and tensors from the bytes of a pickle. */
-#include "../src/producers/producer.h"
-#include "_native.h"
+#include "internal.h"
 
 #include <tenon/shared.h>
 

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 
 from tenon._folders import folder
+from tenon._native import frameworks
 
 # The folders of templates for each kind of project; a file of a later folder replaces that of an earlier one. Then the file of
 # its functions, and that of their stubs.
@@ -38,7 +39,8 @@ _INSTALLERS = {"pip", "setuptools", "wheel"}
 _TOOLS = {"build", "twine", "auditwheel", "cibuildwheel", "cmake", "ninja", "mypy", "mypyc", "mypy_extensions", "typing_extensions"}
 # Names that sys.stdlib_module_names leaves out; Python imports the last two when it starts.
 _OF_PYTHON = {"test", "sitecustomize", "usercustomize"}
-_TENON = {"tenon", "libtenon", "numpy", "torch", "jax", "jaxlib", "cupy", "tensorflow", "ml_dtypes", "scikit_build_core"}
+# A framework may bring a package of its name and "lib", or be there under it.
+_TENON = {"tenon", "libtenon", "scikit_build_core", "ml_dtypes", *frameworks, *(f"{name}lib" for name in frameworks)}
 
 
 def _standard_modules() -> set[str]:

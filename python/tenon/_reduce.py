@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-import sys
 from collections import ChainMap
 from functools import partial
 from typing import Any, Callable, Optional, SupportsIndex, TypeVar, Union
 
-from tenon import _native
+from tenon import _frameworks, _native
 from tenon._native import Tensor
 
 _Pickler = TypeVar("_Pickler", bound=Any)
-_Reduced = Union[str, "tuple[Any, ...]"]
+Reduced = Union[str, "tuple[Any, ...]"]
 
 
 def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
@@ -50,15 +49,11 @@ def reducers(pickler: _Pickler) -> _Pickler:
     if not hasattr(type(pickler), "dump"):
         raise TypeError(f"tenon.reducers(): argument 'pickler': expected a pickle.Pickler, got {type(pickler).__name__}")
     before = getattr(pickler, "dispatch_table", copyreg.dispatch_table)
-    table: dict[type, Callable[[Any], _Reduced]] = {}
-    for module, name, reducer in (
-        ("numpy", "ndarray", _reduce_numpy),
-        ("torch", "Tensor", _reduce_torch),
-        ("jax._src.array", "ArrayImpl", _reduce_jax),
-    ):
-        found = getattr(sys.modules.get(module), name, None)
-        if found is not None:
-            table[found] = partial(reducer, before.get(found) or _reduce_as_before)
+    table: dict[type, Callable[[Any], Reduced]] = {}
+    for framework in _frameworks.loaded():
+        found = framework.reducer() if hasattr(framework, "reducer") else None
+        if found:
+            table[found[0]] = partial(found[1], before.get(found[0]) or reduce_as_before)
     everything = ChainMap(table, before)
     pickler.dispatch_table = everything
     member = getattr(pickle.Pickler, "dispatch_table", None)
@@ -81,38 +76,17 @@ def _same(content: Any) -> Any:
     return content
 
 
-def _reduce_as_before(array: Any) -> _Reduced:
+def reduce_as_before(array: Any) -> Reduced:
     return _same, (_AsBefore(array),)
 
 
-def _reduce_array(own: Callable[[Any], _Reduced], array: Any, framework: str, requires_grad: bool = False) -> _Reduced:
+def reduce_array(own: Callable[[Any], Reduced], array: Any, framework: str, requires_grad: bool = False) -> Reduced:
     try:
         tensor = _native.from_dlpack(array)
         data, strides = _native._bytes_of(tensor)
     except (BufferError, RuntimeError, TypeError, ValueError):  # not plain memory, or a dtype that only NumPy has
         return own(array)
     return _receive, (framework, data, tensor.dtype, tensor.shape, strides, requires_grad)
-
-
-def _reduce_numpy(own: Callable[[Any], _Reduced], array: Any) -> _Reduced:
-    if own is _reduce_as_before and array.dtype.hasobject:
-        reduced: _Reduced = array.__reduce__()  # the same for every protocol; the array may contain itself
-        return reduced
-    return _reduce_array(own, array, "numpy")
-
-
-def _reduce_torch(own: Callable[[Any], _Reduced], tensor: Any) -> _Reduced:
-    is_plain = tensor.device.type == "cpu" and tensor.is_leaf and not tensor._backward_hooks and not tensor.__dict__
-    return _reduce_array(own, tensor, "torch", tensor.requires_grad) if is_plain else own(tensor)
-
-
-_JAX_CANNOT_RECEIVE = {"float4_e2m1fn", "int4", "uint4", "int2", "uint2"}  # less than a byte for each element
-
-
-def _reduce_jax(own: Callable[[Any], _Reduced], array: Any) -> _Reduced:
-    is_plain = not array.is_deleted() and not array.weak_type and {d.platform for d in array.devices()} == {"cpu"}
-    is_plain = is_plain and len(array.devices()) == 1 and array.dtype.name not in _JAX_CANNOT_RECEIVE
-    return _reduce_array(own, array, "jax") if is_plain else own(array)
 
 
 def _receive(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from operator import index
 from typing import Any, SupportsIndex, Union
 
-from tenon import _native
+from tenon import _frameworks, _native
 from tenon._native import Tensor
 
 try:
@@ -69,14 +68,11 @@ def _descriptor(fd: SupportsIndex) -> int:
 def _dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
-    torch = sys.modules.get("torch")
-    if torch and isinstance(dtype, torch.dtype):
-        return str(dtype).partition(".")[2]
-    numpy = sys.modules.get("numpy")
-    if numpy and isinstance(dtype, type):
-        dtype = numpy.dtype(dtype) if issubclass(dtype, numpy.generic) else getattr(dtype, "dtype", dtype)  # jnp.float32
-    if numpy and isinstance(dtype, numpy.dtype):
-        if not dtype.isnative:
-            raise ValueError(f"tenon.shared_zeros(): argument 'dtype': {dtype!r} does not have the byte order of this machine")
-        return str(dtype.name)
+    for framework in _frameworks.loaded():
+        try:
+            name = framework.dtype_name(dtype) if hasattr(framework, "dtype_name") else None
+        except ValueError as error:
+            raise ValueError(f"tenon.shared_zeros(): argument 'dtype': {error}") from None
+        if name:
+            return str(name)
     raise TypeError(f"tenon.shared_zeros(): argument 'dtype': expected a name or a dtype of NumPy, torch or JAX, got {dtype!r}")

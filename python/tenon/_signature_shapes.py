@@ -1,7 +1,7 @@
 """What a signature says of tensors, without any data: dtypes by their short names, and the shapes of results.
 
 A size may be one of a framework's symbols, which only Python can compare. So this is the core's matcher again
-(core/src/functions/spec_match.c), with its messages; the names of dtypes are the core's."""
+(core/src/signature/spec_match.c), with its messages; the names of dtypes are the core's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _dtype_names = functools.lru_cache(maxsize=None)(_native._dtype_names)
 
 def short_name(dtype: Any) -> str:
     """f32 of torch.float32, or of NumPy's float32."""
-    name = str(dtype).replace("torch.", "")
+    name = str(dtype).rpartition(".")[2]
     known = _dtype_names(name)
     return known[0] if known else name
 

@@ -108,8 +108,8 @@ class _Stub:
         words = sorted(self.used)
         whole = {_SOURCES[word] for word in words if word in self.hidden}
         lines = [f"import {source} as {_alias(source)}\n" for source in sorted(whole)]
-        if "torch.Tensor" in self.handles:
-            lines.append(f"import torch as {_alias('torch')}{_MAY_BE_MISSING}")
+        for module in sorted({handle.rpartition(".")[0] for handle in self.handles} - {""}):
+            lines.append(f"import {module} as {_alias(module)}{_MAY_BE_MISSING}")
         for source in ("collections.abc", "typing"):
             names = [word for word in words if _SOURCES[word] == source and word not in self.hidden]
             if names:
@@ -304,8 +304,9 @@ class _Stub:
     def handle(self, handle: str) -> str:
         if handle in self.objects:
             return self.object_name(handle)
-        if handle == "torch.Tensor":
-            self.handles[handle] = f"{_alias('torch')}.Tensor"
+        module, _, name = handle.rpartition(".")
+        if module:  # a class of a framework, "torch.Tensor"
+            self.handles[handle] = f"{_alias(module)}.{name}"
         elif handle not in self.handles:
             self.handles[handle] = self.new_name(handle)
             self.definitions.append(f"@{self.word('type_check_only')}\nclass {self.handles[handle]}: ...\n")

@@ -19,7 +19,7 @@ def build_extension(file, source, parts=BRIDGE):
     """Build and import the module of a source file, together with the sources of these parts of the tree."""
     own = sorted((ROOT / source).parent.glob("_native*.c")) or [ROOT / source]
     sources = [*own, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
-    includes = [*(ROOT / part / "include" for part in TORCH), ROOT / "core/src/functions", sysconfig.get_path("include")]
+    includes = [*(ROOT / part / "include" for part in TORCH), sysconfig.get_path("include")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
                     *(f"-I{include}" for include in includes), *map(str, sources), "-lpthread", "-ldl", "-o", str(file)],
                    check=True)

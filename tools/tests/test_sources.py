@@ -18,9 +18,9 @@ def tree(tmp_path):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     for name in ("CMakeLists.txt", "LICENSE", *(str(p.relative_to(ROOT)) for p in (ROOT / "core").glob("*.*") if p.is_file())):
         shutil.copy(ROOT / name, tmp_path / name)
-    source = tmp_path / "core/src/exchange/new/deep/found.c"
+    source = tmp_path / "core/src/tensor/new/deep/found.c"
     source.parent.mkdir(parents=True)
-    source.write_text('#include "../../../internal.h"\n\nbool tenon__found_deep(void);\n\n'
+    source.write_text('#include "../../internal.h"\n\nbool tenon__found_deep(void);\n\n'
                       'bool tenon__found_deep(void)\n{\n    return true;\n}\n')
     return tmp_path
 
@@ -36,4 +36,4 @@ def test_cmake_finds_it(tree):
     done = subprocess.run(["cmake", "-S", tree, "-B", tree / "build", "-DTENON_PYTHON=OFF"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     compiled = [entry["file"] for entry in json.loads((tree / "build/compile_commands.json").read_text())]
-    assert any(file.endswith("exchange/new/deep/found.c") for file in compiled), compiled
+    assert any(file.endswith("tensor/new/deep/found.c") for file in compiled), compiled

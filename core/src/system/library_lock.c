@@ -2,12 +2,14 @@
  * have no such lock. */
 #define _POSIX_C_SOURCE 200809L /* PTHREAD_MUTEX_RECURSIVE */
 
-#include "system.h"
+#include "internal.h"
 
 #if defined(TENON__WINDOWS)
 #include <stdlib.h>
 #define WIN32_LEAN_AND_MEAN /* without macros such as `interface` */
 #include <windows.h>
+#undef near /* sources that follow in the bundle use these names */
+#undef far
 #elif defined(TENON__POSIX)
 #include <pthread.h>
 #include <stdlib.h>

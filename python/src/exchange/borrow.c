@@ -1,6 +1,6 @@
 /* Borrowing: the producers that read an object are chosen by its type; each ends in the core's one validation, and then come
  * the checks of the flags. */
-#include "../producers/numpy.h"
+#include "../internal.h"
 
 #include <string.h>
 
@@ -145,23 +145,23 @@ static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     return 0;
 }
 
-/* NumPy's own type is asked for by name, which saves the most common array a look-up. */
+/* Arrays with the array struct are told by their type, which saves the most common array a look-up. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out)
 {
     *kind = NULL;
-    if (tenon__py_is_ndarray(object))
-        return tenon__py_borrow_ndarray(object, out);
+    if (tenon__py_has_array_struct(object))
+        return tenon__py_borrow_array_struct(object, out);
     *kind = tenon__py_known_kind(Py_TYPE(object));
     return *kind && (*kind)->peek && (*kind)->peek(object, *kind, out);
 }
 
 bool tenon__py_is_read_in_c(PyObject *object)
 {
-    const tenon__py_kind *kind = tenon__py_is_ndarray(object) ? NULL : tenon__py_known_kind(Py_TYPE(object));
-    return tenon__py_is_ndarray(object) || (kind && kind->peek && kind->table);
+    const tenon__py_kind *kind = tenon__py_has_array_struct(object) ? NULL : tenon__py_known_kind(Py_TYPE(object));
+    return tenon__py_has_array_struct(object) || (kind && kind->peek && kind->table);
 }
 
-/* An object that is not NumPy's, by its peek if that is all there is to it. */
+/* An object without the array struct, by its peek if that is all there is to it. */
 static TENON__PY_NOINLINE int borrow_peeked(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
     const tenon__py_kind *kind = tenon__py_known_kind(Py_TYPE(object));
@@ -176,9 +176,9 @@ static inline int borrow_drained(PyObject *object, uint32_t flags, tenon_py_borr
 {
     if (!object || !peek_is_enough(flags))
         return borrow(object, flags, TENON__PY_NO_STREAM, out);
-    if (!tenon__py_is_ndarray(object))
+    if (!tenon__py_has_array_struct(object))
         return borrow_peeked(object, flags, out);
-    if (tenon__py_borrow_ndarray(object, out))
+    if (tenon__py_borrow_array_struct(object, out))
         return hold(object, flags, out);
     return borrow(object, flags, TENON__PY_NO_STREAM, out);
 }

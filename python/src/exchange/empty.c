@@ -182,16 +182,6 @@ PyObject *tenon_py_empty(PyObject *like, tenon_dtype dtype, int32_t ndim, const 
 
 /* ------------------------------------------------------------------------------------------- results of functions */
 
-/* Who makes results if no argument says it: NumPy if it has been imported, otherwise NULL for tenon.Tensor. 0, or -1 with an
- * exception. */
-static int find_default(const tenon__py_producer **out)
-{
-    PyObject *numpy = tenon__py_loaded("numpy");
-    *out = numpy ? &tenon__py_producer_numpy : NULL;
-    Py_XDECREF(numpy);
-    return !numpy && PyErr_Occurred() ? -1 : 0;
-}
-
 static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_device device, tenon_dtype dtype,
                                                      int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
@@ -218,17 +208,17 @@ static TENON__PY_NOINLINE PyObject *empty_like_other(PyObject *like, tenon_devic
         owner = tenon__py_producer_named(like, true, "expected an array, or");
         if (!owner)
             return NULL;
-    } else if (find_default(&owner) < 0) {
+    } else if (tenon__py_default_producer(&owner) < 0) {
         return NULL;
     }
     return empty_in(owner, NULL, device, dtype, ndim, shape, out);
 }
 
-/* Whether results are NumPy's if no argument says otherwise, and can be made without asking further. NumPy's table belongs to
- * the main interpreter. */
-static bool is_numpy_default(tenon_device device)
+/* Whether results have the array struct if no argument says otherwise, and can be made without asking further. Its framework
+ * belongs to the main interpreter. */
+static bool makes_array_struct(tenon_device device)
 {
-    if (!tenon__py_global.numpy.ndarray || !tenon_device_on_host(device))
+    if (!tenon__py_global.array_layout.type || !tenon_device_on_host(device))
         return false;
     const tenon__py_interp *main = atomic_load_explicit(&tenon__py_global.main, memory_order_acquire);
     return main && main->state == PyInterpreterState_Get();
@@ -237,8 +227,8 @@ static bool is_numpy_default(tenon_device device)
 PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (like ? tenon__py_is_ndarray(like) : is_numpy_default(device)) {
-        PyObject *array = tenon__py_empty_ndarray(dtype, ndim, shape, out);
+    if (like ? tenon__py_has_array_struct(like) : makes_array_struct(device)) {
+        PyObject *array = tenon__py_global.array_layout.empty(dtype, ndim, shape, out);
         if (!array && PyErr_ExceptionMatches(PyExc_ValueError))
             check_shape("", dtype, ndim, shape); /* in our words */
         return array;
@@ -257,13 +247,13 @@ static int find_producer_like(PyObject *like, const tenon__py_producer **out)
         return -1;
     if (*out)
         return 0;
-    return tenon__py_device_of(like, &device) < 0 ? -1 : find_default(out);
+    return tenon__py_device_of(like, &device) < 0 ? -1 : tenon__py_default_producer(out);
 }
 
 PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor)
 {
-    const tenon__py_producer *producer = &tenon__py_producer_numpy;
-    if (!(like && tenon__py_is_ndarray(like)) && find_producer_like(like, &producer) < 0)
+    const tenon__py_producer *producer = tenon__py_global.array_layout.producer;
+    if (!(like && tenon__py_has_array_struct(like)) && find_producer_like(like, &producer) < 0)
         return NULL;
     if (producer && producer->adopt)
         return producer->adopt(tensor);

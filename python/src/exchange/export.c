@@ -29,7 +29,7 @@ static PyObject *export_same(tenon_tensor *tensor)
     PyObject *object = holder->borrowed.private_.object;
     bool same = false;
     int fixed = 0;
-    if (tenon__py_is_ndarray(object) && tenon__py_numpy_still_is(object, view)) {
+    if (tenon__py_has_array_struct(object) && tenon__py_array_struct_is(object, view)) {
         same = true;
     } else if (tenon__py_peek(object, &kind, &now)) {
         same = tenon_view_equal(&now.view, view);

@@ -1,7 +1,6 @@
 /* Imported tensors: a borrow that lives on the heap. */
 #include "../internal.h"
 
-#include "producer_view.h"
 
 #include <string.h>
 
@@ -124,7 +123,7 @@ tenon__py_holder *tenon__py_hold_borrowed(PyObject *object, tenon_py_borrowed *b
     if (holds == TENON__PY_HOLDS_MANAGED || holds == TENON__PY_HOLDS_LEGACY)
         return share_managed(borrowed) < 0 ? NULL : hold_tensor(borrowed);
     const tenon__py_producer *owner = NULL;
-    if (!tenon__py_is_ndarray(object) && tenon__py_owner(object, &owner) < 0)
+    if (!tenon__py_has_array_struct(object) && tenon__py_owner(object, &owner) < 0)
         return NULL;
     if (!owner || !owner->pin)
         return hold_object(object, TENON_PY_ANY_DEVICE, false);

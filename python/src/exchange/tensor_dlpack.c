@@ -214,17 +214,19 @@ static int table_allocate(tenon_dl_tensor *prototype, tenon_dl_managed **out, vo
     return status ? -1 : 0;
 }
 
-/* The table gets no object that it could ask for a stream. It uses torch's current stream, or the default stream, and
- * makes the memory ready there. */
+/* The table gets no object that it could ask for a stream. It uses the current stream of the first framework that has a table,
+ * or the default stream, and makes the memory ready there. */
 static int table_stream(int32_t device_type, int32_t device_id, void **out)
 {
-    const tenon_dl_exchange *torch = tenon__py_torch_table();
+    const tenon_dl_exchange *table = NULL;
     *out = NULL;
-    bool is_torchs = device_type == TENON_CUDA || device_type == TENON_ROCM;
-    if (!is_torchs || !torch || !torch->current_work_stream)
+    for (int i = 0; i < tenon__py_nframeworks && !table; i++)
+        table = tenon__py_frameworks[i]->table ? tenon__py_frameworks[i]->table() : NULL;
+    bool has_streams = device_type == TENON_CUDA || device_type == TENON_ROCM;
+    if (!has_streams || !table || !table->current_work_stream)
         return 0;
-    if (torch->current_work_stream(device_type, device_id, out) != 0 || PyErr_Occurred()) {
-        *out = NULL; /* torch does not have this device, so it does not use its streams */
+    if (table->current_work_stream(device_type, device_id, out) != 0 || PyErr_Occurred()) {
+        *out = NULL; /* the framework does not have this device, so it does not use its streams */
         tenon__py_clear_ignorable_error();
     }
     return PyErr_Occurred() ? -1 : 0;

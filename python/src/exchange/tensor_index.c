@@ -33,14 +33,6 @@ static PyObject *get_dtype(PyObject *self, void *unused)
     return PyUnicode_FromString(name);
 }
 
-/* For numpy.dtype() and numpy.result_type(), which expect `dtype` to be a numpy.dtype. */
-static PyObject *get_numpy_dtype(PyObject *self, void *unused)
-{
-    (void)unused;
-    const tenon_view *view = view_of(self);
-    return view ? tenon__py_numpy_dtype(view->dtype, view->flags) : NULL;
-}
-
 static PyObject *get_device(PyObject *self, void *unused)
 {
     (void)unused;
@@ -116,7 +108,6 @@ PyGetSetDef tenon__py_tensor_attributes[] = {
     {"strides", get_strides, NULL,
      "The step from one element to the next along each dimension, in elements, not bytes.", NULL},
     {"dtype", get_dtype, NULL, "The name of the dtype in NumPy and torch, a str: 'float32', 'bfloat16'.", NULL},
-    {"__numpy_dtype__", get_numpy_dtype, NULL, "The dtype as a numpy.dtype. Imports NumPy.", NULL},
     {"device", get_device, NULL, "Where the memory is, a str: 'cpu', 'cuda:0'.", NULL},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"size", get_size, NULL, "The number of elements.", NULL},

@@ -1,5 +1,4 @@
 /* tenon.Tensor across processes: shared memory, and pickles. */
-#include "../producers/producer.h"
 #include "tensor_object.h"
 
 #include <tenon/shared.h>

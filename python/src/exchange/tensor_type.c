@@ -1,5 +1,4 @@
 /* tenon.Tensor: a tenon_tensor as a Python object that every framework can read. */
-#include "producer_view.h"
 #include "tensor_object.h"
 
 #include <structmember.h>
@@ -147,45 +146,12 @@ bool tenon__py_tensor_has_writable_buffer(PyObject *self)
     return atomic_load(&((tensor_object *)self)->writable_buffers) != 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- NumPy */
-
-/* NumPy calls this if the buffer protocol fails: for bf16 and the like, and for device memory, to say why it cannot be
- * read. */
-static PyObject *tensor_array(PyObject *self, PyObject *arguments, PyObject *keywords)
-{
-    static char *names[] = {"dtype", "copy", NULL};
-    PyObject *dtype = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", names, &dtype, &copy))
-        return NULL;
-    tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self));
-    PyObject *array = tensor ? tenon__py_producer_numpy.wrap(tensor) : NULL;
-    tenon__py_release(tensor);
-    if (!array)
-        tenon__py_raise_missing("numpy", "tenon.Tensor.__array__()");
-    if (!array || (dtype == Py_None && (copy == Py_None || copy == Py_False)))
-        return array;
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *make = numpy ? PyObject_GetAttrString(numpy, copy == Py_None ? "asarray" : "array") : NULL;
-    PyObject *values = make ? PyTuple_Pack(1, array) : NULL;
-    PyObject *options = values ? Py_BuildValue("{sO}", "dtype", dtype) : NULL;
-    int status = options && copy != Py_None ? PyDict_SetItemString(options, "copy", copy) : 0;
-    PyObject *result = options && status == 0 ? PyObject_Call(make, values, options) : NULL;
-    Py_DECREF(array);
-    Py_XDECREF(numpy);
-    Py_XDECREF(make);
-    Py_XDECREF(values);
-    Py_XDECREF(options);
-    return result;
-}
-
 /* ------------------------------------------------------------------------------------------------------------ type */
 
 static PyMethodDef tensor_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tenon__py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nReturn a DLPack capsule."},
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
-    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
-     "__array__($self, dtype=None, copy=None)\n--\n\nReturn a NumPy array on the same memory."},
     {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
      "Return the number in a tensor without dimensions as a complex."},
     {"freeze", tenon__py_tensor_freeze, METH_NOARGS,
@@ -238,6 +204,29 @@ static PyType_Spec tensor_spec = {
     .slots = tensor_slots,
 };
 
+/* Set an attribute of the type. Takes `descriptor`, which may be NULL. */
+static int set_descriptor(PyObject *type, const char *name, PyObject *descriptor)
+{
+    int status = descriptor ? PyObject_SetAttrString(type, name, descriptor) : -1;
+    Py_XDECREF(descriptor);
+    return status;
+}
+
+/* Add what the frameworks look for in an array. */
+static int add_for_frameworks(PyObject *type)
+{
+    int status = 0;
+    for (int i = 0; i < tenon__py_nframeworks && status == 0; i++) {
+        PyMethodDef *method = tenon__py_frameworks[i]->tensor_methods;
+        PyGetSetDef *attribute = tenon__py_frameworks[i]->tensor_attributes;
+        for (; method && method->ml_name && status == 0; method++)
+            status = set_descriptor(type, method->ml_name, PyDescr_NewMethod((PyTypeObject *)type, method));
+        for (; attribute && attribute->name && status == 0; attribute++)
+            status = set_descriptor(type, attribute->name, PyDescr_NewGetSet((PyTypeObject *)type, attribute));
+    }
+    return status;
+}
+
 PyTypeObject *tenon_py_type(void)
 {
     tenon__py_interp *interp = tenon__py_interp_state();
@@ -246,9 +235,7 @@ PyTypeObject *tenon_py_type(void)
         return made;
     PyObject *type = PyType_FromSpec(&tensor_spec);
     PyObject *capsule = type ? PyCapsule_New(&tenon__py_tensor_table, TENON_DL_EXCHANGE_CAPSULE, NULL) : NULL;
-    int status = capsule ? PyObject_SetAttrString(type, TENON_DL_EXCHANGE_ATTRIBUTE, capsule) : -1;
-    Py_XDECREF(capsule);
-    if (status < 0) {
+    if (set_descriptor(type, TENON_DL_EXCHANGE_ATTRIBUTE, capsule) < 0 || add_for_frameworks(type) < 0) {
         Py_XDECREF(type);
         return NULL;
     }

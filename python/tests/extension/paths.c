@@ -1,6 +1,5 @@
 /* Each way of the bridge by itself, fast and general, so that the tests can compare them. */
 #define PY_SSIZE_T_CLEAN
-#include "../../src/exchange/producer_view.h"
 #include "../../src/internal.h"
 #include "describe.h"
 
@@ -41,7 +40,7 @@ static int by_general(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 
 static int by_numpy(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
 {
-    return read_by(&tenon__py_producer_numpy, object, flags, out);
+    return read_by(tenon__py_producer_as(TENON_PY_AS_NUMPY), object, flags, out);
 }
 
 static int by_table(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
@@ -127,7 +126,7 @@ static PyObject *paths_read(PyObject *module, PyObject *arguments)
 static PyObject *empty_general(const tenon__py_producer *owner, PyObject *like, tenon_dtype dtype, int32_t ndim,
                                const int64_t *shape, tenon_py_borrowed *out)
 {
-    if (owner != &tenon__py_producer_torch) /* which begins with its fast path */
+    if (owner != tenon__py_producer_as(TENON_PY_AS_TORCH)) /* which begins with its fast path */
         return owner->empty(like, tenon_device_of(TENON_CPU, 0), dtype, ndim, shape, out);
     PyObject *torch = PyImport_ImportModule("torch"), *cpu = torch ? PyUnicode_FromString("cpu") : NULL;
     PyObject *made = cpu ? tenon__py_call_empty(torch, cpu, dtype, ndim, shape) : NULL;

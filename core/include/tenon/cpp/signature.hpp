@@ -1,6 +1,6 @@
 // Parses signatures at compile time, so that function.hpp can compare them with C++ functions.
 //
-// It accepts what the core accepts (core/src/functions/signature.c and its neighbours), and
+// It accepts what the core accepts (core/src/signature/signature.c and its neighbours), and
 // the later parts of that version, which no host has yet. The module is not known here: every class exists, and a
 // function with the name of a class is not known to be a constructor.
 #ifndef TENON_CPP_SIGNATURE_HPP

@@ -1,4 +1,4 @@
-"""Calls of the target tenon1 that are written by hand, as frameworks/jax/src/jax_host.h describes them."""
+"""Calls of the target tenon1 that are written by hand, as frameworks/jax/host/internal.h describes them."""
 
 import importlib
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from building import build, tenon
 
-from tenon import _native
+from tenon import _jax_native
 
 # Before JAX 0.5 it was there.
 ffi = importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
@@ -16,11 +16,11 @@ host = tenon.load(build(__file__.replace("hand_written.py", "host_kernels.c")))
 
 
 def register_target():
-    ffi.register_ffi_target("tenon1", _native._jax_handler("cpu"), platform="cpu", api_version=1)
+    ffi.register_ffi_target("tenon1", _jax_native.handler("cpu"), platform="cpu", api_version=1)
 
 
 register_target()
-HASH = _native._jax_register(host.saxpy.__self__, "host.saxpy")
+HASH = _jax_native.register(host.saxpy.__self__, "host.saxpy")
 
 
 def struct(*shape, dtype=np.float32):
@@ -31,7 +31,7 @@ def call(function, letters, results, *operands, fn=None, hash=None, values=None,
     """Call a function of the test library. `values`: the attributes of the parameters with a letter v, by index."""
     name = fn or f"host.{function}"
     if fn is None:
-        _native._jax_register(getattr(host, function).__self__, name)
+        _jax_native.register(getattr(host, function).__self__, name)
     attributes = {f"v{index:02}": value for index, value in (values or {}).items()}
     return ffi.ffi_call("tenon1", results, **options)(
         *operands, args=letters, fn=name, hash=hash or HASH, **attributes)

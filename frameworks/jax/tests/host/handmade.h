@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_HANDMADE_H
 #define TENON_TESTS_HANDMADE_H
 
-#include "jax_host.h"
+#include "internal.h"
 
 #include <math.h>
 #include <setjmp.h>

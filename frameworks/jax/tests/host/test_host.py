@@ -7,7 +7,7 @@ import pytest
 from building import build, run_python, tenon
 from hand_written import HASH, call, ffi, host, refused, register_target, struct
 
-from tenon import _native
+from tenon import _jax_native
 
 X = jnp.arange(6, dtype=jnp.float32)
 TWO = {0: np.float64(2)}
@@ -24,18 +24,18 @@ def test_a_call_inside_jit():
 
 def test_it_can_be_registered_twice():
     register_target()
-    assert _native._jax_register(host.saxpy.__self__, "host.saxpy") == HASH
+    assert _jax_native.register(host.saxpy.__self__, "host.saxpy") == HASH
     assert len(HASH) == 32 and set(HASH) <= set("0123456789abcdef")
 
 
 def test_the_version_is_that_of_xla():
-    assert _native._jax_probe(0, 1, False) == (0, 1, 0)
-    assert [_native._jax_probe(0, minor, True)[1] for minor in range(1, 9)] == list(range(1, 9))
-    assert _native._jax_probe(0, 3, True, "CUDA") == (0, 3, 0)
-    assert _native._jax_probe(0, 3, True, "CUDA", True) == (0, 3, 1)
+    assert _jax_native.probe(0, 1, False) == (0, 1, 0)
+    assert [_jax_native.probe(0, minor, True)[1] for minor in range(1, 9)] == list(range(1, 9))
+    assert _jax_native.probe(0, 3, True, "CUDA") == (0, 3, 0)
+    assert _jax_native.probe(0, 3, True, "CUDA", True) == (0, 3, 1)
     for wrong in [("tpu", False), ("cpu", True)]:
         with pytest.raises(ValueError, match="expected the platform 'cpu' or 'CUDA'"):
-            _native._jax_handler(*wrong)
+            _jax_native.handler(*wrong)
 
 
 def test_what_cannot_be_registered_says_why():
@@ -43,16 +43,16 @@ def test_what_cannot_be_registered_says_why():
                          ("text", "neither a tensor nor a number"), ("optional", "optional"),
                          ("nothing", "neither returns nor writes")]:
         with pytest.raises(ValueError, match=rf"{name}\(\): XLA cannot call it: .*{reason}"):
-            _native._jax_register(getattr(host, name).__self__, f"host.{name}")
+            _jax_native.register(getattr(host, name).__self__, f"host.{name}")
     with pytest.raises(TypeError, match="expected tenon.Function"):
-        _native._jax_register(host.saxpy, "host.saxpy")
+        _jax_native.register(host.saxpy, "host.saxpy")
 
 
 def test_a_capturable_function():
-    assert _native._jax_capturable(host.capturable.__self__)
-    assert not _native._jax_capturable(host.saxpy.__self__)
+    assert _jax_native.capturable(host.capturable.__self__)
+    assert not _jax_native.capturable(host.saxpy.__self__)
     with pytest.raises(TypeError, match="expected tenon.Function"):
-        _native._jax_capturable(host)
+        _jax_native.capturable(host)
 
 
 # ------------------------------------------------------------------------------------------------------------ values
@@ -217,7 +217,7 @@ def test_an_old_program_calls_the_old_library():
     programs = []
     for number in (1, 2):
         library = tenon.load(build(SOURCE, f"-DNUMBER={number}"))
-        fn_hash = _native._jax_register(library.number.__self__, "rebuilt.number")
+        fn_hash = _jax_native.register(library.number.__self__, "rebuilt.number")
         del library
         programs.append(jax.jit(lambda x, h=fn_hash: call("number", "t", struct(1), x, fn="rebuilt.number", hash=h)))
     assert [program(X).item() for program in [*programs, *programs]] == [1, 2, 1, 2]
@@ -239,8 +239,8 @@ def test_a_process_without_the_function():
     """A program that is loaded where nothing is registered fails with a sentence."""
     code = f"""
         import jax, numpy as np, {ffi.__name__} as ffi
-        from tenon import _native
-        ffi.register_ffi_target("tenon1", _native._jax_handler(), platform="cpu", api_version=1)
+        from tenon import _jax_native
+        ffi.register_ffi_target("tenon1", _jax_native.handler(), platform="cpu", api_version=1)
         x = np.zeros(3, np.float32)
         try:
             ffi.ffi_call("tenon1", jax.ShapeDtypeStruct((3,), np.float32))(x, args="t", fn="a.b", hash="{HASH}")

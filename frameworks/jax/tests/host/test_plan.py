@@ -7,7 +7,7 @@ import pytest
 from building import build, tenon
 from hand_written import JaxRuntimeError, ffi, struct
 
-from tenon import _native
+from tenon import _jax_native
 
 SOURCE = """
 #include <tenon/function.h>
@@ -37,7 +37,7 @@ TENON_MODULE(plans, "For plans.",
                             "-> f32[k], float, int, bool", mix, NULL))
 """
 kernels = tenon.load(build(SOURCE, name="plans.so"))
-HASH = _native._jax_register(kernels.mix.__self__, "plans.mix")
+HASH = _jax_native.register(kernels.mix.__self__, "plans.mix")
 
 
 def run(letters, x, y, numbers, results=None):

@@ -58,7 +58,7 @@ def test_a_function_that_cannot_be_registered(monkeypatch):
     def refuse(function, name):
         raise ValueError("the library has no hash")
 
-    monkeypatch.setattr(tenon._native, "_jax_register", refuse)
+    monkeypatch.setattr(tenon._jax_native, "register", refuse)
     with pytest.warns(UserWarning) as caught:
         assert dir(tenon.jax_ops(kernels)) == ["custom_calls"]
     assert "tenon.jax_ops(): affine() is left out: the library has no hash" in {str(one.message) for one in caught}
@@ -185,12 +185,12 @@ def test_without_jax(monkeypatch):
 
 
 WRONG_VERSION = """
-from tenon import _native
+from tenon import _jax_native
 asked, registered = [], []
 def answer(major, minor, with_api, *rest):
     asked.append((major, minor, with_api))
     return (major, minor + 7, 0)
-_native._jax_probe = answer
+_jax_native.probe = answer
 import tenon._jax_ops
 tenon._jax_ops._ffi().register_ffi_target = lambda *args, **options: registered.append(args)
 try:
@@ -209,10 +209,10 @@ def test_a_wrong_version_never_reaches_xla():
 
 
 LAZY = """
-from tenon import _native
+from tenon import _jax_native
 asked = []
-real = _native._jax_probe
-_native._jax_probe = lambda *args: asked.append(args) or real(*args)
+real = _jax_native.probe
+_jax_native.probe = lambda *args: asked.append(args) or real(*args)
 assert "tenon._jax_ops" not in sys.modules
 ops = tenon.jax_ops(kernels)
 from jax._src import xla_bridge

@@ -70,7 +70,7 @@ def run(code, **env):
 def test_torch_is_not_imported():
     assert run("info = tenon.torch_info(); print(info['tensors'], info['tensors_why'], 'torch' in sys.modules)") == (
         "dlpack torch has not been imported False")
-    assert run("try: tenon._native._torch_probe()\nexcept ValueError as e: print(e)") == (
+    assert run("try: tenon._torch_native.probe()\nexcept ValueError as e: print(e)") == (
         "_torch_probe(): torch has not been imported")
 
 

@@ -133,14 +133,14 @@ def main():
     build_cuda(folder / "kernels.so", TESTS / "gpu/kernels.cu")
     sys.path.insert(0, str(folder))
     import tenon
-    from tenon import _native, _torch_ops
+    from tenon import _torch_native, _torch_ops
 
     IN_C = ("saxpy", "twice", "slow_copy", "first")  # `where` runs anywhere
     kernels = tenon.load(folder / "kernels.so")
     warnings.simplefilter("ignore")
-    before = _native._torch_kernel_count()
+    before = _torch_native.kernel_count()
     operators = tenon.torch_ops(kernels, name="gpu_in_c")
-    places = _native._torch_kernel_count() - before
+    places = _torch_native.kernel_count() - before
     _torch_ops.kernels_in_c = False
     tenon.torch_ops(kernels, name="gpu_in_python")
     ops_in_c, ops_in_python = torch.ops.gpu_in_c, torch.ops.gpu_in_python
@@ -150,7 +150,7 @@ def main():
             test()
             print("ok", name)
     operators.close()
-    assert _native._torch_kernel_count() == before
+    assert _torch_native.kernel_count() == before
     return 0
 
 

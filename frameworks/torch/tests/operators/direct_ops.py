@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 from operators import HERE, compiled_library, tenon, torch
-from tenon import _native, _torch_direct
+from tenon import _torch_direct, _torch_native
 
 
 def weighted_backward(ctx, grad):
@@ -122,7 +122,7 @@ def spied(function):
         return operator(*args, **kwargs)
 
     parts[1] = spy
-    return _native.torch_direct(*parts), calls
+    return _torch_native.direct(*parts), calls
 
 
 def is_same(found, expected):

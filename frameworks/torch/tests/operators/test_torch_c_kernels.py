@@ -13,7 +13,7 @@ import warnings
 import pytest
 from operators import HERE, compiled_library, tenon, torch
 
-from tenon import _native, _torch_ops
+from tenon import _torch_native, _torch_ops
 
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 if VERSION < (2, 10):
@@ -38,20 +38,20 @@ def libraries(tmp_path_factory):
 def both(libraries):
     """The names of all operators, with kernels in C as torch.ops.tenon_in_c, and in Python as torch.ops.tenon_in_py."""
     made, names = [], []
-    before = _native._torch_kernel_count()
+    before = _torch_native.kernel_count()
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         for library in libraries:
             made.append(tenon.torch_ops(library, name="tenon_in_c"))
             names += [name for name in dir(made[-1]) if name != "close"]
-        in_c = _native._torch_kernel_count() - before
+        in_c = _torch_native.kernel_count() - before
         patch.setattr(_torch_ops, "kernels_in_c", False)
         made += [tenon.torch_ops(library, name="tenon_in_py") for library in libraries]
-    assert _native._torch_kernel_count() - before == in_c > 20
+    assert _torch_native.kernel_count() - before == in_c > 20
     yield names
     for ops in made:
         ops.close()
-    assert _native._torch_kernel_count() == before
+    assert _torch_native.kernel_count() == before
 
 
 @pytest.fixture
@@ -218,11 +218,11 @@ def test_many_dimensions(kernels):
 
 @pytest.mark.skipif(not OPTIONALS, reason="before 2.13, optional arguments need Python kernels")
 def test_optional_arguments_are_in_c(libraries):
-    before = _native._torch_kernel_count()
+    before = _torch_native.kernel_count()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ops = tenon.torch_ops(libraries[1], name="tenon_optional")
-    places = _native._torch_kernel_count() - before
+    places = _torch_native.kernel_count() - before
     assert places == len(dir(ops)) - 1 - 1  # close, and kept_lock
     ops.close()
 
@@ -466,7 +466,7 @@ TENON_MODULE(many, NULL, {functions})""")
 
 def test_more_functions_than_places(tmp_path):
     ops = tenon.torch_ops(many_functions(tmp_path, 300), name="tenon_many")
-    assert _native._torch_kernel_count() == PLACES
+    assert _torch_native.kernel_count() == PLACES
     x = torch.arange(3.0, dtype=torch.float64)
     with torch.inference_mode():
         for i in range(300):
@@ -476,20 +476,20 @@ def test_more_functions_than_places(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_register_and_close_many_times(libraries):
-    before = _native._torch_kernel_count()
+    before = _torch_native.kernel_count()
     x = torch.ones(3)
     for i in range(300):
         ops = tenon.torch_ops(libraries[1], name="tenon_repeated")
         assert torch.equal(torch.ops.tenon_repeated.saxpy(float(i), x, x), x * i + 1)
         ops.close()
         ops.close()
-        assert _native._torch_kernel_count() == before
+        assert _torch_native.kernel_count() == before
     assert not hasattr(torch.ops.tenon_repeated, "saxpy")
 
 
 @pytest.mark.filterwarnings("ignore:tenon.torch_ops")
 def test_a_registration_that_fails_leaves_nothing(libraries, monkeypatch):
-    before = _native._torch_kernel_count()
+    before = _torch_native.kernel_count()
 
     def broken(self, library):
         raise KeyboardInterrupt
@@ -497,17 +497,17 @@ def test_a_registration_that_fails_leaves_nothing(libraries, monkeypatch):
     monkeypatch.setattr(_torch_ops._Operator, "refuse_gradients", broken)
     with pytest.raises(KeyboardInterrupt):
         tenon.torch_ops(libraries[0], name="tenon_broken")
-    assert _native._torch_kernel_count() == before
+    assert _torch_native.kernel_count() == before
     monkeypatch.undo()
     tenon.torch_ops(libraries[0], name="tenon_broken").close()
 
 
 def test_private_functions_check_their_arguments(libraries):
-    for function in (_native._torch_schema, lambda x: _native._torch_kernel_add(x, "n", True, True)):
+    for function in (_torch_native.schema, lambda x: _torch_native.kernel_add(x, "n", True, True)):
         with pytest.raises(TypeError, match="expected tenon.Function, got <class 'int'>"):
             function(5)
     for place in (-1, PLACES, 2**40):
-        assert not _native._torch_kernel_remove(place)
+        assert not _torch_native.kernel_remove(place)
 
 
 # -------------------------------------------------------------------------------------------------------------- schema
@@ -520,7 +520,7 @@ def schema_of(tmp_path, signature):
     static tenon_status none(tenon_call *call) {{ (void)call; return TENON_OK; }}
     TENON_MODULE(schemas, NULL, TENON_FUNCTION("{text}", none, NULL))""")
     loaded = tenon.load(compiled_library(tmp_path, source))
-    return _native._torch_schema(loaded.f.__self__)
+    return _torch_native.schema(loaded.f.__self__)
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,10 @@ def test_a_failed_registration_leaves_nothing(kernels, monkeypatch):
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr("tenon._torch_ops.make_function", fail)
-        before = tenon._native._torch_kernel_count()
+        before = tenon._torch_native.kernel_count()
         with pytest.raises(RuntimeError, match="on purpose"):
             tenon.torch_ops(kernels, name="left_nothing")
-        assert tenon._native._torch_kernel_count() == before
+        assert tenon._torch_native.kernel_count() == before
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tenon.torch_ops(kernels, name="left_nothing").close()

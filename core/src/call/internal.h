@@ -1,0 +1,55 @@
+/* What the files of the folder share. It gives nothing to the others: their functions are in tenon/host/frame.h. */
+#ifndef TENON_CALL_INTERNAL_H
+#define TENON_CALL_INTERNAL_H
+
+#include "../signature/internal.h"
+
+static inline tenon_frame *tenon__frame_of(const tenon_call *call)
+{
+    return call->host_private;
+}
+
+/* "result 0", or "result 'z'". */
+typedef struct tenon__label {
+    char text[TENON_NAME_SIZE + 16];
+} tenon__label;
+
+tenon__label tenon__result_label(const tenon_frame *f, int32_t index);
+
+/* Whether memory on the device can be result `index`; if not, with the message. */
+bool tenon__result_on_device(const tenon_frame *f, int32_t index, tenon_device device, tenon_error *err);
+
+/* A client's function failed. If it kept an error of its own, the call has failed all the same. */
+void tenon__note_failure(tenon_call *call);
+
+/* The parts of the services that concern only the call. */
+
+/* Keep the first failure in `error`. */
+tenon_status tenon__call_fail(tenon_call *call, tenon_error *error, tenon_status status, const char *message,
+                              size_t length);
+/* Complete `error` after a function that failed, or that returned `status`: it has a message even if the function gave
+ * none. */
+void tenon__call_failure(const tenon_call *call, tenon_status status, tenon_error *error);
+/* Whether the function may allocate this result with this shape and dtype. A dtype of all zeros is replaced by the one in
+ * the signature. False if the call has failed. */
+bool tenon__call_open_result(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
+                             int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype);
+/* Copy the string into a block. */
+tenon_status tenon__call_result_str(tenon_call *call, tenon_block **list, int32_t index, const char *text,
+                                    size_t length);
+/* Scratch memory on the CPU. NULL if the call has failed. */
+void *tenon__call_scratch(tenon_call *call, tenon_block **list, size_t bytes, size_t align);
+/* The checks of tenon__call_open_result, for a result of any kind that is not set yet. */
+bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature, const tenon_bindings *bindings,
+                             int32_t index, int32_t ndim, const int64_t *shape, tenon_dtype *dtype);
+
+/* Of a checked call: let the function write result `index`, which is placed, into a block with guards. False if there is no
+ * memory for it. */
+bool tenon__check_result(tenon_frame *f, int32_t index);
+/* Of a checked call whose function failed: add to its message what it wrote outside its results, or to an argument. */
+void tenon__check_failure(tenon_frame *f, tenon_error *failure);
+
+/* As tenon_block_alloc, aligned to 16 bytes; tenon_blocks_release calls finish(memory) before it frees the block. */
+void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish)(void *memory));
+
+#endif

@@ -1,0 +1,102 @@
+/* Compiled specs, which signatures use too. */
+#ifndef TENON_SIGNATURE_COMPILED_SPEC_H
+#define TENON_SIGNATURE_COMPILED_SPEC_H
+
+#include "internal.h"
+#include "parser.h"
+
+/* The compiled part of a spec may be anywhere in the caller's storage. */
+#ifdef __GNUC__
+#define TENON__MAY_ALIAS __attribute__((__may_alias__))
+#else
+#define TENON__MAY_ALIAS
+#endif
+
+/* One operation of an expression, in postfix order. */
+typedef struct TENON__MAY_ALIAS tenon__spec_op {
+    int64_t value; /* a number, or the slot of a name */
+    int32_t kind;  /* TENON_OP_… */
+    int32_t at;    /* its position in the text */
+} tenon__spec_op;
+
+typedef struct TENON__MAY_ALIAS tenon__spec_dim {
+    int32_t kind; /* TENON_DIM_… */
+    int32_t at;   /* its position in the text, and its length */
+    int32_t length;
+    int32_t first; /* its first operation, and the number of them */
+    int32_t count;
+    int32_t slot; /* of a name or "*" name */
+    int64_t number;
+} tenon__spec_dim;
+
+/* What `private_` of a tenon_spec holds. */
+typedef struct TENON__MAY_ALIAS tenon__spec_code {
+    int32_t star; /* index of the "*" dimension, or -1 */
+    int32_t nops;
+    int32_t type_length;   /* of the text, up to "]" or "?" */
+    int32_t text_length;   /* of the text, up to the where clause */
+    uint32_t flags_wanted; /* bits of a view's flags that must be set, of those in flags_checked */
+    uint32_t flags_checked;
+    int32_t on_cpu; /* whether memory of the CPU is allowed */
+    int32_t reserved;
+    tenon__spec_dim dims[TENON_SPEC_DIMS];
+    tenon__spec_op ops[TENON_SPEC_CODE];
+} tenon__spec_code;
+
+static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
+{
+    return (const tenon__spec_code *)(const void *)spec->private_;
+}
+
+/* Parse the type of a tensor with its attributes. */
+tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
+/* Parse an optional where clause. */
+tenon_status tenon__parse_where(tenon__parser *p);
+
+/* The compiled part of a spec, for writing. */
+static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
+{
+    return (tenon__spec_code *)(void *)spec->private_;
+}
+
+/* Fill in what the compiled part says about layout and memory, after the flags of the spec were set. */
+void tenon__spec_finish(tenon_spec *spec);
+
+tenon_plan_spec tenon__plan_spec_of(const tenon_spec *spec);
+/* Whether calls of the signature may be taken by plan; fills in `binds` of its parameters. */
+bool tenon__make_plan(const tenon_signature *signature, tenon_plan_spec *fast);
+/* Give dimension name `slot` the value `size`, from argument `from`, if it has none. Whether it has this value. */
+static inline bool tenon__bind_size(int32_t slot, int64_t size, const char *from, tenon_bindings *b)
+{
+    if (b->dims_bound >> slot & 1)
+        return b->dims[slot] == size;
+    b->dims_bound |= 1u << slot;
+    b->dims[slot] = size;
+    b->dims_from[slot] = from;
+    return true;
+}
+
+/* Bind the names of the spec that have no value yet, compare the others, and look at the layout and the memory. False means
+ * "unknown", not "mismatch": tenon__spec_check decides. The names are bound either way. */
+bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b);
+/* tenon_spec_check, which also binds the names that have no value yet. */
+tenon_status tenon__spec_check(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err);
+
+/* Evaluate the expression of a dimension. False if it overflows, divides by 0, or uses a name without a value, which
+ * *unbound then is. */
+bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
+                          const char **unbound);
+/* An error message. It begins with "saxpy(): argument 'x'", if the bindings have these labels. */
+typedef struct tenon__message {
+    char buffer[sizeof((tenon_error){0}.message) +
+                1]; /* one more, so that tenon_error_set can see that it is truncated */
+    tenon__text text;
+    const char *function;
+} tenon__message;
+void tenon__message_begin(tenon__message *m, const tenon_bindings *b);
+tenon_status tenon__message_end(const tenon__message *m, tenon_status status, tenon_error *err);
+/* Add the values of the names that an expression uses: " (n = 3 from argument 'a', k = 4)". */
+void tenon__message_add_values(tenon__message *m, const tenon_spec *spec, const tenon__spec_dim *dim,
+                               const tenon_bindings *b);
+
+#endif

@@ -1,0 +1,27 @@
+/* What the folder gives to the others: the questions that a call asks about a signature. The rest is in tenon/spec.h and
+ * tenon/host/signature.h. */
+#ifndef TENON_SIGNATURE_INTERNAL_H
+#define TENON_SIGNATURE_INTERNAL_H
+
+#include "../tensor/internal.h"
+
+/* The bits of an address that must be 0. */
+static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype dtype)
+{
+    uint64_t natural = spec->flags & TENON_SPEC_UNALIGNED ? 1 : tenon__dtype_alignment(dtype);
+    uint64_t wanted = spec->alignment ? (uint64_t)spec->alignment : 1;
+    return (natural - 1) | (wanted - 1); /* both are powers of two */
+}
+
+/* Whether the spec allows memory on the device. */
+bool tenon__device_fits(const tenon_spec *spec, tenon_device device);
+
+/* Whether the function may allocate the result `index` with this shape; sets *dtype to its dtype.
+ *
+ * Errors: TENON_ESHAPE, TENON_EINVAL (the result is already allocated, or not a tensor), those of
+ *         tenon_signature_result. */
+tenon_status tenon__signature_open_result(const tenon_signature *signature, int32_t index,
+                                          const tenon_bindings *bindings, int32_t ndim, const int64_t *shape,
+                                          tenon_dtype *dtype, tenon_error *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* The parts that the parsers of specs and of signatures share. */
+#ifndef TENON_SIGNATURE_PARSER_H
+#define TENON_SIGNATURE_PARSER_H
+
+#include "internal.h"
+
+/* A sequence of letters, digits and underscores. */
+typedef struct tenon__word {
+    const char *start;
+    size_t length;
+    size_t at;
+} tenon__word;
+
+typedef struct tenon__parser {
+    const char *function; /* named in errors */
+    const char *text;
+    size_t at;
+    tenon_names *names;
+    tenon_error *err;
+    bool in_result;    /* parsing a result of a signature, where dimensions may be "?" */
+    bool in_signature; /* not a spec by itself */
+    uint32_t extra;    /* "keep", "own" and "of" among the last tensor's attributes: TENON_PARAMETER_… */
+    tenon__word of;    /* the name in "of(...)" */
+} tenon__parser;
+
+/* Report an error, with a caret under text[at]. */
+tenon_status tenon__parse_fail(const tenon__parser *p, size_t at, const char *format, ...) TENON_PRINTF(3, 4);
+
+/* `what` is at text[at]: a part of the grammar that is reserved. */
+tenon_status tenon__parse_later(const tenon__parser *p, size_t at, const char *what);
+
+void tenon__skip_spaces(tenon__parser *p);
+/* The position after the last character that was parsed, not counting spaces. */
+size_t tenon__end_of_text(const tenon__parser *p);
+/* If the next character is `wanted`, move past it and return true. */
+bool tenon__accept(tenon__parser *p, char wanted);
+tenon_status tenon__expect(tenon__parser *p, char wanted, const char *where);
+tenon__word tenon__peek_word(tenon__parser *p);
+tenon__word tenon__parse_word(tenon__parser *p);
+bool tenon__word_is(tenon__word w, const char *text);
+/* Whether the word is a keyword of Python, or an argument that hosts add to every function. */
+bool tenon__is_reserved(tenon__word w);
+tenon_status tenon__parse_number(tenon__parser *p, int64_t *out);
+/* A number with an optional sign. `number` receives its value; if `integer` is true, `whole` does too. */
+tenon_status tenon__parse_literal(tenon__parser *p, bool integer, int64_t *whole, double *number);
+/* The slot of a name in one of the tables of names. Adds the name if it is new. */
+tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[TENON_NAME_SIZE], int32_t *count,
+                           int32_t most, int32_t *slot);
+
+/* Whether the module has a class of this name; sets *flags, if it is not NULL, to the class's. */
+bool tenon__module_class(const tenon_module *module, const char *name, size_t length, uint64_t *flags);
+
+#endif

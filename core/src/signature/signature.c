@@ -1,0 +1,899 @@
+/* Compiles a signature into one block of memory, which contains no pointers to anything outside it. */
+#include "compiled_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The unused rest of each part of the block. The largest possible size of a part follows from the characters of the text:
+ * each tensor has a "[", each parameter or result a "," or parenthesis next to it, each string two quotes. */
+typedef struct signature_room {
+    tenon_signature *signature;
+    tenon_parameter *params;
+    tenon_parameter *results;
+    tenon_spec *specs;
+    const char **strings;
+    double *numbers; /* lists of doubles or of int64_t */
+    tenon_plan_spec *fast;
+    char *text; /* copies of parts of the text, each terminated by 0 */
+} signature_room;
+
+typedef struct signature_compiler {
+    tenon__parser p;
+    signature_room room;      /* not used yet */
+    tenon_signature *out;     /* the signature that is being filled in */
+    tenon_parameter *item;    /* the current parameter or result */
+    const tenon_names *prior; /* the names that the first pass found, or NULL during it */
+    size_t starts[TENON_MAX_PARAMETERS + TENON_MAX_RESULTS]; /* position of each type in the text */
+    bool keyword_only;
+    const tenon_module *module; /* for its classes; may be NULL */
+} signature_compiler;
+
+/* Mark a handle whose name is that of a class. */
+static void note_class(signature_compiler *c, tenon_parameter *item);
+/* Parse the name of a function, class, parameter and so on. */
+static tenon_status parse_name(signature_compiler *c, const char *of_what, tenon__word *out);
+
+/* ------------------------------------------------------------------------------------------------- types and defaults */
+
+static const char *copy_text(signature_compiler *c, size_t from, size_t to)
+{
+    char *copy = c->room.text;
+    memcpy(copy, c->p.text + from, to - from);
+    copy[to - from] = '\0';
+    c->room.text += to - from + 1;
+    return copy;
+}
+
+/* A string in single or double quotes. There are no escapes, so every character stands for itself. */
+static tenon_status parse_string(signature_compiler *c, const char **out)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    char quote = p->text[at];
+    if (quote != '\'' && quote != '"')
+        return tenon__parse_fail(p, at, "expected a string in quotes");
+    size_t end = at + 1;
+    while (p->text[end] && p->text[end] != quote && p->text[end] != '\\' && (unsigned char)p->text[end] >= ' ')
+        end++;
+    if (p->text[end] == '\\')
+        return tenon__parse_fail(p, end, "a string cannot contain escapes");
+    if (p->text[end] != quote)
+        return tenon__parse_fail(p, at, "unterminated string");
+    p->at = end + 1;
+    *out = copy_text(c, at + 1, end);
+    return TENON_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------------- literals */
+
+static tenon_status parse_list(signature_compiler *c, bool integers, tenon_value *value)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    size_t at = p->at;
+    char close = p->text[at] == '(' ? ')' : ']';
+    if (!tenon__accept(p, '(') && !tenon__accept(p, '['))
+        return tenon__parse_fail(p, at, "expected a list such as (1, 2)");
+    double *list = c->room.numbers;
+    int64_t length = 0;
+    while (!tenon__accept(p, close)) {
+        int64_t whole = 0;
+        double number = 0;
+        tenon_status status = tenon__parse_literal(p, integers, &whole, &number);
+        if (!status && !tenon__accept(p, ',')) {
+            tenon__skip_spaces(p);
+            if (p->text[p->at] != close)
+                status = tenon__expect(p, close, "to close the list");
+            else if (close == ')' && length == 0) /* in Python (1) is a number */
+                status = tenon__parse_fail(p, p->at, "a list of one number is written (1,) or [1]");
+        }
+        if (status)
+            return status;
+        if (integers)
+            memcpy(&list[length++], &whole, sizeof whole);
+        else
+            list[length++] = number;
+    }
+    if (c->item->count >= 0 && length != c->item->count)
+        return tenon__parse_fail(p, at, "expected %d number%s", c->item->count, c->item->count == 1 ? "" : "s");
+    c->room.numbers += length;
+    value->as.list.data = list;
+    value->as.list.length = length;
+    return TENON_OK;
+}
+
+static tenon_status parse_choice(signature_compiler *c, tenon_value *value)
+{
+    const char *text = NULL;
+    size_t at = (tenon__skip_spaces(&c->p), c->p.at);
+    tenon_status status = parse_string(c, &text);
+    for (int32_t i = 0; !status && i < c->item->count; i++) {
+        if (strcmp(c->item->choices[i], text) == 0) {
+            value->as.integer = i;
+            return TENON_OK;
+        }
+    }
+    return status ? status : tenon__parse_fail(&c->p, at, "'%s' is not one of %s", text, c->item->type);
+}
+
+/* Parse the default of a parameter, after the "=". */
+static tenon_status parse_default(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    tenon_value *value = &item->value;
+    tenon__word w = tenon__peek_word(p);
+    tenon_status status = TENON_OK;
+    value->kind = item->kind;
+    if (tenon__word_is(w, "None")) {
+        tenon__parse_word(p);
+        value->kind = TENON_KIND_NONE;
+        if (!(item->flags & TENON_PARAMETER_OPTIONAL))
+            return tenon__parse_fail(p, w.at, "None is allowed only if the type has a '?'");
+    } else if (item->kind == TENON_KIND_INT) {
+        double ignored;
+        status = tenon__parse_literal(p, true, &value->as.integer, &ignored);
+    } else if (item->kind == TENON_KIND_FLOAT) {
+        int64_t ignored;
+        status = tenon__parse_literal(p, false, &ignored, &value->as.number);
+    } else if (item->kind == TENON_KIND_BOOL) {
+        tenon__parse_word(p);
+        value->as.integer = tenon__word_is(w, "True");
+        if (!value->as.integer && !tenon__word_is(w, "False"))
+            return tenon__parse_fail(p, w.at, "expected True or False");
+    } else if (item->kind == TENON_KIND_STR) {
+        const char *text = NULL;
+        status = parse_string(c, &text);
+        value->as.list.data = text;
+        value->as.list.length = text ? (int64_t)strlen(text) : 0;
+    } else if (item->kind == TENON_KIND_ENUM) {
+        status = parse_choice(c, value);
+    } else if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) {
+        status = parse_list(c, item->kind == TENON_KIND_INTS, value);
+    } else {
+        return tenon__parse_fail(p, w.at, "%s can only have None as its default",
+                                 item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
+    }
+    if (status)
+        return status;
+    item->literal = copy_text(c, w.at, tenon__end_of_text(p));
+    item->flags |= TENON_PARAMETER_DEFAULT;
+    return TENON_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- types */
+
+static tenon_status parse_enum(signature_compiler *c)
+{
+    tenon_parameter *item = c->item;
+    item->kind = TENON_KIND_ENUM;
+    item->choices = c->room.strings;
+    item->count = 0;
+    do {
+        tenon_status status = parse_string(c, c->room.strings);
+        if (status)
+            return status;
+        for (int32_t i = 0; i < item->count; i++)
+            if (strcmp(item->choices[i], *c->room.strings) == 0)
+                return tenon__parse_fail(&c->p, c->p.at - 1, "duplicate choice '%s'", item->choices[i]);
+        item->count++;
+        c->room.strings++;
+    } while (tenon__accept(&c->p, '|'));
+    return TENON_OK;
+}
+
+static tenon_status parse_handle(signature_compiler *c)
+{
+    c->item->kind = TENON_KIND_HANDLE;
+    tenon_status status = tenon__expect(&c->p, '(', "after 'handle'");
+    if (!status)
+        status = parse_string(c, &c->item->handle);
+    if (!status && !*c->item->handle)
+        return tenon__parse_fail(&c->p, c->p.at - 1, "a handle needs a name");
+    if (!status)
+        note_class(c, c->item);
+    return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
+}
+
+static tenon_status parse_tensor(signature_compiler *c)
+{
+    tenon_parameter *item = c->item;
+    tenon_spec *spec = c->room.specs;
+    item->kind = TENON_KIND_TENSOR;
+    item->spec = spec;
+    tenon_status status = tenon__parse_tensor(&c->p, spec);
+    if (status)
+        return status;
+    c->room.specs++;
+    if (spec->flags & TENON_SPEC_OPTIONAL)
+        item->flags |= TENON_PARAMETER_OPTIONAL;
+    return TENON_OK;
+}
+
+/* Refuse the types that are reserved. `next` is the character after the word. */
+static tenon_status refuse_later_type(const tenon__parser *p, tenon__word w, char next)
+{
+    static const char *const names[] = {"uint", "complex", "bytes", "strs", "dtype"}, *const quoted[] = {
+                                                                                          "'uint'", "'complex'",
+                                                                                          "'bytes'", "'strs'",
+                                                                                          "'dtype'"};
+    char first = p->text[w.at];
+    for (size_t i = 0; next != '[' && next != '|' && i < sizeof names / sizeof *names; i++)
+        if (tenon__word_is(w, names[i]))
+            return tenon__parse_later(p, w.at, quoted[i]);
+    if (first == '[')
+        return tenon__parse_later(p, w.at, "a list of tensors");
+    if ((first >= '0' && first <= '9') || first == '-')
+        return tenon__parse_later(p, w.at, "a choice of integers");
+    return TENON_OK;
+}
+
+/* Parse the type of `c->item`. */
+static tenon_status parse_type(signature_compiler *c)
+{
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } scalars[] = {{"int", TENON_KIND_INT},      {"float", TENON_KIND_FLOAT}, {"bool", TENON_KIND_BOOL},
+                   {"str", TENON_KIND_STR},      {"ints", TENON_KIND_INTS},   {"floats", TENON_KIND_FLOATS},
+                   {"handle", TENON_KIND_HANDLE}};
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    tenon_status status = TENON_OK;
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    item->kind = TENON_KIND_NONE;
+    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
+        if (tenon__word_is(w, scalars[i].name))
+            item->kind = scalars[i].kind;
+    /* bool[n] and bool|u8[n] are tensors. */
+    bool listed = item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS;
+    if (!listed && (p->text[after] == '[' || (p->text[after] == '|' && item->kind != TENON_KIND_NONE)))
+        item->kind = TENON_KIND_NONE;
+    if (item->kind != TENON_KIND_NONE)
+        tenon__parse_word(p);
+    else
+        status = refuse_later_type(p, w, p->text[after]);
+    if (status) {
+        return status;
+    } else if (item->kind == TENON_KIND_HANDLE) {
+        status = parse_handle(c);
+    } else if (listed && tenon__accept(p, '[')) {
+        int64_t count = 0;
+        status = tenon__parse_number(p, &count);
+        if (!status && (count < 1 || count > 1024))
+            return tenon__parse_fail(p, p->at - 1, "expected a number from 1 to 1024");
+        item->count = (int32_t)count;
+        status = status ? status : tenon__expect(p, ']', "after the number");
+    } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
+        status = parse_enum(c);
+    } else if (item->kind == TENON_KIND_NONE && w.length == 0) {
+        status = tenon__parse_fail(p, w.at, "expected a type such as f32[n] or int");
+    } else if (item->kind == TENON_KIND_NONE) {
+        status = parse_tensor(c);
+    }
+    if (!status && item->kind != TENON_KIND_TENSOR && tenon__accept(p, '?'))
+        item->flags |= TENON_PARAMETER_OPTIONAL;
+    if (!status)
+        item->type = copy_text(c, w.at, tenon__end_of_text(p));
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ heads */
+
+/* A method may start with "__" only if hosts know what to do with it. */
+static const char *const dunders[] = {"__len__", "__repr__", "__getitem__"};
+/* Members that every object has. */
+static const char *const of_hosts[] = {"close", "closed", "__enter__", "__exit__"};
+
+static bool is_one_of(tenon__word w, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tenon__word_is(w, names[i]))
+            return true;
+    return false;
+}
+
+static tenon_status parse_method_name(signature_compiler *c, tenon__word *out)
+{
+    tenon__parser *p = &c->p;
+    tenon__word w = tenon__peek_word(p);
+    if (is_one_of(w, of_hosts, sizeof of_hosts / sizeof *of_hosts))
+        return tenon__parse_fail(p, w.at, "every object has '%.*s' already; give the method another name",
+                                 (int)w.length, w.start);
+    if (is_one_of(w, dunders, sizeof dunders / sizeof *dunders)) {
+        *out = tenon__parse_word(p);
+        return TENON_OK;
+    }
+    if (w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
+        return tenon__parse_fail(p, w.at,
+                                 "of the names that start with '__' a method can be __len__, __repr__ or "
+                                 "__getitem__");
+    return parse_name(c, "method", out);
+}
+
+/* Names have less than TENON_NAME_SIZE bytes. */
+enum { LONGEST_PAIR = 2 * TENON_NAME_SIZE + 16 };
+
+static tenon_status parse_method(signature_compiler *c, tenon__word class_name)
+{
+    tenon_signature *out = c->out;
+    tenon__word w = {0};
+    tenon_status status = TENON_OK;
+    if (!tenon__module_class(c->module, class_name.start, class_name.length, NULL))
+        status = tenon__parse_fail(&c->p, class_name.at,
+                                   "unknown class '%.*s'; add TENON_CLASS(\"%.*s\", ...) to the module",
+                                   (int)class_name.length, class_name.start, (int)class_name.length, class_name.start);
+    if (!status)
+        status = parse_method_name(c, &w);
+    if (status)
+        return status;
+    out->role = TENON_ROLE_METHOD;
+    out->class_name = copy_text(c, class_name.at, class_name.at + class_name.length);
+    out->method = copy_text(c, w.at, w.at + w.length);
+    out->name = c->room.text;
+    c->room.text += snprintf(c->room.text, LONGEST_PAIR, "%s.%s", out->class_name, out->method) + 1;
+    return TENON_OK;
+}
+
+/* Parse what comes before the "(": the name of a function or a constructor, "Name.method", or all of "class Name". */
+static tenon_status parse_head(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = tenon__peek_word(p);
+    tenon_status status = TENON_OK;
+    if (tenon__word_is(w, "class") && p->text[w.at + w.length] != '(') {
+        tenon__parse_word(p);
+        out->role = TENON_ROLE_CLASS;
+        status = parse_name(c, "class", &w);
+    } else {
+        status = parse_name(c, "function", &w);
+    }
+    if (status)
+        return status;
+    if (out->role != TENON_ROLE_CLASS && tenon__accept(p, '.'))
+        return parse_method(c, w);
+    out->name = copy_text(c, w.at, w.at + w.length);
+    if (out->role != TENON_ROLE_CLASS && tenon__module_class(c->module, w.start, w.length, NULL))
+        out->role = TENON_ROLE_CONSTRUCTOR;
+    if (out->role != TENON_ROLE_FUNCTION)
+        out->class_name = out->name;
+    return TENON_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- objects */
+
+static void note_class(signature_compiler *c, tenon_parameter *item)
+{
+    uint64_t flags = 0;
+    if (!tenon__module_class(c->module, item->handle, strlen(item->handle), &flags))
+        return;
+    item->flags |= TENON_PARAMETER_CLASS;
+    if (!(flags & TENON_CLASS_CONCURRENT))
+        item->flags |= TENON_PARAMETER_SERIAL;
+}
+
+/* A handle of the signature's class, with the type as one would write it. */
+static tenon_parameter make_object(signature_compiler *c, const char *name)
+{
+    tenon_parameter item = {.name = name, .kind = TENON_KIND_HANDLE, .dim = -1, .count = -1, .owner = -1};
+    item.type = c->room.text;
+    c->room.text += snprintf(c->room.text, LONGEST_PAIR, "handle('%s')", c->out->class_name) + 1;
+    item.handle = c->out->class_name;
+    note_class(c, &item);
+    return item;
+}
+
+/* Parse the first parameter of a method. */
+static tenon_status parse_self(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = tenon__parse_word(p);
+    if (!tenon__word_is(w, "self"))
+        return tenon__parse_fail(p, w.at, "expected self, the first parameter of every method");
+    tenon__skip_spaces(p);
+    if (p->text[p->at] == ':')
+        return tenon__parse_fail(p, p->at, "self has no type: it is the object");
+    c->room.params[0] = make_object(c, copy_text(c, w.at, w.at + w.length));
+    out->nparams = out->npositional = out->nrequired = 1;
+    out->nserial = (c->room.params[0].flags & TENON_PARAMETER_SERIAL) != 0;
+    return TENON_OK;
+}
+
+/* Add the hidden result of a constructor. */
+static tenon_status add_object(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    if (c->out->nresults)
+        return tenon__parse_fail(p, c->starts[TENON_MAX_PARAMETERS],
+                                 "a constructor is written without '->': its result is the object");
+    c->room.results[0] = make_object(c, NULL);
+    c->out->nresults = 1;
+    return TENON_OK;
+}
+
+/* -------------------------------------------------------------------------------------- memory that outlives a call */
+
+static tenon_status check_kept(signature_compiler *c, size_t at)
+{
+    tenon_parameter *item = c->item;
+    if (!c->p.extra)
+        return TENON_OK;
+    if (c->p.extra != TENON_PARAMETER_KEEP)
+        return tenon__parse_fail(&c->p, at, "'own' and 'of' apply only to results");
+    if (item->spec->flags & TENON_SPEC_WRITE)
+        return tenon__parse_fail(&c->p, at, "'keep' and 'rw' cannot be combined");
+    item->flags |= TENON_PARAMETER_KEEP;
+    return TENON_OK;
+}
+
+/* The argument that an "of(...)" names: self, or a tensor. */
+static tenon_status find_owner(signature_compiler *c, int32_t *owner)
+{
+    const tenon_signature *s = c->out;
+    tenon__word w = c->p.of;
+    bool method = s->role == TENON_ROLE_METHOD;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        if (!tenon__word_is(w, s->params[i].name) || !(s->params[i].spec || (method && i == 0)))
+            continue;
+        *owner = i;
+        return TENON_OK;
+    }
+    return tenon__parse_fail(&c->p, w.at, "of(%.*s) does not name %sa tensor argument",
+                             (int)(w.length < 60 ? w.length : 60), w.start, method ? "self or " : "");
+}
+
+/* Check "keep", "own" and "of" of the tensor `c->item`, whose type is at text[at]: of a parameter, and of a result that has
+ * one of them. */
+static tenon_status check_owned_result(signature_compiler *c, size_t at)
+{
+    tenon_parameter *item = c->item;
+    uint32_t flags = item->spec->flags;
+    bool shown = c->p.extra == TENON_PARAMETER_OF;
+    if (c->p.extra == TENON_PARAMETER_KEEP)
+        return tenon__parse_fail(&c->p, at, "'keep' applies only to arguments");
+    if (!shown && c->p.extra != TENON_PARAMETER_OWN)
+        return tenon__parse_fail(&c->p, at, "'own', 'of' and 'keep' cannot be combined");
+    if (flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE | TENON_SPEC_ANYWHERE))
+        return tenon__parse_fail(&c->p, at, "'alias', 'inplace' and 'anywhere' cannot be combined with 'own' or 'of'");
+    tenon_status status = shown ? find_owner(c, &item->owner) : TENON_OK;
+    if (status)
+        return status;
+    bool of_self = shown && !c->out->params[item->owner].spec;
+    if ((flags & TENON_SPEC_WRITE) && !of_self)
+        return tenon__parse_fail(&c->p, at,
+                                 "'rw' applies only to a result of(self); memory that is given with 'own' is always "
+                                 "writable, and of(x) allows what x allows");
+    item->flags |= c->p.extra | TENON_PARAMETER_OPEN;
+    c->out->open_results = true;
+    return TENON_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- special methods */
+
+static bool returns(const tenon_signature *s, uint32_t kind)
+{
+    return s->nresults == 1 && s->results[0].kind == kind && !(s->results[0].flags & TENON_PARAMETER_OPTIONAL);
+}
+
+/* Check that a special method has the parameters and results that hosts expect. */
+static tenon_status check_method(signature_compiler *c)
+{
+    const tenon_signature *s = c->out;
+    const char *wanted = NULL;
+    if (s->role != TENON_ROLE_METHOD)
+        return TENON_OK;
+    if (strcmp(s->method, "__len__") == 0 && !(s->nparams == 1 && returns(s, TENON_KIND_INT)))
+        wanted = "__len__(self) -> int";
+    else if (strcmp(s->method, "__repr__") == 0 && !(s->nparams == 1 && returns(s, TENON_KIND_STR)))
+        wanted = "__repr__(self) -> str";
+    else if (strcmp(s->method, "__getitem__") == 0 &&
+             !(s->nparams == 2 && s->nrequired == 2 && s->params[1].kind == TENON_KIND_INT && s->nresults == 1))
+        wanted = "__getitem__(self, i: int), with one result";
+    return wanted ? tenon__parse_fail(&c->p, strspn(c->p.text, " \t\n"), "expected %s.%s", s->class_name, wanted)
+                  : TENON_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- accessors */
+
+/* ------------------------------------------------------------------------------------------ parameters and results */
+
+static bool starts_name(char letter)
+{
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || letter == '_';
+}
+
+/* Parse the name of a function, class, parameter and so on. */
+static tenon_status parse_name(signature_compiler *c, const char *of_what, tenon__word *out)
+{
+    tenon__word w = tenon__parse_word(&c->p);
+    if (w.length == 0 || !starts_name(*w.start))
+        return tenon__parse_fail(&c->p, w.at, "expected the name of a %s", of_what);
+    if (w.length >= TENON_NAME_SIZE)
+        return tenon__parse_fail(&c->p, w.at, "a name has at most %d characters", TENON_NAME_SIZE - 1);
+    if (strcmp(of_what, "function") == 0 && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
+        return tenon__parse_fail(&c->p, w.at, "function names that start with '__' are reserved for the runtime");
+    if (tenon__is_reserved(w))
+        return tenon__parse_fail(&c->p, w.at, "'%.*s' is a reserved word", (int)w.length, w.start);
+    *out = w;
+    return TENON_OK;
+}
+
+static tenon_status check_new_name(signature_compiler *c, tenon__word w, const tenon_parameter *items, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (items[i].name && tenon__word_is(w, items[i].name))
+            return tenon__parse_fail(&c->p, w.at, "duplicate name '%s'", items[i].name);
+    return TENON_OK;
+}
+
+static tenon_status parse_parameter(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    if (tenon__word_is(w, "self") && p->text[after] != ':')
+        return tenon__parse_fail(p, w.at,
+                                 "self is the first parameter of a method, which is written Name.method(self)");
+    tenon_status status = parse_name(c, "parameter", &w);
+    if (!status)
+        status = check_new_name(c, w, out->params, out->nparams);
+    if (!status && out->nparams == TENON_MAX_PARAMETERS)
+        status = tenon__parse_fail(p, w.at, "at most %d parameters are allowed", TENON_MAX_PARAMETERS);
+    if (!status)
+        status = tenon__expect(p, ':', "after the name of a parameter");
+    if (status)
+        return status;
+    tenon_parameter *item = c->item = &c->room.params[out->nparams];
+    *item = (tenon_parameter){.name = copy_text(c, w.at, w.at + w.length), .dim = -1, .count = -1, .owner = -1};
+    item->flags = c->keyword_only ? TENON_PARAMETER_KEYWORD_ONLY : 0;
+    /* The name of an int parameter that is used as a dimension counts from here, unless it appeared earlier. */
+    for (int32_t i = 0; c->prior && i < c->prior->ndims; i++)
+        if (tenon__word_is(w, c->prior->dims[i]) && tenon__word_is(tenon__peek_word(p), "int"))
+            status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &item->dim);
+    tenon__skip_spaces(p);
+    c->starts[out->nparams] = p->at;
+    if (!status)
+        status = parse_type(c);
+    if (!status && item->spec)
+        status = check_kept(c, c->starts[out->nparams]);
+    if (!status && tenon__accept(p, '='))
+        status = parse_default(c);
+    if (status)
+        return status;
+    if (item->flags & TENON_PARAMETER_OPTIONAL)
+        item->flags |= TENON_PARAMETER_DEFAULT; /* None, unless there is another default */
+    item->value.flags = TENON_VALUE_DEFAULT;
+    bool required = !(item->flags & TENON_PARAMETER_DEFAULT);
+    if (!c->keyword_only) {
+        if (required && out->nrequired < out->npositional)
+            return tenon__parse_fail(p, w.at, "'%s' needs a default, because a parameter before it has one",
+                                     item->name);
+        out->nrequired += required;
+        out->npositional++;
+    }
+    out->ntensors += item->kind == TENON_KIND_TENSOR;
+    out->nwritten += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+    out->nserial += (item->flags & TENON_PARAMETER_SERIAL) != 0;
+    out->binds_ints |= item->dim >= 0;
+    out->nparams++;
+    return TENON_OK;
+}
+
+static tenon_status parse_parameters(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_status status = tenon__expect(p, '(', "after the name of a function");
+    if (!status && c->out->role == TENON_ROLE_METHOD) {
+        status = parse_self(c);
+        if (!status && !tenon__accept(p, ','))
+            return tenon__expect(p, ')', "or ',' after self");
+    }
+    if (status || tenon__accept(p, ')'))
+        return status;
+    do {
+        tenon__skip_spaces(p);
+        size_t at = p->at;
+        if (tenon__accept(p, '*')) {
+            if (c->keyword_only)
+                return tenon__parse_fail(p, at, "only one '*' is allowed");
+            c->keyword_only = true;
+            status = tenon__expect(p, ',', "and a parameter after '*'");
+        }
+        if (!status)
+            status = parse_parameter(c);
+    } while (!status && tenon__accept(p, ','));
+    return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
+}
+
+/* Refuse types that a result cannot have. */
+static tenon_status check_result(signature_compiler *c, size_t at)
+{
+    const tenon_parameter *item = c->item;
+    const tenon_spec *spec = item->spec;
+    if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
+        return tenon__parse_later(&c->p, at, "a result that is a list");
+    if (!spec)
+        return TENON_OK;
+    if (spec->variable < 0 && (spec->dtypes.count != 1 || spec->dtypes.kinds))
+        return tenon__parse_fail(&c->p, at, "a result needs one dtype, or a dtype variable that an argument binds");
+    if (!c->p.extra && ((spec->flags & (TENON_SPEC_WRITE | TENON_SPEC_F | TENON_SPEC_ANYWHERE)) || spec->alignment))
+        return tenon__parse_fail(&c->p, at,
+                                 "a result is always writable, in C order, and on the device of the call: "
+                                 "'rw', 'f', 'aligned' and 'anywhere' do not apply to it");
+    for (int32_t i = 0; i < spec->ndims; i++)
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_ANY)
+            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
+                                     "write '?' for a size that only the function knows");
+    return TENON_OK;
+}
+
+static tenon_status parse_result(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_signature *out = c->out;
+    tenon__word w = tenon__peek_word(p);
+    size_t after = w.at + w.length + strspn(p->text + w.at + w.length, " \t\n");
+    bool named = w.length && p->text[after] == ':';
+    if (!named && tenon__word_is(w, "None"))
+        return tenon__parse_fail(p, w.at, "a function without results is written without '->'");
+    tenon_status status = TENON_OK;
+    if (out->nresults == TENON_MAX_RESULTS)
+        return tenon__parse_fail(p, w.at, "at most %d results are allowed", TENON_MAX_RESULTS);
+    if (out->nresults && named != out->named_results)
+        return tenon__parse_fail(p, w.at, "either name all results, or none of them");
+    tenon_parameter *item = c->item = &c->room.results[out->nresults];
+    *item = (tenon_parameter){.dim = -1, .count = -1, .owner = -1};
+    if (named) {
+        status = parse_name(c, "result", &w);
+        if (!status && *w.start == '_')
+            status = tenon__parse_fail(p, w.at, "the name of a result must start with a letter");
+        if (!status)
+            status = check_new_name(c, w, out->results, out->nresults);
+        if (!status)
+            status = tenon__expect(p, ':', "after the name of a result");
+        item->name = status ? NULL : copy_text(c, w.at, w.at + w.length);
+    }
+    tenon__skip_spaces(p);
+    size_t at = c->starts[TENON_MAX_PARAMETERS + out->nresults] = p->at;
+    if (!status)
+        status = parse_type(c);
+    if (!status)
+        status = check_result(c, at);
+    bool in_library_memory = !status && item->spec && p->extra;
+    if (in_library_memory)
+        status = check_owned_result(c, at);
+    if (status)
+        return status;
+    tenon_spec *spec = item->spec ? c->room.specs - 1 : NULL;
+    if (spec && !in_library_memory) {
+        bool open = spec->flags & TENON_SPEC_OPTIONAL;
+        for (int32_t i = 0; i < spec->ndims; i++)
+            open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
+        /* These constrain a tensor that the caller passes as `out`. Its device is checked separately. */
+        spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
+        tenon__spec_finish(spec);
+        item->flags |= open ? TENON_PARAMETER_OPEN : 0;
+        out->open_results |= open;
+    }
+    out->named_results = named;
+    out->nresults++;
+    return TENON_OK;
+}
+
+static tenon_status parse_results(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon__skip_spaces(p);
+    if (p->text[p->at] != '-' || p->text[p->at + 1] != '>')
+        return TENON_OK;
+    p->at += 2;
+    p->in_result = true;
+    tenon_status status;
+    do {
+        status = parse_result(c);
+    } while (!status && tenon__accept(p, ','));
+    p->in_result = false;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- what holds for all together */
+
+/* The names that are a whole dimension of an argument, and so get a value. One bit for each name. */
+typedef struct bound_names {
+    uint32_t dims, stars, types;
+} bound_names;
+
+static bound_names find_bound_names(const tenon_signature *s)
+{
+    bound_names bound = {0};
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_spec *spec = s->params[i].spec;
+        if (s->params[i].dim >= 0)
+            bound.dims |= 1u << s->params[i].dim;
+        if (spec && spec->variable >= 0)
+            bound.types |= 1u << spec->variable;
+        for (int32_t k = 0; spec && k < spec->ndims; k++) {
+            if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
+                bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
+            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR)
+                bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
+        }
+    }
+    return bound;
+}
+
+static tenon_status check_tensor(signature_compiler *c, const tenon_parameter *item, size_t at, bound_names bound)
+{
+    const tenon_spec *spec = item->spec;
+    const tenon_names *names = &c->out->names;
+    const char *sharing =
+        strstr(spec->text + tenon__code_of(spec)->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
+    if (spec->variable >= 0 && !(names->defined >> spec->variable & 1))
+        return tenon__parse_fail(
+            &c->p, at, "'%s' is not a dtype; a dtype variable needs a where clause, such as \"where %s = f32|f64\"",
+            names->types[spec->variable], names->types[spec->variable]);
+    if (spec->variable >= 0 && !(bound.types >> spec->variable & 1))
+        return tenon__parse_fail(&c->p, at, "no argument determines '%s'", names->types[spec->variable]);
+    for (int32_t i = 0; i < tenon__code_of(spec)->nops; i++)
+        if (tenon__code_of(spec)->ops[i].kind == TENON_OP_NAME &&
+            !(bound.dims >> tenon__code_of(spec)->ops[i].value & 1))
+            return tenon__parse_fail(
+                &c->p, at + (size_t)tenon__code_of(spec)->ops[i].at,
+                "no argument determines '%s': it must be a whole dimension of an argument, or an int parameter",
+                names->dims[tenon__code_of(spec)->ops[i].value]);
+    for (int32_t i = 0; i < spec->ndims; i++)
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR &&
+            !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
+            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
+                                     "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);
+    at += sharing ? (size_t)(sharing - spec->text) : 0; /* the remaining errors are about these attributes */
+    if ((spec->flags & (TENON_SPEC_ALIAS | TENON_SPEC_INPLACE)) && !(spec->flags & TENON_SPEC_WRITE))
+        return tenon__parse_fail(&c->p, at, "'alias' and 'inplace' apply only to results and to arguments with 'rw'");
+    if (!(spec->flags & TENON_SPEC_INPLACE))
+        return TENON_OK;
+    for (int32_t i = 0; i < c->out->nparams; i++) {
+        const tenon_parameter *other = &c->out->params[i];
+        if (other != item && other->spec && strcmp(other->name, spec->inplace) == 0)
+            return TENON_OK;
+    }
+    return tenon__parse_fail(&c->p, at, "inplace(%s) does not name another tensor argument", spec->inplace);
+}
+
+static tenon_status check_tensors(signature_compiler *c)
+{
+    const tenon_signature *s = c->out;
+    bound_names bound = find_bound_names(s);
+    tenon_status status = TENON_OK;
+    for (int32_t i = 0; !status && i < s->nparams; i++)
+        if (s->params[i].spec)
+            status = check_tensor(c, &s->params[i], c->starts[i], bound);
+    for (int32_t i = 0; !status && i < s->nresults; i++)
+        if (s->results[i].spec)
+            status = check_tensor(c, &s->results[i], c->starts[TENON_MAX_PARAMETERS + i], bound);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the whole */
+
+/* Which signatures are allowed. */
+typedef struct entry_grammar {
+    const char *function; /* named in errors */
+    const tenon_module *module;
+} entry_grammar;
+
+static tenon_status compile_text(const char *text, const entry_grammar *in, signature_room room,
+                                 const tenon_names *prior, tenon_error *err)
+{
+    tenon_signature *out = room.signature;
+    signature_compiler c = {.room = room, .out = out, .prior = prior, .module = in->module};
+    c.p =
+        (tenon__parser){.function = in->function, .text = text, .names = &out->names, .err = err, .in_signature = true};
+    memset(out, 0, sizeof *out);
+    out->params = room.params;
+    out->results = room.results;
+    tenon__skip_spaces(&c.p);
+    size_t start = c.p.at;
+    tenon_status status = parse_head(&c);
+    bool is_class = out->role == TENON_ROLE_CLASS;
+    if (!status && !is_class)
+        status = parse_parameters(&c);
+    if (!status && !is_class)
+        status = parse_results(&c);
+    if (!status && out->role == TENON_ROLE_CONSTRUCTOR)
+        status = add_object(&c);
+    if (!status && !is_class)
+        status = tenon__parse_where(&c.p);
+    tenon__skip_spaces(&c.p);
+    if (!status && text[c.p.at])
+        status = tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s",
+                                   out->nresults || is_class ? "" : " or '->'");
+    if (!status)
+        status = check_method(&c);
+    if (status)
+        return status;
+    out->text = copy_text(&c, start, tenon__end_of_text(&c.p));
+    /* An int parameter is a dimension only if it is used as one, which is known after the first pass. */
+    return prior ? check_tensors(&c) : TENON_OK;
+}
+
+static size_t count_of(const char *text, const char *characters)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += strchr(characters, *text) != NULL;
+    return count;
+}
+
+static tenon_status compile_entry(const char *text, const entry_grammar *in, tenon_signature **out, tenon_error *err)
+{
+    const char *function = in->function;
+    enum { LONGEST = 8191 };
+    if (!text || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL", text ? "out" : "text");
+    size_t length = strlen(text);
+    if (length > LONGEST)
+        return tenon_error_set_in(err, TENON_EPARSE, function,
+                                  "a signature has at most %d characters; this one has %zu", LONGEST, length);
+    size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
+    size_t nnumbers = count_of(text, ",)]") + 1;
+    size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
+    size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
+    size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
+    size_t pieces = fast + 2 * nitems * sizeof(tenon_plan_spec);
+    /* Each character is copied at most four times (a type, a string in it, a default, the whole text), each copy with its
+     * final 0; and the names of a class and its method a few times more. */
+    size_t size = pieces + 4 * (length + nitems + nstrings) + 64 + 4 * (TENON_NAME_SIZE + 16);
+    char *memory = tenon__alloc(size, false);
+    if (!memory)
+        return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
+    signature_room room = {.signature = (void *)memory,
+                           .params = (void *)(memory + params),
+                           .results = (void *)(memory + results),
+                           .specs = (void *)(memory + specs),
+                           .strings = (void *)(memory + strings),
+                           .numbers = (void *)(memory + numbers),
+                           .fast = (void *)(memory + fast),
+                           .text = memory + pieces};
+    tenon_status status = compile_text(text, in, room, NULL, err);
+    if (!status) {
+        tenon_names names = room.signature->names;
+        status = compile_text(text, in, room, &names, err);
+    }
+    if (status) {
+        tenon__free(memory, size);
+        return status;
+    }
+    tenon_signature *made = room.signature;
+    for (int32_t i = 0; i < made->nparams + made->nresults; i++) {
+        const tenon_spec *spec = i < made->nparams ? made->params[i].spec : made->results[i - made->nparams].spec;
+        room.fast[i] = spec ? tenon__plan_spec_of(spec) : (tenon_plan_spec){.ndim = -1};
+    }
+    made->fast = room.fast;
+    made->planned = tenon__make_plan(made, room.fast);
+    made->size = size;
+    *out = made;
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_alloc(const char *text, const tenon_module *module, uint32_t layout, tenon_signature **out,
+                                   tenon_error *err)
+{
+    const char *function = "tenon_signature_alloc";
+    if (layout != TENON_HOST_LAYOUT)
+        return tenon_error_set_in(err, TENON_EVERSION, function,
+                                  "the host was compiled with layout %u of tenon/host.h, but the core with %u; "
+                                  "compile both from the same release of Tenon",
+                                  (unsigned)layout, TENON_HOST_LAYOUT);
+    return compile_entry(text, &(entry_grammar){function, module}, out, err);
+}
+
+void tenon_signature_release(tenon_signature *signature)
+{
+    if (signature)
+        tenon__free(signature, signature->size);
+}

@@ -1,0 +1,537 @@
+/* Matches the arguments of a call, and its `out`, against a compiled signature. */
+#include "compiled_spec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
+#ifdef __GNUC__
+#define MATCH_INLINE static inline __attribute__((__always_inline__))
+#else
+#define MATCH_INLINE static inline
+#endif
+
+/* The phrases of a host for messages about the arguments of a call. */
+typedef struct argument_phrases {
+    const char *const *objects; /* "numpy.ndarray" for each; may be NULL */
+    tenon_dtype_format_fn format_dtype;
+} argument_phrases;
+
+/* --------------------------------------------------------------------------------------------------------- the plan */
+
+_Static_assert(offsetof(tenon_plan_spec, ndim) == offsetof(tenon_view, ndim) - offsetof(tenon_view, device) &&
+                   offsetof(tenon_plan_spec, dtype) == offsetof(tenon_view, dtype) - offsetof(tenon_view, device),
+               "tenon_plan_set_view copies them as they are");
+
+tenon_plan_spec tenon__plan_spec_of(const tenon_spec *spec)
+{
+    tenon_plan_spec fast = {.ndim = -1};
+    const tenon__spec_code *code = tenon__code_of(spec);
+    if (spec->variable >= 0 || spec->dtypes.count != 1 || spec->dtypes.kinds || code->star >= 0 || !code->on_cpu ||
+        spec->ndims > TENON_PLAN_DIMS)
+        return fast;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        bool named = code->dims[i].kind == TENON_DIM_NAME;
+        if (!named && code->dims[i].kind != TENON_DIM_ANY)
+            return fast;
+        fast.slots[i] = (int16_t)(named ? code->dims[i].slot : -1);
+    }
+    fast.flags_wanted = code->flags_wanted;
+    fast.flags_checked = code->flags_checked;
+    fast.flags_added = spec->flags & TENON_SPEC_WRITE ? (uint32_t)TENON_VIEW_WRITTEN : 0;
+    fast.address_mask = (uint32_t)tenon__address_mask(spec, spec->dtypes.items[0]);
+    fast.device = tenon_device_of(TENON_CPU, 0);
+    fast.dtype = spec->dtypes.items[0];
+    fast.ndim = spec->ndims;
+    return fast;
+}
+
+/* The dimensions of a plan are visited in the order of tenon_plan_set_view: the first one with a name gives it its value. */
+static uint32_t bind_by_plan(tenon_plan_spec *fast, uint32_t bound)
+{
+    for (int32_t i = fast->ndim - 1; i >= 0; i--) {
+        int slot = fast->slots[i];
+        if (slot >= 0 && !(bound >> slot & 1)) {
+            bound |= 1u << slot;
+            fast->binds |= 1u << i;
+        }
+    }
+    return bound;
+}
+
+static bool is_number(uint32_t kind)
+{
+    return kind == TENON_KIND_INT || kind == TENON_KIND_FLOAT || kind == TENON_KIND_BOOL;
+}
+
+bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
+{
+    uint32_t bound = 0;
+    bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
+                   (s->nwritten == 0 || s->ntensors == 1);
+    for (int32_t i = 0; planned && i < s->nparams; i++) {
+        bool is_self = s->role == TENON_ROLE_METHOD && i == 0;
+        planned = s->params[i].spec ? fast[i].ndim >= 0 : is_self || is_number(s->params[i].kind);
+        bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
+    }
+    for (int32_t i = 0; planned && i < s->nresults; i++)
+        planned = s->results[i].spec ? fast[s->nparams + i].ndim >= 0 && !s->results[i].spec->devices
+                                     : is_number(s->results[i].kind);
+    return planned && bound == (uint32_t)((UINT64_C(1) << s->names.ndims) - 1);
+}
+
+/* ----------------------------------------------------------------------------------------------------- two rounds */
+
+static const tenon_view *view_of(const tenon_value *arg)
+{
+    return arg->kind == TENON_KIND_TENSOR ? arg->as.view : NULL;
+}
+
+static tenon_status check_int(const tenon_parameter *param, const tenon_value *arg, const tenon_bindings *b,
+                              tenon_error *err)
+{
+    if (b->dims[param->dim] == arg->as.integer)
+        return TENON_OK;
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, " is %" PRId64 ", but %s = %" PRId64, arg->as.integer, b->names->dims[param->dim],
+                    b->dims[param->dim]);
+    if (b->dims_from[param->dim])
+        tenon__text_add(&m.text, " from argument '%s'", b->dims_from[param->dim]);
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
+
+/* A value that is not a tensor was left out, and has no default. */
+static tenon_status missing_value(const tenon_parameter *param, const tenon_bindings *b, tenon_error *err)
+{
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s; it cannot be left out", param->type);
+    return tenon__message_end(&m, TENON_EINVAL, err);
+}
+
+/* A mistake of the host: the function would read the value as another kind than it is. */
+static tenon_status other_kind(const tenon_parameter *param, const tenon_value *arg, const tenon_bindings *b,
+                               tenon_error *err)
+{
+    tenon__message m;
+    tenon__message_begin(&m, b);
+    tenon__text_add(&m.text, ": expected %s, but the host has set a value that is %s", param->type,
+                    tenon__kind_name(arg->kind));
+    return tenon__message_end(&m, TENON_EFAILED, err);
+}
+
+/* tenon__spec_fits for a spec that is simple enough for a plan, in a quarter of the instructions: most specs are. The number of
+ * dimensions is right. */
+static inline bool fits_simply(const tenon_plan_spec *simple, const tenon_view *view, const char *name,
+                               tenon_bindings *b)
+{
+    bool fits = true;
+    for (int32_t i = 0; i < simple->ndim; i++) {
+        if (simple->slots[i] >= 0 && !tenon__bind_size(simple->slots[i], view->shape[i], name, b))
+            fits = false;
+    }
+    return fits && memcmp(&view->dtype, &simple->dtype, sizeof view->dtype) == 0 &&
+           ((uint32_t)view->flags & simple->flags_checked) == simple->flags_wanted &&
+           !((uint32_t)(uintptr_t)view->data & simple->address_mask) && view->device.device_type == TENON_CPU;
+}
+
+static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, tenon_bindings *b)
+{
+    b->argument = param->name;
+    return view && param->spec && tenon__spec_fits(param->spec, view, b);
+}
+
+/* The first round: bind the names, and compare what can be compared without an error message. False means "unknown", not
+ * "mismatch": check_arguments decides. */
+MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const tenon_value *args, tenon_bindings *b)
+{
+    bool fit = true;
+    for (int32_t i = 0; i < count; i++) {
+        const tenon_parameter *param = &s->params[i];
+        const tenon_view *view = args[i].as.view;
+        if (args[i].kind == TENON_KIND_TENSOR) {
+            if (view && view->ndim == s->fast[i].ndim ? !fits_simply(&s->fast[i], view, param->name, b)
+                                                      : !bind_tensor(param, view, b))
+                fit = false;
+        } else if (args[i].kind != param->kind) {
+            if (args[i].kind != TENON_KIND_NONE || !(param->flags & TENON_PARAMETER_OPTIONAL))
+                fit = false;
+        } else if (param->dim >= 0) { /* an int */
+            if (!tenon__bind_size(param->dim, args[i].as.integer, param->name, b))
+                fit = false;
+        }
+    }
+    return fit;
+}
+
+/* The second round: find the first argument that does not match. */
+static tenon_status check_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                    const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const tenon_parameter *param = &s->params[i];
+        tenon_status status = TENON_OK;
+        b->argument = param->name;
+        b->object = phrases && phrases->objects ? phrases->objects[i] : NULL;
+        if (args[i].kind != param->kind && args[i].kind != TENON_KIND_NONE)
+            status = other_kind(param, &args[i], b, err);
+        else if (param->spec)
+            status = tenon__spec_check(param->spec, view_of(&args[i]), b, err);
+        else if (args[i].kind == TENON_KIND_NONE && !(param->flags & TENON_PARAMETER_OPTIONAL))
+            status = missing_value(param, b, err);
+        else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
+            status = check_int(param, &args[i], b, err);
+        if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
+            status = TENON_OK;
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- overlap */
+
+/* Whether `view`, which is written to, may share memory with the argument `name`. */
+static bool may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
+{
+    return (spec->flags & TENON_SPEC_ALIAS) ||
+           ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && tenon_view_equal(view, other));
+}
+
+static tenon_status refuse_overlap(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
+{
+    return tenon_error_set_in(
+        err, TENON_EOVERLAP, b->function,
+        "argument '%s' shares memory with argument '%s' and is written to; pass a copy of one of them", first, second);
+}
+
+static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
+                                   tenon_error *err)
+{
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *one = &s->params[i];
+        const tenon_view *view = view_of(&args[i]);
+        if (!view || !(one->spec->flags & TENON_SPEC_WRITE))
+            continue;
+        for (int32_t k = 0; k < s->nparams; k++) {
+            const tenon_parameter *other = &s->params[k];
+            const tenon_view *second = view_of(&args[k]);
+            if (k == i || !second || may_share(one->spec, view, other->name, second))
+                continue;
+            /* If both are written to, it is enough that the other one may share memory with this one. */
+            if ((other->spec->flags & TENON_SPEC_WRITE) && may_share(other->spec, second, one->name, view))
+                continue;
+            if (tenon_view_overlaps(view, second)) {
+                b->argument = one->name;
+                return refuse_overlap(b, one->name, other->name, err);
+            }
+        }
+    }
+    return TENON_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the whole */
+
+/* Names without a value become -1, and a dtype of all zeros. */
+static void clear_unbound(const tenon_signature *s, tenon_bindings *b)
+{
+    for (int32_t i = 0; i < s->names.ndims; i++) {
+        if (!(b->dims_bound >> i & 1))
+            b->dims[i] = -1;
+    }
+    for (int32_t i = 0; i < s->names.ntypes; i++) {
+        if (!(b->types_bound >> i & 1))
+            b->types[i] = tenon_dtype_of(0, 0, 0);
+    }
+}
+
+/* Match the first `count` arguments of a call: bind all names, then check the arguments in order. If these are all of them,
+ * check that no argument that is written to shares memory with another, and give dimensions without a value -1. If not, a
+ * name that only the others would bind is not an error. `phrases` may be NULL.
+ *
+ * Errors: those of tenon_spec_check, and TENON_EOVERLAP. */
+MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                          const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
+    tenon_bindings_reset(b, &s->names);
+    b->function = s->name;
+    b->format_dtype = phrases ? phrases->format_dtype : NULL;
+    if (!bind_arguments(s, count, args, b)) {
+        tenon_status status = check_arguments(s, count, args, phrases, b, err);
+        if (status || count < s->nparams)
+            return status;
+    }
+    if (b->dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1) || s->names.ntypes)
+        clear_unbound(s, b);
+    b->argument = b->object = NULL;
+    return s->nwritten && s->ntensors > 1 && count == s->nparams ? check_overlaps(s, args, b, err) : TENON_OK;
+}
+
+/* The same, not inline. */
+static tenon_status match_some_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
+                                         const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
+    return match_arguments(s, count, args, phrases, b, err);
+}
+
+/* Match the first `count` arguments again, this time with an error message and with phrases for them, and refuse the call.
+ * Always -1. */
+static int refuse_arguments(tenon_frame *f, int32_t count)
+{
+    const tenon_signature *s = f->signature;
+    const char *objects[TENON_MAX_PARAMETERS];
+    tenon_error err;
+    for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
+        objects[i] = f->client->describe(f, i);
+    argument_phrases phrases = {objects, f->client->format_dtype};
+    if (!match_some_arguments(s, count, f->args, &phrases, &f->bindings,
+                              &err)) /* `describe` ran code that changed an argument */
+        tenon_error_set_in(&err, TENON_EFAILED, s->name, "the arguments changed while they were matched");
+    f->client->refuse(f, TENON_REFUSED_ARGUMENT, -1, &err);
+    return -1;
+}
+
+/* Here, and not in call/, so that the compiler leaves out what only messages need. */
+int tenon_frame_match(tenon_frame *f)
+{
+    const tenon_signature *s = f->signature;
+    if (match_arguments(s, s->nparams, f->args, NULL, &f->bindings, NULL))
+        return refuse_arguments(f, s->nparams);
+    f->call.results = f->results;
+    f->call.types = f->bindings.types;
+    return 0;
+}
+
+bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
+{
+    if (!match_some_arguments(f->signature, index, f->args, NULL, &f->bindings, NULL))
+        return false;
+    refuse_arguments(f, index);
+    return true;
+}
+
+tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t index, const tenon_view *out,
+                                       const tenon_value *args, tenon_device device, tenon_bindings *bindings,
+                                       tenon_error *err)
+{
+    const tenon_spec *spec =
+        signature && index >= 0 && index < signature->nresults ? signature->results[index].spec : NULL;
+    if (!spec || !out || !bindings || (!args && signature->nparams))
+        return tenon_error_set_in(err, TENON_EINVAL, "tenon_signature_match_out",
+                                  "an argument is NULL, or result %d is not a tensor", index);
+    if (signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "argument 'out': result %d is in memory that the function gives", (int)index);
+    tenon_dtype dtype;
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    tenon_status status = tenon_signature_result(signature, index, bindings, &dtype, &ndim, shape, err);
+    if (status) /* otherwise any size would match a name without a value */
+        return status;
+    bindings->argument = "out";
+    status = tenon__spec_check(spec, out, bindings, err);
+    bindings->argument = NULL;
+    if (status)
+        return status;
+    bool on_cpu = tenon_device_on_host(device);
+    if (on_cpu ? !tenon_device_on_host(out->device) : !tenon_device_equal(out->device, device))
+        return tenon_error_set_in(err, TENON_EDEVICE, signature->name,
+                                  "argument 'out' is on %s, but the call runs on %s; pass one that is there",
+                                  tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
+    for (int32_t i = 0; args && i < signature->nparams; i++) {
+        const tenon_view *view = view_of(&args[i]);
+        if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
+            return refuse_overlap(bindings, "out", signature->params[i].name, err);
+    }
+    return TENON_OK;
+}
+
+/* Computes the dtype and shape of results from the names that the arguments of a call have bound. */
+
+/* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
+static void begin_result_message(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
+{
+    tenon__message_begin(m, b);
+    if (s->results[index].name)
+        tenon__text_add(&m->text, "result '%s': ", s->results[index].name);
+    else
+        tenon__text_add(&m->text, "result %d: ", index);
+}
+
+static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
+                                const tenon_bindings *b, int64_t *size, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    const char *unbound = NULL;
+    bool known = tenon__spec_evaluate(spec, dim, b, size, &unbound);
+    if (known && *size >= 0)
+        return TENON_OK;
+    tenon__message m;
+    begin_result_message(&m, s, index, b);
+    tenon__text_add(&m.text, "dimension %d, %.*s, ", at, dim->length, spec->text + dim->at);
+    if (unbound) {
+        tenon__text_add(&m.text, "has no value: no argument of this call determines %s", unbound);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    if (known)
+        tenon__text_add(&m.text, "is %" PRId64, *size);
+    else
+        tenon__text_add(&m.text, "overflows 64 bits or divides by 0");
+    tenon__message_add_values(&m, spec, dim, b);
+    return tenon__message_end(&m, known ? TENON_ESHAPE : TENON_EOVERFLOW, err);
+}
+
+/* Append the dimensions of "*name" to the shape. */
+static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t slot, const tenon_bindings *b,
+                                int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    int32_t more = b->stars_bound >> slot & 1 ? b->star_ndims[slot] : -1;
+    if (more >= 0 && *ndim + more <= TENON_MAX_NDIM) {
+        for (int32_t i = 0; i < more; i++)
+            shape[(*ndim)++] = b->stars[slot][i];
+        return TENON_OK;
+    }
+    tenon__message m;
+    begin_result_message(&m, s, index, b);
+    tenon__text_add(&m.text,
+                    more < 0 ? "no argument of this call determines *%s"
+                             : "more than 64 dimensions, counting those of *%s",
+                    b->names->stars[slot]);
+    return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
+}
+
+/* The general case, for any spec. */
+static tenon_status compute_result(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
+                                   int32_t *ndim, int64_t *shape, tenon_error *err)
+{
+    const tenon_spec *spec = s->results[index].spec;
+    if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
+        tenon__message m;
+        begin_result_message(&m, s, index, b);
+        tenon__text_add(&m.text, "no argument of this call determines %s", b->names->types[spec->variable]);
+        return tenon__message_end(&m, TENON_EINVAL, err);
+    }
+    *dtype = spec->variable >= 0 ? b->types[spec->variable] : spec->dtypes.items[0];
+    *ndim = 0;
+    for (int32_t i = 0; i < spec->ndims; i++) {
+        const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
+        tenon_status status = TENON_OK;
+        if (dim->kind == TENON_DIM_STAR)
+            status = result_star(s, index, dim->slot, b, ndim, shape, err);
+        else if (*ndim == TENON_MAX_NDIM)
+            status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
+        else if (dim->kind == TENON_DIM_UNKNOWN)
+            shape[(*ndim)++] = -1;
+        else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
+            (*ndim)++;
+        if (status)
+            return status;
+    }
+    return TENON_OK;
+}
+
+static tenon_status check_result_index(const tenon_signature *signature, int32_t index, bool whole,
+                                       const char *function, tenon_error *err)
+{
+    if (!signature || !whole)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "an argument is NULL");
+    if (index < 0 || index >= signature->nresults || !signature->results[index].spec)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': %s() has no tensor result %d",
+                                  signature->name, index);
+    return TENON_OK;
+}
+
+tenon_status tenon_signature_result(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                    tenon_dtype *dtype, int32_t *ndim, int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    tenon_status status =
+        check_result_index(signature, index, bindings && dtype && ndim && shape, "tenon_signature_result", err);
+    if (status)
+        return status;
+    const tenon_plan_spec *fast = &signature->fast[signature->nparams + index];
+    bool known = fast->ndim >= 0;
+    for (int32_t i = 0; i < fast->ndim; i++) {
+        int slot = fast->slots[i];
+        shape[i] = bindings->dims[slot];
+        known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
+    }
+    if (!known)
+        return compute_result(signature, index, bindings, dtype, ndim, shape, err);
+    *dtype = fast->dtype;
+    *ndim = fast->ndim;
+    return TENON_OK;
+}
+
+tenon_status tenon__signature_open_result(const tenon_signature *signature, int32_t index,
+                                          const tenon_bindings *bindings, int32_t ndim, const int64_t *shape,
+                                          tenon_dtype *dtype, tenon_error *err)
+{
+    int32_t wanted_ndim;
+    int64_t wanted[TENON_MAX_NDIM];
+    tenon_status status = check_result_index(signature, index, bindings && dtype, "tenon__signature_open_result", err);
+    if (!status)
+        status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
+    if (status)
+        return status;
+    if (!(signature->results[index].flags & TENON_PARAMETER_OPEN))
+        return tenon_error_set_in(err, TENON_EINVAL, signature->name,
+                                  "result %d has a known size and was already allocated", index);
+    bool fits = ndim == wanted_ndim && (ndim == 0 || shape);
+    for (int32_t i = 0; fits && i < ndim; i++)
+        fits = shape[i] >= 0 && (wanted[i] == -1 || wanted[i] == shape[i]);
+    if (fits)
+        return TENON_OK;
+    tenon__message m;
+    begin_result_message(&m, signature, index, bindings);
+    bool in_library_memory = signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
+    tenon__text_add(&m.text, "expected %.*s, but the function %s ",
+                    tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text,
+                    in_library_memory ? "gave" : "asked for");
+    if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {
+        tenon__text_add(&m.text, "shape ");
+        tenon__text_add_list(&m.text, ndim, shape);
+    } else {
+        bool no_shape = ndim > 0 && ndim <= TENON_MAX_NDIM;
+        tenon__text_add(&m.text, "%d dimension%s%s", ndim, ndim == 1 ? "" : "s", no_shape ? " with shape NULL" : "");
+    }
+    return tenon__message_end(&m, TENON_ESHAPE, err);
+}
+
+/* The dimensions of a signature's tensors, as structs that a host can read. */
+
+tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item, int32_t index, tenon_dimension *out,
+                                 tenon_error *err)
+{
+    const char *function = "tenon_signature_dim";
+    if (!signature || !out)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL",
+                                  signature ? "out" : "signature");
+    const tenon_spec *spec = NULL;
+    if (item >= 0 && item < signature->nparams)
+        spec = signature->params[item].spec;
+    else if (item >= 0 && item < signature->nparams + signature->nresults)
+        spec = signature->results[item - signature->nparams].spec;
+    if (!spec)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'item': item %d of %s() is not a tensor", item,
+                                  signature->name);
+    if (index < 0 || index >= spec->ndims)
+        return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'index': expected 0 to %d, got %d",
+                                  spec->ndims - 1, index);
+    const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[index];
+    out->kind = dim->kind;
+    out->slot = dim->kind == TENON_DIM_NAME || dim->kind == TENON_DIM_STAR ? dim->slot : -1;
+    out->number = dim->kind == TENON_DIM_NUMBER ? dim->number : 0;
+    out->text = spec->text + dim->at;
+    out->length = dim->length;
+    out->ncode = dim->count;
+    for (int32_t i = 0; i < dim->count; i++) {
+        const tenon__spec_op *op = &tenon__code_of(spec)->ops[dim->first + i];
+        out->code[i] = (tenon_dimension_op){.kind = op->kind, .slot = -1};
+        if (op->kind == TENON_OP_NAME)
+            out->code[i].slot = (int32_t)op->value;
+        else if (op->kind == TENON_OP_NUMBER)
+            out->code[i].number = op->value;
+    }
+    return TENON_OK;
+}

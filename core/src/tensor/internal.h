@@ -1,0 +1,268 @@
+/* What the folder gives to the others: numbers, text and errors, dtypes and layout, tensors, memory, debug mode. */
+#ifndef TENON_TENSOR_INTERNAL_H
+#define TENON_TENSOR_INTERNAL_H
+
+#include "../system/internal.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+_Static_assert(sizeof(void *) == 8 && sizeof(tenon_view) == 64, "Tenon's ABI is for 64-bit machines");
+
+/* -------------------------------------------------------------------------------------------------------- numbers */
+
+#ifdef __GNUC__
+#define tenon__add_overflows(a, b, out) __builtin_add_overflow(a, b, out)
+#define tenon__sub_overflows(a, b, out) __builtin_sub_overflow(a, b, out)
+#define tenon__mul_overflows(a, b, out) __builtin_mul_overflow(a, b, out)
+/* For the validation of views, which every borrow runs: failures are rare there. */
+#define tenon__unlikely(condition) __builtin_expect(!!(condition), 0)
+#define tenon__lowest_bit(number)  __builtin_ctzll(number)
+#else
+/* The type of `out` decides: it is int64_t, or an unsigned type of 64 bits. */
+#define tenon__add_overflows(a, b, out)                                                                                \
+    _Generic(*(out), int64_t : tenon__add_signed, default : tenon__add_unsigned)(a, b, (void *)(out))
+#define tenon__sub_overflows(a, b, out) tenon__sub_signed(a, b, out)
+#define tenon__mul_overflows(a, b, out) tenon__mul_signed(a, b, out)
+#define tenon__unlikely(condition)      (condition)
+
+static inline bool tenon__add_signed(int64_t a, int64_t b, void *out)
+{
+    *(int64_t *)out = (int64_t)((uint64_t)a + (uint64_t)b);
+    return b >= 0 ? a > INT64_MAX - b : a < INT64_MIN - b;
+}
+
+static inline bool tenon__add_unsigned(uint64_t a, uint64_t b, void *out)
+{
+    *(uint64_t *)out = a + b;
+    return a > UINT64_MAX - b;
+}
+
+static inline bool tenon__sub_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a - (uint64_t)b);
+    return b >= 0 ? a < INT64_MIN + b : a > INT64_MAX + b;
+}
+
+static inline bool tenon__mul_signed(int64_t a, int64_t b, int64_t *out)
+{
+    *out = (int64_t)((uint64_t)a * (uint64_t)b);
+    if (a == 0 || b == 0)
+        return false;
+    if (a > 0)
+        return b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a;
+    return b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a;
+}
+
+static inline int tenon__lowest_bit(uint64_t number)
+{
+    int bit = 0;
+    while (!(number >> bit & 1))
+        bit++;
+    return bit;
+}
+#endif
+
+/* A product that may wrap, for strides that are never used. */
+static inline int64_t tenon__mul_wrapping(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- text */
+
+/* The length of text[0..length) without an incomplete UTF-8 character at its end. */
+size_t tenon__whole_characters(const char *text, size_t length);
+/* Replace the end of a string that filled its buffer with "...", without splitting a character. */
+void tenon__truncate(char *text, size_t size);
+/* Let the message of a failure begin with the name of this function instead of the one that it called. Returns `status`. */
+tenon_status tenon__error_rename(tenon_error *err, tenon_status status, const char *function);
+
+/* A string that grows in a fixed buffer. `length` keeps counting after the buffer is full. */
+typedef struct tenon__text {
+    char *buffer;
+    size_t size;
+    size_t length;
+} tenon__text;
+
+void tenon__text_add(tenon__text *text, const char *format, ...) TENON_PRINTF(2, 3);
+void tenon__text_add_va(tenon__text *text, const char *format, va_list arguments) TENON_PRINTF(2, 0);
+void tenon__text_add_list(tenon__text *text, int32_t count, const int64_t *values);
+void tenon__text_add_dtype(tenon__text *text, tenon_dtype dtype);
+void tenon__text_add_device(tenon__text *text, tenon_device device);
+
+/* A dtype with its shape, or a similar phrase, for use in a message. Longer ones are truncated. */
+typedef struct tenon__phrase {
+    char text[320];
+} tenon__phrase;
+
+/* "f32[2, 3]" */
+tenon__phrase tenon__type_phrase(tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+tenon__phrase tenon__list_phrase(int32_t count, const int64_t *values);
+tenon__phrase tenon__dtype_phrase(tenon_dtype dtype);
+tenon__phrase tenon__device_phrase(tenon_device device);
+
+/* -------------------------------------------------------------------------------------------------- dtypes, layout */
+
+/* tenon_dtype_known, inline. */
+static inline bool tenon__dtype_known(tenon_dtype dtype)
+{
+    /* Bit k of sizes[c]: code c may have 2^k bits. Only the float6 dtypes have a size that is not a power of two. */
+    enum { SUBBYTE = 0x07, BYTES = 0xf8, ONLY4 = 0x04, ONLY8 = 0x08, ONLY16 = 0x10 };
+    static const uint8_t sizes[TENON_CODE_F4_E2M1FN + 1] = {
+        SUBBYTE | BYTES, SUBBYTE | BYTES, BYTES & ~ONLY8, BYTES, ONLY16, 0xe0,  ONLY8, ONLY8, ONLY8,
+        ONLY8,           ONLY8,           ONLY8,          ONLY8, ONLY8,  ONLY8, 0,     0,     ONLY4};
+    unsigned bits = dtype.bits;
+    if (dtype.code > TENON_CODE_F4_E2M1FN || dtype.lanes == 0 || bits == 0)
+        return false;
+    if ((bits & (bits - 1)) == 0)
+        return sizes[dtype.code] >> tenon__lowest_bit(bits) & 1;
+    return bits == 6 && (dtype.code == TENON_CODE_F6_E2M3FN || dtype.code == TENON_CODE_F6_E3M2FN);
+}
+
+/* tenon_dtype_alignment of a known dtype, inline. */
+static inline uint64_t tenon__dtype_alignment(tenon_dtype dtype)
+{
+    uint64_t bits = dtype.code == TENON_CODE_COMPLEX ? dtype.bits / 2u : dtype.bits;
+    uint64_t bytes = bits / 8 * dtype.lanes | 16; /* at most 16 */
+    return bits < 8 ? 1 : bytes & (~bytes + 1);
+}
+
+/* One bit per device type: all devices, those whose data is a handle, and those whose memory the CPU can read. */
+#define TENON__DEVICES        0x7ff9eu
+#define TENON__HANDLE_DEVICES (1u << TENON_OPENCL | 1u << TENON_VULKAN | 1u << TENON_METAL | 1u << TENON_WEBGPU)
+#define TENON__HOST_DEVICES   (1u << TENON_CPU | 1u << TENON_CUDA_HOST | 1u << TENON_ROCM_HOST | 1u << TENON_CUDA_MANAGED)
+
+static inline bool tenon__device_in(tenon_device device, uint32_t types)
+{
+    return (uint32_t)device.device_type < 32 && (types >> device.device_type & 1);
+}
+
+/* The dtype whose short or long name is exactly text[0..length). */
+bool tenon__dtype_lookup(const char *text, size_t length, tenon_dtype *out);
+/* The device type of a name without an id. */
+bool tenon__device_lookup(const char *text, size_t length, int32_t *out);
+/* "cuda" for TENON_CUDA. */
+const char *tenon__device_name(int32_t type);
+
+/* Bits of storage per element. */
+static inline int64_t tenon__item_bits(tenon_dtype dtype, uint64_t flags)
+{
+    int64_t lane = (dtype.bits < 8 && (flags & TENON_SUBBYTE_PADDED)) ? 8 : dtype.bits;
+    return lane * dtype.lanes;
+}
+
+/* tenon_view_init; errors name `function`. */
+tenon_status tenon__view_init(tenon_view *view, const tenon_dl_tensor *source, uint64_t flags, int64_t *dims,
+                              const char *function, tenon_error *err);
+tenon_status tenon__check_dtype(tenon_dtype dtype, const char *function, tenon_error *err);
+tenon_status tenon__check_shape(int32_t ndim, const int64_t *shape, const char *function, tenon_error *err);
+/* The number of elements of a checked shape, and their size in bytes. */
+tenon_status tenon__shape_bytes(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, int64_t *numel,
+                                int64_t *bytes, const char *function, tenon_error *err);
+/* The strides of a contiguous tensor. False on overflow. */
+bool tenon__fill_strides(int32_t ndim, const int64_t *shape, char order, int64_t *strides);
+/* The position of the first element: an address, or an offset if `data` is a handle. */
+uint64_t tenon__view_position(const tenon_view *view);
+
+/* --------------------------------------------------------------------------------------------------------- tensors */
+
+struct tenon_tensor {
+    tenon_view view;
+    _Atomic int64_t count;
+    tenon_tensor *root; /* the tensor that owns the memory: itself, unless it is a view */
+    uint64_t low;       /* of the root: the range of positions that views may use */
+    uint64_t high;
+    void *owner; /* of the root */
+    tenon_release_fn release;
+    void *stream;       /* of the root: the stream whose work fills device memory */
+    int64_t data_bytes; /* of the root: bytes that tenon_tensor_alloc allocated */
+    size_t block_size;  /* of this allocation */
+    char *origin;       /* this and the next two are used only in debug mode */
+    tenon_tensor *previous;
+    tenon_tensor *next;
+    int64_t dims[]; /* shape, then strides */
+};
+
+/* Allocate the block of a tensor with `ndim` dimensions and `extra` bytes after its dims. It is not a tensor yet. */
+tenon_tensor *tenon__tensor_alloc_block(int32_t ndim, size_t extra, bool zeroed, const char *function,
+                                        tenon_error *err);
+void tenon__tensor_free_block(tenon_tensor *block);
+/* Turn a block whose view is complete into a tensor with one reference. If `root` is NULL it owns its memory. Cannot
+ * fail. */
+void tenon__tensor_init(tenon_tensor *block, tenon_tensor *root);
+/* Create a tensor that owns the memory of a producer. */
+tenon_status tenon__tensor_wrap(const tenon_dl_tensor *source, uint64_t flags, uint64_t block_size, void *owner,
+                                tenon_release_fn release, const char *function, tenon_tensor **out, tenon_error *err);
+/* tenon_tensor_alloc with DLPack flags. */
+tenon_status tenon__tensor_alloc(tenon_dtype dtype, uint64_t flags, int32_t ndim, const int64_t *shape, bool zeroed,
+                                 const char *function, tenon_tensor **out, tenon_error *err);
+
+/* --------------------------------------------------------------------------------------------------------- memory */
+
+typedef struct tenon__counters {
+    _Atomic int64_t tensors;
+    _Atomic int64_t exports;
+    _Atomic int64_t bytes;
+    _Atomic int64_t deferred;
+} tenon__counters;
+
+extern tenon__counters tenon__live;
+
+static inline void tenon__count(_Atomic int64_t *counter, int64_t change)
+{
+    atomic_fetch_add_explicit(counter, change, memory_order_relaxed);
+}
+
+void *tenon__alloc(size_t size, bool zeroed);
+void tenon__free(void *memory, size_t size);
+
+/* A spin lock, to be held only for a few instructions. Initialise it with ATOMIC_FLAG_INIT. */
+static inline void tenon__spin_lock(atomic_flag *lock)
+{
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) {
+    }
+}
+
+static inline void tenon__spin_unlock(atomic_flag *lock)
+{
+    atomic_flag_clear_explicit(lock, memory_order_release);
+}
+
+/* --------------------------------------------------------------------------------------------------------- copies */
+
+/* The loops of a copy, which copy.c passes to copy_kernels.c. `item` and the strides are in bytes, or in bits for
+ * tenon__copy_bits. No dimension has size 0 or 1. The strides of dst are positive, and the dimensions are ordered by them,
+ * the smallest first. Dimensions that can be merged are merged. */
+typedef struct tenon__loops {
+    char *dst;
+    const char *src;
+    int64_t item; /* contiguous on both sides: one element, or several */
+    int32_t ndim;
+    int64_t shape[TENON_MAX_NDIM];
+    int64_t to[TENON_MAX_NDIM];   /* strides of dst */
+    int64_t from[TENON_MAX_NDIM]; /* strides of src */
+} tenon__loops;
+
+/* Run the loops over whole bytes. Changes the order of the dimensions. */
+void tenon__copy_bytes(tenon__loops *loops);
+
+/* Run the loops over items of any number of bits, starting with the lowest bit of a byte. The first items are at bit
+ * `to` of dst and bit `from` of src. All other bits of dst are preserved. */
+void tenon__copy_bits(const tenon__loops *loops, int64_t to, int64_t from);
+
+/* ---------------------------------------------------------------------------------------------------------- debug */
+
+/* Whether TENON_DEBUG is on. */
+bool tenon__debug(void);
+void tenon__debug_add(tenon_tensor *tensor);
+/* Clear the origin after a call that was going to create a tensor but did not. */
+void tenon__debug_forget_origin(void);
+/* Remove a released tensor from the list. Its block is kept for some time, to detect further releases. */
+void tenon__debug_retire(tenon_tensor *tensor);
+/* Free the blocks that tenon__debug_retire keeps. */
+void tenon__debug_flush(void);
+/* Abort the program if the tensor was already released. `count` is its reference count before the call. */
+void tenon__debug_check(const tenon_tensor *tensor, int64_t count, const char *function);
+
+#endif

@@ -1,0 +1,590 @@
+"""The functions of a library as operators of JAX, for jit, vmap, grad and shard_map, through XLA's FFI."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Callable, NoReturn, Optional, Union, cast
+
+from tenon import _jax_native
+from tenon._jax_trace import PARSING, Signature, jax_module
+from tenon._library import Refused, functions_of, is_function, make_operators
+from tenon._results import named_type
+from tenon._signature_shapes import has_gradients, short_name, size_list
+
+Backward = Union[str, Callable[..., Any]]
+
+TARGET = "tenon1"
+CAPTURABLE_TARGET = "tenon1_capturable"
+_PROGRAMS = 256  # that one operator keeps: one for each tuple of static values
+_OWN_NAMES = ("custom_calls",)  # attributes of JaxOps
+_lock = threading.Lock()
+_registered: set[tuple[str, str]] = set()  # targets and platforms
+# The operators that are in use, by library and arguments: making them again takes milliseconds.
+_operators_of: weakref.WeakKeyDictionary[ModuleType, weakref.WeakValueDictionary[Any, JaxOps]]
+_operators_of = weakref.WeakKeyDictionary()
+
+
+def jax_ops(
+    kernels: ModuleType,
+    *,
+    name: Optional[str] = None,
+    backward: Optional[Mapping[str, Backward]] = None,
+    sharding: str = "raise",
+    strict: bool = False,
+) -> JaxOps:
+    """Make the functions of a loaded library operators of JAX, and return them.
+
+    `backward` maps names of functions to their backward, which is one of these:
+    - a function of the same library, or its name. It takes the gradients of the results that are floats, then the
+      arguments, and returns the gradients of the arguments that are tensors of floats.
+    - a function (residuals, *grads), where residuals has all arguments by name. It returns a tuple with a gradient, or
+      None, for each argument that is a tensor of floats.
+
+    `sharding` says what a call does with arrays that are sharded, unless their batch can stay where it is: "raise", or
+    "replicate", which lets XLA gather them.
+
+    A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
+
+    Compiled programs refer to a function as "module.function"; `name` replaces the name of the module there.
+
+    Another call with the same arguments returns the same object, as long as it is used.
+    """
+    jax_module()
+    _check_arguments(kernels, backward, sharding, strict, name)
+    known = _operators_of.setdefault(kernels, weakref.WeakValueDictionary())
+    # The operators hold the functions, so an address stays that of the same function as long as they are used.
+    chosen = ((key, value if isinstance(value, str) else id(value)) for key, value in (backward or {}).items())
+    key = (name, sharding, strict, *chosen, *map(id, functions_of(kernels)))
+    made = known.get(key)
+    if made is None:
+        made = known[key] = _make_ops(kernels, backward or {}, sharding, strict, name)
+    for left_out, why in vars(made)["_JaxOps__left_out"].items():
+        warnings.warn(f"tenon.jax_ops(): {left_out}() is left out: {why}", stacklevel=2)
+    return made
+
+
+def _make_ops(
+    kernels: ModuleType, backward: Mapping[str, Backward], sharding: str, strict: bool, name: Optional[str]
+) -> JaxOps:
+    def make(function: BuiltinFunctionType) -> Operator:
+        return Operator(function, kernels, name, sharding)
+
+    operators, left_out = make_operators("tenon.jax_ops()", kernels, make, backward, strict)
+    # Nothing is registered with XLA before everything has been checked.
+    for target, platform in {pair for operator in operators.values() for pair in operator.targets()}:
+        _register_target(target, platform)
+    return JaxOps(name or kernels.__name__, operators, left_out)
+
+
+def _check_arguments(kernels: Any, backward: Any, sharding: Any, strict: Any, name: Any) -> None:
+    begin = "tenon.jax_ops(): argument"
+    if not isinstance(kernels, ModuleType):
+        raise TypeError(f"{begin} 'kernels': expected a module from tenon.load(), got {type(kernels).__name__}")
+    if not isinstance(backward, (Mapping, type(None))):
+        raise TypeError(f"{begin} 'backward': expected a dict, got {type(backward).__name__}")
+    for key in backward or ():
+        if not isinstance(key, str):
+            raise TypeError(f"{begin} 'backward': expected names of functions as keys, got {key!r}")
+    if not isinstance(sharding, str):
+        raise TypeError(f"{begin} 'sharding': expected str, got {type(sharding).__name__}")
+    if not isinstance(strict, bool):
+        raise TypeError(f"{begin} 'strict': expected bool, got {type(strict).__name__}")
+    if not isinstance(name, (str, type(None))):
+        raise TypeError(f"{begin} 'name': expected str, got {type(name).__name__}")
+    if sharding not in ("raise", "replicate"):
+        raise ValueError(f"{begin} 'sharding': expected 'raise' or 'replicate', got {sharding!r}")
+    if name is not None and not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"{begin} 'name': expected a name such as 'package.kernels', got {name!r}")
+    if not functions_of(kernels):
+        raise ValueError(f"{begin} 'kernels': {kernels!r} has no functions that Tenon loaded")
+
+
+class JaxOps:
+    """The operators of a library, by name. Compiled programs call them by name and content, so there is no close()."""
+
+    custom_calls: tuple[str, ...]  # the targets of XLA, for jax.export.DisabledSafetyCheck.custom_call()
+    __name: str
+    __names: list[str]
+    __left_out: Mapping[str, str]
+
+    def __init__(self, name: str, operators: Mapping[str, Operator], left_out: Mapping[str, str]) -> None:
+        own = vars(self)
+        own.update({key: operator.callable for key, operator in operators.items()})
+        own.update(_JaxOps__name=name, _JaxOps__names=list(operators), _JaxOps__left_out=left_out)
+        own["custom_calls"] = tuple(sorted({operator.target for operator in operators.values()}))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self!r} has no operator '{name}'")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self!r} cannot be changed: '{name}' was not deleted")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.jax_ops() there")
+
+    # The operators belong to the process, so a copy is the object itself.
+    def __copy__(self) -> JaxOps:
+        return self
+
+    def __deepcopy__(self, memo: object) -> JaxOps:
+        return self
+
+    def __dir__(self) -> list[str]:
+        return [*self.__names, "custom_calls"]
+
+    def __repr__(self) -> str:
+        if "_JaxOps__names" not in vars(self):
+            return "<tenon.JaxOps>"
+        return f"<tenon.JaxOps {self.__name}: {', '.join(self.__names) or 'no operators'}>"
+
+
+# ------------------------------------------------------------------------------------------------------ registration
+
+
+def _ffi() -> Any:
+    """JAX's functions for foreign functions, which were in jax.extend before 0.5."""
+    jax = jax_module()
+    return importlib.import_module("jax.ffi" if jax.__version_info__ >= (0, 5) else "jax.extend.ffi")
+
+
+def _api_version() -> tuple[int, int]:
+    """The version of XLA's FFI, from the header that comes with jaxlib."""
+    found = {"MAJOR": 0, "MINOR": 1}
+    header = os.path.join(_ffi().include_dir(), "xla", "ffi", "api", "c_api.h")
+    try:
+        with open(header, encoding="utf-8") as lines:
+            for line in lines:
+                words = line.split()
+                if len(words) == 3 and words[0] == "#define" and words[1].startswith("XLA_FFI_API_M"):
+                    found[words[1].rpartition("_")[2]] = int(words[2])
+    except (OSError, ValueError):
+        pass  # the oldest one
+    return found["MAJOR"], found["MINOR"]
+
+
+def _probe(platform: str, capturable: bool) -> None:
+    """Ask the handler for its version as XLA does. A wrong answer would keep JAX from starting at all."""
+    for wanted, with_api in ((_api_version(), True), ((0, 1), False)):
+        answer = _jax_native.probe(*wanted, with_api, platform, capturable)[:2]
+        if answer != wanted:
+            raise RuntimeError(
+                f"tenon.jax_ops(): Tenon's handler has version {answer} of XLA's FFI, but JAX {jax_module().__version__} "
+                f"needs {wanted}; nothing was registered"
+            )
+
+
+def _register_target(target: str, platform: str) -> None:
+    with _lock:
+        if (target, platform) in _registered:
+            return
+        name = "CUDA" if platform == "cuda" else platform
+        capturable = target == CAPTURABLE_TARGET and platform == "cuda"
+        _probe(name, capturable)
+        capsule = _jax_native.handler(name, capturable)
+        _ffi().register_ffi_target(target, capsule, platform=name, api_version=1)
+        _registered.add((target, platform))
+
+
+@functools.lru_cache(maxsize=None)
+def _platform_check() -> Any:
+    """A primitive that returns its operands, and raises when it is lowered for a platform that is not allowed."""
+    core = importlib.import_module("jax.extend.core")
+    mlir = importlib.import_module("jax.interpreters.mlir")
+    primitive = core.Primitive("tenon_platform")
+    primitive.multiple_results = True
+    primitive.def_impl(lambda *values, refuse: list(values))
+    primitive.def_abstract_eval(lambda *avals, refuse: list(avals))
+
+    def lower(context: Any, *values: Any, refuse: Callable[[Sequence[str]], None]) -> Any:
+        refuse(context.module_context.platforms)
+        return values
+
+    mlir.register_lowering(primitive, lower)
+    return primitive
+
+
+# ------------------------------------------------------------------------------------------------------ one operator
+
+
+class Operator:
+    """One function of a library in JAX."""
+
+    def __init__(self, function: BuiltinFunctionType, kernels: ModuleType, name: Optional[str], sharding: str) -> None:
+        self.signature = signature = Signature(function)
+        self.name, self.sharding = signature.name, sharding
+        self.partitioning = importlib.import_module("tenon._jax_sharding")  # which imports JAX
+        if self.name in _OWN_NAMES or self.name.startswith("__"):
+            raise Refused("tenon.JaxOps reserves this name")
+        capturable = "cuda" in signature.platforms and _jax_native.capturable(signature.function)
+        self.target = CAPTURABLE_TARGET if capturable else TARGET
+        self.attributes = self.find_attributes(name or signature.function.module)
+        self.backward: Optional[Callable[[dict[str, Any], Sequence[Any]], Sequence[Any]]] = None
+        self.result_type = _result_type(signature, kernels)
+        self.float_results = [
+            i
+            for i, (r, output) in enumerate(zip(signature.results, signature.outputs))
+            if (has_gradients(output.choices) if output else r["kind"] == "float")
+        ]
+        self.program = functools.lru_cache(maxsize=_PROGRAMS)(self.make_program)
+        self.callable = self.make_callable(function)
+
+    def find_attributes(self, module: str) -> dict[str, Any]:
+        """The attributes by which programs find the function, from now on."""
+        full_name = f"{module}.{self.name}"
+        try:
+            return {"fn": full_name, "hash": _jax_native.register(self.signature.function, full_name)}
+        except ValueError as reason:
+            raise Refused(str(reason).removeprefix(f"{self.name}(): XLA cannot call it: ")) from None
+
+    def targets(self) -> set[tuple[str, str]]:
+        """The targets of XLA that its programs call, each with a platform."""
+        return {(self.target, platform) for platform in self.signature.platforms}
+
+    def make_callable(self, function: BuiltinFunctionType) -> Callable[..., Any]:
+        """What `ops.f` is: a function with the parameters of the C function."""
+        read, program, check = self.signature.read, self.program, self.check_sharding
+        failure, name_refusal = jax_module().errors.JaxRuntimeError, self.partitioning.name_refusal
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            letters, statics, operands = read(args, kwargs)
+            check(letters, operands)
+            try:
+                return program(letters, statics)(*operands)
+            except failure as error:
+                name_refusal(error, function=self.name)
+                raise
+
+        with PARSING:
+            own = inspect.signature(function)
+        kept = [p for p in own.parameters.values() if p.name not in ("out", "like")]  # no parameter has these names
+        call.__name__ = call.__qualname__ = self.name
+        call.__module__, call.__doc__ = function.__module__ or "", function.__doc__
+        cast(Any, call).__signature__ = own.replace(parameters=kept)
+        return call
+
+    def check_sharding(self, letters: str, operands: Sequence[Any]) -> None:
+        self.partitioning.check_eager(operands, **self.sharding_options(letters, operands))
+
+    def sharding_options(self, letters: str, operands: Sequence[Any]) -> dict[str, Any]:
+        batch, names = self.signature.batch(letters, operands), self.operand_names(letters)
+        return {"function": self.name, "names": names, "batch": batch, "mode": self.sharding}
+
+    def operand_names(self, letters: str) -> list[str]:
+        return [name for name, letter in zip(self.signature.names, letters) if letter in "ts"]
+
+    # --------------------------------------------------------------------------------------------------- composition
+
+    def make_program(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return a jitted function of the operands. Under jit, vmap and the like it is traced into the caller."""
+        jax = jax_module()
+        if not self.signature.results and not any(letters[i] == "t" for i in self.signature.written):
+            return lambda *operands: self.wrap(letters, ())  # nothing that it could return
+        call = self.differentiable(letters, statics)
+
+        def run(*operands: Any) -> Any:
+            bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
+            self.signature.result_types(bindings)
+            return self.wrap(letters, call(*self.partitioning.unify(operands, **self.sharding_options(letters, operands))))
+
+        run.__name__ = run.__qualname__ = self.name
+        return cast(Callable[..., Any], jax.jit(run, inline=True))
+
+    def wrap(self, letters: str, results: Sequence[Any]) -> Any:
+        """The results in the form that the caller sees. A written argument that was not given is None."""
+        made = list(results[: len(self.signature.results)])
+        written = iter(results[len(made) :])
+        made += [next(written) if letters[i] == "t" else None for i in self.signature.written]
+        if self.result_type:
+            return self.result_type(*made)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def bare(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
+        """A function of operands that calls the handler, once."""
+        jax, ffi, signature = jax_module(), _ffi(), self.signature
+        attributes = {**self.attributes, "args": letters, **self.static_attributes(letters, statics)}
+        places = [i for i, letter in enumerate(letters) if letter in "ts"]
+        column_major = [letters[i] == "t" and _is_column_major(signature.inputs[i]) for i in places]
+        written = [k for k, i in enumerate(places) if i in signature.written]
+        aliases = {k: len(signature.results) + n for n, k in enumerate(written)}
+        check = _platform_check()
+        refuse = self.platform_refusal(letters)
+
+        def call(*operands: Any) -> Sequence[Any]:
+            types = signature.result_types(signature.match_operands(letters, statics, operands))
+            made = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types]
+            made += [jax.ShapeDtypeStruct(operands[k].shape, operands[k].dtype) for k in written]
+            layouts: dict[str, Any] = {}
+            if any(column_major):
+                orders = [_column_major_order(x.shape) if f else None for x, f in zip(operands, column_major)]
+                layouts = {"input_layouts": orders, "output_layouts": [None] * len(types) + [orders[k] for k in written]}
+            call_handler = ffi.ffi_call(self.target, made, input_output_aliases=aliases, **layouts)
+            return tuple(check.bind(*call_handler(*operands, **attributes), refuse=refuse))
+
+        return call
+
+    def static_attributes(self, letters: str, statics: Sequence[Any]) -> dict[str, Any]:
+        """The static values as XLA takes them, under names that are in the order of the parameters."""
+        numpy, values = importlib.import_module("numpy"), iter(statics)
+        made: dict[str, Any] = {}
+        for i, (p, letter) in enumerate(zip(self.signature.parameters, letters)):
+            if letter == "v":
+                value = next(values)
+                if p["kind"] == "ints":
+                    value = numpy.array(value, numpy.int64)
+                elif p["kind"] == "floats":  # by their bits: JAX 0.5 cannot serialise arrays of floats
+                    value = numpy.array(value, numpy.float64).view(numpy.int64)
+                made[f"v{i:02}"] = value
+        return made
+
+    def platform_refusal(self, letters: str) -> Callable[[Sequence[str]], None]:
+        """Return a function that raises if the call cannot be compiled for one of several platforms."""
+        name, allowed = self.name, self.signature.platforms
+        traced = [name for name, letter in zip(self.signature.names, letters) if letter == "s"]
+
+        def refuse(platforms: Sequence[str]) -> None:
+            wrong = [platform for platform in platforms if platform not in allowed]
+            if wrong:
+                only = " and ".join("CUDA" if one == "cuda" else "the CPU" for one in sorted(allowed))
+                if len(platforms) > 1:
+                    raise ValueError(
+                        f"{name}() runs on {only} only, but the program is compiled for {' and '.join(platforms)}; compile it "
+                        f"for {' and '.join(sorted(allowed))} only"
+                    )
+                raise ValueError(
+                    f"{name}() runs on {only} only, but it is called on {wrong[0]}; move its arguments there with "
+                    f"jax.device_put(), or compile the program for {' or '.join(sorted(allowed))}"
+                )
+            if traced and any(platform != "cpu" for platform in platforms):
+                raise ValueError(
+                    f"{name}(): argument '{traced[0]}' is a traced number, which the function cannot read on a GPU; pass a "
+                    "Python number"
+                )
+
+        return refuse
+
+    def mapped(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
+        """The same for vmap: one call if every tensor begins with the same `*b`, otherwise one call after the other."""
+        jax, bare, signature = jax_module(), self.bare(letters, statics), self.signature
+        kinds = [letter for letter in letters if letter in "ts"]
+        digest = hashlib.sha256(repr((self.attributes, letters, statics)).encode()).hexdigest()
+        program = f"{self.name}_{digest[:32]}"
+
+        def spread(*operands: Any) -> Sequence[Any]:
+            call = self.partitioning.partition(bare, program=program, **self.sharding_options(letters, operands))
+            return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
+
+        if not kinds:
+            return spread
+        call = jax.custom_batching.custom_vmap(spread)
+
+        def rule(size: int, batched: Sequence[bool], *operands: Any) -> Any:
+            operands = tuple(map(jax.numpy.asarray, operands))  # one may be a literal of JAX
+            traced = any(one for one, kind in zip(batched, kinds) if kind == "s")
+            if signature.star is not None and not traced:
+                made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
+            else:
+                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, operands))
+                made = _one_after_the_other(call, batched, whole)
+            return made, tuple(True for _ in made)
+
+        call.def_vmap(rule)
+        return cast(Callable[..., Sequence[Any]], call)
+
+    # ----------------------------------------------------------------------------------------------------- gradients
+
+    def differentiable(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
+        """The same for grad and vjp."""
+        jax, mapped = jax_module(), self.mapped(letters, statics)
+        if not any(letter in "ts" for letter in letters):
+            return mapped
+
+        def primal(*operands: Any) -> Any:
+            return mapped(*operands)
+
+        primal.__name__ = primal.__qualname__ = self.name
+        call, saves = jax.custom_vjp(primal), self.backward is not None
+
+        def forward(*operands: Any) -> Any:
+            return call(*operands), operands if saves else ()  # itself, so that its backward can be differentiated
+
+        def backward(saved: Sequence[Any], grads: Sequence[Any]) -> Any:
+            return self.gradients(letters, statics, saved, grads)
+
+        call.defvjp(forward, backward)
+        guards = [self.number_guard(i) if letter == "s" else None for i, letter in enumerate(letters) if letter in "ts"]
+        if not any(guards):
+            return cast(Callable[..., Sequence[Any]], call)
+        return lambda *operands: call(*(guard(x) if guard else x for guard, x in zip(guards, operands)))
+
+    def number_guard(self, index: int) -> Any:
+        """The identity, for a number. Its gradient is an error: a function has none for numbers, and 0 would be wrong."""
+        jax, name = jax_module(), self.signature.names[index]
+        guard = jax.custom_vjp(lambda number: number)
+
+        def refuse(saved: Any, gradient: Any) -> NoReturn:
+            raise RuntimeError(
+                f"{self.name}(): argument '{name}' is a number, which has no gradient; pass jax.lax.stop_gradient({name}), or "
+                "make it a tensor f32[] in the signature"
+            )
+
+        guard.defvjp(lambda number: (number, None), refuse)
+        return guard
+
+    def gradients(self, letters: str, statics: Sequence[Any], saved: Sequence[Any], grads: Sequence[Any]) -> Any:
+        signature = self.signature
+        if self.backward is None:
+            if signature.written:
+                raise RuntimeError(f"`{self.name}` has no backward, and cannot have one, because it writes to its arguments")
+            raise RuntimeError(f"`{self.name}` has no backward: give one to tenon.jax_ops()")
+        saved = [jax_module().numpy.asarray(operand) for operand in saved]  # one may be a literal of JAX
+        operands, values = iter(saved), iter(statics)
+        given: dict[str, Any] = {}
+        for i, letter in enumerate(letters):
+            value = signature.defaults[i] if letter == "d" else next(values) if letter == "v" else None
+            given[signature.names[i]] = next(operands) if letter in "ts" else _uncached(value)
+        types = signature.result_types(signature.match_operands(letters, statics, saved))
+        known = [_instantiate(grads[i], types[i].dtype) for i in self.float_results]
+        made = self.backward(given, known)
+        followed = ", ".join(signature.names[i] for i in signature.floats) or "no arguments"
+        if not isinstance(made, tuple):
+            raise TypeError(
+                f"{self.name}(): its backward returned {_kind_of(made)}, but it must return a tuple with one gradient or None "
+                f"per float tensor, for {followed}"
+            )
+        if len(made) != len(signature.floats):
+            raise ValueError(
+                f"{self.name}(): its backward returned {len(made)} gradient{'s' * (len(made) != 1)}, but it must return a "
+                f"tuple with one gradient or None per float tensor, for {followed}"
+            )
+        found = dict(zip(signature.floats, made))
+        return tuple(
+            self.check_gradient(i, given[signature.names[i]], found.get(i))
+            for i, letter in enumerate(letters)
+            if letter in "ts"
+        )
+
+    def check_gradient(self, index: int, argument: Any, gradient: Any) -> Any:
+        """The gradient of an operand; None means 0, as for whole numbers."""
+        jax = jax_module()
+        if gradient is None or not jax.numpy.issubdtype(argument.dtype, jax.numpy.inexact):
+            return None
+        gradient = jax.numpy.asarray(gradient)
+        if gradient.shape != argument.shape or gradient.dtype != argument.dtype:
+            expected = f"{short_name(argument.dtype)}{size_list(argument.shape)}"
+            got = f"{short_name(gradient.dtype)}{size_list(gradient.shape)}"
+            wrong = ValueError if gradient.dtype == argument.dtype else TypeError
+            raise wrong(
+                f"{self.name}(): its backward returned a gradient of argument '{self.signature.names[index]}' that is {got}, "
+                f"not {expected}"
+            )
+        return gradient
+
+    def set_backward(self, backward: Any, others: Mapping[str, Operator]) -> None:
+        begin = f"tenon.jax_ops(): argument 'backward': {self.name}()"
+        if self.signature.written:
+            raise ValueError(f"{begin} writes to its arguments; such a function cannot have a backward")
+        if isinstance(backward, str):
+            self.backward = self.library_backward(backward, others)
+        elif is_function(backward):
+            raise ValueError(f"{begin}: {backward.__name__}() is not a function of this library; wrap it in a Python function")
+        elif callable(backward) and not isinstance(backward, type):
+            function = backward
+            self.backward = lambda residuals, grads: function(residuals, *grads)
+        else:
+            raise TypeError(f"{begin}: expected a function, or the name of a function of the library, got {backward!r}")
+
+    def library_backward(self, name: str, others: Mapping[str, Operator]) -> Callable[..., Any]:
+        """Return a backward that calls another function of the library."""
+        begin, signature = f"tenon.jax_ops(): argument 'backward': {self.name}(): ", self.signature
+        if name not in others:
+            raise ValueError(f"{begin}the library has no operator {name}()")
+        other = others[name]
+        kinds = ["tensor"] * len(self.float_results) + [p["kind"] for p in signature.parameters]
+        if [p["kind"] for p in other.signature.parameters] != kinds:
+            takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
+            raise ValueError(f"{begin}{name}() must take {takes}")
+        outputs = other.signature.outputs
+        if other.signature.written or not all(outputs) or len(outputs) != len(signature.floats):
+            followed = ", ".join(signature.names[i] for i in signature.floats)
+            raise ValueError(f"{begin}{name}() must return the gradients of {followed}, one result each")
+
+        def backward(residuals: dict[str, Any], grads: Sequence[Any]) -> Any:
+            values = [*grads, *residuals.values()]
+            pairs = list(zip(other.signature.parameters, values))
+            args = [value for p, value in pairs if not p["keyword_only"]]
+            kwargs = {str(p["name"]): value for p, value in pairs if p["keyword_only"]}
+            made = other.callable(*args, **kwargs)
+            return made if isinstance(made, tuple) else (made,)
+
+        return backward
+
+
+# --------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _result_type(signature: Signature, kernels: ModuleType) -> Any:
+    """The type of named results, or None: the library's own if the function writes to no argument."""
+    if not signature.results or signature.results[0]["name"] is None:
+        return None
+    fields = (*(str(r["name"]) for r in signature.results), *(signature.names[i] for i in signature.written))
+    name, module = f"{signature.name}_result", signature.function.module
+    own = getattr(kernels, name, None)
+    return own if getattr(own, "_fields", None) == fields else named_type(module, name, fields)
+
+
+def _is_column_major(tensor: Any) -> bool:
+    return "f" in tensor.attributes and "c" not in tensor.attributes
+
+
+def _column_major_order(shape: Sequence[Any]) -> Optional[tuple[int, ...]]:
+    """The layout as JAX takes it. An empty array has no order, and XLA's compiler may divide by its size."""
+    empty = any(isinstance(size, int) and size == 0 for size in shape)
+    return None if empty else tuple(range(len(shape)))[::-1]
+
+
+def _broadcast(operand: Any, size: int, batched: bool, kind: str) -> Any:
+    """A tensor with the dimension of the batch in front."""
+    if batched or kind == "s":
+        return operand
+    return jax_module().numpy.broadcast_to(operand, (size, *operand.shape))
+
+
+def _one_after_the_other(call: Callable[..., Any], batched: Sequence[bool], operands: Sequence[Any]) -> Any:
+    def one(items: Sequence[Any]) -> Any:
+        left = iter(items)
+        return call(*(next(left) if b else x for b, x in zip(batched, operands)))
+
+    return jax_module().lax.map(one, tuple(x for b, x in zip(batched, operands) if b))
+
+
+def _uncached(value: Any) -> Any:
+    """A static value without the class of the cache."""
+    if isinstance(value, tuple):
+        return tuple(map(_uncached, value))
+    return float(value) if isinstance(value, float) else value
+
+
+def _kind_of(value: Any) -> str:
+    """What messages call a value that is not a tuple."""
+    if value is None:
+        return "None"
+    return "an array" if isinstance(value, jax_module().Array) else f"a {type(value).__name__}"
+
+
+def _instantiate(gradient: Any, dtype: Any) -> Any:
+    """A gradient as an array of numbers. JAX has a dtype of its own, without data, for those of whole numbers."""
+    jax = jax_module()
+    whole = gradient.dtype == jax.dtypes.float0
+    return jax.numpy.zeros(gradient.shape, dtype) if whole else jax.numpy.asarray(gradient)

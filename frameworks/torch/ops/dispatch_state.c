@@ -1,0 +1,62 @@
+/* Whether torch would do more with an operator than run it: a mode, a transform, a tracer or the profiler is active. */
+#include "internal.h"
+
+/* c10's thread-local sets of dispatch keys: what this thread includes and excludes, XOR the defaults. Any dispatch mode,
+ * functorch transform, autocast and torch.jit.trace change them. They are plain old data, and zero in a new thread. */
+static const char dispatch_keys_symbol[] = "_ZN3c104impl26raw_local_dispatch_key_setE";
+
+/* Found once. Their absence is found once too: torch's library does not change. */
+static struct {
+    _Atomic int found; /* 0: not looked for yet; 1: all of them; 2: at least one is missing */
+    void *library;
+    int64_t (*stack_len)(void);  /* at::impl::PythonTorchFunctionTLS::stack_len: function modes */
+    bool (*has_callbacks)(void); /* at::hasCallbacks: the profiler */
+} dispatch_symbols;
+
+static _Thread_local const tenon__torch_dispatch_keys *thread_dispatch_keys; /* those of this thread, looked up once */
+
+static TENON__PY_NOINLINE const tenon__torch_dispatch_keys *find_dispatch_keys(void)
+{
+    if (!thread_dispatch_keys)
+        tenon__py_symbol(dispatch_symbols.library, dispatch_keys_symbol,
+                         &thread_dispatch_keys); /* the dynamic linker returns this thread's copy */
+    return thread_dispatch_keys;
+}
+
+bool tenon__torch_can_read_dispatch_keys(void)
+{
+#ifndef __ELF__ /* the loaders of other systems return another address for a variable of a thread */
+    return false;
+#endif
+    int found = atomic_load_explicit(&dispatch_symbols.found, memory_order_acquire);
+    void *library = found ? NULL : tenon__py_torch_library();
+    if (library) { /* several threads may store the same addresses */
+        dispatch_symbols.library = library;
+        bool all =
+            find_dispatch_keys() &&
+            tenon__py_symbol(library, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &dispatch_symbols.stack_len) &&
+            tenon__py_symbol(library, "_ZN2at12hasCallbacksEv", &dispatch_symbols.has_callbacks);
+        found = all ? 1 : 2;
+        atomic_store_explicit(&dispatch_symbols.found, found, memory_order_release);
+    }
+    return found == 1;
+}
+
+bool tenon__torch_read_dispatch_keys(tenon__torch_dispatch_keys *out)
+{
+    if (!tenon__torch_can_read_dispatch_keys() || !find_dispatch_keys())
+        return false;
+    *out = *thread_dispatch_keys;
+    return true;
+}
+
+bool tenon__torch_has_active_mode(const tenon__torch_dispatch_keys *harmless, size_t count)
+{
+    const tenon__torch_dispatch_keys *now = thread_dispatch_keys ? thread_dispatch_keys : find_dispatch_keys();
+    if (!now || dispatch_symbols.stack_len() != 0 || dispatch_symbols.has_callbacks())
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (now->included == harmless[i].included && now->excluded == harmless[i].excluded)
+            return false;
+    return true;
+}

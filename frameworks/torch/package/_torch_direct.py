@@ -1,0 +1,294 @@
+"""The Python functions that call torch operators, and their direct path around torch's dispatcher."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+import struct
+import threading
+from collections.abc import Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, cast
+
+from tenon import _torch_native
+from tenon._torch_shapes import torch_module
+
+if TYPE_CHECKING:
+    from tenon._torch_ops import _Operator
+
+# The letters of frameworks/torch/ops/direct_call.c; a capital letter stands for an optional parameter.
+_LETTERS = {"tensor": "t", "float": "f", "int": "i", "bool": "b", "str": "s", "enum": "s", "floats": "m", "ints": "n"}
+# What torch makes of such an argument before a kernel or a backward sees it.
+_STORED = {"float": float, "floats": list, "ints": list}
+_DEVICES = ("CPU", "CUDA")
+_EVERYWHERE = "CompositeExplicitAutograd"
+_lock = threading.Lock()
+_watch: Optional[_Watch] = None
+
+
+# ------------------------------------------------------------------------------------------------- the generated function
+
+
+def make_function(operator: _Operator, direct: bool) -> Callable[..., Any]:
+    """Return a function with the parameters of the C function, which calls the operator or takes the direct path."""
+    parameters = _parameters(operator)
+    names = [p.name for p in parameters]
+    single = len(operator.results) == 1
+    named = bool(operator.results) and operator.results[0]["name"] is not None
+    given = {
+        "operator": operator.op,
+        "checked": operator.with_own_errors(),
+        # torch.compiler.is_compiling() takes longer. It is also true in torch.export, which is seen in another way.
+        "is_compiling": torch_module().compiler.is_dynamo_compiling,
+        "direct": _make_direct(operator, parameters) if direct else None,
+        "result": _result_type(operator) if named else None,
+    }
+    prefix = "_"
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    begin, end = ("", "") if not named else (f"{prefix}result(" + ("" if single else "*"), ")")
+    arguments = _by_name(parameters)
+    lines = [f"if {prefix}is_compiling():", f"    return {begin}{prefix}operator({arguments}){end}"]
+    if direct:
+        lines.append(f"return {begin}{prefix}direct({', '.join(names)}){end}")
+    else:
+        lines.append(f"return {begin}{prefix}checked({arguments}){end}")
+    function = _compile(operator.name, parameters, {prefix + name: value for name, value in given.items()}, lines)
+    function.__module__, function.__doc__ = operator.function.__module__ or "", operator.function.__doc__
+    cast(Any, function).op = operator.op
+    return function
+
+
+def _parameters(operator: _Operator) -> list[inspect.Parameter]:
+    own = inspect.signature(operator.function).parameters.values()
+    return [p for p in own if p.name not in ("out", "like")]  # reserved: no parameter has these names
+
+
+def _by_name(parameters: Sequence[inspect.Parameter]) -> str:
+    return ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters)
+
+
+def _compile(
+    name: str, parameters: Sequence[inspect.Parameter], given: dict[str, Any], lines: Sequence[str]
+) -> FunctionType:
+    """Compile a function of that name. Only names become source code; values come from `given` and the parameters."""
+    taken: list[str] = []
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and "*" not in taken:
+            taken.append("*")
+        taken.append(p.name if p.default is p.empty else f"{p.name}=None")
+    assert all(word.isidentifier() for word in (name, *given, *(p.name for p in parameters)))
+    body = "".join(f"\n        {line}" for line in lines)
+    source = f"def make({', '.join(given)}):\n    def {name}({', '.join(taken)}):{body}\n    return {name}"
+    made: dict[str, Any] = {}
+    exec(compile(source, f"<tenon.torch_ops {name}>", "exec"), {"__name__": __name__}, made)
+    function = made["make"](**given)
+    defaults = [(p, p.default) for p in parameters if p.default is not p.empty]
+    function.__defaults__ = tuple(value for p, value in defaults if p.kind is not p.KEYWORD_ONLY) or None
+    function.__kwdefaults__ = {p.name: value for p, value in defaults if p.kind is p.KEYWORD_ONLY} or None
+    function.__qualname__ = name
+    return cast(FunctionType, function)
+
+
+def _result_type(operator: _Operator) -> Any:
+    """The type of named results, which torch does not keep."""
+    return cast(Any, collections.namedtuple)(f"{operator.name}_result", [r["name"] for r in operator.results])
+
+
+# ---------------------------------------------------------------------------------------------------------- direct calls
+
+
+class _Watch(NamedTuple):
+    harmless: Any  # the dispatch keys of a thread without any mode, or a function that direct_call.c calls instead
+    key_of: Callable[[Any], Any]  # the key set of a tensor
+    plain: tuple[Any, ...]  # the key sets of plain tensors: of each device, then of inference tensors there
+
+
+def _make_direct(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """The direct path, after start_watch()."""
+    watch, torch = cast(_Watch, _watch), torch_module()
+    letters = [_LETTERS[p["kind"]].upper() if p["optional"] else _LETTERS[p["kind"]] for p in operator.parameters]
+    keywords = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    plain = [
+        key if key and operator.keys & {device, _EVERYWHERE} else 0
+        for device, pair in zip(_DEVICES, zip(watch.plain[::2], watch.plain[1::2]))
+        for key in pair
+    ]
+    index = {key: i for i, key in enumerate(plain) if key}
+    words = struct.pack(f"={len(plain)}Q", *plain) if all(isinstance(key, int) for key in plain) else b""
+    made = _torch_native.direct(
+        operator.kernel(),
+        operator.with_own_errors(),
+        None if operator.undifferentiable() else make_recorder(operator, parameters),
+        "".join(letters).encode(),
+        keywords or None,
+        words,
+        watch.harmless,
+        vars(torch.autograd.forward_ad),
+        "_current_level",
+        "requires_grad",
+        torch.Tensor,
+        torch.nn.Parameter,
+        lambda tensor: index.get(watch.key_of(tensor), -1),
+    )
+    return cast(Callable[..., Any], made)
+
+
+def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """Return a function that calls the C function and has autograd record it, as the operator's Autograd kernel does.
+
+    It takes all arguments by position."""
+    torch, kernel, name = torch_module(), operator.kernel(), operator.name
+    names = [p.name for p in parameters]
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    count = len(names) - len(keywords)
+    stored = [(i, _STORED[p["kind"]]) for i, p in enumerate(operator.parameters) if p["kind"] in _STORED]
+    several = len(operator.results) > 1
+    tensors = [i for i, p in enumerate(operator.parameters) if p["kind"] == "tensor"]
+    others = [i for i in range(len(names)) if i not in tensors]
+    saves_all = operator.setup == operator.save
+
+    def store(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        for i, kind in stored:
+            if args[i] is not None and type(args[i]) is not kind:
+                args = (*args[:i], kind(args[i]), *args[i + 1 :])
+        return args
+
+    defaults = store(tuple(None if p.default is p.empty else p.default for p in parameters))[:count]
+    needed = sum(p.default is p.empty for p in parameters[:count])
+
+    def forward(ctx: Any, *given: Any) -> Any:
+        args = given[-1]
+        by_keyword = dict(zip(keywords, args[count:])) if keywords else {}
+        output = kernel(*args[:count], **by_keyword) if keywords else kernel(*args)
+        if several:
+            output = tuple(output)  # torch does not keep the names
+        if saves_all:
+            ctx.save_for_backward(*[args[i] for i in tensors])
+            ctx.arguments = {names[i]: args[i] for i in others}
+        elif operator.setup:
+            more = {"keyword_only_inputs": by_keyword} if keywords else {}
+            operator.setup(ctx=ctx, inputs=args[:count], output=output, **more)
+        return output
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needs = ctx.needs_input_grad
+        ctx.needs_input_grad = needs[:-1]
+        try:
+            made = operator.backward(ctx, *grads)
+        finally:
+            ctx.needs_input_grad = needs
+        made = made if isinstance(made, tuple) else (made,)
+        if len(made) not in (len(needs) - 1, count):
+            raise RuntimeError(
+                f"{name}(): its backward returned an incorrect number of gradients: expected {count}, one for each "
+                f"positional argument, got {len(made)}"
+            )
+        return (*made, None)
+
+    function = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    # torch.autograd.Function.apply only adds what functorch needs, which takes longer than the rest.
+    apply = torch._C._FunctionBase.__dict__["apply"].__get__(None, function)
+
+    def record(*args: Any) -> Any:
+        args = store(args)
+        end = count
+        # torch leaves out arguments that are equal to their defaults, so a backward does not see them.
+        while end > needed and type(args[end - 1]) is type(defaults[end - 1]) and args[end - 1] == defaults[end - 1]:
+            end -= 1
+        return apply(*args[:end], args)
+
+    return record
+
+
+# ------------------------------------------------------------------------------------------------- is anything watching?
+
+
+def start_watch() -> Optional[_Watch]:
+    """Find out once what this version of torch looks like if nothing is active; None if it has changed too much."""
+    global _watch
+    with _lock:
+        if _watch is None:
+            # A new thread has none of the modes that may be active in this one.
+            thread = threading.Thread(target=_try_to_look, name="tenon.torch_ops")
+            thread.start()
+            thread.join()
+        return _watch
+
+
+def _try_to_look() -> None:
+    global _watch
+    try:
+        _watch = _look()
+    except Exception as error:
+        version, reason = torch_module().__version__, str(error).partition("\n")[0]
+        _torch_native.direct_off(f"torch {version}: {type(error).__name__}: {reason}")
+
+
+def _look() -> _Watch:
+    torch = torch_module()
+    key_of = _key_reader()
+    words = _harmless(_torch_native.dispatch_keys)
+    with torch.autocast("cpu"):
+        shown = _torch_native.dispatch_keys() not in words
+    if None in words or not shown:
+        _torch_native.watch_by_python()
+        harmless: Any = _python_watch(key_of)
+    else:
+        harmless = b"".join(words)
+
+    def tensor_key(tensor: Any) -> Any:
+        return key_of(torch._C._dispatch_keys(tensor))
+
+    plain = tuple(key_of(_key_set(device, inference)) for device in _DEVICES for inference in (False, True))
+    with torch.inference_mode():
+        inference = torch.ones(1)
+    if plain[:2] != (tensor_key(torch.ones(1)), tensor_key(inference)):
+        raise RuntimeError("its tensors have other key sets")
+    torch._C._FunctionBase.__dict__["apply"]  # which make_recorder uses
+    return _Watch(harmless, tensor_key, plain)
+
+
+def _key_reader() -> Callable[[Any], Any]:
+    """A function that makes something comparable of a DispatchKeySet; 2.4 has only its text."""
+    return (lambda keys: keys.raw_repr()) if hasattr(torch_module()._C.DispatchKeySet, "raw_repr") else str
+
+
+def _key_set(device: str, inference: bool) -> Any:
+    """The key set of a plain tensor. Making a tensor on that device would initialise it."""
+    torch = torch_module()
+    names = [device, f"Autocast{device}", *([] if inference else ["ADInplaceOrView", f"Autograd{device}"])]
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
+    for name in names[1:]:
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return keys
+
+
+def _harmless(state: Callable[[], Any]) -> set[Any]:
+    """What `state` returns without any mode, in inference mode and in a backward pass."""
+    torch = torch_module()
+    found = {state()}
+    with torch.inference_mode():
+        found.add(state())
+
+    def backward(ctx: Any, grad: Any) -> Any:
+        found.add(state())
+        return grad
+
+    parts = {"forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(backward)}
+    function: Any = type("look", (torch.autograd.Function,), parts)
+    function.apply(torch.ones(1, requires_grad=True)).backward()
+    return found
+
+
+def _python_watch(key_of: Callable[[Any], Any]) -> Callable[[], bool]:
+    """The same questions by torch's Python functions."""
+    _C = torch_module()._C
+    included, excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
+    function_modes, profiler = _C._len_torch_function_stack, _C._autograd._profiler_enabled
+
+    def state() -> Any:
+        return key_of(included()), key_of(excluded())
+
+    harmless = _harmless(state)
+    return lambda: state() not in harmless or function_modes() > 0 or profiler()

@@ -1,0 +1,538 @@
+"""The functions of a library as torch operators, for torch.compile, torch.export and autograd."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from keyword import iskeyword
+from types import BuiltinFunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
+
+from tenon import _torch_native
+from tenon._library import Refused, functions_of, make_operators
+from tenon._torch_native import torch_info
+from tenon._signature_shapes import Tensor, has_gradients, result_title
+from tenon._torch_direct import make_function, start_watch
+from tenon._torch_shapes import TorchBindings, torch_dtype, torch_module
+
+if TYPE_CHECKING:
+    from tenon._native import Function, Parameter
+
+Backward = Union[str, Callable[..., Any], "tuple[Callable[..., Any], Callable[..., Any]]"]
+
+_NUMBERS = {"int": "int64", "float": "float64", "bool": "bool"}  # results without dimensions
+_KEYS = {
+    "cpu": "CPU",
+    "cuda_host": "CPU",
+    "rocm_host": "CPU",
+    "cuda": "CUDA",
+    "cuda_managed": "CUDA",
+    "rocm": "CUDA",  # torch uses one name for both
+    "metal": "MPS",
+    "oneapi": "XPU",
+}
+_EVERYWHERE = "CompositeExplicitAutograd"
+_OWN_NAMES = ("close", "_namespace", "_library", "_operators", "_remove_kernels")  # attributes of TorchOps
+_OWN_NAMESPACES = ("aten", "prim", "prims")
+_registered: set[TorchOps] = set()
+kernels_in_c = True  # where torch and the function allow it; the tests compare them with the others
+
+
+def torch_ops(
+    kernels: ModuleType,
+    *,
+    name: Optional[str] = None,
+    backward: Optional[Mapping[str, Backward]] = None,
+    strict: bool = False,
+    direct: bool = True,
+) -> TorchOps:
+    """Register the functions of a loaded library as operators of torch, torch.ops.<name>.<function>, and return them.
+
+    `name` is the namespace of torch; without it, the name of the library.
+
+    Everything that torch.compile, torch.export and torch.library.opcheck need is derived from the signatures.
+
+    `backward` maps names of functions to their backward, which is one of these:
+    - a function (ctx, *grads) that returns a gradient for each positional argument. ctx.saved_tensors are the tensor
+      arguments, and ctx.arguments has the other arguments by name.
+    - a pair of such a function and torch's setup_context(ctx, inputs, output).
+    - a function of the same library, or its name. It takes the gradients of the results, then the arguments, and
+      returns the gradients of the tensor arguments.
+
+    A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
+
+    An attribute of the returned object calls the C function itself, without torch's dispatcher, if torch would do nothing
+    else. With direct=False it always calls the operator.
+    """
+    torch = torch_module()
+    if not isinstance(kernels, ModuleType):
+        got = type(kernels).__name__
+        raise TypeError(f"tenon.torch_ops(): argument 'kernels': expected a module from tenon.load(), got {got}")
+    if not functions_of(kernels):
+        raise ValueError(f"tenon.torch_ops(): argument 'kernels': {kernels!r} has no functions that Tenon loaded")
+    if not isinstance(name, (str, type(None))):
+        raise TypeError(f"tenon.torch_ops(): argument 'name': expected str, got {type(name).__name__}")
+    namespace = kernels.__name__.replace(".", "_") if name is None else name
+    if not re.fullmatch(r"[A-Za-z_]\w*", namespace, re.A) or iskeyword(namespace) or namespace in _OWN_NAMESPACES:
+        raise ValueError(
+            f"tenon.torch_ops(): argument 'name': expected an identifier that torch does not use, got '{namespace}'"
+        )
+    if not isinstance(backward, (Mapping, type(None))):
+        raise TypeError(f"tenon.torch_ops(): argument 'backward': expected a dict, got {type(backward).__name__}")
+    for argument, given in (("strict", strict), ("direct", direct)):
+        if not isinstance(given, bool):
+            raise TypeError(f"tenon.torch_ops(): argument '{argument}': expected bool, got {type(given).__name__}")
+
+    def make(function: BuiltinFunctionType) -> _Operator:
+        return _Operator(function, namespace)
+
+    operators, left_out = make_operators("tenon.torch_ops()", kernels, make, backward or {}, strict)
+    for key, why in left_out.items():
+        warnings.warn(f"tenon.torch_ops(): {key}() is left out: {why}", stacklevel=2)
+    direct = direct and torch_info()["direct"] == "on" and start_watch() is not None
+    # Nothing is registered before everything has been checked.
+    library = torch.library.Library(namespace, "FRAGMENT")
+    try:
+        for operator in operators.values():
+            operator.register(library)
+        made = {key: operator.callable(direct) for key, operator in operators.items()}
+    except BaseException:
+        for operator in operators.values():
+            operator.remove_kernels_in_c()
+        library._destroy()
+        raise
+    registered = TorchOps(namespace, library, made)
+    registered._remove_kernels = [operator.remove_kernels_in_c for operator in operators.values()]
+    return registered
+
+
+class TorchOps:
+    """The operators of a library, by name. They stay registered until close().
+
+    They outlive this object, because torch and the graphs that it has compiled call them by address."""
+
+    def __init__(self, namespace: str, library: Any, operators: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+        self._library = library
+        self._operators = dict(operators)
+        vars(self).update(self._operators)
+        self._remove_kernels: list[Callable[[], None]] = []  # those in C
+        _registered.add(self)
+
+    if TYPE_CHECKING:  # a real __getattr__ would make each use of an operator slower
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # torch has one copy of the operators, so there is one object for them.
+    def __copy__(self) -> TorchOps:
+        return self
+
+    def __deepcopy__(self, memo: object) -> TorchOps:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: load the library and call tenon.torch_ops() there")
+
+    def __dir__(self) -> list[str]:
+        return [*self._operators, "close"]
+
+    def __repr__(self) -> str:
+        empty = "closed" if self._library is None else "no operators"
+        return f"<tenon.TorchOps {self._namespace}: {', '.join(self._operators) or empty}>"
+
+    def __enter__(self) -> TorchOps:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the operators from torch. Calling one afterwards, as a compiled graph may, ends the process."""
+        for name in self._operators:
+            vars(self).pop(name, None)
+        self._operators.clear()
+        library, self._library = self._library, None
+        for remove in self._remove_kernels:
+            remove()
+        if library is not None:
+            library._destroy()  # before 2.15, a library that is only dropped leaves its names in torch.ops
+        _registered.discard(self)
+        self.__class__ = _ClosedOps
+
+
+class _ClosedOps(TorchOps):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self!r} has no operator '{name}'")
+
+
+def own_error(error: RuntimeError, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Exception:
+    """What the function itself raises. A kernel in C can only raise a RuntimeError."""
+    message, own, matched, _ = _torch_native.kernel_failure()
+    if message != str(error):
+        return error
+    if not matched:  # it has not run, and refuses the arguments again; gradients are the operator's concern
+        try:
+            with torch_module().no_grad():
+                function(*args, **kwargs)
+        except Exception as raised:
+            return raised.with_traceback(None)
+    return error if own is RuntimeError else own(message)
+
+
+# ------------------------------------------------------------------------------------------------------ one operator
+
+
+class _Operator:
+    def __init__(self, function: BuiltinFunctionType, namespace: str) -> None:
+        self.function = function
+        described = cast("Function", function.__self__)
+        self.name = described.name
+        self.path = f"{namespace}::{self.name}"
+        self.parameters, self.results = described.parameters, described.results
+        tensors = [Tensor(one) if one else None for one in described.tensors]
+        self.tensors = {_name(p): tensor for p, tensor in zip(self.parameters, tensors) if tensor}
+        self.outputs = tensors[len(self.parameters) :]
+        used = [*self.tensors.values(), *(output for output in self.outputs if output)]
+        names = {name for tensor in used for dim in tensor.dims for name in dim.names}
+        self.sizes = [_name(p) for p in self.parameters if p["kind"] == "int" and p["name"] in names]
+        self.written = [_name(p) for p in self.parameters if p["written"]]
+        self.backward: Any = self.no_backward
+        self.setup: Any = None
+        self.check_name(getattr(torch_module().ops, namespace))
+        self.schema, self.keys = self.make_schema(), self.find_keys()
+        self.op: Any = None  # once it is registered
+        self.call: Any = None
+        self.place = -1  # of its kernels in C
+
+    def check_name(self, namespace: Any) -> None:
+        taken = getattr(namespace, self.name, None)
+        if isinstance(taken, torch_module()._ops.OpOverloadPacket):
+            raise ValueError(f"tenon.torch_ops(): torch already has an operator {self.path}; close() that one first")
+        if taken is not None or self.name.startswith("__"):
+            raise Refused("torch reserves this name")
+        if self.name in _OWN_NAMES:
+            raise Refused("tenon.TorchOps reserves this name")
+
+    # ------------------------------------------------------------------------------------------------------- schema
+
+    def make_schema(self) -> str:
+        try:
+            schema = _torch_native.schema(cast("Function", self.function.__self__))
+        except ValueError as reason:
+            raise Refused(str(reason)) from None
+        for output in self.outputs:
+            if output and not output.variable and torch_dtype(output.choices[0]) is None:
+                raise Refused(f"a result is of dtype {output.choices[0]}, which torch does not have")
+        try:
+            torch_module()._C.parse_schema(schema)
+        except RuntimeError as error:
+            raise Refused(f"torch does not accept {schema}: {str(error).splitlines()[0]}") from None
+        return schema
+
+    def find_keys(self) -> set[str]:
+        """The dispatch keys to register it for: torch's names for the devices that its arguments may be on."""
+        devices = {name: tensor.devices for name, tensor in self.tensors.items()}
+        required = [_name(p) for p in self.parameters if p["kind"] == "tensor" and not p["optional"]]
+        if not required or any("anywhere" in words for words in devices.values()):
+            return {_EVERYWHERE}
+        known = {_KEYS[word] for words in devices.values() for word in words if word in _KEYS}
+        # torch dispatches on the first argument that is not on the CPU.
+        if any("CPU" not in map(_KEYS.get, devices[name]) for name in required):
+            known.discard("CPU")
+        if not known:
+            raise Refused(f"an argument is on {'|'.join(devices[required[0]])}, where torch has no tensors")
+        return known
+
+    # ------------------------------------------------------------------------------------------------ implementations
+
+    def register(self, library: Any) -> None:
+        torch = torch_module()
+        # The function expects the strides that it would see without a compiler.
+        strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+        library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag, strides))
+        self.op = getattr(getattr(torch.ops, library.ns), self.name).default
+        for key in self.keys - self.add_kernels_in_c(library.ns):
+            library.impl(self.name, self.kernel(), key)
+        torch.library.register_fake(self.path, self.fake, lib=library)
+        if self.written:
+            self.resolve_views(library)
+        if self.undifferentiable():
+            self.refuse_gradients(library)
+        elif self.tensors:
+            self.register_gradients(library)
+
+    def add_kernels_in_c(self, namespace: str) -> set[str]:
+        """Register kernels that run without Python, and return the keys that have one."""
+        wanted = self.keys & {"CPU", "CUDA"} if kernels_in_c else set()
+        if not wanted:
+            return wanted
+        function = cast("Function", self.function.__self__)
+        self.place, *done = _torch_native.kernel_add(function, namespace, "CPU" in wanted, "CUDA" in wanted)
+        return {key for key, there in zip(("CPU", "CUDA"), done) if there}
+
+    def remove_kernels_in_c(self) -> None:
+        if self.place >= 0:
+            _torch_native.kernel_remove(self.place)
+        self.place = -1
+
+    def kernel(self) -> Callable[..., Any]:
+        """The function itself if torch can call it directly, without Python code in between."""
+        function = self.function
+        torch = torch_module()
+        numbers = {i: getattr(torch, _NUMBERS[r["kind"]]) for i, r in enumerate(self.results) if r["kind"] in _NUMBERS}
+        needs_like = any(self.outputs) and all(p["optional"] for p in self.parameters if p["kind"] == "tensor")
+        single = len(self.results) == 1
+        named = bool(self.results) and self.results[0]["name"] is not None
+        if not (numbers or needs_like or (single and named)):
+            return function
+        more = {"like": "torch"} if needs_like else {}
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            given = function(*args, **kwargs, **more)
+            values = given if named or not single else (given,)
+            made = tuple(torch.tensor(v, dtype=numbers[i]) if i in numbers else v for i, v in enumerate(values))
+            return made[0] if single else made
+
+        return kernel
+
+    def resolve_views(self, library: Any) -> None:
+        """Resolve conjugate and negated views and ZeroTensors for an operator that writes.
+
+        torch's own kernels for them are for operators that return the tensor that they wrote to. After any other operator
+        they write to memory that is not theirs."""
+        torch, op, run = torch_module(), self.op, self.kernel()
+
+        def register(key: str, what: str, has_bit: Callable[[Any], bool], resolve: Callable[[Any], Any]) -> None:
+            after = torch._C._dispatch_keyset_full_after(torch._C._dispatch_key_parse(key))
+
+            def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+                given = self.by_name(args, kwargs)
+                found = {name for name in self.tensors if given[name] is not None and has_bit(given[name])}
+                for name in found.intersection(self.written):
+                    if type(given[name]) is torch.Tensor:
+                        return run(*args, **kwargs)  # the function refuses it
+                    raise BufferError(
+                        f"{self.name}(): argument '{name}': the function cannot write to {what}; pass x.{resolve.__name__}()"
+                    )
+                resolved = {name: resolve(given[name]) for name in found}
+                args = tuple(resolved.get(name, value) for name, value in zip(given, args))
+                kwargs = {name: resolved.get(name, value) for name, value in kwargs.items()}
+                return op.redispatch(keyset & after, *args, **kwargs)
+
+            library.impl(self.name, kernel, key, with_keyset=True)
+
+        register("Conjugate", "a conjugate view", torch.Tensor.is_conj, torch.Tensor.resolve_conj)
+        register("Negative", "a negated view", torch.Tensor.is_neg, torch.Tensor.resolve_neg)
+        register("ZeroTensor", "a ZeroTensor", torch.Tensor._is_zerotensor, torch.Tensor.clone)
+
+    def fake(self, *args: Any, **kwargs: Any) -> Any:
+        given = self.by_name(args, kwargs)
+        bindings = TorchBindings(self.name)
+        present = {name: given[name] for name in self.tensors if given[name] is not None}
+        for p in self.parameters:
+            name = _name(p)
+            if name in present:
+                bindings.bind(name, self.tensors[name], present[name])
+            elif name in self.sizes and given[name] is not None:
+                bindings.note(bindings.dims, name, given[name], name)
+        for p in self.parameters:
+            name, value = _name(p), given[_name(p)]
+            if name in present:
+                bindings.fit(name, self.tensors[name], value)
+            elif name in self.sizes and value is not None:
+                bindings.fit_int(name, value)
+            elif p["kind"] == "enum" and value is not None and value not in p["choices"]:
+                raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {value!r}")
+            elif p["count"] is not None and value is not None and len(value) != p["count"]:
+                raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {len(value)} "
+                                 f"number{'s' * (len(value) != 1)}")
+        torch = torch_module()
+        devices = [value.device for value in present.values()]
+        device = next((found for found in devices if found.type != "cpu"), torch.device("cpu"))
+        made = []
+        for i, (r, output) in enumerate(zip(self.results, self.outputs)):
+            if output:
+                made.append(bindings.empty(result_title(i, r["name"]), output, device))
+            else:
+                made.append(torch.empty((), dtype=getattr(torch, _NUMBERS[r["kind"]])))
+        return None if not made else made[0] if len(made) == 1 else tuple(made)
+
+    def by_name(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments by name. torch leaves out those that are equal to their defaults."""
+        given = {argument.name: argument.default_value for argument in self.op._schema.arguments}
+        given.update(zip(given, args))
+        given.update(kwargs)
+        return given
+
+    def with_own_errors(self) -> Any:
+        """The operator, wrapped if it has kernels in C, so that it raises what the function does."""
+        if self.place < 0:
+            return self.op
+        op, function, is_compiling = self.op, self.function, torch_module().compiler.is_compiling
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return op(*args, **kwargs)
+            try:
+                return op(*args, **kwargs)
+            except RuntimeError as error:
+                raise own_error(error, function, args, kwargs) from None
+
+        call.__name__, call.__doc__ = self.name, self.function.__doc__
+        return call
+
+    def callable(self, direct: bool) -> Callable[..., Any]:
+        """What `ops.f` is: a function with the parameters of the C function."""
+        self.call = function = make_function(self, direct)
+        return function
+
+    # ----------------------------------------------------------------------------------------------------- gradients
+
+    def undifferentiable(self) -> str:
+        """Why torch does not support gradients for such an operator, or ""."""
+        if any(p["keyword_only"] for p in self.parameters if p["kind"] == "tensor"):
+            return "takes a tensor by keyword only"
+        return "writes to its arguments" if self.written else ""
+
+    def set_backward(self, backward: Backward, others: Mapping[str, _Operator]) -> None:
+        why = self.undifferentiable()
+        if why:
+            raise ValueError(f"tenon.torch_ops(): argument 'backward': torch does not support a backward for {self.name}(), which {why}")
+        if isinstance(backward, str):
+            backward = self.library_backward(backward, others)
+        pair = backward if isinstance(backward, tuple) else (backward, self.save)
+        if len(pair) != 2 or not all(callable(part) and not isinstance(part, type) for part in pair):
+            raise TypeError(
+                f"tenon.torch_ops(): argument 'backward': {self.name}(): expected a function, the name of a function "
+                f"of the library, or a pair of functions, got {backward!r}"
+            )
+        self.backward, self.setup = pair
+
+    def no_backward(self, ctx: Any, *grads: Any) -> Any:
+        # Gradients are never lost silently.
+        raise RuntimeError(f"{self.path} has no backward; pass one to tenon.torch_ops(), or pass x.detach()")
+
+    def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Optional[Mapping[str, Any]] = None) -> None:
+        given = self.by_name(inputs, keyword_only_inputs or {})
+        ctx.save_for_backward(*(given[name] for name in self.tensors))
+        ctx.arguments = {name: value for name, value in given.items() if name not in self.tensors}
+
+    def register_gradients(self, library: Any) -> None:
+        """As torch.library.register_autograd does, but report what that would silently lose."""
+        torch, forward_ad = torch_module(), torch_module().autograd.forward_ad
+        try:
+            info = torch._library.autograd.Info(self.backward, self.setup)
+            record = torch._library.autograd.make_autograd_impl(self.op, info)
+            in_functorch = torch._C._are_functorch_transforms_active
+        except AttributeError:  # this torch has moved them
+            torch.library.register_autograd(self.path, self.backward, setup_context=self.setup, lib=library)
+            return
+
+        def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            if forward_ad._current_level >= 0:
+                self.refuse_tangents(args)
+            if not in_functorch():
+                return record(keyset, *args, **kwargs)
+            if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in args):
+                raise RuntimeError(
+                    f"{self.name}(): torch.func's grad, vjp and the like cannot differentiate an operator; use "
+                    "torch.autograd.grad() or backward()"
+                )
+            return self.below_autograd(keyset, args, kwargs)
+
+        library.impl(self.name, autograd, "Autograd", with_keyset=True)
+
+    def below_autograd(self, keyset: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        torch = torch_module()
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.op.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
+
+    def refuse_tangents(self, tensors: Iterable[Any]) -> None:
+        torch = torch_module()
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+                raise RuntimeError(
+                    f"{self.name}(): an argument carries a tangent (torch.func.jvp, torch.autograd.forward_ad), but "
+                    "operators have no forward mode; pass unpack_dual(x).primal"
+                )
+
+    def refuse_gradients(self, library: Any) -> None:
+        torch, op, name, written, why = torch_module(), self.op, self.name, self.written, self.undifferentiable()
+        forward_ad = torch.autograd.forward_ad
+
+        def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            given = self.by_name(args, kwargs)
+            if forward_ad._current_level >= 0:
+                self.refuse_tangents(given.values())
+            followed = any(given[tensor] is not None and given[tensor].requires_grad for tensor in self.tensors)
+            if followed and torch.is_grad_enabled():
+                raise RuntimeError(
+                    f"{name}(): an argument requires grad, but torch supports no gradients for a function that {why}; "
+                    "pass x.detach() or use torch.no_grad()"
+                )
+            return self.below_autograd(keyset, args, kwargs)
+
+        def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            given = self.by_name(args, kwargs)
+            present = [given[argument] for argument in written if given[argument] is not None]
+            tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
+            versions = [tensor._version for tensor in tensors]
+            try:
+                with torch._C._AutoDispatchBelowADInplaceOrView():
+                    made = op.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs)
+            except Exception as error:
+                message, _, _, ran = _torch_native.kernel_failure()
+                if ran and message == str(error):  # what a kernel in C has written counts, even if it failed
+                    count(tensors, versions)
+                raise
+            count(tensors, versions)
+            return made
+
+        def count(tensors: list[Any], versions: list[int]) -> None:
+            for tensor, version in zip(tensors, versions):
+                if tensor._version == version:  # a Python kernel counts its own writes, if it runs
+                    torch.autograd.graph.increment_version(tensor)
+
+        library.impl(name, autograd, "Autograd", with_keyset=True)
+        if written:
+            library.impl(name, count_writes, "ADInplaceOrView", with_keyset=True)
+
+    def library_backward(self, name: str, others: Mapping[str, _Operator]) -> Callable[..., Any]:
+        """Return a backward that calls another function of the library."""
+        other = others.get(name)
+        begin = f"tenon.torch_ops(): argument 'backward': {self.name}(): "
+        if not other:
+            raise ValueError(f"{begin}the library has no operator {name}()")
+        grads = [
+            i
+            for i, (r, output) in enumerate(zip(self.results, self.outputs))
+            if (has_gradients(output.choices) if output else r["kind"] == "float")
+        ]
+        followed = [argument for argument, tensor in self.tensors.items() if has_gradients(tensor.choices)]
+        kinds = ["tensor"] * len(grads) + [p["kind"] for p in self.parameters]
+        if [p["kind"] for p in other.parameters] != kinds:
+            takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
+            raise ValueError(f"{begin}{name}() must take {takes}")
+        if len(other.results) != len(followed):
+            raise ValueError(f"{begin}{name}() must return the gradients of {', '.join(followed)}, one result each")
+        positional = [_name(p) for p in self.parameters if not p["keyword_only"]]
+        by_keyword = [p["keyword_only"] for p in other.parameters]
+        contiguous = ["c" in other.tensors[_name(p)].attributes for p in other.parameters[: len(grads)]]
+
+        def backward(ctx: Any, *given: Any) -> Any:
+            # autograd's gradients may have any strides (sum() expands one number), and only this code can copy them.
+            values = [given[i].contiguous() if c else given[i] for i, c in zip(grads, contiguous)]
+            saved = {**ctx.arguments, **dict(zip(self.tensors, ctx.saved_tensors))}
+            values += [saved[_name(p)] for p in self.parameters]
+            args = [value for value, keyword in zip(values, by_keyword) if not keyword]
+            kwargs = {_name(p): value for p, value in zip(other.parameters, values) if p["keyword_only"]}
+            made = other.call(*args, **kwargs)
+            found = dict(zip(followed, made if isinstance(made, (tuple, list)) else (made,)))
+            return tuple(found.get(argument) if saved[argument] is not None else None for argument in positional)
+
+        return backward
+
+
+def _name(parameter: Parameter) -> str:
+    return parameter["name"] or ""

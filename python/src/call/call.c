@@ -1,0 +1,597 @@
+/* One call: borrow the arguments, match them, make the results, run the function, and give back. */
+#include "plan.h"
+
+/* What a RecursionError adds to its message. */
+#define IN_ARGUMENTS " while the arguments of a Tenon function were read"
+
+/* ------------------------------------------------------------------------------------------------------ arguments */
+
+/* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
+static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
+{
+    uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STABLE_MEMORY : 0);
+    f->checks.may_have_changed |= !tenon__py_is_read_in_c(object) || tenon__py_has_deferred();
+    if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
+        return -1;
+    int status = tenon_device_on_host(f->base.call.device)
+                     ? tenon_py_borrow(object, flags, borrowed)
+                     : tenon_py_borrow_on(object, flags, tenon__py_call_stream(f), borrowed);
+    tenon__py_leave_recursion();
+    return status;
+}
+
+/* Take a borrowed tensor as argument `i`. */
+static inline void read_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *borrowed)
+{
+    f->nborrowed++;
+    f->elements |= borrowed->view.numel;
+    tenon_frame_set_view(&f->base, i, &borrowed->view);
+}
+
+/* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
+static bool must_stay(const tenon_signature *s, int32_t i)
+{
+    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP);
+    for (int32_t j = 0; j < s->nresults; j++)
+        stays |= (s->results[j].flags & TENON_PARAMETER_OF) && s->results[j].owner == i;
+    return stays;
+}
+
+/* Any tensor. `peeked`: the look at it that was taken already is right, unless it must wait for another stream. */
+static TENON__PY_NOINLINE int read_tensor(tenon__py_frame *f, int32_t i, PyObject *object, bool peeked)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    bool first = tenon_device_on_host(f->base.call.device);
+    bool same_stream = first || (f->like && Py_TYPE(f->like) == Py_TYPE(object)); /* a framework has one at a time */
+    if (peeked && same_stream) {
+        borrowed->private_.flags = TENON_PY_ANY_DEVICE;
+        borrowed->private_.dims = borrowed->private_.inline_dims;
+        borrowed->private_.object = object;
+        Py_INCREF(object);
+    } else {
+        if (borrow_on_stream(f, object, must_stay(f->function->signature, i), borrowed) < 0)
+            return tenon__py_raise_not_borrowed(f, param, object);
+    }
+    f->held = true;
+    read_view(f, i, borrowed);
+    if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
+        return -1;
+    if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
+        tenon__py_join_device(f, i, borrowed) < 0)
+        return -1;
+    if (!f->like) {
+        const tenon__py_producer *owner;
+        if (tenon__py_owner(object, &owner) < 0)
+            return -1;
+        f->like = owner ? object : NULL;
+    }
+    return 0;
+}
+
+/* An argument that was left out, or None if that is allowed. False: it is something else. */
+static inline bool set_absent(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    return tenon_frame_set_missing(&f->base, i, object != NULL, object == Py_None);
+}
+
+static int read_tensors(tenon__py_frame *f, int32_t before)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < before; i++) {
+        PyObject *object = f->argument_objects[i];
+        if (!s->params[i].spec)
+            continue;
+        tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+        const tenon__py_kind *kind = NULL;
+        bool peeked = object && tenon__py_peek(object, &kind, borrowed);
+        if (peeked && borrowed->view.device.device_type == TENON_CPU) {
+            borrowed->private_.object = NULL; /* nothing to hold: the caller does */
+            read_view(f, i, borrowed);
+            if (kind && tenon__py_has_gradient(borrowed->view.dtype) &&
+                tenon__py_check_gradient_of(kind->owner, f->function, s->params[i].name, object, &f->checks) < 0)
+                return tenon__py_first_mistake(f, i);
+            if (!f->like)
+                f->like = object;
+        } else if (!set_absent(f, i, object) && read_tensor(f, i, object, peeked) < 0) {
+            return tenon__py_first_mistake(f, i);
+        }
+    }
+    return 0;
+}
+
+/* Anything but a tensor. Python code may run unless it is a plain number or an object of a class, and call this function
+ * again. */
+static int read_value(tenon__py_frame *f, int32_t i, PyObject *object)
+{
+    const tenon_parameter *param = &f->function->signature->params[i];
+    if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || (param->flags & TENON_PARAMETER_CLASS))
+        return tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
+    if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
+        return -1;
+    int status = tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
+    tenon__py_leave_recursion();
+    return status;
+}
+
+/* Everything else first: Python code may run there (__index__, __float__), and what it does to an array is done before
+ * that is borrowed. */
+static int read_others(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_parameter *param = &s->params[i];
+        PyObject *object = f->argument_objects[i];
+        if (param->spec || set_absent(f, i, object) || read_value(f, i, object) == 0)
+            continue;
+        tenon__py_note_argument(f->function, param->name);
+        if (!tenon__py_may_replace())
+            return -1;
+        PyObject *error = tenon__py_take_exception();
+        if (read_tensors(f, i) < 0) {
+            Py_DECREF(error);
+            return -1;
+        }
+        tenon__py_raise_again(error);
+        return tenon__py_first_mistake(f, i);
+    }
+    return 0;
+}
+
+static int take_arguments(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->ntensors < s->nparams && read_others(f) < 0)
+        return -1;
+    return s->ntensors ? read_tensors(f, s->nparams) : 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------- results */
+
+static const tenon_client call_client, objects_client;
+
+/* The caller's own tensor as the result. */
+static int read_out(tenon__py_frame *f, PyObject *object)
+{
+    tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
+    if (borrow_on_stream(f, object, true, borrowed) < 0) {
+        tenon__py_name_argument(f->function, "out", object);
+        return -1;
+    }
+    f->nborrowed++;
+    f->held = true;
+    if (tenon__py_check_gradient(f->function, "out", object, &f->checks) < 0)
+        return -1;
+    const tenon_signature *s = f->function->signature;
+    if (tenon_signature_match_out(s, 0, &borrowed->view, f->base.args, f->base.call.device, &f->base.bindings, NULL))
+        return tenon__py_raise_out_mismatch(f, object, &borrowed->view);
+    Py_INCREF(object);
+    tenon__py_place_result(f, 0, object, borrowed, TENON_VIEW_WRITTEN);
+    return 0;
+}
+
+static TENON__PY_NOINLINE int make_results(tenon__py_frame *f)
+{
+    if (f->out && f->wanted_like) {
+        PyErr_Format(PyExc_TypeError, "%s(): 'out' and 'like' cannot be used together; pass only one",
+                     f->function->signature->name);
+        return -1;
+    }
+    if (f->wanted_like)
+        f->like = f->wanted_like;
+    return f->out ? read_out(f, f->out) : tenon_frame_make_results(&f->base, &call_client);
+}
+
+static int make_results_checked(tenon__py_frame *f)
+{
+    return f->function->takes_like && make_results(f) < 0 ? -1 : 1;
+}
+
+static bool is_checked(const tenon__py_function *function)
+{
+    return atomic_load_explicit(&function->before_run, memory_order_relaxed) == make_results_checked;
+}
+
+void tenon__py_function_check(tenon__py_function *function, bool checked)
+{
+    atomic_store_explicit(&function->before_run,
+                          checked                ? make_results_checked
+                          : function->takes_like ? make_results
+                                                 : NULL,
+                          memory_order_relaxed);
+}
+
+/* A result as an object: a new reference. */
+static PyObject *result_object(tenon__py_frame *f, int32_t index)
+{
+    const tenon_parameter *param = &f->function->signature->results[index];
+    const tenon_value *value = &f->base.results[index];
+    PyObject *made = f->result_objects[index];
+    if (made) {
+        f->result_objects[index] = NULL;
+        return made;
+    }
+    int there = tenon_frame_has_result(&f->base, index);
+    if (there < 0)
+        return NULL;
+    if (!there) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    switch (param->kind) {
+    case TENON_KIND_INT:
+        return PyLong_FromLongLong(value->as.integer);
+    case TENON_KIND_FLOAT:
+        return PyFloat_FromDouble(value->as.number);
+    case TENON_KIND_BOOL:
+        return PyBool_FromLong(value->as.integer != 0);
+    case TENON_KIND_ENUM:
+        return PyUnicode_FromString(param->choices[value->as.integer]);
+    case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
+        return tenon__py_library_result(f, index);
+    default: /* a string: the driver lets no other kind pass */
+        return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, NULL);
+    }
+}
+
+/* A namedtuple of a tuple's items. Takes `tuple`. */
+static TENON__PY_NOINLINE PyObject *make_named(PyTypeObject *type, PyObject *tuple)
+{
+    newfunc make = (newfunc)(uintptr_t)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+    PyObject *arguments = PyTuple_Pack(1, tuple);
+    PyObject *named = arguments ? make(type, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_DECREF(tuple);
+    return named;
+}
+
+static PyObject *several_results(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->nresults == 0) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    PyTypeObject *named = (PyTypeObject *)f->function->result_type;
+    PyObject *tuple =
+        named && tenon__py_can_fill_tuple() ? PyType_GenericAlloc(named, s->nresults) : PyTuple_New(s->nresults);
+    for (int32_t i = 0; tuple && i < s->nresults; i++) {
+        PyObject *object = result_object(f, i);
+        if (!object) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+        PyTuple_SetItem(tuple, i, object);
+    }
+    return tuple && named && Py_TYPE(tuple) != named ? make_named(named, tuple) : tuple;
+}
+
+static TENON__PY_ALWAYS_INLINE PyObject *all_results(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    if (s->nresults != 1 || s->named_results)
+        return several_results(f);
+    const tenon_value *value = f->base.results;
+    bool is_float = value->kind == TENON_KIND_FLOAT && !(value->flags & TENON_VALUE_UNSET);
+    return is_float ? PyFloat_FromDouble(value->as.number) : result_object(f, 0);
+}
+
+/* -------------------------------------------------------------------------------------------------------- the call */
+
+/* Whether other threads should go on meanwhile. Letting the lock go costs little, but getting it back from a busy
+ * thread takes 5 ms: it pays from about a millisecond of work on, which takes about this much memory. */
+static TENON__PY_ALWAYS_INLINE bool releases_lock(const tenon__py_frame *f)
+{
+    enum { MANY_BYTES = 32 << 20 };
+    uint64_t flags = f->function->function.flags;
+    if (flags & (TENON_RELEASE_LOCK | TENON_KEEP_LOCK))
+        return flags & TENON_RELEASE_LOCK;
+    int64_t bytes = 0;
+    /* Few elements are the usual case. Calls on one handle must not begin to overlap at some size of other arguments. */
+    if (f->elements < MANY_BYTES / 1024 || f->function->takes_handle)
+        return false;
+    for (int32_t i = 0; i < f->nborrowed; i++) {
+        int64_t more = tenon_view_nbytes(&f->borrowed[i].view);
+        if (more >= MANY_BYTES - bytes)
+            return true;
+        bytes += more;
+    }
+    return false;
+}
+
+/* Run the C code. Objects are left at once: other threads may wait for them, and this one for the interpreter lock. */
+static TENON__PY_ALWAYS_INLINE tenon_status run_with(tenon_frame *base, bool has_objects)
+{
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    bool releases = releases_lock(f);
+    if (releases) {
+        base->call.flags |= TENON_CALL_UNLOCKED;
+        f->thread = PyEval_SaveThread();
+    }
+    tenon_status status = base->call.function->call(&base->call);
+    if (has_objects)
+        tenon__py_leave_objects(f);
+    if (releases) {
+        PyEval_RestoreThread(f->thread);
+        f->thread = NULL;
+    }
+    return status;
+}
+
+/* The clients' `run`. */
+static TENON__PY_ALWAYS_INLINE tenon_status run_code(tenon_frame *base)
+{
+    return run_with(base, false);
+}
+
+static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
+{
+    return run_with(base, true);
+}
+
+#define CALL_SERVICES                                                                                                  \
+    .refuse = tenon__py_refuse, .describe = tenon__py_describe_argument, .make_result = tenon__py_make_result,         \
+    .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
+    .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
+    .warn = tenon__py_warn
+
+static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
+/* For functions with objects of classes among the arguments. */
+static const tenon_client objects_client = {CALL_SERVICES, .run = run_on_objects};
+
+/* Tell the array's framework, which may count what is written. */
+static void after_write(PyObject *object)
+{
+    const tenon__py_producer *owner = NULL;
+    if (tenon__py_has_array_struct(object))
+        return;
+    if (tenon__py_owner(object, &owner) < 0)
+        tenon__py_clear_ignorable_error();
+    if (owner && owner->after_write)
+        owner->after_write(object);
+}
+
+/* What a function writes counts even if it failed. */
+static void after_writes(const tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    PyObject *error = tenon__py_take_exception();
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_spec *spec = s->params[i].spec;
+        if (spec && (spec->flags & TENON_SPEC_WRITE) && f->base.args[i].kind == TENON_KIND_TENSOR)
+            after_write(f->argument_objects[i]);
+    }
+    if (f->out)
+        after_write(f->out);
+    tenon__py_raise_again(error);
+}
+
+/* The results are made. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_as(tenon__py_frame *f, bool has_objects, bool is_checked)
+{
+    const tenon_signature *s = f->function->signature;
+    uint32_t outs = f->out ? 1 : 0;
+    int done;
+    if (!has_objects) {
+        if (f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0)
+            return NULL;
+        done = is_checked ? tenon_frame_run_checked(&f->base, outs) : tenon_frame_run(&f->base, &call_client);
+    } else {
+        if (tenon__py_enter_objects(f) < 0)
+            return NULL;
+        bool changed = f->checks.may_have_changed && tenon__py_check_changed_arguments(f) < 0;
+        done = changed      ? -1
+               : is_checked ? tenon_frame_run_checked(&f->base, outs)
+                            : tenon_frame_run(&f->base, &objects_client);
+        tenon__py_leave_objects(f); /* again, if the function did not run */
+        if (changed)
+            return NULL;
+    }
+    if (f->stream_from && tenon__py_end_uses(f) < 0)
+        done = -1;
+    if (s->nwritten || f->out) {
+        after_writes(f);
+        done = PyErr_Occurred() ? -1 : done;
+    }
+    return done < 0 ? NULL : all_results(f);
+}
+
+static TENON__PY_NOINLINE PyObject *run_checked(tenon__py_frame *f, bool has_objects)
+{
+    return has_objects ? run_as(f, true, true) : run_as(f, false, true);
+}
+
+/* The arguments are taken and match. */
+static TENON__PY_ALWAYS_INLINE PyObject *run_in(tenon__py_frame *f, bool has_objects)
+{
+    int (*before_run)(tenon__py_frame *) = atomic_load_explicit(&f->function->before_run, memory_order_relaxed);
+    int before = before_run ? before_run(f) : 0;
+    if (before)
+        return before < 0 ? NULL : run_checked(f, has_objects);
+    return run_as(f, has_objects, false);
+}
+
+/* What most calls have none of: handles of a framework's, a share of self, scratch memory on a device, and after a failure
+ * the results. */
+static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
+{
+    tenon__py_scope scope;
+    if (failed)
+        scope = tenon__py_enter_scope();
+    if (f->function->has_framework_handle)
+        tenon__py_release_framework_handles(f);
+    if (f->function->has_of_self && f->self)
+        tenon__py_object_release(f->self);
+    for (int32_t i = 0; i < f->function->signature->nresults; i++)
+        Py_XDECREF(f->result_objects[i]);
+    Py_XDECREF(f->exception);
+    Py_XDECREF(f->kept);
+    if (failed)
+        tenon__py_leave_scope(scope);
+}
+
+/* Point the frame's arrays to the heap. */
+static TENON__PY_NOINLINE int use_heap(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    size_t params = (size_t)s->nparams, results = (size_t)s->nresults, borrows = (size_t)s->ntensors + results;
+    f->borrowed = PyMem_Malloc(borrows * sizeof *f->borrowed + (params + results) * sizeof *f->base.args +
+                               (results + params + 2) * sizeof(PyObject *));
+    if (!f->borrowed)
+        return PyErr_NoMemory(), -1;
+    f->base.args = (tenon_value *)(void *)(f->borrowed + borrows);
+    f->base.results = f->base.args + params;
+    f->result_objects = (PyObject **)(void *)(f->base.results + results);
+    f->sorted = f->result_objects + results;
+    return 0;
+}
+
+static TENON__PY_ALWAYS_INLINE void free_heap(const tenon__py_frame *f)
+{
+    if (f->function->is_large)
+        PyMem_Free(f->borrowed);
+}
+
+/* Begin a call that runs, with its arguments still to be taken or taken by plan. */
+static TENON__PY_ALWAYS_INLINE void begin_call(tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    f->stream_from = NULL;
+    f->thread = NULL;
+    f->exception = f->kept = NULL;
+    f->cancel_checked_ns = 0;
+    f->held = f->checks.no_forward_ad = f->checks.may_have_changed = false;
+    for (int32_t i = 0; i < s->nresults; i++) {
+        tenon_frame_begin_result(&f->base, i);
+        f->result_objects[i] = NULL;
+    }
+}
+
+static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, PyObject *result)
+{
+    if (f->held)
+        tenon_py_unborrow_many((size_t)f->nborrowed, f->borrowed);
+    if (!result || f->function->needs_clearing || f->kept)
+        clear_rest(f, !result);
+    tenon_frame_end(&f->base);
+    return result;
+}
+
+/* A call that holds something until its end. */
+static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
+{
+    f->self = NULL;
+    for (int32_t i = 0; i < f->function->signature->nparams; i++)
+        f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
+}
+
+static PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* The first tensor may be the first array of its framework, which says when it is met whether it runs calls itself. False with
+ * an exception that must not be replaced. */
+static bool meet_framework(const tenon__py_frame *f)
+{
+    const tenon_signature *s = f->function->signature;
+    int32_t first = 0;
+    while (first < s->nparams && (!s->params[first].spec || !f->argument_objects[first]))
+        first++;
+    PyObject *object = first < s->nparams ? f->argument_objects[first] : NULL;
+    tenon__py_kind room;
+    if (!object || tenon__py_has_array_struct(object) || tenon__py_known_kind(Py_TYPE(object)) ||
+        tenon__py_kind_of(object, &room))
+        return true;
+    tenon__py_clear_ignorable_error();
+    return !PyErr_Occurred();
+}
+
+/* Let the framework run the call if it has its own way; as tenon__py_try_call. */
+static bool try_framework(tenon__py_frame *f, PyObject **result)
+{
+    tenon__py_try_call try_call = atomic_load_explicit(&tenon__py_global.try_call, memory_order_acquire);
+    if (!try_call) {
+        if (!meet_framework(f))
+            return true;
+        try_call = atomic_load_explicit(&tenon__py_global.try_call, memory_order_acquire);
+    }
+    return try_call && !is_checked(f->function) && try_call(f, result);
+}
+
+/* The arguments in any form. */
+static TENON__PY_ALWAYS_INLINE PyObject *call_with(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                   PyObject *kwnames, bool has_objects)
+{
+    const tenon_signature *s = f->function->signature;
+    f->sorted = f->inline_sorted;
+    if (f->function->is_large && use_heap(f) < 0)
+        return NULL;
+    if (kwnames || nargs != s->nparams || s->npositional != s->nparams) {
+        if (tenon__py_distribute(f->function, args, nargs, kwnames, f->sorted) < 0) {
+            free_heap(f);
+            return NULL;
+        }
+        PyObject *out = f->sorted[s->nparams], *like = f->sorted[s->nparams + 1];
+        f->argument_objects = f->sorted;
+        f->out = out == Py_None ? NULL : out;
+        f->wanted_like = like == Py_None ? NULL : like;
+    }
+    PyObject *result = NULL;
+    if (!has_objects && try_framework(f, &result)) {
+        free_heap(f);
+        return result;
+    }
+    tenon_frame_begin(&f->base, has_objects ? &objects_client : &call_client, &f->function->call, s);
+    begin_call(f);
+    f->nborrowed = 0;
+    f->elements = 0;
+    f->like = NULL;
+    if (f->function->needs_clearing)
+        begin_clearing(f);
+    bool ready = take_arguments(f) == 0 && tenon_frame_match(&f->base) == 0;
+    result = end_call(f, ready ? run_in(f, has_objects) : NULL);
+    free_heap(f);
+    return result;
+}
+
+static TENON__PY_NOINLINE PyObject *call_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                    PyObject *kwnames)
+{
+    return call_with(f, args, nargs, kwnames, false);
+}
+
+static TENON__PY_NOINLINE PyObject *call_objects_in_general(tenon__py_frame *f, PyObject *const *args, Py_ssize_t nargs,
+                                                            PyObject *kwnames)
+{
+    return call_with(f, args, nargs, kwnames, true);
+}
+
+static TENON__PY_ALWAYS_INLINE PyObject *call_by_plan(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                                                      PyObject *kwnames, bool has_objects)
+{
+    tenon__py_frame f;
+    f.function = (const tenon__py_function *)self;
+    const tenon_signature *s = f.function->signature;
+    f.out = f.wanted_like = NULL;
+    f.argument_objects = args;
+    f.borrowed = f.inline_borrowed;
+    f.base.args = f.inline_args;
+    f.base.results = f.inline_results;
+    f.result_objects = f.inline_result_objects;
+    if (!f.function->descrs || kwnames || nargs != s->nparams || !tenon__py_match_planned(&f, args, has_objects))
+        return has_objects ? call_objects_in_general(&f, args, nargs, kwnames)
+                           : call_in_general(&f, args, nargs, kwnames);
+    tenon_plan_begin(&f.base, has_objects ? &objects_client : &call_client, &f.function->call, s);
+    begin_call(&f);
+    f.nborrowed = s->ntensors;
+    return end_call(&f, run_in(&f, has_objects));
+}
+
+PyObject *tenon__py_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, false);
+}
+
+/* Of these functions only methods have a plan. */
+PyObject *tenon__py_call_objects(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return call_by_plan(self, args, nargs, kwnames, true);
+}

@@ -1,0 +1,300 @@
+/* Module objects for libraries. */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+tenon__py_library *tenon__py_library_retain(tenon__py_library *library)
+{
+    atomic_fetch_add_explicit(&library->count, 1, memory_order_relaxed);
+    return library;
+}
+
+void tenon__py_library_release(tenon__py_library *library)
+{
+    if (atomic_fetch_sub_explicit(&library->count, 1, memory_order_acq_rel) != 1)
+        return;
+    if (library->unload) {
+        tenon__py_scope scope = tenon__py_enter_scope();
+        library->unload(library->state);
+        tenon__py_leave_scope(scope);
+    }
+    free(library);
+}
+
+/* Make the record of a library and call its `load`. NULL with an exception. */
+static tenon__py_library *library_new(const tenon_module *module)
+{
+    tenon__py_library *library = malloc(sizeof *library);
+    if (!library)
+        return (void *)PyErr_NoMemory();
+    atomic_init(&library->count, 1);
+    library->module = module;
+    library->state = NULL;
+    library->unload = module->unload;
+    if (!module->load || tenon__py_call_load(module, &library->state) == 0)
+        return library;
+    free(library);
+    return NULL;
+}
+
+static int add_text(PyObject *object, const char *name, const char *text)
+{
+    PyObject *value = text ? PyUnicode_FromFormat("%s", text) : NULL; /* replaces bytes that are not UTF-8 */
+    int status = !text ? 0 : value ? PyObject_SetAttrString(object, name, value) : -1;
+    Py_XDECREF(value);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- entries */
+
+/* A module that is being made. */
+typedef struct library_loader {
+    PyObject *module;
+    tenon__py_origin origin;
+    tenon_signature **signatures; /* of the entries; NULL once a function has taken it */
+    PyObject *methods;            /* a set: the names of the methods so far */
+} library_loader;
+
+/* Put the type of named results into the module, so that results of an importable module can be pickled. */
+static int add_result_type(const library_loader *l, PyObject *function)
+{
+    PyObject *type = ((tenon__py_function *)function)->result_type;
+    PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
+    int status = !type || name ? 0 : -1;
+    if (name && !PyObject_HasAttr(l->module, name))
+        status = PyObject_SetAttr(l->module, name, type);
+    Py_XDECREF(name);
+    return status;
+}
+
+static int compile_signatures(library_loader *l)
+{
+    const tenon_module *module = l->origin.library->module;
+    l->signatures = PyMem_Calloc(module->nfunctions ? (size_t)module->nfunctions : 1, sizeof(tenon_signature *));
+    if (!l->signatures)
+        return PyErr_NoMemory(), -1;
+    for (int64_t i = 0; i < module->nfunctions; i++) {
+        tenon_error err;
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        if (!tenon_signature_alloc(function.signature, module, TENON_HOST_LAYOUT, &l->signatures[i], &err))
+            continue;
+        if (err.status == TENON_ENOMEM)
+            PyErr_NoMemory();
+        else
+            PyErr_Format(PyExc_ImportError, "the signature of function %lld: %s", (long long)i,
+                         tenon_error_reason(&err));
+        return -1;
+    }
+    return 0;
+}
+
+/* The constructor of a class, or NULL; and its entry. */
+static const tenon_signature *find_constructor(const library_loader *l, const char *name, tenon_function *entry)
+{
+    for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
+        if (l->signatures[i]->role != TENON_ROLE_CONSTRUCTOR || strcmp(l->signatures[i]->name, name) != 0)
+            continue;
+        tenon_module_function(l->origin.library->module, i, entry);
+        return l->signatures[i];
+    }
+    return NULL;
+}
+
+/* Make the types, which functions refer to. */
+static int make_classes(library_loader *l)
+{
+    for (int64_t i = 0; i < l->origin.library->module->nfunctions; i++) {
+        tenon_function entry, maker = {.doc = NULL};
+        const char *name = l->signatures[i]->name;
+        if (l->signatures[i]->role != TENON_ROLE_CLASS)
+            continue;
+        tenon_module_function(l->origin.library->module, i, &entry);
+        const tenon_signature *constructor = find_constructor(l, name, &maker);
+        PyObject *type = tenon__py_class_new(&l->origin, name, entry.doc, constructor, maker.doc);
+        int status = type ? PyDict_SetItemString(l->origin.classes, name, type) : -1;
+        Py_XDECREF(type);
+        if (status < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_attribute(const library_loader *l, const char *name, PyObject *value)
+{
+    PyObject *text = PyUnicode_FromString(name);
+    int status = -1;
+    if (text && PyObject_HasAttr(l->module, text))
+        PyErr_Format(PyExc_ImportError, "there are two functions '%U'", text);
+    else if (text)
+        status = PyObject_SetAttr(l->module, text, value);
+    Py_XDECREF(text);
+    return status;
+}
+
+/* Add a method or a constructor to its class. */
+static int add_to_class(const library_loader *l, const tenon_signature *s, PyObject *value)
+{
+    PyObject *name = PyUnicode_FromString(s->name);
+    int known = name ? PySet_Contains(l->methods, name) : -1;
+    int status = -1;
+    PyObject *type = known == 0 ? PyDict_GetItemString(l->origin.classes, s->class_name) : NULL;
+    if (known > 0)
+        PyErr_Format(PyExc_ImportError, "there are two methods '%U'", name);
+    else if (type && PySet_Add(l->methods, name) == 0)
+        status = tenon__py_class_add(type, s->method ? s->method : "__new__", value);
+    else if (known == 0 && !PyErr_Occurred())
+        PyErr_NoMemory(); /* PyDict_GetItemString hides what went wrong */
+    Py_XDECREF(name);
+    return status;
+}
+
+static int add_entry(library_loader *l, int64_t index)
+{
+    tenon_function entry;
+    tenon_signature *s = l->signatures[index];
+    tenon_module_function(l->origin.library->module, index, &entry);
+    if (s->role == TENON_ROLE_CLASS) {
+        PyObject *type = PyDict_GetItemString(l->origin.classes, s->name);
+        return type ? add_attribute(l, s->name, type) : (PyErr_NoMemory(), -1);
+    }
+    l->signatures[index] = NULL;
+    PyObject *function = tenon__py_function_new(&l->origin, &entry, s);
+    PyObject *value = !function                      ? NULL
+                      : s->role == TENON_ROLE_METHOD ? tenon__py_method_new(function)
+                                                     : tenon__py_callable_new(function);
+    int status = !value                           ? -1
+                 : s->role == TENON_ROLE_FUNCTION ? add_attribute(l, s->name, value)
+                                                  : add_to_class(l, s, value);
+    if (status == 0)
+        status = add_result_type(l, function);
+    Py_XDECREF(function);
+    Py_XDECREF(value);
+    return status;
+}
+
+static int add_entries(PyObject *module, tenon__py_library *library, PyObject *name, PyObject *owner)
+{
+    library_loader l = {.module = module, .origin = {.library = library, .module_name = name, .owner = owner}};
+    l.origin.classes = PyDict_New();
+    l.methods = l.origin.classes ? PySet_New(NULL) : NULL;
+    int status = l.methods ? compile_signatures(&l) : -1;
+    if (status == 0)
+        status = make_classes(&l);
+    for (int64_t i = 0; status == 0 && i < library->module->nfunctions; i++)
+        status = add_entry(&l, i);
+    PyObject *key, *type;
+    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.origin.classes, &at, &key, &type);)
+        tenon__py_seal_type(type);
+    for (int64_t i = 0; l.signatures && i < library->module->nfunctions; i++)
+        tenon_signature_release(l.signatures[i]);
+    PyMem_Free((void *)l.signatures);
+    Py_XDECREF(l.origin.classes);
+    Py_XDECREF(l.methods);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- modules */
+
+/* As tenon_py_module; `type` and `owner` as in tenon__py_open_as. */
+static PyObject *make_module(const tenon_module *module, const char *name, PyObject *type, PyObject *owner)
+{
+    tenon_error err;
+    if (tenon_module_check(module, &err))
+        return PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
+    PyObject *own_name = PyUnicode_FromFormat("%s", name ? name : module->name);
+    PyObject *object = !own_name ? NULL
+                       : type    ? PyObject_CallFunctionObjArgs(type, own_name, owner, NULL)
+                                 : PyModule_NewObject(own_name);
+    tenon__py_library *library = object ? library_new(module) : NULL;
+    int status = library ? add_text(object, "__doc__", module->doc) : -1;
+    if (status == 0)
+        status = add_text(object, "__version__", module->version);
+    if (status == 0)
+        status = add_entries(object, library, own_name, owner);
+    if (library)
+        tenon__py_library_release(library);
+    Py_XDECREF(own_name);
+    if (status < 0) {
+        Py_XDECREF(object);
+        return NULL;
+    }
+    return object;
+}
+
+PyObject *tenon_py_module(const tenon_module *module, const char *name)
+{
+    return make_module(module, name, NULL, NULL);
+}
+
+/* -------------------------------------------------------------------------------------------------------- opening */
+
+#ifndef TENON_NO_SYSTEM
+
+/* The module name that Python would look for in this file: "kernels" for "lib/kernels.so". */
+static PyObject *module_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
+    return PyUnicode_DecodeFSDefaultAndSize(start, (Py_ssize_t)strcspn(start, "."));
+}
+
+/* Name the file in the pending ImportError: put "kernels.so: " before its message. This changes the exception instead
+ * of raising a second one, so that it is printed once. */
+static void add_file_name(const char *path, PyObject *file)
+{
+    if (!PyErr_ExceptionMatches(PyExc_ImportError))
+        return;
+    PyObject *error = tenon__py_take_exception();
+    PyObject *name = module_name(path), *message = PyUnicode_FromFormat("%U: %S", file, error);
+    PyObject *args = message ? PyTuple_Pack(1, message) : NULL;
+    if (name && args && PyObject_SetAttrString(error, "args", args) == 0 &&
+        PyObject_SetAttrString(error, "msg", message) == 0 && PyObject_SetAttrString(error, "name", name) == 0)
+        (void)PyObject_SetAttrString(error, "path", file);
+    Py_XDECREF(name);
+    Py_XDECREF(message);
+    Py_XDECREF(args);
+    tenon__py_raise_again(error);
+}
+
+/* Raise the subclass of OSError that belongs to the number. */
+static void raise_os_error(int code, const char *reason, PyObject *file)
+{
+    PyObject *text = PyUnicode_FromFormat("%s", reason); /* replaces bytes that are not UTF-8 */
+    PyObject *error = text ? PyObject_CallFunction(PyExc_OSError, "iOO", code, text, file) : NULL;
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(text);
+    Py_XDECREF(error);
+}
+
+PyObject *tenon__py_open_as(const char *path, PyObject *type, PyObject *owner, const tenon_module **found)
+{
+    tenon_error err;
+    PyObject *file = PyUnicode_DecodeFSDefault(path);
+    if (!file)
+        return NULL;
+    tenon_status status = tenon_library_open(path, found, &err);
+    if (status == TENON_EFAILED)
+        raise_os_error(errno, tenon_error_reason(&err), file);
+    else if (status == TENON_ENOMEM)
+        PyErr_NoMemory();
+    else if (status)
+        PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
+    PyObject *module = status ? NULL : make_module(*found, NULL, type, owner);
+    if (module && PyObject_SetAttrString(module, "__file__", file) < 0)
+        Py_CLEAR(module);
+    if (!module)
+        add_file_name(path, file);
+    Py_DECREF(file);
+    return module;
+}
+
+PyObject *tenon_py_open(const char *path)
+{
+    const tenon_module *found = NULL;
+    return tenon__py_open_as(path, NULL, NULL, &found);
+}
+
+#endif
