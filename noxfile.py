@@ -107,7 +107,8 @@ def check_with_clang(session, *options):
     if not output("clang", "--version"):
         return
     print("the sources with clang and the headers of this Python", *options)
-    sources = [*(ROOT / "python/src").rglob("*.c"), ROOT / "python/tests/extension/probe.c"]
+    sources = [*(ROOT / "python/src").rglob("*.c"), *(ROOT / "frameworks").glob("*/array/*.c"), ROOT / "frameworks/list.c",
+               ROOT / "python/tests/extension/probe.c"]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
     session.run("clang", "-std=c11", *warnings, "-fsyntax-only", "-Ipython/include", "-Icore/include",
                 "-isystem", include_of(session), *options, *map(str, sources), external=True, log=False)
@@ -149,7 +150,7 @@ def free_threaded(session):
     """The bridge's suite without an interpreter lock."""
     session.install("--only-binary", ":all:", "-r", "tools/requirements-free-threaded.txt")
     env = {**build_probes(session, "free-threaded"), **WITHOUT_HEAVY}
-    pytest(session, f"--ignore={SUBINTERPRETERS}", f"--ignore={WHEEL_ONLY}", "python/tests", **env)
+    pytest(session, f"--ignore={SUBINTERPRETERS}", f"--ignore={WHEEL_ONLY}", "python/tests", "frameworks/numpy/tests", **env)
     pytest_apart(session, SUBINTERPRETERS, **env)
 
 
@@ -283,7 +284,7 @@ def jax(session, jax):
         session.skip("Python 3.12 is not installed")
     session.install(f"jax=={jax}", "pytest", "hypothesis", "flatbuffers", "absl-py")
     env = build_probes(session, "jax-abi3", "abi3", "python3.12")
-    pytest(session, "python/tests/test_jax.py", "frameworks/jax/tests", **env)
+    pytest(session, "frameworks/jax/tests", **env)
 
 
 # --------------------------------------------------------------------------------------------------- several processes
@@ -296,7 +297,7 @@ def scaling(session):
         session.skip("Python 3.12 is not installed")
     session.install("ray", "mpi4py", "mpich", "torch", "numpy", "pytest", "setuptools")
     env = build_probes(session, "scaling")
-    pytest(session, "python/tests/scaling", **env)
+    pytest(session, "python/tests/scaling", "frameworks/ray/tests", **env)
     session.run("python", "tools/check-docs", "docs/scaling.md", env={"PYTHONPATH": env["TENON_PACKAGE"]})
 
 

@@ -10,16 +10,18 @@ import traceback
 from programs import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BRIDGE = ["core", "python"]
-TORCH = [*BRIDGE, "frameworks/torch"]
-PACKAGE = [*TORCH, "frameworks/jax"]
+BRIDGE = ["core/src", "python/src", "frameworks/list.c", "frameworks/*/array"]
+TORCH = [*BRIDGE, "frameworks/torch/object"]
+PACKAGE = [*TORCH, "frameworks/torch/ops", "frameworks/jax/host", "frameworks/*/package", "frameworks/native_list.c"]
+INCLUDES = ["core/include", "python/include", "frameworks/torch/include"]
 
 
 def build_extension(file, source, parts=BRIDGE):
     """Build and import the module of a source file, together with the sources of these parts of the tree."""
     own = sorted((ROOT / source).parent.glob("_native*.c")) or [ROOT / source]
-    sources = [*own, *(path for part in parts for path in (ROOT / part / "src").rglob("*.c"))]
-    includes = [*(ROOT / part / "include" for part in TORCH), sysconfig.get_path("include")]
+    places = [place for part in parts for place in ROOT.glob(part)]
+    sources = [*own, *(path for place in places for path in ([place] if place.is_file() else place.rglob("*.c")))]
+    includes = [*(ROOT / include for include in INCLUDES), sysconfig.get_path("include")]
     subprocess.run(["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN",
                     *(f"-I{include}" for include in includes), *map(str, sources), "-lpthread", "-ldl", "-o", str(file)],
                    check=True)
@@ -35,6 +37,8 @@ def build_torch_probe(folder):
 
 def build_package(folder):
     shutil.copytree(ROOT / "python/tenon", folder / "tenon")
+    for path in (ROOT / "frameworks").glob("*/package/*.py"):
+        shutil.copy(path, folder / "tenon")
     shutil.copytree(ROOT / "core/include", folder / "tenon/include")
     build_extension(folder / "tenon/_native.so", "python/tenon/_native.c", PACKAGE)
 

@@ -1,6 +1,7 @@
 """JAX's tests, by what they use. They need TENON_PROBE, the folder of what CMake built, and the package.
 
 eager/      calls of kernels.f on JAX arrays
+exchange/   arrays in and out of the bridge
 host/       the host of XLA's programs: calls of the target tenon1 that are written by hand
 operators/  tenon.jax_ops, except for arrays on several devices
 sharding/   the same on four devices

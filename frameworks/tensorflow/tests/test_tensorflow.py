@@ -1,5 +1,5 @@
 """TensorFlow in a process of its own, as it clashes with other frameworks; in one, since its import takes seconds. The
-tests are in tensorflow_cases.py and functions/tensorflow_function_cases.py."""
+tests are in tensorflow_cases.py and tensorflow_function_cases.py."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-CASES = [HERE / "tensorflow_cases.py", HERE / "functions/tensorflow_function_cases.py"]
+CASES = [HERE / "tensorflow_cases.py", HERE / "tensorflow_function_cases.py"]
 
 
 def test_in_its_own_process():
