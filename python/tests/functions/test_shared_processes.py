@@ -48,6 +48,9 @@ def nothing_left_anywhere():
 
     before = mappings(), files()
     yield
+    for process in multiprocessing.active_children():  # of a test that failed; one may be stopped
+        process.kill()
+        process.join()
     wait_until(lambda: (mappings(), files()) == before)  # a thread unmaps large memory
 
 
