@@ -157,6 +157,8 @@ static void test_sealing_while_another_thread_reads(void **state)
 enum { LARGE = 64 << 20 };
 
 static atomic_bool is_held;  /* threads that unmap wait until it is false */
+static atomic_int admitted;  /* but so many of them go on */
+static atomic_int naps;      /* how often another thread than the main one has slept */
 static atomic_int elsewhere; /* how often memory was unmapped by another thread than the main one */
 static pthread_t main_thread;
 
@@ -164,11 +166,21 @@ static pthread_t main_thread;
 int munmap(void *map, size_t size)
 {
     if (size > LARGE && !pthread_equal(pthread_self(), main_thread)) {
-        while (atomic_load(&is_held))
+        while (atomic_load(&is_held) && atomic_fetch_sub(&admitted, 1) <= 0) {
+            atomic_fetch_add(&admitted, 1);
             sched_yield();
+        }
         atomic_fetch_add(&elsewhere, 1);
     }
     return (int)syscall(SYS_munmap, map, size);
+}
+
+/* And this one, while a new tensor waits. */
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (!pthread_equal(pthread_self(), main_thread))
+        atomic_fetch_add(&naps, 1);
+    return (int)syscall(SYS_nanosleep, time, left);
 }
 
 static int count_mappings(void)
@@ -229,12 +241,52 @@ static void test_large_memory_is_unmapped_by_another_thread(void **state)
         sched_yield();
 }
 
+static void *create_large(void *created)
+{
+    tenon_tensor *tensor = NULL;
+    expect(tenon_shared_zeros(TENON_F32, 1, DIMS(LARGE / 4), &tensor, NULL) == TENON_OK);
+    tenon_tensor_release(tensor);
+    atomic_store((atomic_bool *)created, true);
+    return NULL;
+}
+
+/* Memory that is released while it waits does not make it wait longer. */
+static void test_a_new_tensor_waits_for_earlier_releases_only(void **state)
+{
+    (void)state;
+    enum { MANY_NAPS = 2000 };
+    if (getenv("TENON_VALGRIND"))
+        return;
+    main_thread = pthread_self();
+    atomic_store(&naps, 0);
+    tenon_tensor *earlier = shared(1, DIMS(LARGE / 4)), *later = shared(1, DIMS(LARGE / 4));
+    atomic_store(&is_held, true);
+    tenon_tensor_release(earlier);
+    atomic_bool created = false;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, create_large, &created), 0);
+    while (atomic_load(&naps) == 0)
+        sched_yield();
+    tenon_tensor_release(later);
+    atomic_store(&admitted, 1);
+    while (!atomic_load(&created) && atomic_load(&naps) < MANY_NAPS)
+        sched_yield();
+    bool waited_for_later = !atomic_load(&created);
+    atomic_store(&is_held, false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(waited_for_later);
+    assert_int_equal(atomic_load(&failures), 0);
+    while (count_mappings() > 0)
+        sched_yield();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sealing_while_another_thread_reads),
         cmocka_unit_test(test_large_memory_is_unmapped_by_another_thread),
+        cmocka_unit_test(test_a_new_tensor_waits_for_earlier_releases_only),
         cmocka_unit_test(test_nothing_is_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

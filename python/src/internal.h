@@ -164,9 +164,9 @@ int tenon__py_device_type(PyObject *object);
 /* Whether the object still has the memory that was borrowed. Python code that ran since then may have replaced or
  * resized it, if the borrow holds the object but not its memory. */
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed);
-/* Borrow an object again whose first borrow holds nothing. Only C code runs, so that what was compared before stays as it
- * was. */
-int tenon__py_borrow_in_c(PyObject *object, tenon_py_borrowed *out);
+/* Borrow an object again whose first borrow, `before`, holds nothing. Only C code runs, so that what was compared before
+ * stays as it was. */
+int tenon__py_borrow_in_c(PyObject *object, const tenon_py_borrowed *before, tenon_py_borrowed *out);
 
 /* The message about a tensor whose memory is gone. */
 #define TENON__PY_NO_MEMORY "the tensor has elements but no memory (a fake, wrapped or freed one); pass a real tensor"

@@ -12,6 +12,10 @@ static PyObject *open_library(PyObject *self, PyObject *arguments)
     (void)self;
     PyObject *path = NULL, *type, *owner;
     if (!PyArg_ParseTuple(arguments, "O&OO:open_library", PyUnicode_FSConverter, &path, &type, &owner)) {
+        if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return PyErr_Format(PyExc_ValueError,
+                                "tenon.load(): argument 'path': expected a name that a file can have, got %A",
+                                PyTuple_GetItem(arguments, 0));
         tenon__py_name_part("tenon.load", "argument 'path'", NULL);
         return NULL;
     }

@@ -129,13 +129,13 @@ typedef struct unmapping {
     size_t size;
 } unmapping;
 
-static atomic_int unmapping_threads;
+static atomic_llong unmappings_started, unmappings_ended;
 static pthread_once_t unmapping_once = PTHREAD_ONCE_INIT;
 
 /* The child of a fork has neither the threads nor the memory. */
 static void forget_threads(void)
 {
-    atomic_store(&unmapping_threads, 0);
+    atomic_store(&unmappings_ended, atomic_load(&unmappings_started));
 }
 
 /* The library that has this code must not be unloaded while a thread runs it. */
@@ -143,7 +143,7 @@ static void prepare_threads(void)
 {
     Dl_info info;
     pthread_atfork(NULL, NULL, forget_threads);
-    if (dladdr(&unmapping_threads, &info) && info.dli_fname)
+    if (dladdr(&unmappings_started, &info) && info.dli_fname)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
@@ -152,7 +152,7 @@ static void *run_unmapping(void *pointer)
     unmapping job = *(unmapping *)pointer;
     free(pointer);
     munmap(job.map, job.size);
-    atomic_fetch_sub(&unmapping_threads, 1);
+    atomic_fetch_add(&unmappings_ended, 1);
     return NULL;
 }
 
@@ -167,10 +167,10 @@ static bool start_unmapping(unmapping *job)
         return false;
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    atomic_fetch_add(&unmapping_threads, 1);
+    atomic_fetch_add(&unmappings_started, 1);
     bool started = pthread_create(&thread, &detached, run_unmapping, job) == 0;
     if (!started)
-        atomic_fetch_sub(&unmapping_threads, 1);
+        atomic_fetch_add(&unmappings_ended, 1);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&detached);
     return started;
@@ -191,9 +191,11 @@ void tenon__memory_unmap(void *map, size_t size)
     munmap(map, size);
 }
 
+/* Wait for as many as have been started by now. Other threads may start more all the time. */
 void tenon__memory_await_unmap(size_t size)
 {
-    while (size >= UNMAP_LARGE && atomic_load(&unmapping_threads) > 0)
+    long long started = atomic_load(&unmappings_started);
+    while (size >= UNMAP_LARGE && atomic_load(&unmappings_ended) < started)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

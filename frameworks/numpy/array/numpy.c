@@ -215,10 +215,16 @@ static int numpy_are_equal(PyObject *a, PyObject *b)
     return equal;
 }
 
+/* A class may call a Tenon function with its own arrays when it adds. It is not asked again then. */
+static _Thread_local bool numpy_is_adding;
+
 /* Whether the class of `object` adds as NumPy adds, with a plain array as the sum; -1 with an exception. A sum means what
  * its terms mean: a class that gives the numbers another meaning, such as a unit, returns its own class, or raises. */
 static int numpy_adds_plainly(PyObject *object)
 {
+    if (numpy_is_adding)
+        return 0;
+    numpy_is_adding = true;
     PyTypeObject *ndarray = tenon__py_global.array_layout.type;
     PyObject *descr = tenon__py_array_of(object)->descr;
     Py_INCREF(descr);
@@ -229,6 +235,7 @@ static int numpy_adds_plainly(PyObject *object)
     int same = 0;
     if (sum && Py_TYPE(sum) == ndarray && Py_TYPE(expected) == ndarray)
         same = numpy_are_equal(sum, expected);
+    numpy_is_adding = false;
     Py_DECREF(descr);
     Py_XDECREF(array);
     Py_XDECREF(expected);
@@ -277,6 +284,13 @@ static int numpy_recognise(PyObject *object, tenon__py_kind *kind)
                              "sums are not plain arrays); pass x.view(numpy.ndarray)"
                            : "its class gives the numbers a unit, which would be lost; pass x.view(numpy.ndarray)";
     return TENON__PY_ALONE;
+}
+
+static bool numpy_recognise_again(PyTypeObject *type, tenon__py_kind *kind)
+{
+    (void)kind;
+    PyTypeObject *ndarray = atomic_load_explicit(&tenon__py_global.array_layout.type, memory_order_acquire);
+    return ndarray && PyType_IsSubtype(type, ndarray);
 }
 
 static int numpy_is_bool(PyObject *object)
@@ -528,6 +542,7 @@ static const tenon__py_producer numpy_producer = {
     .cast_end = "')",
     .to_cuda = {"cupy.asarray(", ")"},
     .recognise = numpy_recognise,
+    .recognise_again = numpy_recognise_again,
     .read = numpy_read,
     .empty = numpy_empty,
     .wrap = numpy_wrap,

@@ -38,7 +38,7 @@ enum {
 /* The state of the process. The objects in it belong to the main interpreter, the only one that torch loads in, and are never
  * released: torch is never unloaded. */
 typedef struct tenon__py_torch_state {
-    _Atomic(PyTypeObject *) tensor;    /* set by the first tensor */
+    _Atomic(PyTypeObject *) tensor;    /* set by the first tensor of any class */
     _Atomic(PyTypeObject *) parameter; /* likewise, if its objects are read by the layout */
     _Atomic(const tenon_dl_exchange *) table;
     _Atomic int state;             /* of the layout: TENON__PY_TORCH_UNREAD: the switch has not been read */

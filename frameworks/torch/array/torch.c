@@ -318,6 +318,25 @@ static int torch_learn_parameter(PyTypeObject *type, tenon__py_kind *kind)
     return readable;
 }
 
+/* Learn torch.Tensor itself from the first tensor of any class, so that it is known which classes are torch's. */
+static int torch_learn_base(PyTypeObject *tensor)
+{
+    tenon__py_kind kind = {.device_type = TENON_CPU};
+    if (atomic_load_explicit(&tenon__py_torch.tensor, memory_order_acquire))
+        return 0;
+    atomic_init(&kind.type, tensor);
+    return tenon__py_exchange_table(tensor, &kind.table) < 0 ? -1 : tenon__py_torch_learn_type(&kind);
+}
+
+static bool torch_recognise_again(PyTypeObject *type, tenon__py_kind *kind)
+{
+    PyTypeObject *tensor = atomic_load_explicit(&tenon__py_torch.tensor, memory_order_acquire);
+    if (!tensor || !PyType_IsSubtype(type, tensor))
+        return false;
+    kind->table = atomic_load_explicit(&tenon__py_torch.table, memory_order_relaxed);
+    return true;
+}
+
 static int torch_recognise(PyObject *object, tenon__py_kind *kind)
 {
     PyTypeObject *type = Py_TYPE(object), *tensor = tenon__py_loaded_class("torch", "Tensor");
@@ -329,7 +348,7 @@ static int torch_recognise(PyObject *object, tenon__py_kind *kind)
         else if (type == tensor)
             readable = tenon__py_torch_learn_type(kind);
         else if (!(kind->reason = torch_refusal(type, tensor)) && !PyErr_Occurred())
-            readable = torch_learn_parameter(type, kind);
+            readable = torch_learn_base(tensor) < 0 ? -1 : torch_learn_parameter(type, kind);
     }
     Py_XDECREF((PyObject *)tensor);
     return PyErr_Occurred() ? -1 : readable;
@@ -346,6 +365,7 @@ const tenon__py_producer tenon__py_torch_producer = {
     .to_cpu = {"", ".cpu()"},
     .to_cuda = {"", ".cuda()"},
     .recognise = torch_recognise,
+    .recognise_again = torch_recognise_again,
     .read = tenon__py_torch_read,
     .is_read_only = tenon__py_torch_is_read_only,
     .check = torch_check,

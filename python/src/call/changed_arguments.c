@@ -5,17 +5,18 @@
 bool tenon__py_is_unchanged(PyObject *object, const tenon_py_borrowed *borrowed)
 {
     tenon_py_borrowed now;
-    const tenon__py_producer *owner = NULL;
+    tenon__py_kind room;
     switch (borrowed->private_.holds) {
     case TENON__PY_HOLDS_NOTHING:
-        if (tenon__py_borrow_in_c(object, &now) < 0)
+        if (tenon__py_borrow_in_c(object, borrowed, &now) < 0)
             return false;
         break;
     case TENON__PY_HOLDS_MANAGED:
-    case TENON__PY_HOLDS_LEGACY:
-        if (!borrowed->private_.table && tenon__py_owner(object, &owner) < 0)
-            return false;
+    case TENON__PY_HOLDS_LEGACY: {
+        const tenon__py_producer *owner =
+            borrowed->private_.table ? NULL : tenon__py_kind_again(object, NULL, &room)->owner;
         return !owner || !owner->has_data || owner->has_data(object, borrowed->view.data);
+    }
     case TENON__PY_HOLDS_TENSOR: {
         const tenon__py_holder *holder = tenon__py_holder_of(borrowed->private_.held.tensor);
         return !holder || !tenon__py_attached_to(holder->interp) ||

@@ -95,22 +95,10 @@ static int read_by_kind(PyObject *object, const tenon__py_kind *kind, tenon__py_
     return result;
 }
 
-static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+/* Borrow an object whose kind is known. */
+static int borrow_by_kind(PyObject *object, const tenon__py_kind *kind, uint32_t flags, intptr_t stream,
+                          tenon_py_borrowed *out)
 {
-    const uint32_t known =
-        TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STABLE_MEMORY;
-    out->private_.object = NULL;
-    if (!object || (flags & ~known)) {
-        PyErr_Format(PyExc_ValueError,
-                     object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
-                            : "tenon_py_borrow(): argument 'object' is NULL",
-                     (unsigned)flags);
-        return -1;
-    }
-    tenon__py_kind room;
-    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
-    if (!kind)
-        return -1;
     if (kind->reason)
         return tenon__py_set_error(PyExc_TypeError, object, "%s", kind->reason);
     tenon__py_request request = {.flags = flags, .stream = stream};
@@ -127,6 +115,23 @@ static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t 
         return -1;
     }
     return 0;
+}
+
+static TENON__PY_NOINLINE int borrow(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
+{
+    const uint32_t known =
+        TENON_PY_WRITE | TENON_PY_C_CONTIGUOUS | TENON_PY_F_CONTIGUOUS | TENON_PY_ANY_DEVICE | TENON__PY_STABLE_MEMORY;
+    out->private_.object = NULL;
+    if (!object || (flags & ~known)) {
+        PyErr_Format(PyExc_ValueError,
+                     object ? "tenon_py_borrow(): argument 'flags': 0x%x has bits without a meaning here"
+                            : "tenon_py_borrow(): argument 'object' is NULL",
+                     (unsigned)flags);
+        return -1;
+    }
+    tenon__py_kind room;
+    const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
+    return kind ? borrow_by_kind(object, kind, flags, stream, out) : -1;
 }
 
 /* Whether a peek knows all that the flags ask for: what it takes is in C order. */
@@ -189,9 +194,13 @@ int tenon_py_borrow(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     return borrow_drained(object, flags, out);
 }
 
-int tenon__py_borrow_in_c(PyObject *object, tenon_py_borrowed *out)
+int tenon__py_borrow_in_c(PyObject *object, const tenon_py_borrowed *before, tenon_py_borrowed *out)
 {
-    return borrow_drained(object, TENON_PY_ANY_DEVICE, out);
+    tenon__py_kind room;
+    if (tenon__py_has_array_struct(object) || tenon__py_known_kind(Py_TYPE(object)))
+        return borrow_drained(object, TENON_PY_ANY_DEVICE, out);
+    const tenon__py_kind *kind = tenon__py_kind_again(object, before->private_.table, &room);
+    return borrow_by_kind(object, kind, TENON_PY_ANY_DEVICE, TENON__PY_NO_STREAM, out);
 }
 
 int tenon_py_borrow_on(PyObject *object, uint32_t flags, intptr_t stream, tenon_py_borrowed *out)
@@ -271,7 +280,7 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
             tenon_py_unborrow_many(i, out);
             return -1;
         }
-        may_have_changed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING;
+        may_have_changed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING || !tenon__py_is_read_in_c(objects[i]);
     }
     int enabled = may_have_changed ? tenon__py_pause_gc() : 0;
     size_t same = 0;

@@ -88,6 +88,9 @@ struct tenon__py_producer {
      * the list have done. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
      * only one; TENON__PY_PERHAPS: it depends on the object. */
     int (*recognise)(PyObject *object, tenon__py_kind *kind);
+    /* Whether a type that it has recognised before is that of its arrays. If so, it writes their table to `kind`. Runs C code
+     * only. NULL: none of its borrows needs to be compared. */
+    bool (*recognise_again)(PyTypeObject *type, tenon__py_kind *kind);
     /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
     int (*read)(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
 
@@ -184,6 +187,9 @@ const tenon__py_kind *tenon__py_known_kind(const PyTypeObject *type);
 
 /* The owner of an object's type in *out, NULL if it has none. 0, or -1 with an exception. */
 int tenon__py_owner(PyObject *object, const tenon__py_producer **out);
+/* The kind of an object that was borrowed before, as far as a comparison needs it: `kind_of` may run the user's code, and this
+ * runs C code only. `table` is the one that the object was read through, or NULL. */
+const tenon__py_kind *tenon__py_kind_again(PyObject *object, const tenon_dl_exchange *table, tenon__py_kind *room);
 
 /* The producer that makes objects of a tenon_py_as, or NULL. */
 const tenon__py_producer *tenon__py_producer_as(tenon_py_as as);

@@ -171,6 +171,24 @@ const tenon__py_kind *tenon__py_kind_of(PyObject *object, tenon__py_kind *room)
     return room;
 }
 
+const tenon__py_kind *tenon__py_kind_again(PyObject *object, const tenon_dl_exchange *table, tenon__py_kind *room)
+{
+    const tenon__py_kind *known = tenon__py_known_kind(Py_TYPE(object));
+    if (known)
+        return known;
+    *room = (tenon__py_kind){.device_type = TENON_CPU, .table = table};
+    atomic_init(&room->type, Py_TYPE(object));
+    const tenon__py_producer *producer;
+    for (int i = 0; (producer = producer_at(i)); i++) {
+        bool is_owner = producer->recognise_again && producer->recognise_again(Py_TYPE(object), room);
+        if (is_owner)
+            room->owner = producer;
+        if (is_owner || (room->table && producer == &tenon__py_producer_exchange_table))
+            room->readers |= 1u << i;
+    }
+    return room;
+}
+
 int tenon__py_owner(PyObject *object, const tenon__py_producer **out)
 {
     tenon__py_kind room;

@@ -100,6 +100,13 @@ def test_path_that_is_no_text(tmp_path, whole):
         tenon.load(file)
 
 
+def test_path_that_no_file_has():
+    for path, words in (("\ud800.so", r"expected a name that a file can have, got '\\ud800\.so'"), ("a\0b.so", "embedded null byte")):
+        with pytest.raises(ValueError, match=rf"^tenon\.load\(\): argument 'path': {words}$") as caught:
+            tenon.load(path)
+        assert type(caught.value) is ValueError
+
+
 def test_missing(tmp_path):
     refused(tmp_path / "missing.so", "missing.so", exception=FileNotFoundError)
     refused(tmp_path, exception=IsADirectoryError)

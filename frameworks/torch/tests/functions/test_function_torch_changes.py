@@ -6,7 +6,7 @@ import ctypes
 import itertools
 
 import pytest
-from building import build, tenon
+from building import build, run_python, tenon
 
 torch = pytest.importorskip("torch")
 
@@ -198,3 +198,57 @@ def test_a_release_that_another_thread_has_left(library, change):
     library.drop(x, ctypes.addressof(flag))
     tenon.to(numpy.zeros(3), "numpy")
     assert flag.value
+
+
+def test_an_array_that_is_asked_for_a_sum(library, change):
+    """Each time an array of NumPy is recognised whose class has its own ufuncs. They may run any code."""
+    numpy = pytest.importorskip("numpy")
+    ticks = []
+
+    class Plain(numpy.ndarray):
+        def __array_ufunc__(self, ufunc, method, *inputs, **options):
+            ticks.append(ufunc)
+            if len(ticks) == turn:
+                change(x)
+            return getattr(ufunc, method)(*map(numpy.asarray, inputs), **options)
+
+    for turn in range(1, 8):
+        x, y = torch.ones(1000), numpy.ones(1000, "float32").view(Plain)
+        ticks.clear()
+        try:
+            library.note(x, y)
+        except (RuntimeError, BufferError) as error:
+            assert "note(): argument 'x'" in str(error), error
+        else:
+            assert library.address(0) == x.data_ptr() and len(ticks) < turn
+    assert ticks
+
+
+def test_classes_that_are_not_remembered():
+    """The bridge remembers a number of classes. It asks each other one again, and its metaclass may run any code."""
+    run_python("""
+        import sys, torch, tenon
+        library = tenon.load(sys.argv[1])
+        for i in range(60):
+            library.note(*[torch.ones(3).as_subclass(type(f"Filler{i}", (torch.Tensor,), {}))] * 2)
+
+        class Meta(type(torch.Tensor)):
+            count = turn = 0
+
+            def __getattribute__(cls, name):
+                Meta.count += 1
+                if Meta.count == Meta.turn:
+                    x.set_(torch.zeros(1000))
+                return super().__getattribute__(name)
+
+        y = torch.ones(1000).as_subclass(Meta("Asked", (torch.Tensor,), {}))
+        for Meta.turn in range(1, 200):
+            x, Meta.count = torch.ones(1000), 0
+            try:
+                library.note(x, y)
+            except RuntimeError as error:
+                assert "argument 'x': its memory" in str(error), error
+            else:
+                assert library.address(0) == x.data_ptr(), (Meta.turn, Meta.count)
+        assert Meta.count > 10
+    """, build(SOURCE, "-pthread"))
