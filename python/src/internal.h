@@ -148,6 +148,15 @@ int tenon__py_read(PyObject *object, const tenon__py_kind *kind, tenon__py_reque
 /* Read an object by one protocol, whatever its kind is. */
 int tenon__py_read_buffer(PyObject *object, tenon__py_request *request, tenon_py_borrowed *out);
 int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t stream, tenon_py_borrowed *out);
+/* Have the producer's __dlpack__ copy the array, to another device if `device` is not NULL. `own` is where it is now. If `copy`
+ * is false, the producer decides whether it copies. 0, or -1 with an exception. */
+int tenon__py_read_dlpack_copy(PyObject *object, const tenon__py_kind *kind, tenon_device own,
+                               const tenon_device *device, bool copy, tenon_py_borrowed *out);
+/* The device of a DLPack capsule, which stays as it is. 0, or -1 with an exception. */
+int tenon__py_capsule_device(PyObject *capsule, tenon_device *out);
+/* As tenon_py_import with TENON_PY_ANY_DEVICE, for memory that __dlpack__ has copied. */
+tenon_tensor *tenon__py_import_copy(PyObject *object, const tenon__py_kind *kind, tenon_device own,
+                                    const tenon_device *device, bool copy);
 /* After PyObject_GetBuffer failed: 1 if another reader may know the object, otherwise -1 with an exception. */
 int tenon__py_buffer_refused(PyObject *object, tenon__py_request *request);
 /* The fast case of tenon__py_read_buffer, for a buffer that is held already. */
@@ -241,6 +250,10 @@ PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor);
 
 /* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
 
+/* tenon.from_dlpack: the memory of an array, on `device` unless that is NULL. The copy is one of None, True and False. A new
+ * reference, or NULL with an exception: a BufferError if it cannot be done with that device and that copy. */
+tenon_tensor *tenon__py_from_dlpack(PyObject *object, const tenon_device *device, PyObject *copy);
+
 /* A new tenon.Tensor, which adds a count. */
 PyObject *tenon__py_tensor_new(tenon_tensor *tensor);
 /* Whether the object is a tenon.Tensor of this interpreter. */
@@ -249,6 +262,9 @@ bool tenon__py_is_tensor(PyObject *object);
 tenon_tensor *tenon__py_tensor_of(PyObject *object);
 /* The tensor inside a tenon.Tensor, borrowed; NULL with an exception if the garbage collector has cleared it. */
 tenon_tensor *tenon__py_alive(PyObject *self);
+/* The tensor on `device`, which is its own, or the CPU if that can read the memory: the tensor itself with one more count, a
+ * new one on the same memory, or a copy, which is made only on the CPU. NULL with an exception. */
+tenon_tensor *tenon__py_tensor_on(tenon_tensor *tensor, tenon_device device, bool copied);
 /* A DLPack capsule that holds a count. Orders no stream. */
 PyObject *tenon__py_capsule(tenon_tensor *tensor, bool legacy);
 /* The format of a dtype in the buffer protocol, or NULL. */

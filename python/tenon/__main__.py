@@ -47,6 +47,11 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("--language", choices=["c", "c++", "cuda"], help="the language (default: that of FILE's suffix)")
     compile_.add_argument("--verbose", action="store_true", help="print the command")
     compile_.add_argument("--flags", nargs=argparse.REMAINDER, default=[], help="the compiler's flags: everything that follows")
+    doctor = commands.add_parser("doctor", help="report what is installed and what works on this machine, or explain a library")
+    doctor.add_argument("library", nargs="?", metavar="LIBRARY", help="a shared library: explain it instead of the machine")
+    doctor.add_argument("--json", action="store_true", help="print everything that was found, as JSON")
+    doctor.add_argument("--html", metavar="FILE", help="also write a page of HTML")
+    doctor.add_argument("--timeout", metavar="SECONDS", type=float, default=60.0, help="the limit for each step (default: 60)")
     new = commands.add_parser("new", help="create a folder with a small project that is ready to build and test")
     new.add_argument("name", metavar="NAME", help="the name of the folder and of its Python package")
     kind = new.add_mutually_exclusive_group()
@@ -97,6 +102,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as a stub is when it is written to a file
+    if options.command == "doctor":
+        from tenon import _doctor
+
+        return _doctor.main(options.library, options.json, options.html, options.timeout)
     errors: list[Exception] = []
     try:
         sys.stdout.write(_answer(options, errors))

@@ -4,6 +4,8 @@ A framework may have a module tenon._NAME_arrays with these functions, all of wh
 
     reducer() -> (type, function)   the type of its arrays, and how one is pickled (see tenon._reduce)
     dtype_name(dtype) -> str        the name of a dtype of its own; None if it is not one
+    why_no_struct() -> str          for doctor: why the struct of its arrays is not read
+    operators() -> str              for doctor: the state of its operators
 """
 
 from __future__ import annotations
@@ -11,18 +13,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from types import ModuleType
+from typing import Any, Callable, Optional
 
 from tenon._native import frameworks
 
 
-def loaded() -> Iterator[ModuleType]:
-    """The modules of the frameworks that this process has imported."""
+def part_of(name: str, function: str) -> Optional[Callable[..., Any]]:
+    """That function of a framework, or None if it does not have one, or this build does not have the framework."""
+    module = f"tenon._{name}_arrays"
+    try:
+        return getattr(import_module(module), function, None) if name in frameworks else None
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return None
+
+
+def parts(function: str) -> Iterator[Callable[..., Any]]:
+    """That function of each framework which this process has imported."""
     for name in frameworks:
-        if name in sys.modules:
-            module = f"tenon._{name}_arrays"
-            try:
-                yield import_module(module)
-            except ModuleNotFoundError as error:
-                if error.name != module:
-                    raise
+        found = part_of(name, function) if name in sys.modules else None
+        if found:
+            yield found

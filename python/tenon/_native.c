@@ -38,6 +38,27 @@ static PyObject *library_hash(PyObject *self, PyObject *capsule)
                                                  : PyUnicode_FromString(hash);
 }
 
+static PyObject *library_abi(PyObject *self, PyObject *capsule)
+{
+    (void)self;
+    const tenon_module *module = PyCapsule_GetPointer(capsule, MODULE_CAPSULE);
+    return module ? Py_BuildValue("(II)", module->major, module->minor_needed) : NULL;
+}
+
+static PyObject *check_library(PyObject *self, PyObject *content)
+{
+    (void)self;
+    Py_buffer bytes;
+    tenon_error err;
+    if (PyObject_GetBuffer(content, &bytes, PyBUF_SIMPLE) < 0)
+        return NULL;
+    tenon_status status = tenon_library_check(bytes.buf, (size_t)bytes.len, &err);
+    PyBuffer_Release(&bytes);
+    if (status)
+        return PyErr_Format(PyExc_ImportError, "%s", tenon_error_reason(&err));
+    Py_RETURN_NONE;
+}
+
 /* Whether a function got no keyword arguments; false with a TypeError if it did. */
 static bool check_no_keywords(const char *function, PyObject *keywords)
 {
@@ -60,14 +81,52 @@ static tenon_tensor *import_argument(const char *function, const char *argument,
     return tensor;
 }
 
+/* The argument `device`: a name, or DLPack's pair of type and id. 0, or -1 with an exception. */
+static int read_device(PyObject *given, tenon_device *out)
+{
+    static const char where[] = "tenon.from_dlpack(): argument 'device': expected";
+    int type, id;
+    tenon_error err;
+    if (PyUnicode_Check(given)) {
+        Py_ssize_t length = 0;
+        const char *name = PyUnicode_AsUTF8AndSize(given, &length);
+        if (name && strlen(name) == (size_t)length && tenon_device_parse(name, out, &err) == TENON_OK)
+            return 0;
+        if (name || tenon__py_may_replace())
+            PyErr_Format(PyExc_ValueError, "%s the name of a device, such as 'cpu' or 'cuda:0', got %R", where, given);
+        return -1;
+    }
+    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "ii", &type, &id)) {
+        if (!PyErr_Occurred() || tenon__py_may_replace())
+            PyErr_Format(PyExc_TypeError,
+                         "%s None, a str such as 'cpu' or 'cuda:0', or a tuple of two ints, (type, id), "
+                         "got %R",
+                         where, given);
+        return -1;
+    }
+    *out = tenon_device_of(type, id);
+    if (tenon_device_known(*out))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s a device of DLPack, got %R", where, given);
+    return -1;
+}
+
 static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
+    static char x_name[] = "", device_name[] = "device", copy_name[] = "copy";
+    static char *names[] = {x_name, device_name, copy_name, NULL};
     (void)self;
-    PyObject *object;
-    if (!check_no_keywords("tenon.from_dlpack", keywords) ||
-        !PyArg_ParseTuple(arguments, "O:tenon.from_dlpack", &object))
+    PyObject *object, *device = Py_None, *copy = Py_None;
+    tenon_device wanted;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OO:tenon.from_dlpack", names, &object, &device, &copy) ||
+        (device != Py_None && read_device(device, &wanted) < 0))
         return NULL;
-    tenon_tensor *tensor = import_argument("tenon.from_dlpack", "argument 'x'", object, TENON_PY_ANY_DEVICE);
+    if (copy != Py_None && !PyBool_Check(copy))
+        return PyErr_Format(PyExc_TypeError,
+                            "tenon.from_dlpack(): argument 'copy': expected None, True or False, got %R", copy);
+    tenon_tensor *tensor = tenon__py_from_dlpack(object, device == Py_None ? NULL : &wanted, copy);
+    if (!tensor)
+        tenon__py_name_part("tenon.from_dlpack", "argument 'x'", object);
     PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
     tenon_tensor_release(tensor);
     return array;
@@ -107,6 +166,39 @@ static PyObject *to(PyObject *self, PyObject *arguments, PyObject *keywords)
     return array;
 }
 
+/* How a borrow reads the array, by what it holds. */
+static const char *reader_name(const tenon_py_borrowed *borrowed)
+{
+    switch (borrowed->private_.holds) {
+    case TENON__PY_HOLDS_NOTHING:
+    case TENON__PY_HOLDS_MANAGED:
+        if (borrowed->private_.table)
+            return "table";
+        return borrowed->private_.holds == TENON__PY_HOLDS_NOTHING ? "struct" : "DLPack";
+    case TENON__PY_HOLDS_LEGACY:
+        return "legacy DLPack";
+    case TENON__PY_HOLDS_OBJECT:
+        return "interface";
+    case TENON__PY_HOLDS_TENSOR:
+        return "tenon.Tensor";
+    default:
+        return "buffer";
+    }
+}
+
+static PyObject *reader_of(PyObject *self, PyObject *object)
+{
+    (void)self;
+    tenon_py_borrowed borrowed;
+    if (tenon_py_borrow(object, TENON_PY_ANY_DEVICE, &borrowed) < 0)
+        return NULL;
+    const char *name = reader_name(&borrowed);
+    tenon_py_unborrow(&borrowed);
+    /* A tensor whose struct is read may have a table too, for its stream. */
+    const tenon__py_kind *kind;
+    return PyUnicode_FromString(tenon__py_peek(object, &kind, &borrowed) ? "struct" : name);
+}
+
 static PyObject *check(PyObject *self, PyObject *arguments)
 {
     (void)self;
@@ -140,6 +232,13 @@ static PyMethodDef methods[] = {
      "capsule that stands for the library."},
     {"library_hash", library_hash, METH_O,
      "library_hash(capsule, /)\n--\n\nReturn 32 hexadecimal digits that identify the content of a library."},
+    {"_library_abi", library_abi, METH_O,
+     "_library_abi(capsule, /)\n--\n\nReturn the version of the function ABI that a library needs."},
+    {"_check_library", check_library, METH_O,
+     "_check_library(content, /)\n--\n\nRaise ImportError unless the content of a file is a library for this machine."},
+    {"_reader_of", reader_of, METH_O,
+     "_reader_of(x, /)\n--\n\nReturn how an array is read: 'struct', 'table', 'buffer', 'DLPack', 'legacy DLPack', "
+     "'interface' or 'tenon.Tensor'."},
     {"check", check, METH_VARARGS,
      "check(on, /)\n--\n\nCheck the calls of all functions in this interpreter, or stop. Return whether they were "
      "checked before."},
@@ -147,7 +246,9 @@ static PyMethodDef methods[] = {
      "to(x, framework, /)\n--\n\nReturn an array on the same memory. `framework` is the name of a framework, such as "
      "'numpy', or its module."},
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "from_dlpack(x, /)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack capsule."},
+     "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nReturn a tenon.Tensor on the memory of any array or DLPack "
+     "capsule, as the array API standard describes it. `device` is where the memory is to be, such as 'cpu'. copy=True "
+     "always copies, copy=False never does, and None copies only if there is no other way."},
     {"_from_argument", from_argument, METH_VARARGS,
      "_from_argument(function, argument, x, /)\n--\n\nReturn a tenon.Tensor on the memory of an array on the CPU. "
      "Errors name the function and the argument."},

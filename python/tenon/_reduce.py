@@ -50,8 +50,8 @@ def reducers(pickler: _Pickler) -> _Pickler:
         raise TypeError(f"tenon.reducers(): argument 'pickler': expected a pickle.Pickler, got {type(pickler).__name__}")
     before = getattr(pickler, "dispatch_table", copyreg.dispatch_table)
     table: dict[type, Callable[[Any], Reduced]] = {}
-    for framework in _frameworks.loaded():
-        found = framework.reducer() if hasattr(framework, "reducer") else None
+    for reducer in _frameworks.parts("reducer"):
+        found = reducer()
         if found:
             table[found[0]] = partial(found[1], before.get(found[0]) or reduce_as_before)
     everything = ChainMap(table, before)

@@ -68,9 +68,9 @@ def _descriptor(fd: SupportsIndex) -> int:
 def _dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
-    for framework in _frameworks.loaded():
+    for dtype_name in _frameworks.parts("dtype_name"):
         try:
-            name = framework.dtype_name(dtype) if hasattr(framework, "dtype_name") else None
+            name = dtype_name(dtype)
         except ValueError as error:
             raise ValueError(f"tenon.shared_zeros(): argument 'dtype': {error}") from None
         if name:

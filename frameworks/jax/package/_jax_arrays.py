@@ -1,4 +1,4 @@
-"""JAX's arrays in pickles."""
+"""JAX's arrays for the rest of the package (see tenon._frameworks)."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def _reduce(own: Callable[[Any], Reduced], array: Any) -> Reduced:
     is_plain = not array.is_deleted() and not array.weak_type and {d.platform for d in array.devices()} == {"cpu"}
     is_plain = is_plain and len(array.devices()) == 1 and array.dtype.name not in _CANNOT_RECEIVE
     return reduce_array(own, array, "jax") if is_plain else own(array)
+
+
+def operators() -> str:
+    from tenon import _jax_ops  # which a pickle does not need
+    from tenon._jax_trace import jax_module
+
+    platforms = ["cpu", "cuda"] if jax_module().default_backend() == "gpu" else ["cpu"]
+    for platform in platforms:
+        _jax_ops._register_target(_jax_ops.TARGET, platform)
+    return "on (XLA's FFI {}.{}, {})".format(*_jax_ops._api_version(), " and ".join(platforms))

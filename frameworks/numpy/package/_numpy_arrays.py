@@ -1,4 +1,4 @@
-"""NumPy's arrays in pickles, and its dtypes by name."""
+"""NumPy's arrays for the rest of the package (see tenon._frameworks)."""
 
 from __future__ import annotations
 

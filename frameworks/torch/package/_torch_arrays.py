@@ -1,4 +1,4 @@
-"""torch's tensors in pickles, and its dtypes by name."""
+"""torch's tensors for the rest of the package (see tenon._frameworks)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from typing import Any, Callable, Optional
 
 from tenon._reduce import Reduced, reduce_array
+from tenon._torch_native import torch_info
 
 
 def reducer() -> tuple[type, Callable[..., Reduced]]:
@@ -19,3 +20,15 @@ def _reduce(own: Callable[[Any], Reduced], tensor: Any) -> Reduced:
 
 def dtype_name(dtype: Any) -> Optional[str]:
     return str(dtype).partition(".")[2] if isinstance(dtype, sys.modules["torch"].dtype) else None
+
+
+def why_no_struct() -> str:
+    return torch_info()["tensors_why"] or "this version of torch does not show its struct"
+
+
+def operators() -> str:
+    info = torch_info()
+    if info["tier"] == "none":
+        return f"off: this version of torch lacks {info['missing'] or 'its C functions'}"
+    direct = "direct calls are on" if info["direct"] == "on" else f"direct calls are off: {info['direct_why']}"
+    return f"on ({info['tier']} ABI); {direct}"

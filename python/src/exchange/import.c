@@ -16,11 +16,9 @@ static tenon__py_holder *hold_object(PyObject *object, uint32_t flags, bool is_a
     return NULL;
 }
 
-static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
+/* A tensor that takes the holder. NULL with an exception; the holder is freed then. */
+static tenon_tensor *tensor_of_holder(tenon__py_holder *holder)
 {
-    tenon__py_holder *holder = hold_object(object, flags, is_alias);
-    if (!holder)
-        return NULL;
     tenon_tensor *tensor = NULL;
     if (holder->borrowed.private_.holds == TENON__PY_HOLDS_TENSOR) {
         tensor = tenon_tensor_retain(holder->borrowed.private_.held.tensor);
@@ -35,6 +33,37 @@ static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_ali
         return tenon_py_raise(&err);
     }
     return tensor;
+}
+
+static tenon_tensor *import_object(PyObject *object, uint32_t flags, bool is_alias)
+{
+    tenon__py_holder *holder = hold_object(object, flags, is_alias);
+    return holder ? tensor_of_holder(holder) : NULL;
+}
+
+tenon_tensor *tenon__py_import_copy(PyObject *object, const tenon__py_kind *kind, tenon_device own,
+                                    const tenon_device *device, bool copy)
+{
+    tenon__py_holder *holder = tenon__py_holder_new();
+    if (!holder)
+        return NULL;
+    tenon_py_borrowed *borrowed = &holder->borrowed;
+    holder->is_alias = true;
+    borrowed->private_.flags = TENON_PY_ANY_DEVICE;
+    borrowed->private_.table = NULL;
+    if (tenon__py_read_dlpack_copy(object, kind, own, device, copy, borrowed) < 0) {
+        tenon__py_holder_free(holder);
+        return NULL;
+    }
+    /* torch copies the memory of a negated view as it is, without negating the numbers. */
+    bool is_refused = kind->owner && kind->owner->check && kind->owner->check(object, borrowed) < 0;
+    borrowed->private_.object = Py_None; /* a copy does not need the array, and is ready on the default stream */
+    Py_INCREF(Py_None);
+    if (!is_refused)
+        return tensor_of_holder(holder);
+    tenon_py_unborrow(borrowed);
+    tenon__py_holder_free(holder);
+    return NULL;
 }
 
 tenon_tensor *tenon_py_import(PyObject *object, uint32_t flags)

@@ -131,28 +131,30 @@ static void release_shared(void *tensor)
     tenon_tensor_release(tensor);
 }
 
-/* The same memory with the CPU as its device: the CPU can read pinned and managed memory too. */
+/* The same memory on `device`, which is its own or the CPU: the CPU can read pinned and managed memory too. */
 static tenon_status share_on_device(tenon_tensor *tensor, tenon_device device, tenon_tensor **out, tenon_error *err)
 {
     tenon_view view = *tenon_tensor_view(tensor);
     view.device = device;
+    view.flags &= ~TENON_IS_COPIED;
     tenon_status status = tenon_tensor_from_view(&view, tensor, release_shared, out, err);
     if (!status)
         tenon_tensor_retain(tensor);
     return status;
 }
 
-/* The tensor to export on `device`: the tensor itself with one more count, or a new one. NULL with an exception. */
-static tenon_tensor *tensor_to_export(tenon_tensor *tensor, tenon_device device, bool copied)
+tenon_tensor *tenon__py_tensor_on(tenon_tensor *tensor, tenon_device device, bool copied)
 {
     tenon_error err;
     tenon_tensor *out = NULL;
-    tenon_device own = tenon_tensor_view(tensor)->device;
-    if (!copied && tenon_device_equal(device, own))
+    const tenon_view *view = tenon_tensor_view(tensor);
+    bool is_there = tenon_device_equal(device, view->device);
+    /* DLPack's flag means that only the consumer has the memory. A tensor that was made by a copy is shared by now. */
+    if (!copied && is_there && !(view->flags & TENON_IS_COPIED))
         return tenon_tensor_retain(tensor);
     if (copied && device.device_type != TENON_CPU)
         return refuse_copy(device), NULL;
-    if (tenon__py_order(tensor, TENON__PY_HOST) < 0)
+    if (!(is_there && !copied) && tenon__py_order(tensor, TENON__PY_HOST) < 0)
         return NULL;
     if (!copied)
         return share_on_device(tensor, device, &out, &err) ? tenon__py_raise_in("tenon.Tensor", &err) : out;
@@ -174,7 +176,7 @@ PyObject *tenon__py_tensor_dlpack(PyObject *self, PyObject *arguments, PyObject 
     tenon_device device;
     tenon_tensor *tensor = tenon_tensor_retain(tenon__py_alive(self)), *given = NULL;
     if (tensor && wanted_device(tenon_tensor_view(tensor), dl_device, &device) == 0)
-        given = tensor_to_export(tensor, device, wants_copy);
+        given = tenon__py_tensor_on(tensor, device, wants_copy);
     PyObject *capsule = NULL;
     if (given && tenon__py_order_argument(given, stream) == 0)
         capsule = tenon__py_capsule(given, major < 1);
@@ -256,10 +258,12 @@ static int table_from_object(void *object, tenon_dl_managed **out)
 {
     tenon_error err;
     tenon_tensor *tensor = table_tensor(object);
-    if (!tensor)
+    tenon_tensor *given = tensor ? tenon__py_tensor_on(tensor, tenon_tensor_view(tensor)->device, false) : NULL;
+    tenon__py_release(tensor);
+    if (!given)
         return -1;
-    tenon_status status = tenon_tensor_export(tensor, out, &err);
-    tenon_tensor_release(tensor);
+    tenon_status status = tenon_tensor_export(given, out, &err);
+    tenon_tensor_release(given);
     if (status)
         tenon_py_raise(&err);
     return status ? -1 : 0;

@@ -118,6 +118,9 @@ PyGetSetDef tenon__py_tensor_attributes[] = {
      "The name under which another process can attach to the memory, a str; None if the tensor is not shared.", NULL},
     {"shared_fd", tenon__py_tensor_shared_fd, NULL,
      "The file descriptor of the memory, an int, which belongs to the tensor; None if the tensor is not shared.", NULL},
+    {"__cuda_array_interface__", tenon__py_tensor_cuda_array_interface, NULL,
+     "The memory of a tensor on CUDA as a dict, version 3 of the protocol. Other tensors do not have this attribute.",
+     NULL},
     {"T", get_transposed, NULL, "A view with the dimensions in reverse order.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -33,6 +33,9 @@ int64_t tenon__py_decode_int(int bits, uint64_t value);
  * dtype is not a floating-point one. */
 int tenon__py_decode_float(tenon_dtype dtype, int bits, uint64_t value, double *out);
 
+/* tensor_cuda.c */
+PyObject *tenon__py_tensor_cuda_array_interface(PyObject *self, void *unused);
+
 /* tensor_shared.c */
 PyObject *tenon__py_tensor_shared_name(PyObject *self, void *unused);
 PyObject *tenon__py_tensor_shared_fd(PyObject *self, void *unused);

@@ -73,9 +73,9 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
 
 /* --------------------------------------------------------------------------------------------------------- calling */
 
-/* The keywords, in the order in which they came into the protocol, last first. */
-static const char *const dlpack_keywords[] = {"copy", "max_version", "stream"};
-enum { COPY, MAX_VERSION, STREAM, NKEYWORDS };
+/* The keywords, in the order in which they came into the protocol, last first. A borrow does not give the device. */
+static const char *const dlpack_keywords[] = {"dl_device", "copy", "max_version", "stream"};
+enum { DL_DEVICE, COPY, MAX_VERSION, STREAM, NKEYWORDS };
 
 /* Which of the `given` keywords to leave out after a TypeError with this message; -1: it does not say that a keyword was
  * rejected, so it is about something else. Any function may have raised it, since wrappers hand the keywords on. If the
@@ -139,7 +139,7 @@ static PyObject *dlpack_constant(int index)
 /* obj.__dlpack__ with those keywords. */
 static PyObject *dlpack_call_with(PyObject *method, PyObject *stream, const bool *given)
 {
-    PyObject *values[NKEYWORDS] = {Py_False, dlpack_constant(CONSTANT_VERSION), stream};
+    PyObject *values[NKEYWORDS] = {Py_None, Py_False, dlpack_constant(CONSTANT_VERSION), stream};
     PyObject *arguments = values[MAX_VERSION] ? PyTuple_New(0) : NULL;
     PyObject *keywords = arguments ? PyDict_New() : NULL;
     bool complete = keywords;
@@ -154,7 +154,7 @@ static PyObject *dlpack_call_with(PyObject *method, PyObject *stream, const bool
 /* obj.__dlpack__ with the keywords that the producer knows: all, then without those that it rejects. */
 static PyObject *dlpack_call(PyObject *object, PyObject *stream)
 {
-    bool given[NKEYWORDS] = {true, true, stream != NULL};
+    bool given[NKEYWORDS] = {false, true, true, stream != NULL};
     PyObject *name = dlpack_constant(CONSTANT_DLPACK); /* if it is there, so are the others */
     if (!name)
         return NULL;
@@ -254,6 +254,63 @@ int tenon__py_read_dlpack(PyObject *object, const tenon__py_kind *kind, intptr_t
     int result = alias ? dlpack_ask(alias, kind, stream, out) : -1;
     Py_XDECREF(alias); /* what came out of it holds the memory */
     return result;
+}
+
+/* obj.__dlpack__(max_version=…, copy=…[, dl_device=…][, stream=…]). A producer that does not have these keywords cannot copy. */
+static PyObject *dlpack_call_for_copy(PyObject *object, tenon_device own, const tenon_device *device, bool copy)
+{
+    /* A copy on the CPU is finished when the call returns. */
+    bool leaves = device && device->device_type == TENON_CPU;
+    intptr_t number = leaves ? TENON__PY_NO_STREAM : tenon__py_stream_number(own, TENON__PY_NO_STREAM);
+    PyObject *name = dlpack_constant(CONSTANT_DLPACK);
+    PyObject *method = name ? PyObject_GetAttr(object, name) : NULL;
+    PyObject *arguments = method ? PyTuple_New(0) : NULL;
+    PyObject *keywords = arguments ? Py_BuildValue("{sOsO}", "max_version", dlpack_constant(CONSTANT_VERSION), "copy",
+                                                   copy ? Py_True : Py_None)
+                                   : NULL;
+    PyObject *pair = keywords && device ? Py_BuildValue("(ii)", device->device_type, device->device_id) : NULL;
+    PyObject *stream = keywords && number != TENON__PY_NO_STREAM ? PyLong_FromSsize_t(number) : NULL;
+    bool complete = keywords && !PyErr_Occurred() &&
+                    (!pair || PyDict_SetItemString(keywords, "dl_device", pair) == 0) &&
+                    (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0);
+    PyObject *capsule = complete ? PyObject_Call(method, arguments, keywords) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    Py_XDECREF(pair);
+    Py_XDECREF(stream);
+    return capsule;
+}
+
+int tenon__py_read_dlpack_copy(PyObject *object, const tenon__py_kind *kind, tenon_device own,
+                               const tenon_device *device, bool copy, tenon_py_borrowed *out)
+{
+    PyObject *alias = dlpack_alias(object, kind);
+    PyObject *capsule = alias ? dlpack_call_for_copy(alias, own, device, copy) : NULL;
+    Py_XDECREF(alias);
+    if (!capsule) {
+        static const bool all[NKEYWORDS] = {true, true, true, true};
+        if (dlpack_rejected_keyword(all) >= 0 || PyErr_ExceptionMatches(PyExc_NotImplementedError))
+            tenon__py_refused(object, NULL);
+        else
+            dlpack_refused(object, kind);
+        return -1;
+    }
+    int result = dlpack_consume(object, capsule, false, out);
+    tenon__py_scope scope = tenon__py_enter_scope();
+    Py_DECREF(capsule);
+    tenon__py_leave_scope(scope);
+    return result;
+}
+
+int tenon__py_capsule_device(PyObject *capsule, tenon_device *out)
+{
+    tenon_py_borrowed looked_at;
+    if (dlpack_consume(capsule, capsule, true, &looked_at) < 0)
+        return -1;
+    *out = looked_at.view.device;
+    tenon__py_free_dims(&looked_at);
+    return 0;
 }
 
 int tenon__py_device_type(PyObject *object)

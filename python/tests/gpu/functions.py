@@ -50,6 +50,25 @@ def test_writes_in_place():
     assert torch.equal(x, 2 * torch.arange(100, dtype=torch.bfloat16, device="cuda"))
 
 
+def test_from_dlpack():
+    arrays = [torch.arange(6.0, device="cuda")]
+    if cupy:
+        arrays.append(cupy.arange(6, dtype="float32"))
+    for x in arrays:
+        shared = tenon.from_dlpack(x, copy=False)
+        assert shared.device == "cuda:0" and tenon.from_dlpack(x, device="cuda:0").data_ptr == shared.data_ptr
+        for copy in (None, True):
+            host = tenon.from_dlpack(x, device="cpu", copy=copy)
+            assert host.device == "cpu" and memoryview(host).tolist() == [0, 1, 2, 3, 4, 5]
+        copied = tenon.from_dlpack(x, copy=True)
+        assert copied.device == "cuda:0" and copied.data_ptr != shared.data_ptr
+        assert torch.equal(torch.from_dlpack(copied), arrays[0])
+        assert "copy=False" in raises(BufferError, tenon.from_dlpack, x, device="cpu", copy=False)
+    assert tenon.from_dlpack(torch.arange(6.0), device="cuda:0").device == "cuda:0"
+    pinned = torch.arange(6.0).pin_memory()
+    assert tenon.from_dlpack(pinned, device="cpu", copy=False).data_ptr == pinned.data_ptr()
+
+
 def test_the_current_stream_is_the_calls():
     x = torch.ones(3, device="cuda")
     assert gpu.where(x) == (2, 0, torch.cuda.current_stream().cuda_stream)
@@ -135,7 +154,7 @@ def test_jax_in_jax_out():
 
 
 def main():
-    global torch, cupy, jax, gpu
+    global torch, cupy, jax, gpu, tenon
     torch = optional("torch")
     if not torch or not torch.cuda.is_available():
         print("skipped: no GPU, or no torch that sees it")

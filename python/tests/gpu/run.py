@@ -212,6 +212,31 @@ def test_cuda_array_interface():
     assert p.borrow(Interface(t, stream=1), p.ANY_DEVICE)["data"] == t.data_ptr()
 
 
+def test_our_cuda_array_interface():
+    t = torch.arange(12.0, device="cuda").reshape(3, 4)
+    side = torch.cuda.Stream()
+    x = p.through(t, p.TENSOR)
+    for given, expected in ((x, t), (x[:, ::2], t[:, ::2]), (x.T, t.T)):
+        read = torch.as_tensor(given)
+        assert read.device == t.device and torch.equal(read, expected) and read.data_ptr() == expected.data_ptr()
+        if cupy:
+            array = cupy.asarray(given)
+            assert array.get().tolist() == expected.tolist() and array.data.ptr == expected.data_ptr()
+    if cupy:
+        array = cupy.asarray(x[::-1])
+        assert array.get().tolist() == t.flip(0).tolist() and array.data.ptr == t[2].data_ptr()
+    assert x.__cuda_array_interface__["stream"] == 1
+    with torch.cuda.stream(side):
+        assert x.__cuda_array_interface__["stream"] == side.cuda_stream
+        torch.cuda._sleep(SLEEP)
+        t += 1
+        if cupy:
+            assert cupy.asarray(x).get()[0].tolist() == [1, 2, 3, 4]
+    side.synchronize()
+    assert not hasattr(p.through(t.cpu(), p.TENSOR), "__cuda_array_interface__")
+    assert not hasattr(p.through(t.bfloat16(), p.TENSOR), "__cuda_array_interface__")
+
+
 def test_nothing_is_left():
     gc.collect()
     assert p.stats()[:4] == (0, 0, 0, 0), p.stats()
