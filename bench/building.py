@@ -133,7 +133,8 @@ def stamp(name, python):
     files = [path for path in (PEERS / name).rglob("*") if path.is_file() and path.suffix not in (".md", ".pyc")]
     if name == "tenon":
         files += [*(ROOT / "core").glob("*/**/*.[ch]"), *(ROOT / "core").glob("*/**/*.hpp"), *(ROOT / "python").glob("**/*.[ch]"),
-                  *(ROOT / "frameworks").glob("*/**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py")]
+                  *(ROOT / "frameworks").glob("**/*.[ch]"), *(ROOT / "python/tenon").glob("*.py"),
+                  *(ROOT / "frameworks").glob("*/package/*.py")]
     for path in sorted(files):
         digest.update(path.read_bytes())
     digest.update(pathlib.Path(__file__).read_bytes())

@@ -6,7 +6,7 @@
 #define NOTHING(name)
 #define DECLARE(name) extern const tenon__py_framework tenon__py_framework_##name;
 #define ADDRESS(name) &tenon__py_framework_##name,
-#define COUNT(name) +1
+#define COUNT(name)   +1
 
 TENON__FRAMEWORKS(DECLARE, NOTHING)
 

@@ -8,10 +8,7 @@
 #ifndef TENON__FRAMEWORKS /* CMake's TENON_FRAMEWORKS chooses some of these lines */
 #define TENON__FRAMEWORKS(ARRAY, NATIVE)                                                                               \
     ARRAY(numpy)                                                                                                       \
-    ARRAY(torch) NATIVE(torch)                                                                                         \
-    ARRAY(jax) NATIVE(jax)                                                                                             \
-    ARRAY(tensorflow)                                                                                                  \
-    ARRAY(cupy)
+    ARRAY(torch) NATIVE(torch) ARRAY(jax) NATIVE(jax) ARRAY(tensorflow) ARRAY(cupy)
 #endif
 
 #endif

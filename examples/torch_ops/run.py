@@ -12,31 +12,20 @@ import shutil
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.append(str(ROOT / "python/tests"))
+
+from compiling import build_package  # noqa: E402, for an interpreter that has no package installed
+
 COLUMNS = 4096
 ROWS = [1, 64, 1024, 8192]
 
 
 # ---------------------------------------------------------------------------------------------------------- building
-
-
-def build_package(folder):
-    """The package as it is in this tree, for an interpreter that has none installed."""
-    shutil.copytree(ROOT / "python/tenon", folder / "tenon")
-    sources = [*(ROOT / "python/tenon").glob("*.c")]
-    for part in ("core", "python", "frameworks/torch", "frameworks/jax"):
-        sources += (ROOT / part / "src").rglob("*.c")
-    folders = ["core/include", "python/include", "frameworks/torch/include"]
-    includes = [*(f"-I{ROOT / name}" for name in folders), f"-I{sysconfig.get_path('include')}"]
-    options = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_HIDDEN"]
-    libraries = ["-lpthread", "-ldl", "-o", str(folder / "tenon/_native.so")]
-    subprocess.run(["cc", *options, *includes, *map(str, sources), *libraries], check=True)
-    sys.path.insert(0, str(folder))
 
 
 def nvcc(source, output, *options):
@@ -242,6 +231,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         build_package(folder)
+        sys.path.insert(0, str(folder))
         from tenon import load
         from tenon._torch_ops import torch_ops
 

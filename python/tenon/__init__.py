@@ -6,7 +6,6 @@
 
 from tenon._load import Library, load
 from tenon._native import Tensor, check, from_dlpack, to
-from tenon._native import frameworks as _frameworks
 from tenon._native import version as __version__
 
 TYPE_CHECKING = False  # importing typing would take longer than everything else
@@ -72,7 +71,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        raise AttributeError(f"tenon.{name} is not part of this build, which has {', '.join(_frameworks)}") from None
+        from tenon._native import frameworks
+
+        raise AttributeError(f"tenon.{name} is not part of this build, which has {', '.join(frameworks)}") from None
     globals()[name] = found
     return found
 

@@ -16,11 +16,12 @@ INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/inc
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    sources = {name: sorted((building.ROOT / name / "src").rglob("*.c"))
-               for name in ("core", "python", "frameworks/torch", "frameworks/jax")}
+    frameworks = building.ROOT / "frameworks"
+    bridge = [*sorted((building.ROOT / "python/src").rglob("*.c")), frameworks / "list.c", *sorted(frameworks.glob("*/array/*.c"))]
     unit = folder / "python.c"
-    unit.write_text("".join(f'#include "{path}"\n' for path in sources["python"]))
-    return [unit, *sources["core"], *sources["frameworks/torch"], *sources["frameworks/jax"]]
+    unit.write_text("".join(f'#include "{path}"\n' for path in bridge))
+    others = [path for name in ("object", "ops", "host") for path in sorted(frameworks.glob(f"*/{name}/*.c"))]
+    return [unit, *sorted((building.ROOT / "core/src").rglob("*.c")), *others]
 
 
 def build(python, folder):
@@ -28,7 +29,8 @@ def build(python, folder):
     building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
     bundled = [bundle / "tenon.c", bundle / "tenon_python.c", f"-I{bundle}"]
     package = [*bridges(folder), *INCLUDES, "-ldl"]
-    native = sorted((building.ROOT / "python/tenon").glob("*.c"))
+    frameworks = building.ROOT / "frameworks"
+    native = [*sorted((building.ROOT / "python/tenon").glob("*.c")), frameworks / "native_list.c", *sorted(frameworks.glob("*/package/*.c"))]
     parts = ((native, "tenon/_native.so", package), ([HERE / "same_object.c"], "same_object.so", package),
              ([HERE / "crossing.c"], "crossing.so", bundled))
     flags = ["-O2", "-g", "-DTENON_HIDDEN", "-pthread"]
@@ -38,7 +40,7 @@ def build(python, folder):
         target = folder / kind
         shutil.rmtree(target, ignore_errors=True)
         (target / "tenon").mkdir(parents=True)
-        for file in (building.ROOT / "python/tenon").glob("*.py"):
+        for file in [*(building.ROOT / "python/tenon").glob("*.py"), *frameworks.glob("*/package/*.py")]:
             shutil.copy(file, target / "tenon")
         shutil.copytree(building.ROOT / "core/include", target / "tenon/include")
         for own, name, library in parts:

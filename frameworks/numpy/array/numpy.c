@@ -88,8 +88,7 @@ static int numpy_extra_dtype(PyTypeObject *type, tenon_dtype *out)
         if (numpy_state.nextras < NUMPY_EXTRAS) {
             numpy_state.extras[numpy_state.nextras].dtype = *out;
             Py_INCREF((PyObject *)type);
-            atomic_store_explicit(&numpy_state.extras[numpy_state.nextras++].type, type,
-                                  memory_order_release);
+            atomic_store_explicit(&numpy_state.extras[numpy_state.nextras++].type, type, memory_order_release);
         }
         tenon__py_spin_unlock(&tenon__py_global.lock);
     }

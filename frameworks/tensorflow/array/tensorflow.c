@@ -64,4 +64,5 @@ static const tenon__py_producer tensorflow_producer = {
     .wrap = tensorflow_wrap,
 };
 
-const tenon__py_framework tenon__py_framework_tensorflow = {.producer = &tensorflow_producer, .as = TENON_PY_AS_TENSORFLOW};
+const tenon__py_framework tenon__py_framework_tensorflow = {.producer = &tensorflow_producer,
+                                                            .as = TENON_PY_AS_TENSORFLOW};

@@ -23,8 +23,7 @@ static PyObject *torch_keep_name(_Atomic(PyObject *) *place, const char *name)
 /* The attribute of torch.Tensor itself, for a tensor of any class. */
 static PyObject *torch_ask_tensor(PyObject *object)
 {
-    PyObject *requires_grad_getter =
-        atomic_load_explicit(&tenon__py_torch.requires_grad_getter, memory_order_acquire);
+    PyObject *requires_grad_getter = atomic_load_explicit(&tenon__py_torch.requires_grad_getter, memory_order_acquire);
     if (!requires_grad_getter) {
         PyTypeObject *tensor = tenon__py_loaded_class("torch", "Tensor");
         requires_grad_getter = tensor ? PyObject_GetAttrString((PyObject *)tensor, "requires_grad") : NULL;
@@ -61,8 +60,7 @@ int tenon__py_torch_requires_grad(PyObject *object)
 /* The same, by the code of a subclass if it has some. */
 static int torch_requires_grad(PyObject *object)
 {
-    return torch_truth(Py_TYPE(object) == tenon__py_torch.tensor ? torch_ask_tensor(object)
-                                                                        : torch_ask_other(object));
+    return torch_truth(Py_TYPE(object) == tenon__py_torch.tensor ? torch_ask_tensor(object) : torch_ask_other(object));
 }
 
 /* ------------------------------------------------------------------------------------------------------- grad mode */
@@ -89,9 +87,8 @@ int tenon__py_torch_records(void)
 static TENON__PY_NOINLINE PyObject *torch_find_forward_ad(void)
 {
     PyObject *module = tenon__py_loaded("torch.autograd.forward_ad");
-    PyObject *names = module && torch_keep_name(&tenon__py_torch.level_name, "_current_level")
-                          ? PyModule_GetDict(module)
-                          : NULL;
+    PyObject *names =
+        module && torch_keep_name(&tenon__py_torch.level_name, "_current_level") ? PyModule_GetDict(module) : NULL;
     Py_XINCREF(names);
     Py_XDECREF(module);
     // cppcheck-suppress CastIntegerToAddressAtReturn

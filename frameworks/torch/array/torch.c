@@ -199,8 +199,7 @@ static int torch_refuse_dtype(PyObject *object, const tenon_view *view)
 /* The storage of a tensor with elements may have been resized to 0. torch then computes an address from NULL and the offset. */
 static int torch_refuse_freed(PyObject *object, const tenon_view *view)
 {
-    PyObject *number =
-        view->numel ? torch_call_own(object, &tenon__py_torch.storage_offset, "storage_offset") : NULL;
+    PyObject *number = view->numel ? torch_call_own(object, &tenon__py_torch.storage_offset, "storage_offset") : NULL;
     if (!number)
         return view->numel ? -1 : 0;
     uint64_t offset = PyLong_AsUnsignedLongLong(number) * view->dtype.bits * view->dtype.lanes / 8;

@@ -285,9 +285,9 @@ static PyObject *make_direct(PyObject *module, PyObject *parts)
     PyObject *kinds, *keywords, *harmless, *plain, *record, *tensor, *parameter;
     direct made;
     (void)module;
-    if (!PyArg_ParseTuple(parts, "OOOSOSOO!OOOOO:direct", &made.function, &made.op, &record, &kinds, &keywords,
-                          &plain, &harmless, &PyDict_Type, &made.levels, &made.level_name, &made.grad_name, &tensor,
-                          &parameter, &made.ask_index))
+    if (!PyArg_ParseTuple(parts, "OOOSOSOO!OOOOO:direct", &made.function, &made.op, &record, &kinds, &keywords, &plain,
+                          &harmless, &PyDict_Type, &made.levels, &made.level_name, &made.grad_name, &tensor, &parameter,
+                          &made.ask_index))
         return NULL;
     bool has_key_sets = PyBytes_Check(harmless);
     PyTypeObject *type = tenon__py_make_type(&direct_type, &direct_spec);

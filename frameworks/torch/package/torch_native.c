@@ -27,9 +27,8 @@ static PyObject *torch_probe(PyObject *self, PyObject *arguments, PyObject *keyw
     static char *names[] = {words_name, NULL};
     (void)self;
     PyObject *words = Py_None;
-    return PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:probe", names, &words)
-               ? tenon__py_torch_probe(words)
-               : NULL;
+    return PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:probe", names, &words) ? tenon__py_torch_probe(words)
+                                                                                       : NULL;
 }
 
 static PyObject *torch_schema(PyObject *self, PyObject *function)

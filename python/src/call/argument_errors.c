@@ -64,10 +64,10 @@ static bool raise_immutable(const tenon__py_frame *f, const char *argument, PyOb
     const tenon__py_kind *kind = tenon__py_kind_of(object, &room);
     tenon__py_clear_ignorable_error();
     if (kind && kind->is_immutable && kind->owner && kind->owner->title && !PyErr_Occurred())
-        PyErr_Format(
-            PyExc_ValueError, "%s(): argument '%s' is read-only (a %s %s is immutable), but must be writable; %s",
-            f->function->signature->name, argument, kind->owner->title,
-            kind->owner->noun ? kind->owner->noun : "array", tenon__py_writable_advice(object));
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' is read-only (a %s %s is immutable), but must be writable; %s",
+                     f->function->signature->name, argument, kind->owner->title,
+                     kind->owner->noun ? kind->owner->noun : "array", tenon__py_writable_advice(object));
     return PyErr_Occurred() != NULL;
 }
 

@@ -302,7 +302,8 @@ static int to_int(const tenon__py_function *function, const tenon_parameter *par
 {
     PyObject *index = NULL;
     if (!PyLong_Check(object)) {
-        int may = may_be_number(function, param->name, object, true), truth = may ? 0 : tenon__py_is_framework_bool(object);
+        int may = may_be_number(function, param->name, object, true),
+            truth = may ? 0 : tenon__py_is_framework_bool(object);
         if (may < 0 || truth < 0)
             return -1;
         if (truth)

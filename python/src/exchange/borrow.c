@@ -280,7 +280,8 @@ int tenon_py_borrow_many(size_t count, PyObject *const *objects, const uint32_t 
             tenon_py_unborrow_many(i, out);
             return -1;
         }
-        may_have_changed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING || !tenon__py_is_read_in_c(objects[i]);
+        may_have_changed |= out[i].private_.holds != TENON__PY_HOLDS_NOTHING ||
+                            (!tenon__py_has_array_struct(objects[i]) && !tenon__py_is_read_in_c(objects[i]));
     }
     int enabled = may_have_changed ? tenon__py_pause_gc() : 0;
     size_t same = 0;

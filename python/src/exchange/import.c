@@ -1,7 +1,6 @@
 /* Imported tensors: a borrow that lives on the heap. */
 #include "../internal.h"
 
-
 #include <string.h>
 
 static tenon__py_holder *hold_object(PyObject *object, uint32_t flags, bool is_alias)
@@ -17,7 +16,7 @@ static tenon__py_holder *hold_object(PyObject *object, uint32_t flags, bool is_a
 }
 
 /* A tensor that takes the holder. NULL with an exception; the holder is freed then. */
-static tenon_tensor *tensor_of_holder(tenon__py_holder *holder)
+static TENON__PY_ALWAYS_INLINE tenon_tensor *tensor_of_holder(tenon__py_holder *holder)
 {
     tenon_tensor *tensor = NULL;
     if (holder->borrowed.private_.holds == TENON__PY_HOLDS_TENSOR) {
