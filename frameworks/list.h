@@ -5,10 +5,16 @@
 #ifndef TENON_FRAMEWORKS_LIST_H
 #define TENON_FRAMEWORKS_LIST_H
 
+/* A line each. */
+/* clang-format off */
 #ifndef TENON__FRAMEWORKS /* CMake's TENON_FRAMEWORKS chooses some of these lines */
 #define TENON__FRAMEWORKS(ARRAY, NATIVE)                                                                               \
     ARRAY(numpy)                                                                                                       \
-    ARRAY(torch) NATIVE(torch) ARRAY(jax) NATIVE(jax) ARRAY(tensorflow) ARRAY(cupy)
+    ARRAY(torch) NATIVE(torch)                                                                                         \
+    ARRAY(jax) NATIVE(jax)                                                                                             \
+    ARRAY(tensorflow)                                                                                                  \
+    ARRAY(cupy)
 #endif
+/* clang-format on */
 
 #endif

@@ -35,7 +35,7 @@ typedef struct tenon__py_c_tensor {
     const int64_t *shape;
 } tenon__py_c_tensor;
 
-/* A type, and how its objects are read. */
+/* A type, and how its objects are read. A producer's `recognise` writes all but `type`, `readers` and `guesses`. */
 typedef struct tenon__py_kind {
     _Atomic(PyTypeObject *) type;
     const tenon__py_producer
@@ -50,10 +50,12 @@ typedef struct tenon__py_kind {
     int device_type;    /* where all instances are; TENON_CPU: each is asked */
     const char *reason; /* why such objects are refused, or NULL */
     const tenon_dl_exchange *table;
-    /* Describe an ordinary object in C order, holding nothing, while the caller holds the object; runs C code only. False:
+    /* Describe an ordinary object in C order, holding nothing, while the caller holds the object; runs C code only. Sets
+     * out->view (by tenon__py_make_view_fast), out->private_.holds and out->private_.table, and nothing else of `out`. False:
      * the readers find out. NULL: they always do. */
     bool (*peek)(PyObject *object, const struct tenon__py_kind *kind, tenon_py_borrowed *out);
-    /* For a call by plan: the same without a view, for a tensor on the CPU that autograd has never recorded, or NULL. */
+    /* For a call by plan: the same without a view, for a tensor on the CPU that autograd has never recorded. The caller checks
+     * the sizes. False: `peek` is called. NULL: it always is. */
     bool (*read_c_tensor)(PyObject *object, tenon__py_c_tensor *out);
 } tenon__py_kind;
 
@@ -74,7 +76,7 @@ typedef struct tenon__py_request {
 /* A function that is NULL has nothing to do for this producer. Unless said otherwise, the functions return 0, or -1 with
  * an exception. */
 struct tenon__py_producer {
-    const char *name;            /* for tenon.to() and like=; NULL: it cannot be asked for by name */
+    const char *name;            /* its module's, for tenon.to() and like=; NULL: it cannot be asked for by name */
     const char *title;           /* its name in messages */
     const char *noun;            /* what its users call one of its arrays; NULL: "array" */
     bool takes_device;           /* `empty` gets the device, instead of looking at `like` */
@@ -85,13 +87,15 @@ struct tenon__py_producer {
     tenon__py_expression to_cuda;
 
     /* Whether this producer has to do with the object's type: writes what it knows to `kind`, as those before it in
-     * the list have done. 0: it does not read such objects; 1: it does, with others; TENON__PY_ALONE: it is the
-     * only one; TENON__PY_PERHAPS: it depends on the object. */
+     * the list have done. The answer is remembered: a type is shown once, unless `is_of_object`. 0: it does not read such
+     * objects; 1: it does, with others; TENON__PY_ALONE: it is the only one; TENON__PY_PERHAPS: it depends on the object. */
     int (*recognise)(PyObject *object, tenon__py_kind *kind);
     /* Whether a type that it has recognised before is that of its arrays. If so, it writes their table to `kind`. Runs C code
-     * only. NULL: none of its borrows needs to be compared. */
+     * only. NULL: none of its borrows needs to be compared, because each of them holds something. Without it, calls on arrays
+     * whose borrows hold nothing fail when the table of types is full. */
     bool (*recognise_again)(PyTypeObject *type, tenon__py_kind *kind);
-    /* Fill `out`: the view, and what is held. 1 without an exception: this object is not one for this producer. */
+    /* Fill `out`: the view, and what is held, if that is not TENON__PY_HOLDS_NOTHING. 1 without an exception: this object is
+     * not one for this producer. */
     int (*read)(PyObject *object, const tenon__py_kind *kind, tenon__py_request *request, tenon_py_borrowed *out);
 
     /* For the owner of an array. */
@@ -119,7 +123,8 @@ struct tenon__py_producer {
     void (*after_write)(PyObject *object);
 
     /* A new array on the CPU or a CUDA device by C functions of the framework alone, borrowed; it can be written, unless the
-     * borrow says read-only. NULL without an exception: `empty` knows more. */
+     * borrow says read-only. NULL, always without an exception: `empty` is called, and reports what is wrong. For types that
+     * have a `peek`. */
     PyObject *(*empty_in_c)(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
                             tenon_py_borrowed *out);
     /* A new array, borrowed to be written, on that device if it `takes_device`; `like` is one of its own, or NULL. */
@@ -156,10 +161,10 @@ struct tenon__py_frame;
 typedef bool (*tenon__py_try_call)(struct tenon__py_frame *f, PyObject **result);
 
 /* A framework: its arrays, and what else the bridge does for it. Each has a folder in frameworks/, which defines one constant
- * tenon__py_framework_NAME, and a line in frameworks/list.h. What is NULL has nothing to do. */
+ * tenon__py_framework_NAME, and a line in frameworks/list.h. A member that is NULL has nothing to do. */
 typedef struct tenon__py_framework {
     const tenon__py_producer *producer;
-    tenon_py_as as;     /* tenon_py_export's number for it */
+    tenon_py_as as;     /* tenon_py_export's number for it; 0 if it has none */
     bool makes_results; /* once it has been imported, results are its arrays if no argument says otherwise */
     /* Whether it is the framework's True or False, if their class does not have an __index__. 1, 0, or -1 with an exception. */
     int (*is_bool)(PyObject *object);
