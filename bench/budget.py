@@ -10,24 +10,24 @@ import json
 import platform
 import sys
 
-import building
+import peer_builds
 import instructions
 
-FILE = building.BENCH / "results/instructions.json"
+FILE = peer_builds.BENCH / "results/instructions.json"
 LIMIT = 0.02
 
 
 def versions():
-    compiler = building.run(["cc", "--version"]).splitlines()[0]
+    compiler = peer_builds.run(["cc", "--version"]).splitlines()[0]
     return {"python": platform.python_version(), "compiler": compiler,
-            **{name: building.package(sys.executable, name) for name in ("numpy", "torch")}}
+            **{name: peer_builds.package(sys.executable, name) for name in ("numpy", "torch")}}
 
 
 def count():
-    folder = building.ROOT / "build/budget"
+    folder = peer_builds.ROOT / "build/budget"
     folder.mkdir(parents=True, exist_ok=True)
     for peer in ("tenon", "c"):
-        built = building.build(peer, sys.executable, folder)
+        built = peer_builds.build(peer, sys.executable, folder)
         if "reason" in built:
             sys.exit(f"{peer}: {built['reason']}")
     counted, _, reason = instructions.count(sys.executable, folder, lambda step: print("counted:", step))

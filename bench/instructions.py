@@ -9,7 +9,7 @@ import re
 import subprocess
 import tempfile
 
-import building
+import peer_builds
 
 CALLS = 1000
 TOP = 8  # functions that are named
@@ -54,12 +54,12 @@ CODE = """
 import sys
 sys.dont_write_bytecode = True
 sys.path[:0] = [{bench!r}, {own!r}]
-import building, numpy, tenon
-mark = building.load_file({mark!r})
-crossing = building.load_file({own!r} + "/crossing.so")
-same = building.load_file({own!r} + "/same_object.so")
-limit = building.load_file({c!r} + "/limit.so")
-hand = building.load_file({c!r} + "/kernels.so", "kernels")
+import peer_builds, numpy, tenon
+mark = peer_builds.load_file({mark!r})
+crossing = peer_builds.load_file({own!r} + "/crossing.so")
+same = peer_builds.load_file({own!r} + "/same_object.so")
+limit = peer_builds.load_file({c!r} + "/limit.so")
+hand = peer_builds.load_file({c!r} + "/kernels.so", "kernels")
 kernels, in_cpp = (tenon.load({functions!r} + name) for name in ("/kernels.so", "/kernels_cpp.so"))
 n, n2, n3 = (numpy.arange(6, dtype="float32").reshape(2, 3) for _ in range(3))
 v, w = (numpy.arange(6, dtype="float32") for _ in range(2))
@@ -79,7 +79,7 @@ for number, call in enumerate({calls!r}):
 
 def collect(python, folder, keys, out):
     """Run the calls under callgrind, which writes a file for each."""
-    code = CODE.format(bench=str(building.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), count=CALLS,
+    code = CODE.format(bench=str(peer_builds.BENCH), own=str(folder / "tenon/own"), c=str(folder / "c"), count=CALLS,
                        functions=str(folder / "tenon"), mark=str(folder / "mark.so"),
                        calls=[PATHS[key][1] for key in keys], torch=keys[0][1] == "torch")
     command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
@@ -89,7 +89,7 @@ def collect(python, folder, keys, out):
     result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS,
                             env={**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"})
     if result.returncode:
-        raise building.NotHere((result.stderr.strip().splitlines() or ["callgrind failed"])[-1])
+        raise peer_builds.NotHere((result.stderr.strip().splitlines() or ["callgrind failed"])[-1])
 
 
 def owner(library):
@@ -129,15 +129,15 @@ def count(python, folder, step):
     """({path: instructions per call}, {path: its layers}, a reason or None); calls `step` after each part."""
     counted, layers, reasons = {}, {}, []
     try:
-        building.need("valgrind")
-        building.extension(python, ["cc"], folder / "mark.so", [building.BENCH / "mark.c"], "-O2")
-    except building.NotHere as problem:
+        peer_builds.need("valgrind")
+        peer_builds.extension(python, ["cc"], folder / "mark.so", [peer_builds.BENCH / "mark.c"], "-O2")
+    except peer_builds.NotHere as problem:
         return {}, {}, str(problem)
     for keys in SETS:
         with tempfile.TemporaryDirectory() as out:
             try:
                 collect(python, folder, keys, out)
-            except (building.NotHere, subprocess.TimeoutExpired) as problem:
+            except (peer_builds.NotHere, subprocess.TimeoutExpired) as problem:
                 reasons.append(f"{keys[0][1]}: {problem}"[:200])
                 step(f"not on {keys[0][1]}")
                 continue

@@ -20,12 +20,12 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import building
+import peer_builds
 import files
 import machine
 import sources
 
-BENCH, ROOT = building.BENCH, building.ROOT
+BENCH, ROOT = peer_builds.BENCH, peer_builds.ROOT
 BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 
 # The seconds that a group takes with --quick and in full; the progress bar starts with them.
@@ -120,19 +120,19 @@ class Run:
             self.progress.expect({"instructions": COUNTING})
 
     def problem(self, peer, reason):
-        entry = {"peer": building.title(peer),
+        entry = {"peer": peer_builds.title(peer),
                  "reason": re.sub(r"(?<![\w:/.])(/[\w.+-]+)+/", "", reason)}  # no folders of this machine
         if entry not in self.problems:
             self.problems.append(entry)
 
     def build(self, wanted):
         """Build the peers that are not built yet. wanted: [(interpreter, folder, peers)]."""
-        peers = {f"building {building.title(name)} in {folder.name}": (name, python, folder)
+        peers = {f"building {peer_builds.title(name)} in {folder.name}": (name, python, folder)
                  for python, folder, names in wanted for name in names}
-        self.progress.expect({label: building.seconds_for(*peer) for label, peer in peers.items()})
+        self.progress.expect({label: peer_builds.seconds_for(*peer) for label, peer in peers.items()})
         for label, peer in peers.items():
             self.progress.begin(label)
-            built = building.build(*peer)
+            built = peer_builds.build(*peer)
             if "reason" in built:
                 self.problem(peer[0], built["reason"])
             self.progress.finish()
@@ -203,8 +203,8 @@ class Run:
     def elixir(self):
         """elixir/bench/run.exs prints the same lines as a worker."""
         try:
-            building.need("mix")
-        except building.NotHere as problem:
+            peer_builds.need("mix")
+        except peer_builds.NotHere as problem:
             self.problem("elixir", str(problem))
         else:
             quick = ["--quick"] * self.options.quick
@@ -224,8 +224,8 @@ class Run:
             return []
         self.progress.say("environment with torch 2.13")
         try:
-            self.other_torch = building.environment(self.python, venv, building.PEERS / "pyo3_tch/requirements.txt")
-        except building.NotHere as problem:
+            self.other_torch = peer_builds.environment(self.python, venv, peer_builds.PEERS / "pyo3_tch/requirements.txt")
+        except peer_builds.NotHere as problem:
             self.problem("pyo3-tch", str(problem))
             return []
         return [(self.other_torch, OTHER_TORCH, ["tenon", "c", "torch_cpp", "pyo3_tch"])]
@@ -234,7 +234,7 @@ class Run:
         """Build the peers that the chosen groups need, in each environment."""
         wanted = []
         if set(self.chosen) - ELSEWHERE:
-            wanted.append((self.python, self.folder, building.names()))
+            wanted.append((self.python, self.folder, peer_builds.names()))
         elif self.counts:
             wanted.append((self.python, self.folder, ["tenon", "c"]))
         if "threads" in self.chosen:

@@ -17,7 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import building
+import peer_builds
 import files
 import timing
 from groups import GROUPS
@@ -43,7 +43,7 @@ class Session:
             if only and peer not in only:
                 continue
             try:
-                for name, operations in building.peer(peer).operations(self.folder / peer):
+                for name, operations in peer_builds.peer(peer).operations(self.folder / peer):
                     self.versions[name] = self.built[peer]
                     found.append((name, operations))
             except Exception as problem:  # noqa: BLE001 - the others go on without it

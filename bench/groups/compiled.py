@@ -13,8 +13,8 @@ def gradients(ctx, grad):
 
 def tenon_operators(session):
     """{contender: {operation: function}}; the others return {operation: function}."""
-    import building
-    tenon = building.peer("tenon").package(session.folder / "tenon")
+    import peer_builds
+    tenon = peer_builds.peer("tenon").package(session.folder / "tenon")
     kernels, more = (tenon.load(session.folder / f"tenon/{name}.so") for name in ("kernels", "more"))
     ops = tenon.torch_ops(kernels, name="bench_tenon", backward={"saxpy": gradients})
     with warnings.catch_warnings():

@@ -51,11 +51,11 @@ def loops_group(session):
     """A sum over 65,536 elements, dense and every second one: Tenon's accessors beside raw pointers."""
     import numpy
 
-    import building
+    import peer_builds
     if not {"tenon", "c"} <= session.built.keys():
         return
     functions = dict(session.contenders(only=("tenon",)))["tenon"]
-    raw = building.peer("c").raw_loops(session.folder / "c")
+    raw = peer_builds.peer("c").raw_loops(session.folder / "c")
     session.say(total=6)
     for dtype, code in (("f32", "f4"), ("i64", "i8"), ("u8", "u1")):
         array = numpy.ones(1 << 17, code)

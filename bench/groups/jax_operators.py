@@ -12,10 +12,10 @@ CHAIN = 65  # calls in one program, to find the time of each further one
 
 def tenon_operators(session):
     """(operators for traced code, functions for eager calls)."""
-    import building
+    import peer_builds
     import jax
     import numpy
-    tenon = building.peer("tenon").package(session.folder / "tenon")
+    tenon = peer_builds.peer("tenon").package(session.folder / "tenon")
     kernels, more = (tenon.load(session.folder / f"tenon/{name}.so") for name in ("kernels", "more"))
 
     def callback(a, x, y):
@@ -71,7 +71,7 @@ def eager_calls(session, functions):
 
 
 def jax_operators_group(session):
-    import building
+    import peer_builds
     try:
         import jax
     except ImportError as problem:
@@ -80,7 +80,7 @@ def jax_operators_group(session):
     operators, functions = tenon_operators(session) if "tenon" in session.built else ({}, {})
     operators["jax.numpy"] = lambda a, x, y: a * x + y
     if "jax_tvm_ffi" in session.built:
-        operators["jax-tvm-ffi"] = building.peer("jax_tvm_ffi").saxpy(session.folder / "jax_tvm_ffi")
+        operators["jax-tvm-ffi"] = peer_builds.peer("jax_tvm_ffi").saxpy(session.folder / "jax_tvm_ffi")
         session.versions["jax-tvm-ffi"] = session.built["jax_tvm_ffi"]
     session.versions.update({name: jax.__version__ for name in ("jax.numpy", "jax.jit")})
     session.say(total=4)

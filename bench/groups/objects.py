@@ -4,12 +4,12 @@ from groups.functions import close
 
 
 def objects_group(session):
-    import building
+    import peer_builds
     import numpy
     if "tenon" not in session.built:
         return
     functions = dict(session.contenders(only=("tenon",)))
-    tenon = building.peer("tenon").package(session.folder / "tenon")
+    tenon = peer_builds.peer("tenon").package(session.folder / "tenon")
     ours = tenon.load(session.folder / "tenon/objects.so")
     tree = ours.Tree()
     session.say(total=6)
@@ -27,7 +27,7 @@ def objects_group(session):
     numbers = {"a": 1.0, "b": 2.0, "c": 3.0}
     methods = {"tenon": tree.mix}
     if "nanobind" in session.built:
-        methods["nanobind"] = building.load_file(session.folder / "nanobind/objects.so").Tree().mix
+        methods["nanobind"] = peer_builds.load_file(session.folder / "nanobind/objects.so").Tree().mix
     session.compare("method with three keywords", "numbers", {
         name: (method, numbers) for name, method in methods.items()}, check=lambda answer: answer == 14)
 

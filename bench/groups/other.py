@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-import building
+import peer_builds
 
 # Loaded before the clock starts, the same for every contender: their users have these anyway, and some contenders need them
 # (a torch extension) or import them if they are installed (tvm-ffi).
@@ -23,7 +23,7 @@ SAMPLES = """
 import gc, json, os, sys, time
 sys.dont_write_bytecode = True
 sys.path[:0] = [sys.argv[1]]
-import building
+import peer_builds
 for name in json.loads(sys.argv[3]):
     __import__(name)
 codes = {name: compile(code, name, "exec") for name, code in json.loads(sys.argv[2]).items()}
@@ -36,7 +36,7 @@ for turn in range(rounds):
             for thing in gc.get_objects():  # adds a reference, so that the pages are copied before the clock starts
                 pass
             start = time.perf_counter()
-            exec(codes[name], {"building": building, "sys": sys})
+            exec(codes[name], {"peer_builds": peer_builds, "sys": sys})
             os.write(writer, str(time.perf_counter() - start).encode())
             os._exit(0)
         os.close(writer)
@@ -49,11 +49,11 @@ for turn in range(rounds):
 def imports(folder):
     """{contender: the code that makes its saxpy and dot callable}."""
     def file(path, name):
-        return f"building.load_file({str(path)!r}, {name!r})"
+        return f"peer_builds.load_file({str(path)!r}, {name!r})"
 
     def python(peer):
         """A Python file that imports the compiled module."""
-        return f"sys.path.insert(0, {str(folder / peer)!r}); {file(building.PEERS / peer / 'kernels.py', peer)}"
+        return f"sys.path.insert(0, {str(folder / peer)!r}); {file(peer_builds.PEERS / peer / 'kernels.py', peer)}"
 
     return {
         "tenon": f"sys.path.insert(0, {str(folder / 'tenon/own')!r}); import tenon; "
@@ -72,7 +72,7 @@ def imports(folder):
 def compilers(folder):
     """{contender: the code that compiles its saxpy and dot, or finds them in a cache}."""
     def source(peer, name):
-        return f"open({str(building.PEERS / peer / name)!r}).read()"
+        return f"open({str(peer_builds.PEERS / peer / name)!r}).read()"
 
     os.makedirs(folder / "torch_cpp/inline", exist_ok=True)
     return {
@@ -103,7 +103,7 @@ def times(session, title, codes, before, rounds, **environment):
     """{contender: [nanoseconds]}, without those that cannot be loaded. `before` is loaded before the clock starts."""
     codes = {name: code for name, code in codes.items() if name in session.versions}
     before = [name for name in before if importlib.util.find_spec(name.partition(".")[0])]
-    command = [sys.executable, "-c", SAMPLES, building.BENCH, json.dumps(codes), json.dumps(before), rounds]
+    command = [sys.executable, "-c", SAMPLES, peer_builds.BENCH, json.dumps(codes), json.dumps(before), rounds]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, env={**os.environ, **environment})
     samples = {name: [] for name in codes}
@@ -126,7 +126,7 @@ def compile_times(session, peers, rounds):
         for turn in range(rounds):
             for name, command in commands.items():
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                building.run(command)
+                peer_builds.run(command)
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 samples[name].append((after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e9)
             session.step(f"compile time, round {turn + 1}")
@@ -134,7 +134,7 @@ def compile_times(session, peers, rounds):
 
 
 def start_group(session):
-    peers = {name: building.peer(name) for name in session.built}
+    peers = {name: peer_builds.peer(name) for name in session.built}
     session.versions = {shown(peer): session.built[name] for name, peer in peers.items()}
     rounds = 3 if session.plan.quick else 11
     session.say(total=3 * rounds + 2)
@@ -158,7 +158,7 @@ def start_group(session):
                             spread=None)
         if peer.KERNELS:
             files = (peer.KERNELS,) if isinstance(peer.KERNELS, str) else peer.KERNELS
-            lines = sum(code_lines(building.PEERS / folder / name) for name in files)
+            lines = sum(code_lines(peer_builds.PEERS / folder / name) for name in files)
             session.row("lines of user code", "start", shown(peer), lines=lines, ns=None, spread=None)
     session.step("bytes and lines")
 

@@ -3,7 +3,7 @@ memory."""
 import mmap
 from multiprocessing import shared_memory
 
-import building
+import peer_builds
 
 # The system calls of an attach and a release, in C.
 SYSTEM_CALLS = r"""
@@ -50,7 +50,7 @@ def torch_storage(torch):
 
 
 def shared_group(session):
-    tenon = building.peer("tenon").package(session.folder / "tenon")
+    tenon = peer_builds.peer("tenon").package(session.folder / "tenon")
     try:
         import torch
     except ImportError:

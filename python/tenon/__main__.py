@@ -1,4 +1,4 @@
-"""python -m tenon: answers for compilers and type checkers, and new projects."""
+"""python -m tenon: answers for compilers and type checkers, new projects, and the conformance kit."""
 
 import argparse
 import io
@@ -11,6 +11,7 @@ from typing import Optional
 import tenon
 from tenon import _new_project, _stubs, _describe_library
 from tenon._folders import folder as _folder
+from tenon.conformance import command as _conformance
 
 # The commands that print a folder of the package.
 _FOLDERS = {"include": "include", "cmakedir": "cmake", "pkgconfigdir": "pkgconfig", "docs": "docs"}
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     kind = new.add_mutually_exclusive_group()
     for name, text in _KINDS.items():
         kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, default="c", help=text)
+    _conformance.add_parser(commands)
     return parser
 
 
@@ -108,6 +110,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return _doctor.main(options.library, options.json, options.html, options.timeout)
     errors: list[Exception] = []
     try:
+        if options.command == "conformance":
+            return _conformance.main(options)
         sys.stdout.write(_answer(options, errors))
         sys.stdout.flush()
     except BrokenPipeError:

@@ -111,6 +111,24 @@ static int read_device(PyObject *given, tenon_device *out)
     return -1;
 }
 
+/* The array API standard has AttributeError for an object that is not an array; other functions raise TypeError. */
+static void raise_missing_method(PyObject *object)
+{
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) || PyCapsule_CheckExact(object) || PyObject_CheckBuffer(object))
+        return;
+    PyObject *error = tenon__py_take_exception(), *method;
+    int found = tenon__py_attribute(object, "__dlpack__", &method);
+    Py_XDECREF(found == 1 ? method : NULL);
+    PyObject *message = found == 0 ? PyObject_Str(error) : NULL;
+    if (!message) {
+        tenon__py_raise_again(error);
+        return;
+    }
+    Py_DECREF(error);
+    PyErr_SetObject(PyExc_AttributeError, message);
+    Py_DECREF(message);
+}
+
 static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
     static char x_name[] = "", device_name[] = "device", copy_name[] = "copy";
@@ -125,8 +143,10 @@ static PyObject *from_dlpack(PyObject *self, PyObject *arguments, PyObject *keyw
         return PyErr_Format(PyExc_TypeError,
                             "tenon.from_dlpack(): argument 'copy': expected None, True or False, got %R", copy);
     tenon_tensor *tensor = tenon__py_from_dlpack(object, device == Py_None ? NULL : &wanted, copy);
-    if (!tensor)
+    if (!tensor) {
         tenon__py_name_part("tenon.from_dlpack", "argument 'x'", object);
+        raise_missing_method(object);
+    }
     PyObject *array = tensor ? tenon_py_export(tensor, TENON_PY_AS_TENSOR) : NULL;
     tenon_tensor_release(tensor);
     return array;
@@ -301,7 +321,8 @@ static int add_contents(PyObject *module)
     Py_XINCREF(type);
     if (add_object(module, "Tensor", type) < 0 || add_object(module, "frameworks", framework_names()) < 0 ||
         PyModule_AddFunctions(module, tenon__shared_methods) < 0 ||
-        PyModule_AddFunctions(module, tenon__argument_methods) < 0)
+        PyModule_AddFunctions(module, tenon__argument_methods) < 0 ||
+        PyModule_AddFunctions(module, tenon__conformance_methods) < 0)
         return -1;
     for (int i = 0; tenon__native_frameworks[i]; i++)
         if (add_framework(tenon__native_frameworks[i]) < 0)

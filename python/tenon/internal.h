@@ -7,9 +7,10 @@
 /* Whether it is the description of a function; false with a TypeError if not. */
 bool tenon__native_is_function(PyObject *object);
 
-/* The functions of _native_shared.c and _native_arguments.c. */
+/* The functions of _native_shared.c, _native_arguments.c and _native_conformance.c. */
 extern PyMethodDef tenon__shared_methods[];
 extern PyMethodDef tenon__argument_methods[];
+extern PyMethodDef tenon__conformance_methods[];
 
 /* What a framework's own Python files call: a module beside this one. What is NULL has nothing to do. */
 typedef struct tenon__native_framework {

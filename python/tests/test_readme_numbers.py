@@ -19,8 +19,6 @@ import readme
 import report
 import tables
 
-sys.path.remove(str(ROOT / "bench"))  # it has a module `building` too, which other tests' processes would import
-
 MARKERS = {
     "README.md": {"machine", "borrows", "mib:peak memory, 400 MB:numpy:tenon"},
     "docs/performance.md": {"layers"},

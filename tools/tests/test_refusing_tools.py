@@ -115,11 +115,11 @@ def test_environment_is_made_without_uv(shims, tmp_path):
 BENCH = """
 import sys
 sys.path.insert(0, "bench")
-import building, instructions, machine
+import peer_builds, instructions, machine
 for tool in ["cargo", "tenon-has-no-such-tool", "bash"]:
     try:
-        building.need(tool)
-    except building.NotHere as reason:
+        peer_builds.need(tool)
+    except peer_builds.NotHere as reason:
         print(reason)
 print(instructions.count(sys.executable, None, print)[2])
 described = machine.describe(sys.executable)

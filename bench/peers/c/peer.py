@@ -2,7 +2,7 @@
 import ctypes
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "C"
 KERNELS = "kernels.c"
@@ -10,15 +10,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    numpy = building.ask(python, "import numpy; print(numpy.get_include())")
+    numpy = peer_builds.ask(python, "import numpy; print(numpy.get_include())")
     for name, level in (("limit", "-O2"), ("kernels", "-O3"), ("released", "-O3")):
-        building.extension(python, ["cc", "-std=c11"], folder / f"{name}.so", [HERE / f"{name}.c"], level, f"-I{numpy}")
-    building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / "loops.c", "-o", folder / "loops.so"])
+        peer_builds.extension(python, ["cc", "-std=c11"], folder / f"{name}.so", [HERE / f"{name}.c"], level, f"-I{numpy}")
+    peer_builds.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / "loops.c", "-o", folder / "loops.so"])
     return folder
 
 
 def version(folder):
-    return building.run(["cc", "-dumpfullversion"])
+    return peer_builds.run(["cc", "-dumpfullversion"])
 
 
 def binaries(folder):
@@ -51,7 +51,7 @@ def torch_dispatch_keys(torch):
 
 
 def operations(folder):
-    limit, kernels, released = (building.load_file(folder / f"{name}.so") for name in ("limit", "kernels", "released"))
+    limit, kernels, released = (peer_builds.load_file(folder / f"{name}.so") for name in ("limit", "kernels", "released"))
     yield "empty call", {"borrow": limit.nothing, "borrow2": limit.nothing_many, "borrow3": limit.nothing_many}
     one = {"numpy": limit.struct_read, "torch": limit.torch_read, "jax": limit.buffer,
            "tensorflow": limit.buffer, "tensor": limit.table_borrow}

@@ -2,7 +2,7 @@
 import pathlib
 import sys
 
-import building
+import peer_builds
 
 NAME = "cffi"
 KERNELS = ("../ctypes/kernels.c", "kernels.h", "kernels.py")
@@ -38,7 +38,7 @@ def operations(folder):
     from bench_cffi_look import ffi, lib
     look, look3 = lib.look, lib.look3
     buffer, cast = ffi.from_buffer, ffi.cast
-    kernels = building.load_file(HERE / "kernels.py", "cffi_kernels")
+    kernels = peer_builds.load_file(HERE / "kernels.py", "cffi_kernels")
     have_buffers = ("numpy", "jax", "tensorflow", "tensor")
     yield "cffi", {
         "borrow": {**dict.fromkeys(have_buffers, lambda a: look(buffer(a))),

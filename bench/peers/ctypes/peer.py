@@ -2,7 +2,7 @@
 import ctypes
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "ctypes"
 KERNELS = ("kernels.c", "kernels.py")
@@ -10,9 +10,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    building.need("cc")
+    peer_builds.need("cc")
     for name in ("kernels", "look"):
-        building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / f"{name}.c", "-o", folder / f"{name}.so"])
+        peer_builds.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", HERE / f"{name}.c", "-o", folder / f"{name}.so"])
     return folder
 
 
@@ -29,7 +29,7 @@ def operations(folder):
     library.look.argtypes, library.look.restype = [ctypes.c_void_p], None
     library.look3.argtypes, library.look3.restype = [ctypes.c_void_p] * 3, None
     look, look3 = library.look, library.look3
-    kernels = building.load_file(HERE / "kernels.py", "ctypes_kernels").load(str(folder / "kernels.so"))
+    kernels = peer_builds.load_file(HERE / "kernels.py", "ctypes_kernels").load(str(folder / "kernels.so"))
     yield "ctypes", {
         "borrow": {"numpy": lambda a: look(a.ctypes.data), "torch": lambda a: look(a.data_ptr()),
                    "jax": lambda a: look(a.unsafe_buffer_pointer())},

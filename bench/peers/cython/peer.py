@@ -1,7 +1,7 @@
 """Cython with typed memoryviews."""
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "Cython"
 KERNELS = "kernels.pyx"
@@ -9,11 +9,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    building.ask(python, "import Cython")
+    peer_builds.ask(python, "import Cython")
     for name in ("crossing", "kernels", "released"):
         source = folder / f"{name}.c"
-        building.run([python, "-m", "cython", "-3", HERE / f"{name}.pyx", "-o", source])
-        building.extension(python, ["cc"], folder / f"{name}.so", [source], "-O3", "-w")
+        peer_builds.run([python, "-m", "cython", "-3", HERE / f"{name}.pyx", "-o", source])
+        peer_builds.extension(python, ["cc"], folder / f"{name}.so", [source], "-O3", "-w")
     return folder
 
 
@@ -27,7 +27,7 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing, kernels, released = (building.load_file(folder / f"{name}.so")
+    crossing, kernels, released = (peer_builds.load_file(folder / f"{name}.so")
                                    for name in ("crossing", "kernels", "released"))
     yield "Cython", {
         "borrow": crossing.borrow, "borrow3": crossing.borrow3, "import": crossing.borrow, "make numpy": crossing.make,

@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import sys
 
-import building
+import peer_builds
 
 NAME = "dlpark"
 KERNELS = ("kernels/src/lib.rs", "kernels.py")
@@ -14,13 +14,13 @@ OTHERS = ("numpy", "jax", "tensorflow", "cupy")
 
 
 def build(python, folder):
-    building.cargo(python, "dlpark", folder)
+    peer_builds.cargo(python, "dlpark", folder)
     shutil.copy(folder / "target/release/libdlpark_kernels.so", folder / "dlpark_kernels.so")
     return folder
 
 
 def version(folder):
-    return building.crate_version(folder, "dlpark")
+    return peer_builds.crate_version(folder, "dlpark")
 
 
 def binaries(folder):
@@ -28,9 +28,9 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing = building.load_file(folder / "crossing.so")
+    crossing = peer_builds.load_file(folder / "crossing.so")
     sys.path.insert(0, str(folder))
-    kernels = building.load_file(HERE / "kernels.py", "dlpark_python")
+    kernels = peer_builds.load_file(HERE / "kernels.py", "dlpark_python")
 
     def by_table(view, owned):
         return {**dict.fromkeys(TABLES, view), **dict.fromkeys(OTHERS, owned)}

@@ -2,7 +2,7 @@
 import pathlib
 import shutil
 
-import building
+import peer_builds
 
 NAME = "jax-tvm-ffi"
 KERNELS = None  # saxpy only
@@ -15,7 +15,7 @@ def build(python, folder):
         import tvm_ffi.cpp
     except ImportError as problem:
         return str(problem)
-    building.need("ninja", "c++")
+    peer_builds.need("ninja", "c++")
     built = tvm_ffi.cpp.build("bench_jax", cpp_files=[str(HERE / "kernels.cc")], extra_cflags=["-O3"],
                               build_directory=str(folder / "kernels"))
     shutil.copy(built, folder / "kernels.so")

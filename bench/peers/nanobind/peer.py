@@ -1,7 +1,7 @@
 """nanobind, compiled from its one combined source as its build systems do, for speed."""
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "nanobind"
 KERNELS = "kernels.cpp"
@@ -9,12 +9,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    headers, source = (pathlib.Path(building.ask(python, f"import nanobind; print(nanobind.{name}_dir())"))
+    headers, source = (pathlib.Path(peer_builds.ask(python, f"import nanobind; print(nanobind.{name}_dir())"))
                        for name in ("include", "source"))
     # As its CMake function does for a Python without a lock.
-    free = building.ask(python, "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)") == "1"
+    free = peer_builds.ask(python, "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)") == "1"
     for name in ("crossing", "kernels", "released", "objects"):
-        building.extension(
+        peer_builds.extension(
             python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp", source / "nb_combined.cpp"],
             "-O3", "-fno-strict-aliasing", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
             "-DNB_COMPACT_ASSERTIONS", *["-DNB_FREE_THREADED"] * free, f"-I{headers}",
@@ -29,8 +29,8 @@ def version(folder):
 
 def compile_saxpy(python, target):
     """The command that compiles saxpy.cpp, without nanobind's own source."""
-    headers = building.ask(python, "import nanobind; print(nanobind.include_dir())")
-    return ["c++", "-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", building.include(python),
+    headers = peer_builds.ask(python, "import nanobind; print(nanobind.include_dir())")
+    return ["c++", "-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", peer_builds.include(python),
             f"-I{headers}", "-c", HERE / "saxpy.cpp", "-o", target]
 
 
@@ -39,7 +39,7 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing, kernels, released = (building.load_file(folder / f"{name}.so")
+    crossing, kernels, released = (peer_builds.load_file(folder / f"{name}.so")
                                    for name in ("crossing", "kernels", "released"))
     frameworks = ("numpy", "torch", "jax", "tensorflow", "cupy")
     yield "nanobind", {

@@ -1,7 +1,7 @@
 """pybind11, compiled as its CMake function does it: for speed, with link-time optimisation."""
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "pybind11"
 KERNELS = "kernels.cpp"
@@ -9,9 +9,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    headers = building.ask(python, "import pybind11; print(pybind11.get_include())")
+    headers = peer_builds.ask(python, "import pybind11; print(pybind11.get_include())")
     for name in ("crossing", "kernels", "more"):
-        building.extension(python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp"], "-O3",
+        peer_builds.extension(python, ["c++", "-std=c++17"], folder / f"{name}.so", [HERE / f"{name}.cpp"], "-O3",
                            "-flto", f"-I{headers}")
     return folder
 
@@ -26,7 +26,7 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing, kernels, more = (building.load_file(folder / f"{name}.so") for name in ("crossing", "kernels", "more"))
+    crossing, kernels, more = (peer_builds.load_file(folder / f"{name}.so") for name in ("crossing", "kernels", "more"))
 
     def by_buffer(own, buffer):
         return {"numpy": own, "torch": own, **dict.fromkeys(("jax", "tensorflow", "tensor"), buffer)}

@@ -3,7 +3,7 @@ import pathlib
 import shutil
 import sys
 
-import building
+import peer_builds
 
 NAME = "pyo3-dlpack"
 KERNELS = ("kernels/src/lib.rs", "kernels.py")
@@ -11,13 +11,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def build(python, folder):
-    building.cargo(python, "pyo3_dlpack", folder)
+    peer_builds.cargo(python, "pyo3_dlpack", folder)
     shutil.copy(folder / "target/release/libpyo3_dlpack_kernels.so", folder / "pyo3_dlpack_kernels.so")
     return folder
 
 
 def version(folder):
-    return building.crate_version(folder, "pyo3-dlpack")
+    return peer_builds.crate_version(folder, "pyo3-dlpack")
 
 
 def binaries(folder):
@@ -25,12 +25,12 @@ def binaries(folder):
 
 
 def operations(folder):
-    crossing = building.load_file(folder / "crossing.so")
+    crossing = peer_builds.load_file(folder / "crossing.so")
     operations = {"borrow": crossing.borrow, "borrow3": crossing.borrow3, "import": crossing.borrow,
                   "dot, lock released": crossing.dot_released}
     sys.path.insert(0, str(folder))
     try:
-        kernels = building.load_file(HERE / "kernels.py", "pyo3_dlpack_python")  # imports torch
+        kernels = peer_builds.load_file(HERE / "kernels.py", "pyo3_dlpack_python")  # imports torch
         operations |= {"make torch": lambda: kernels.torch.from_dlpack(crossing.make()), "dot": kernels.dot,
                        "saxpy": {"numpy": kernels.saxpy_numpy, "torch": kernels.saxpy_torch}}
     except ImportError:

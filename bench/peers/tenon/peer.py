@@ -4,33 +4,33 @@ import shutil
 import sys
 import types
 
-import building
+import peer_builds
 
 NAME = "tenon"
 KERNELS = "kernels.c"
 HERE = pathlib.Path(__file__).resolve().parent
 ABI3 = "-DPy_LIMITED_API=0x030c0000"
-INCLUDES = [f"-I{building.ROOT / name}" for name in ("core/include", "python/include",
+INCLUDES = [f"-I{peer_builds.ROOT / name}" for name in ("core/include", "python/include",
                                                  "frameworks/torch/include")]
 
 
 def bridges(folder):
     """The sources of the package, as its CMakeLists.txt compiles them: the CPython bridge is one unit."""
-    frameworks = building.ROOT / "frameworks"
-    bridge = [*sorted((building.ROOT / "python/src").rglob("*.c")), frameworks / "list.c", *sorted(frameworks.glob("*/array/*.c"))]
+    frameworks = peer_builds.ROOT / "frameworks"
+    bridge = [*sorted((peer_builds.ROOT / "python/src").rglob("*.c")), frameworks / "list.c", *sorted(frameworks.glob("*/array/*.c"))]
     unit = folder / "python.c"
     unit.write_text("".join(f'#include "{path}"\n' for path in bridge))
     others = [path for name in ("object", "ops", "host") for path in sorted(frameworks.glob(f"*/{name}/*.c"))]
-    return [unit, *sorted((building.ROOT / "core/src").rglob("*.c")), *others]
+    return [unit, *sorted((peer_builds.ROOT / "core/src").rglob("*.c")), *others]
 
 
 def build(python, folder):
     bundle = folder / "bundle"
-    building.run([python, building.ROOT / "tools/bundle", "--output", bundle])
+    peer_builds.run([python, peer_builds.ROOT / "tools/bundle", "--output", bundle])
     bundled = [bundle / "tenon.c", bundle / "tenon_python.c", f"-I{bundle}"]
     package = [*bridges(folder), *INCLUDES, "-ldl"]
-    frameworks = building.ROOT / "frameworks"
-    native = [*sorted((building.ROOT / "python/tenon").glob("*.c")), frameworks / "native_list.c", *sorted(frameworks.glob("*/package/*.c"))]
+    frameworks = peer_builds.ROOT / "frameworks"
+    native = [*sorted((peer_builds.ROOT / "python/tenon").glob("*.c")), frameworks / "native_list.c", *sorted(frameworks.glob("*/package/*.c"))]
     parts = ((native, "tenon/_native.so", package), ([HERE / "same_object.c"], "same_object.so", package),
              ([HERE / "crossing.c"], "crossing.so", bundled))
     flags = ["-O2", "-g", "-DTENON_HIDDEN", "-pthread"]
@@ -40,31 +40,31 @@ def build(python, folder):
         target = folder / kind
         shutil.rmtree(target, ignore_errors=True)
         (target / "tenon").mkdir(parents=True)
-        for file in [*(building.ROOT / "python/tenon").glob("*.py"), *frameworks.glob("*/package/*.py")]:
+        for file in [*(peer_builds.ROOT / "python/tenon").glob("*.py"), *frameworks.glob("*/package/*.py")]:
             shutil.copy(file, target / "tenon")
-        shutil.copytree(building.ROOT / "core/include", target / "tenon/include")
+        shutil.copytree(peer_builds.ROOT / "core/include", target / "tenon/include")
         for own, name, library in parts:
-            building.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
-        building.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
+            peer_builds.extension(python, ["cc", "-std=c11"], target / name, [*own, *library], *flags, *more)
+        peer_builds.run([python, "-m", "compileall", "-q", target / "tenon"])  # as an installer does
     for name in ("kernels", "more", "objects"):
-        building.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include",
+        peer_builds.run(["cc", "-std=c11", "-O3", "-shared", "-fPIC", f"-I{peer_builds.ROOT}/core/include",
                       HERE / f"{name}.c", "-o", folder / f"{name}.so"])
-    building.run(["c++", "-std=c++17", "-O3", "-shared", "-fPIC", f"-I{building.ROOT}/core/include", HERE / "kernels.cpp",
+    peer_builds.run(["c++", "-std=c++17", "-O3", "-shared", "-fPIC", f"-I{peer_builds.ROOT}/core/include", HERE / "kernels.cpp",
                   "-o", folder / "kernels_cpp.so"])
-    building.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
-                  f"-I{building.ROOT}/core/include", *sorted((building.ROOT / "core/src").rglob("*.c")), "-pthread",
+    peer_builds.run(["cc", "-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-DTENON_BUILDING",
+                  f"-I{peer_builds.ROOT}/core/include", *sorted((peer_builds.ROOT / "core/src").rglob("*.c")), "-pthread",
                   "-o", folder / "libtenon.so"])
     return folder
 
 
 def version(folder):
-    header = (building.ROOT / "core/include/tenon/tenon.h").read_text()
+    header = (peer_builds.ROOT / "core/include/tenon/tenon.h").read_text()
     return header.split('#define TENON_VERSION "')[1].split('"')[0]
 
 
 def compile_saxpy(python, target):
     """The command that compiles saxpy.cpp."""
-    return ["c++", "-std=c++17", "-O2", "-fPIC", f"-I{building.ROOT}/core/include", "-c", HERE / "saxpy.cpp", "-o", target]
+    return ["c++", "-std=c++17", "-O2", "-fPIC", f"-I{peer_builds.ROOT}/core/include", "-c", HERE / "saxpy.cpp", "-o", target]
 
 
 def binaries(folder):
@@ -88,7 +88,7 @@ def by_device(crossing, name):
 
 def operations(folder):
     tenon = package(folder)
-    crossing = building.load_file(folder / "own/crossing.so")
+    crossing = peer_builds.load_file(folder / "own/crossing.so")
     functions, more = tenon.load(folder / "kernels.so"), tenon.load(folder / "more.so")
     yield "tenon", {
         "borrow": by_device(crossing, "borrow"), "borrow2": by_device(crossing, "borrow_many"),
@@ -102,7 +102,7 @@ def operations(folder):
     yield "tenon, C++", {"saxpy": in_cpp.saxpy, "dot": in_cpp.dot}
     yield "tenon, no gradient check", {
         name: {"torch": getattr(more, f"{name}_no_grad")} for name in ("saxpy", "dot", "take2", "take6")}
-    same = building.load_file(folder / "own/same_object.so")
+    same = peer_builds.load_file(folder / "own/same_object.so")
     yield "tenon, same object", {"import": {"torch": same.owned}, "through": {"torch": same.through}}
     # The Tensor of another extension is read through the exchange table, like torch's; its own is recognised by type.
     yield "tenon, its own Tensor", {
@@ -112,8 +112,8 @@ def operations(folder):
     if not (folder / "abi3").exists():
         return
     # The package's Python files are the same; its extension is loaded beside the other.
-    crossing = building.load_file(folder / "abi3/crossing.so")
-    native = building.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
+    crossing = peer_builds.load_file(folder / "abi3/crossing.so")
+    native = peer_builds.load_file(folder / "abi3/tenon/_native.so", "tenon_abi3._native")
     functions = native.open_library(folder / "kernels.so", lambda name, _: types.ModuleType(name), None)[0]
     yield "tenon, abi3", {
         "borrow": by_device(crossing, "borrow"), "borrow3": by_device(crossing, "borrow_many"),

@@ -1,7 +1,7 @@
 """A torch C++ extension, built by torch.utils.cpp_extension."""
 import pathlib
 
-import building
+import peer_builds
 
 NAME = "torch C++ extension"
 KERNELS = "kernels.cpp"
@@ -13,7 +13,7 @@ def build(python, folder):
         from torch.utils import cpp_extension
     except ImportError as problem:
         return str(problem)
-    building.need("ninja", "c++")
+    peer_builds.need("ninja", "c++")
     for name in ("crossing", "kernels", "operator"):
         target = folder / name
         target.mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ def binaries(folder):
 
 def operations(folder):
     import torch  # its libraries must be loaded first
-    crossing, kernels = (building.load_file(folder / name / f"torch_{name}.so") for name in ("crossing", "kernels"))
+    crossing, kernels = (peer_builds.load_file(folder / name / f"torch_{name}.so") for name in ("crossing", "kernels"))
     yield "torch C++ extension", {
         "borrow": crossing.borrow, "borrow2": crossing.borrow2, "borrow3": crossing.borrow3,
         "import": crossing.owned, "through": crossing.through, "stream": {"torch": crossing.stream},

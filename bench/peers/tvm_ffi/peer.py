@@ -2,7 +2,7 @@
 import pathlib
 import shutil
 
-import building
+import peer_builds
 
 NAME = "tvm-ffi"
 KERNELS = ("kernels.cc", "kernels.py")
@@ -14,7 +14,7 @@ def build(python, folder):
         import tvm_ffi.cpp
     except ImportError as problem:
         return str(problem)
-    building.need("ninja", "c++")
+    peer_builds.need("ninja", "c++")
     for name in ("crossing", "kernels"):
         built = tvm_ffi.cpp.build(f"bench_{name}", cpp_files=[str(HERE / f"{name}.cc")], extra_cflags=["-O3"],
                                   build_directory=str(folder / name))
@@ -35,7 +35,7 @@ def operations(folder):
     import numpy
     import tvm_ffi
     crossing = tvm_ffi.load_module(str(folder / "crossing.so"))
-    load = building.load_file(HERE / "kernels.py", "tvm_ffi_kernels").load
+    load = peer_builds.load_file(HERE / "kernels.py", "tvm_ffi_kernels").load
     saxpy, saxpy_numpy, dot = load(str(folder / "kernels.so"))
     make = crossing.make
     operations = {

@@ -491,11 +491,11 @@ def test_a_class_that_calls_the_bridge_when_it_adds():
     """It is asked for a sum to find out what its numbers mean, and would be asked again and again."""
     asked = []
 
-    class Calling(numpy.ndarray):
+    class Calling(np.ndarray):
         def __array_ufunc__(self, ufunc, method, *inputs, **options):
             asked.append(ufunc)
             probe.borrow(self)
 
     with pytest.raises(TypeError, match="gives the numbers another meaning"):
-        probe.borrow(numpy.zeros(3).view(Calling))
-    assert asked == [numpy.add]
+        probe.borrow(np.zeros(3).view(Calling))
+    assert asked == [np.add]

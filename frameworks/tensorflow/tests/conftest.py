@@ -10,5 +10,6 @@ if "tensorflow" in os.environ.get("TENON_WITHOUT", "").split() or not importlib.
     left_out.append("left out: frameworks/tensorflow/tests, since there is no tensorflow in this run")
 elif needs("frameworks/tensorflow/tests", "TENON_PROBE"):
     from bridge_suite import nothing_left, pytest_sessionfinish, released  # noqa: F401
+    from function_fixtures import kernels  # noqa: F401
 else:
     collect_ignore_glob = ["*"]

@@ -66,6 +66,9 @@ static int dlpack_consume(PyObject *object, PyObject *capsule, bool only_look, t
         return tenon__py_set_error(PyExc_BufferError, object, "the capsule is of DLPack %u.%u; expected version 1",
                                    (unsigned)version.major, (unsigned)version.minor);
     default:
+        /* As the array API standard has it for a dtype that cannot be exchanged. */
+        if (err.status == TENON_EDTYPE)
+            return tenon__py_set_error(PyExc_BufferError, object, "%s", tenon_error_reason(&err));
         tenon__py_raise_for(object, &err);
         return -1;
     }

@@ -1,4 +1,4 @@
-"""Helpers for the recipes of the peers. `building.py PEER FOLDER`, run in the target interpreter, builds one peer.
+"""Helpers for the recipes of the peers. `peer_builds.py PEER FOLDER`, run in the target interpreter, builds one peer.
 
 A recipe raises NotHere with a reason if it cannot be built; the benchmark then runs without it.
 """
@@ -191,8 +191,8 @@ def main():
 
 if __name__ == "__main__":
     sys.path.insert(0, str(BENCH))
-    import building  # the peers raise that module's NotHere
+    import peer_builds  # the peers raise that module's NotHere
     try:
         main()
-    except building.NotHere as problem:
+    except peer_builds.NotHere as problem:
         print(json.dumps({"reason": str(problem)}))
