@@ -275,7 +275,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Make the module of a framework. It is no part of this one, so that what names a framework is in the framework's files. */
+/* Make the module of a framework. It is a module of its own, so that this one names no framework. */
 static int add_framework(const tenon__native_framework *framework)
 {
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */

@@ -12,7 +12,7 @@ extern PyMethodDef tenon__shared_methods[];
 extern PyMethodDef tenon__argument_methods[];
 extern PyMethodDef tenon__conformance_methods[];
 
-/* What a framework's own Python files call: a module beside this one. What is NULL has nothing to do. */
+/* A module of functions for a framework's own Python files. A member that is NULL has nothing to do. */
 typedef struct tenon__native_framework {
     const char *module; /* its full name, "tenon._NAME_native" */
     PyMethodDef *methods;

@@ -179,12 +179,12 @@ static PyObject *eager_common_device(const jax_eager *eager, const tenon__py_fra
 /* ------------------------------------------------------------------------------------------------------------ calls */
 
 /* A new array of NumPy, which JAX itself needs, borrowed to be written. */
-static PyObject *eager_new_operand(int64_t length, tenon_py_borrowed *out)
+static PyObject *eager_new_operand(const int64_t *length, tenon_py_borrowed *out)
 {
     if (atomic_load_explicit(&tenon__py_global.array_layout.type, memory_order_acquire))
-        return tenon__py_global.array_layout.empty(TENON_U32, 1, &length, out);
+        return tenon__py_global.array_layout.empty(TENON_U32, 1, length, out);
     PyObject *module = PyImport_ImportModule("numpy");
-    PyObject *array = module ? tenon__py_call_empty(module, NULL, TENON_U32, 1, &length) : NULL;
+    PyObject *array = module ? tenon__py_call_empty(module, NULL, TENON_U32, 1, length) : NULL;
     Py_XDECREF(module);
     return tenon__py_borrow_made(array, TENON_U32, out);
 }
@@ -205,7 +205,7 @@ static PyObject *eager_pack(tenon__py_frame *f, const jax_eager *eager)
         memcpy(&numbers[count++], &value.as, sizeof *numbers);
     }
     tenon_py_borrowed made;
-    PyObject *array = eager_new_operand(length, &made);
+    PyObject *array = eager_new_operand(&length, &made);
     if (array) {
         memcpy(made.view.data, numbers, (size_t)count * sizeof *numbers);
         tenon_py_unborrow(&made);

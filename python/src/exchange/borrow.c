@@ -150,7 +150,7 @@ static inline int hold(PyObject *object, uint32_t flags, tenon_py_borrowed *out)
     return 0;
 }
 
-/* Arrays with the array struct are told by their type, which saves the most common array a look-up. */
+/* Arrays with the array struct are recognised by their type, which saves the most common array a look-up. */
 bool tenon__py_peek(PyObject *object, const tenon__py_kind **kind, tenon_py_borrowed *out)
 {
     *kind = NULL;

@@ -205,8 +205,8 @@ def test_wrong_arguments():
     for copy in (0, 1, "no", object()):
         refused(b"", "'copy': expected None, True or False, got ", TypeError, copy=copy)
     for copy in (None, True, False):
-        refused(7, "int: expected an array", TypeError, copy=copy)
-        refused(7, "int: expected an array", TypeError, copy=copy, device="cpu")
+        refused(7, "int: expected an array", AttributeError, copy=copy)
+        refused(7, "int: expected an array", AttributeError, copy=copy, device="cpu")
 
 
 def test_errors_of_the_producer_pass():
