@@ -215,8 +215,8 @@ static PyObject *reader_of(PyObject *self, PyObject *object)
     const char *name = reader_name(&borrowed);
     tenon_py_unborrow(&borrowed);
     /* A tensor whose struct is read may have a table too, for its stream. */
-    const tenon__py_kind *kind;
-    return PyUnicode_FromString(tenon__py_peek(object, &kind, &borrowed) ? "struct" : name);
+    const tenon__py_kind *kind = tenon__py_known_kind(Py_TYPE(object));
+    return PyUnicode_FromString(strcmp(name, "table") == 0 && kind && kind->read_c_tensor ? "struct" : name);
 }
 
 static PyObject *check(PyObject *self, PyObject *arguments)

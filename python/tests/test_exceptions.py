@@ -250,7 +250,7 @@ def test_every_allocation_of_a_failure_may_fail(thing):
     for first in range(400):
         for count in (1, 1 << 60):
             reached, _, error = hostile.starve(first, count, probe.borrow, thing, probe.WRITE)
-            assert isinstance(error, (TypeError, ValueError, MemoryError)), repr(error)
+            assert isinstance(error, (BufferError, TypeError, ValueError, MemoryError)), repr(error)
             del error
         if not reached:
             break

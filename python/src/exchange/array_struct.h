@@ -51,23 +51,23 @@ TENON__PY_INLINE bool tenon__py_has_array_struct(PyObject *object)
 /* Whether such an array still has this view. False if it has changed, or is not ordinary enough to tell. */
 bool tenon__py_array_struct_is(PyObject *object, const tenon_view *view);
 
-static inline void *tenon__py_object_data(PyObject *object)
+TENON__PY_INLINE void *tenon__py_object_data(PyObject *object)
 {
     return (char *)object + tenon__py_object_head(tenon__py_global.array_layout.head);
 }
 
-static inline tenon__py_array *tenon__py_array_of(PyObject *object)
+TENON__PY_INLINE tenon__py_array *tenon__py_array_of(PyObject *object)
 {
     return tenon__py_object_data(object);
 }
 
-static inline const tenon__py_descr *tenon__py_descr_of(const tenon__py_array *array)
+TENON__PY_INLINE const tenon__py_descr *tenon__py_descr_of(const tenon__py_array *array)
 {
     return tenon__py_object_data(array->descr);
 }
 
 /* DLPack's flags for it. */
-static inline uint64_t tenon__py_array_flags(const tenon__py_array *array)
+TENON__PY_INLINE uint64_t tenon__py_array_flags(const tenon__py_array *array)
 {
     int writable = array->flags & (TENON__PY_ARRAY_WRITEABLE | TENON__PY_ARRAY_WARNS);
     return writable == TENON__PY_ARRAY_WRITEABLE ? 0 : TENON_READ_ONLY;
@@ -75,7 +75,7 @@ static inline uint64_t tenon__py_array_flags(const tenon__py_array *array)
 
 /* The fast path: an array of a known dtype in C order, borrowed without holding anything. False means "unknown". NumPy keeps
  * its flags true to the strides (its own loops run by them), so those of an array in C order need not be read. */
-static inline bool tenon__py_borrow_array_struct(PyObject *object, tenon_py_borrowed *out)
+TENON__PY_INLINE bool tenon__py_borrow_array_struct(PyObject *object, tenon_py_borrowed *out)
 {
     const tenon__py_array *array = tenon__py_array_of(object);
     const tenon__py_descr *descr = tenon__py_descr_of(array);

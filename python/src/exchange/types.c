@@ -116,16 +116,13 @@ int tenon__py_overrides(PyTypeObject *type, PyTypeObject *base, const char *name
     return differ;
 }
 
-static const tenon__py_producer *const first_protocols[] = {&tenon__py_producer_tensor, &tenon__py_producer_capsule};
-static const tenon__py_producer *const last_protocols[] = {
+enum { NFIRST = 2, NLAST = 6 };
+static const tenon__py_producer *const first_protocols[NFIRST] = {&tenon__py_producer_tensor,
+                                                                  &tenon__py_producer_capsule};
+static const tenon__py_producer *const last_protocols[NLAST] = {
     &tenon__py_producer_exchange_table, &tenon__py_producer_buffer,          &tenon__py_producer_dlpack,
     &tenon__py_producer_array_api,      &tenon__py_producer_array_interface, &tenon__py_producer_arrow,
 };
-enum {
-    NFIRST = sizeof first_protocols / sizeof *first_protocols,
-    NLAST = sizeof last_protocols / sizeof *last_protocols,
-};
-
 /* Producer `i` in the order in which types are shown to them and objects are read, or NULL after the last one. */
 static const tenon__py_producer *producer_at(int i)
 {

@@ -14,7 +14,14 @@ import tenon_probe as probe  # noqa: E402
 from arrays import NAMES as COMMON  # noqa: E402
 from arrays import CPU, READ_ONLY, check_counts, jax_knows_read_only, layout_flags, memory  # noqa: E402
 
-jax.config.update("jax_enable_x64", True)
+
+@pytest.fixture(autouse=True, scope="module")
+def x64():
+    """The other suites of JAX run without it."""
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
 
 NAMES = {
     **COMMON,

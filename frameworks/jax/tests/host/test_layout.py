@@ -19,7 +19,7 @@ def compile_layout(*options):
         macros.append("-DXLA_FFI_Extension_Base=XLA_FFI_InternalExtension")
     is_c = jax.__version_info__ >= (0, 5)
     language = ["-x", "c", "-std=c11"] if is_c else ["-x", "c++", "-std=c++17", "-Wno-invalid-offsetof"]
-    return subprocess.run([*COMPILER, *language, "-fsyntax-only", f"-I{HERE.parents[1] / 'src'}",
+    return subprocess.run([*COMPILER, *language, "-fsyntax-only", f"-I{HERE.parents[1] / 'host'}",
                            f"-I{ffi.include_dir()}", *macros, *options, str(HERE / "layout.c")],
                           stderr=subprocess.PIPE, encoding="utf-8")
 

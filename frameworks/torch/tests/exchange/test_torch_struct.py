@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tenon_paths
 import tenon_probe as probe
 
-native = tenon._native
+native = tenon._torch_native
 INFO = tenon.torch_info()
 HAS_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 WITHOUT_LAYOUT = "torch._C.DispatchKeySet.raw_repr"
@@ -152,7 +152,7 @@ def test_first_meeting_inside_functorch(transform, tmp_path):
 
 
 def fields(words=None):
-    found = native._torch_probe(words) if words is not None else native._torch_probe()
+    found = native.probe(words) if words is not None else native.probe()
     words = found.pop("words")
     assert isinstance(words, bytes)
     return found, words
@@ -164,7 +164,7 @@ def test_probe_finds_each_field():
     assert set(found) == FIELDS and all(0 < at < len(words) for at in found.values())
     assert len(set(found.values())) == len(found)
     assert fields(words) == (found, words)
-    assert native._torch_probe(words=words)["sizes"] == native._torch_probe(words=bytearray(words))["sizes"]
+    assert native.probe(words=words)["sizes"] == native.probe(words=bytearray(words))["sizes"]
     assert words[found["sizes"]:][:24] == b"".join(n.to_bytes(8, "little") for n in (5, 2, 3))
 
 
@@ -195,9 +195,9 @@ def test_probe_of_missing_and_duplicated_words(name):
     start, size = found[name] - found[name] % (2 if name == "dtype" else 8), size_of(name)
     value = words[start:start + size]
     with pytest.raises(ValueError, match=f"field '{name}' is missing"):
-        native._torch_probe(words[:start] + bytes(size) + words[start + size:])
+        native.probe(words[:start] + bytes(size) + words[start + size:])
     with pytest.raises(ValueError, match=f"field '{name}' is ambiguous"):
-        native._torch_probe(words + bytes(-len(words) % 8) + value + bytes(-size % 8))
+        native.probe(words + bytes(-len(words) % 8) + value + bytes(-size % 8))
 
 
 @needs_probe
@@ -222,7 +222,7 @@ def test_probe_of_garbage():
                     garbage[at:at + 8] = garbage[other:other + 8]
                 else:
                     garbage[at:at] = rng.randbytes(8)
-        result = outcome(native._torch_probe, bytes(garbage))
+        result = outcome(native.probe, bytes(garbage))
         if isinstance(result, dict):
             # Accepted: each value is where the dict says, as in the original.
             for name, at in found.items():
@@ -240,9 +240,9 @@ def test_probe_of_garbage():
 @needs_probe
 def test_probe_wants_bytes():
     with pytest.raises(TypeError):
-        native._torch_probe(3)
+        native.probe(3)
     with pytest.raises(TypeError):
-        native._torch_probe(None, None)
+        native.probe(None, None)
 
 
 # ------------------------------------------------------------------------------------------------- with and without

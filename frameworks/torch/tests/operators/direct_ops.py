@@ -70,14 +70,14 @@ def asking(kernels):
     """What a torch without the symbols gets: Python functions say what is active."""
 
     class Without:
-        torch_dispatch_keys = staticmethod(lambda: None)
+        dispatch_keys = staticmethod(lambda: None)
         torch_watch_by_python = staticmethod(lambda: None)
 
         def __getattr__(self, name):
-            return getattr(_native, name)
+            return getattr(_torch_native, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_torch_direct, "_native", Without())
+        patch.setattr(_torch_direct, "_torch_native", Without())
         patch.setattr(_torch_direct, "_watch", None)
         ops = registered(kernels, "tenon_asking")
     yield ops

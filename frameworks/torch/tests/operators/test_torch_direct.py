@@ -14,7 +14,7 @@ import pytest
 from direct_ops import asking, direct, kernels, nothing_seen, off, on, ops  # noqa: F401
 from direct_ops import doubles, is_same, registered, seen, spied
 from operators import compiled_library, tenon, torch
-from tenon import _native, _torch_direct
+from tenon import _torch_direct, _torch_native
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
@@ -382,15 +382,15 @@ def test_direct_is_a_switch(on, off, kernels):
 
 def test_a_torch_that_has_changed_is_called_through_the_operator(kernels, monkeypatch):
     class Said:
-        torch_direct_off = staticmethod(seen.append)
+        direct_off = staticmethod(seen.append)
 
         def __getattr__(self, name):
-            return getattr(_native, name)
+            return getattr(_torch_native, name)
 
     def changed(device, inference):
         raise AttributeError("there is no DispatchKeySet")
 
-    monkeypatch.setattr(_torch_direct, "_native", Said())
+    monkeypatch.setattr(_torch_direct, "_torch_native", Said())
     monkeypatch.setattr(_torch_direct, "_watch", None)
     monkeypatch.setattr(_torch_direct, "_key_set", changed)
     ops = registered(kernels, "tenon_changed")
@@ -405,13 +405,13 @@ warnings.simplefilter("ignore")
 import tenon
 before = tenon.torch_info()
 import torch
-from tenon import _native, _torch_direct
+from tenon import _torch_direct, _torch_native
 if "slow" in sys.argv:
     class Without:
-        torch_dispatch_keys = staticmethod(lambda: None)
+        dispatch_keys = staticmethod(lambda: None)
         def __getattr__(self, name):
-            return getattr(_native, name)
-    _torch_direct._native = Without()
+            return getattr(_torch_native, name)
+    _torch_direct._torch_native = Without()
 kernels = tenon.load(sys.argv[1])
 ops = tenon.torch_ops(kernels, name="tenon_apart", backward={"affine": "affine_grad"})
 x = torch.ones(3, requires_grad=True)
