@@ -71,7 +71,7 @@ def asking(kernels):
 
     class Without:
         dispatch_keys = staticmethod(lambda: None)
-        torch_watch_by_python = staticmethod(lambda: None)
+        watch_by_python = staticmethod(lambda: None)
 
         def __getattr__(self, name):
             return getattr(_torch_native, name)
