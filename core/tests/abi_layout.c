@@ -282,7 +282,7 @@ FIELD(tenon_kept, reserved, 4, 4);
 FIELD(tenon_kept, view, 8, 8);
 FIELD(tenon_kept, release, 16, 8);
 
-SIZE(tenon_host, 128);
+SIZE(tenon_host, 136);
 FIELD(tenon_host, size, 0, 4);
 FIELD(tenon_host, minor, 4, 4);
 FIELD(tenon_host, name, 8, 8);
@@ -300,6 +300,7 @@ FIELD(tenon_host, result_memory, 96, 8);
 FIELD(tenon_host, result_bytes, 104, 8);
 FIELD(tenon_host, result_list, 112, 8);
 FIELD(tenon_host, parallel, 120, 8);
+FIELD(tenon_host, result_push, 128, 8);
 
 SIZE(tenon_function, 64);
 FIELD(tenon_function, signature, 0, 8);

@@ -194,7 +194,6 @@ static void test_later(void **state)
     no("f() -> ^bytes", "'bytes' is not yet supported by this host");
     no("f(x: ^strs)", "'strs' is not yet supported by this host");
     no("f(x: ^dtype(T))", "'dtype' is not yet supported by this host");
-    no("f(x: ^[f32[n]])", "a list of tensors is not yet supported by this host");
     no("f(x: ^1|2)", "a choice of integers is not yet supported by this host");
     no("f(x: ^-1|2)", "a choice of integers is not yet supported by this host");
     no("f(x: f32[n] c ^convert)", "'convert' is not yet supported by this host");

@@ -160,7 +160,7 @@ static void test_mistakes_in_dimensions(void **state)
     no_spec("f32[*]", 5, "expected a name after '*'");
     no_spec("f32[*B]", 5, "expected a name after '*'");
     no_spec("f32[*3]", 5, "expected a name after '*'");
-    no_spec("f32[*_]", 5, "expected a name after '*'");
+    no_spec("f32[*_x]", 5, "expected a name after '*'");
     no_spec("f32[*b, n, *c]", 11, "a shape has at most one '*'");
     no_spec("f32[*b + 1]", 7, "expected ']' or ',' after a dimension");
 }

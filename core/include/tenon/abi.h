@@ -337,6 +337,10 @@ struct tenon_host {
      * first status that is not TENON_OK. */
     tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
                              tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
+    /* Allocate the next tensor of a list that the function makes. The view is valid until the function returns; otherwise as
+     * result_alloc. */
+    const tenon_view *(*result_push)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                     const int64_t *shape);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */

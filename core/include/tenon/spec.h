@@ -8,6 +8,7 @@
  * tensor    = dtypes "[" [dim {"," dim}] "]" ["?"] {attribute}        "?": may be omitted (a NULL view)
  * dtypes    = name {"|" name}     a dtype's name; real, integer, any; or a variable, which starts with a capital
  * dim       = expression of + - * // ( ) over numbers and names | "_" anything | "*name" any number of dimensions
+ *           | "*_" any number of dimensions of any size
  * attribute = "rw" | "c" | "f" | "dense" | "aligned(N)" | "unaligned" | device {"|" device} | "anywhere" | "alias"
  *           | "inplace(name)"
  *
@@ -107,6 +108,9 @@ typedef struct tenon_bindings {
     const char *dims_from[TENON_MAX_NAMES]; /* the argument that bound it */
     const char *stars_from[TENON_MAX_VARIABLES];
     const char *types_from[TENON_MAX_VARIABLES];
+    int32_t list; /* these three are set if `argument` is `label`: the parameter, the item of it that does not match */
+    int64_t item;
+    char label[TENON_NAME_SIZE + 24]; /* "xs[3]" */
 } tenon_bindings;
 
 /* Compile `text`. The names that it uses are looked up in `names`, and added if they are new. To share names between

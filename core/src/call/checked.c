@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +18,23 @@ typedef struct checked_result {
     size_t guard; /* bytes before and after `data` */
 } checked_result;
 
+/* A tensor in a list of results. */
+typedef struct checked_item checked_item;
+struct checked_item {
+    checked_result result;
+    int32_t index;
+    int64_t item;
+    bool unwritten;
+    checked_item *next;
+};
+
 struct tenon__checked {
     uint32_t outs; /* bit i: result i is the caller's memory */
     checked_result results[TENON_MAX_RESULTS];
     unsigned char *copies[TENON_MAX_PARAMETERS]; /* of arguments; NULL: not checked */
+    unsigned char **lists[TENON_MAX_PARAMETERS]; /* of the items of lists; as above */
+    const void *made[TENON_MAX_RESULTS];         /* the tensors of lists "for ...", while the function has others */
+    checked_item *items, **end;                  /* in order */
 };
 
 /* -------------------------------------------------------------------------------------------------------- patterns */
@@ -90,13 +104,15 @@ static size_t guard_size(size_t size)
     return size <= GUARD_MIN ? GUARD_MIN : size >= GUARD_MAX ? GUARD_MAX : (size + 63) / 64 * 64;
 }
 
-bool tenon__check_result(tenon_frame *f, int32_t index)
+/* Whether a result is checked at all: it is new memory that the CPU can read. */
+static bool is_guarded(const tenon_view *real)
 {
-    struct tenon__checked *checked = f->checked;
-    checked_result *result = &checked->results[index];
-    const tenon_view *real = f->results[index].as.view;
-    if ((checked->outs >> index & 1) || !tenon_device_on_host(real->device) || !(real->flags & TENON_VIEW_C))
-        return true;
+    return tenon_device_on_host(real->device) && (real->flags & TENON_VIEW_C);
+}
+
+/* Put a result between guards. False: there is no memory. */
+static bool guard_result(tenon_frame *f, const tenon_view *real, checked_result *result)
+{
     size_t size = bytes_of_view(real), guard = guard_size(size);
     unsigned char *block = size < PTRDIFF_MAX - 2 * guard ? tenon_block_alloc(&f->blocks, size + 2 * guard, 64) : NULL;
     if (!block)
@@ -110,18 +126,72 @@ bool tenon__check_result(tenon_frame *f, int32_t index)
     result->view = *real;
     result->view.data = result->data = block + guard;
     fill_result(result->data, size, real->dtype);
-    f->results[index].as.view = &result->view;
     return true;
+}
+
+bool tenon__check_result(tenon_frame *f, int32_t index)
+{
+    struct tenon__checked *checked = f->checked;
+    const tenon_view *real = f->results[index].as.view;
+    if ((checked->outs >> index & 1) || !is_guarded(real))
+        return true;
+    if (!guard_result(f, real, &checked->results[index]))
+        return false;
+    f->results[index].as.view = &checked->results[index].view;
+    return true;
+}
+
+const tenon_view *tenon__check_item(tenon_frame *f, int32_t index, int64_t item, const tenon_view *real)
+{
+    if (!is_guarded(real))
+        return real;
+    checked_item *made = tenon_block_alloc(&f->blocks, sizeof *made, 0);
+    if (!made || !guard_result(f, real, &made->result))
+        return NULL;
+    made->index = index;
+    made->item = item;
+    made->next = NULL;
+    *f->checked->end = made;
+    f->checked->end = &made->next;
+    return &made->result.view;
+}
+
+/* The function gets a list "for ..." of tensors between guards. */
+static bool check_list_result(tenon_frame *f, int32_t index)
+{
+    tenon_value *list = &f->results[index];
+    size_t count = (size_t)list->as.list.length;
+    const tenon_view *real = list->as.list.data;
+    tenon_view *views = count ? tenon_block_alloc(&f->blocks, count * sizeof *views, 0) : NULL;
+    if (!count)
+        return true;
+    for (size_t i = 0; views && i < count; i++) {
+        const tenon_view *view = tenon__check_item(f, index, (int64_t)i, &real[i]);
+        if (!view)
+            return false;
+        views[i] = *view;
+    }
+    f->checked->made[index] = real;
+    list->as.list.data = views;
+    return views != NULL;
 }
 
 /* Whether the function may change the memory of the argument through another argument or a result of the caller's. */
 static bool may_change(const tenon_frame *f, const tenon_view *view)
 {
     const tenon_signature *s = f->signature;
-    for (int32_t i = 0; i < s->nparams; i++)
+    for (int32_t i = 0; i < s->nparams; i++) {
+        const tenon_spec *items = s->params[i].items;
         if (f->args[i].kind == TENON_KIND_TENSOR && (f->args[i].as.view->flags & TENON_VIEW_WRITTEN) &&
             tenon_view_overlaps(view, f->args[i].as.view))
             return true;
+        /* Without 'alias' the match has found that they do not overlap. */
+        bool may_overlap = items && (items->flags & TENON_SPEC_WRITE) && (items->flags & TENON_SPEC_ALIAS);
+        const tenon_view *views = f->args[i].as.list.data;
+        for (int64_t k = 0; may_overlap && f->args[i].kind == TENON_KIND_TENSORS && k < f->args[i].as.list.length; k++)
+            if (tenon_view_overlaps(view, &views[k]))
+                return true;
+    }
     for (int32_t i = 0; i < s->nresults; i++)
         if (s->results[i].spec && (f->checked->outs >> i & 1) && f->results[i].as.view &&
             tenon_view_overlaps(view, f->results[i].as.view))
@@ -143,6 +213,28 @@ static unsigned char *copy_elements(tenon_frame *f, const tenon_view *view)
     return copy;
 }
 
+static bool is_compared(const tenon_frame *f, const tenon_view *view)
+{
+    return view->numel && tenon_device_on_host(view->device) && !(view->flags & TENON_VIEW_WRITTEN) &&
+           !may_change(f, view);
+}
+
+static bool copy_list(tenon_frame *f, int32_t index)
+{
+    const tenon_view *views = f->args[index].as.list.data;
+    size_t count = (size_t)f->args[index].as.list.length;
+    unsigned char **copies = tenon_block_alloc(&f->blocks, count * sizeof *copies + 1, 0);
+    if (!copies)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = NULL;
+        if (is_compared(f, &views[i]) && !(copies[i] = copy_elements(f, &views[i])))
+            return false;
+    }
+    f->checked->lists[index] = copies;
+    return true;
+}
+
 static bool begin_check(tenon_frame *f)
 {
     const tenon_signature *s = f->signature;
@@ -150,12 +242,14 @@ static bool begin_check(tenon_frame *f)
         bool placed = s->results[i].kind == TENON_KIND_TENSOR && !(f->results[i].flags & TENON_VALUE_UNSET);
         if (placed && !tenon__check_result(f, i))
             return false;
+        if (s->results[i].kind == TENON_KIND_TENSORS && !check_list_result(f, i))
+            return false;
     }
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_view *view = f->args[i].kind == TENON_KIND_TENSOR ? f->args[i].as.view : NULL;
-        if (!view || !view->numel || !tenon_device_on_host(view->device) || may_change(f, view))
-            continue;
-        if (!(f->checked->copies[i] = copy_elements(f, view)))
+        if (f->args[i].kind == TENON_KIND_TENSORS && !copy_list(f, i))
+            return false;
+        if (view && is_compared(f, view) && !(f->checked->copies[i] = copy_elements(f, view)))
             return false;
     }
     return true;
@@ -172,9 +266,19 @@ static int64_t changed_guard(const unsigned char *bytes, size_t guard)
     return -1;
 }
 
-static bool check_guards(const tenon_frame *f, int32_t index, tenon_error *error)
+/* "result 0", or "result 'z'[3]" for a tensor in a list. */
+static tenon__label item_label(const tenon_frame *f, int32_t index, int64_t item)
 {
-    const checked_result *result = &f->checked->results[index];
+    tenon__label label = tenon__result_label(f, index);
+    size_t length = strlen(label.text);
+    if (item >= 0)
+        snprintf(label.text + length, sizeof label.text - length, "[%" PRId64 "]", item);
+    return label;
+}
+
+static bool check_guards(const tenon_frame *f, const checked_result *result, int32_t index, int64_t item,
+                         tenon_error *error)
+{
     int64_t size = tenon_view_nbytes(result->real);
     int64_t before = changed_guard(result->data - result->guard, result->guard);
     int64_t after = changed_guard(result->data + size, result->guard);
@@ -182,27 +286,32 @@ static bool check_guards(const tenon_frame *f, int32_t index, tenon_error *error
         return true;
     tenon_error_set(error, TENON_EFAILED,
                     "%s: the function wrote %s of its memory: byte %" PRId64 ", but it has %" PRId64 " bytes",
-                    tenon__result_label(f, index).text, before >= 0 ? "before the start" : "past the end",
+                    item_label(f, index, item).text, before >= 0 ? "before the start" : "past the end",
                     before >= 0 ? before - (int64_t)result->guard : size + after, size);
     return false;
 }
 
-/* False without a message: there is no memory. */
-static bool check_argument(tenon_frame *f, int32_t index, tenon_error *error)
+/* False without a message: there is no memory. `item` is -1, or the index in a list. */
+static bool check_argument(tenon_frame *f, int32_t index, int64_t item, tenon_error *error)
 {
-    const tenon_view *view = f->args[index].as.view;
-    const unsigned char *copy = f->checked->copies[index];
+    const tenon_view *views = item < 0 ? NULL : f->args[index].as.list.data;
+    const tenon_view *view = item < 0 ? f->args[index].as.view : &views[item];
+    const unsigned char *copy = item < 0 ? f->checked->copies[index] : f->checked->lists[index][item];
+    char name[TENON_NAME_SIZE + 24];
     const unsigned char *now = view->flags & TENON_VIEW_C ? view->data : copy_elements(f, view);
     size_t size = bytes_of_view(view), at = 0;
     if (now && memcmp(now, copy, size) == 0)
         return true;
     while (now && now[at] == copy[at])
         at++;
+    snprintf(name, sizeof name, "%s", f->signature->params[index].name);
+    if (item >= 0)
+        snprintf(name, sizeof name, "%s[%" PRId64 "]", f->signature->params[index].name, item);
     if (now)
         tenon_error_set(error, TENON_EFAILED,
                         "argument '%s': byte %zu of %zu changed during the call, but the argument is not 'rw'; the "
                         "function wrote to it, or another thread did",
-                        f->signature->params[index].name, at, size);
+                        name, at, size);
     return false;
 }
 
@@ -214,9 +323,8 @@ static int refuse_checked(tenon_frame *f, int32_t index, const tenon_error *erro
 }
 
 /* Copy the elements that the function wrote into the real result. *unwritten: there are none. */
-static int end_result(tenon_frame *f, int32_t index, bool *unwritten)
+static int end_result(tenon_frame *f, int32_t index, const checked_result *result, bool *unwritten)
 {
-    const checked_result *result = &f->checked->results[index];
     size_t size = bytes_of_view(result->real);
     tenon_error error;
     *unwritten = result->real->numel && is_filled(result->data, size, result->real->dtype);
@@ -224,7 +332,7 @@ static int end_result(tenon_frame *f, int32_t index, bool *unwritten)
     return tenon_copy(result->real, &result->view, &error) ? refuse_checked(f, index, &error) : 0;
 }
 
-static int warn_unwritten(tenon_frame *f, int32_t index)
+static int warn_unwritten(tenon_frame *f, int32_t index, int64_t item)
 {
     tenon_error error;
     if (!f->client->warn)
@@ -232,7 +340,7 @@ static int warn_unwritten(tenon_frame *f, int32_t index)
     tenon_error_set(&error, TENON_EFAILED,
                     "%s: no byte of it changed: the function did not write to it, or wrote exactly the pattern that "
                     "the checked mode fills results with",
-                    tenon__result_label(f, index).text);
+                    item_label(f, index, item).text);
     return f->client->warn(f, index, error.message);
 }
 
@@ -242,12 +350,21 @@ static bool check_writes(tenon_frame *f, int32_t *index, tenon_error *error)
     const tenon_signature *s = f->signature;
     tenon_error_set(error, TENON_ENOMEM, "no memory to check the call");
     for (*index = 0; *index < s->nresults; ++*index)
-        if (f->checked->results[*index].real && !check_guards(f, *index, error))
+        if (f->checked->results[*index].real && !check_guards(f, &f->checked->results[*index], *index, -1, error))
             return false;
+    for (const checked_item *i = f->checked->items; i; i = i->next) {
+        *index = i->index;
+        if (!check_guards(f, &i->result, i->index, i->item, error))
+            return false;
+    }
     *index = -1;
-    for (int32_t i = 0; i < s->nparams; i++)
-        if (f->checked->copies[i] && !check_argument(f, i, error))
+    for (int32_t i = 0; i < s->nparams; i++) {
+        if (f->checked->copies[i] && !check_argument(f, i, -1, error))
             return false;
+        for (int64_t k = 0; f->checked->lists[i] && k < f->args[i].as.list.length; k++)
+            if (f->checked->lists[i][k] && !check_argument(f, i, k, error))
+                return false;
+    }
     return true;
 }
 
@@ -268,11 +385,17 @@ static int end_check(tenon_frame *f)
         return refuse_checked(f, index, &error);
     bool unwritten[TENON_MAX_RESULTS] = {false};
     for (int32_t i = 0; i < s->nresults; i++)
-        if (f->checked->results[i].real && end_result(f, i, &unwritten[i]))
+        if (f->checked->results[i].real && end_result(f, i, &f->checked->results[i], &unwritten[i]))
+            return -1;
+    for (checked_item *i = f->checked->items; i; i = i->next)
+        if (end_result(f, i->index, &i->result, &i->unwritten))
             return -1;
     /* A warning may run any code, so no memory is used after the first one. */
     for (int32_t i = 0; i < s->nresults; i++)
-        if (unwritten[i] && warn_unwritten(f, i))
+        if (unwritten[i] && warn_unwritten(f, i, -1))
+            return -1;
+    for (const checked_item *i = f->checked->items; i; i = i->next)
+        if (i->unwritten && warn_unwritten(f, i->index, i->item))
             return -1;
     return 0;
 }
@@ -300,6 +423,7 @@ int tenon_frame_run_checked(tenon_frame *f, uint32_t outs)
     if (f->checked) {
         memset(f->checked, 0, sizeof *f->checked);
         f->checked->outs = outs;
+        f->checked->end = &f->checked->items;
     }
     if (!f->checked || !begin_check(f)) {
         tenon_error_set(&error, TENON_ENOMEM, "no memory to check the call");
@@ -308,8 +432,11 @@ int tenon_frame_run_checked(tenon_frame *f, uint32_t outs)
     f->call.flags |= TENON__CALL_CHECKED;
     int status = tenon_frame_run(f, f->client);
     f->call.flags &= ~TENON__CALL_CHECKED;
-    for (int32_t i = 0; i < f->signature->nresults; i++)
+    for (int32_t i = 0; i < f->signature->nresults; i++) {
         if (f->checked->results[i].real)
             f->results[i].as.view = f->checked->results[i].real;
+        if (f->checked->made[i])
+            f->results[i].as.list.data = f->checked->made[i];
+    }
     return status ? status : end_check(f);
 }

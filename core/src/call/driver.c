@@ -66,7 +66,8 @@ tenon__label tenon__result_label(const tenon_frame *f, int32_t index)
 bool tenon__result_on_device(const tenon_frame *f, int32_t index, tenon_device device, tenon_error *err)
 {
     const tenon_parameter *result = &f->signature->results[index];
-    if (!result->spec->devices || tenon__device_fits(result->spec, device))
+    const tenon_spec *spec = result->items ? result->items : result->spec;
+    if (!spec->devices || tenon__device_fits(spec, device))
         return true;
     tenon_error_set_in(err, TENON_EDEVICE, name_of(f), "%s: expected %s, but the memory is on %s",
                        tenon__result_label(f, index).text, result->type, tenon__device_phrase(device).text);

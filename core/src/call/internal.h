@@ -11,7 +11,7 @@ static inline tenon_frame *tenon__frame_of(const tenon_call *call)
 
 /* "result 0", or "result 'z'". */
 typedef struct tenon__label {
-    char text[TENON_NAME_SIZE + 16];
+    char text[TENON_NAME_SIZE + 40];
 } tenon__label;
 
 tenon__label tenon__result_label(const tenon_frame *f, int32_t index);
@@ -46,6 +46,9 @@ bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature,
 /* Of a checked call: let the function write result `index`, which is placed, into a block with guards. False if there is no
  * memory for it. */
 bool tenon__check_result(tenon_frame *f, int32_t index);
+/* Of a checked call: the memory between guards that the function writes instead of tensor `item` of a list; `real` if that is
+ * not checked, NULL if there is no memory. */
+const tenon_view *tenon__check_item(tenon_frame *f, int32_t index, int64_t item, const tenon_view *real);
 /* Of a checked call whose function failed: add to its message what it wrote outside its results, or to an argument. */
 void tenon__check_failure(tenon_frame *f, tenon_error *failure);
 

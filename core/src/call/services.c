@@ -109,6 +109,12 @@ bool tenon__call_open_result(tenon_call *call, const tenon_signature *signature,
                    result->flags & TENON_PARAMETER_OWN ? "tenon_result_own" : "tenon_result_of");
         return false;
     }
+    if (result && result->items) {
+        tenon_fail(call, TENON_EFAILED,
+                   "result %d is a list of tensors: its code must call %s() instead of tenon_result_alloc()",
+                   (int)index, result->flags & TENON_PARAMETER_EACH ? "tenon_result_tensors" : "tenon_result_push");
+        return false;
+    }
     return tenon__call_check_shape(call, signature, bindings, index, ndim, shape, dtype);
 }
 
@@ -120,7 +126,8 @@ bool tenon__call_check_shape(tenon_call *call, const tenon_signature *signature,
     int64_t numel;
     if (call->flags & TENON_CALL_FAILED)
         return false;
-    if (!is_result(call, index, TENON_KIND_TENSOR) || !(call->results[index].flags & TENON_VALUE_UNSET)) {
+    bool in_list = is_result(call, index, TENON_KIND_TENSORS);
+    if (!in_list && !(is_result(call, index, TENON_KIND_TENSOR) && call->results[index].flags & TENON_VALUE_UNSET)) {
         tenon_fail(call, TENON_EFAILED, "result %d is not a tensor, or was already allocated", index);
     } else if (tenon__signature_open_result(signature, index, bindings, ndim, shape, &known, &err)) {
         tenon_fail(call, TENON_EFAILED, "%s", tenon_error_reason(&err)); /* the host adds the name of the function */

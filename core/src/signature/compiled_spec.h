@@ -86,6 +86,16 @@ tenon_status tenon__spec_check(const tenon_spec *spec, const tenon_view *view, t
  * *unbound then is. */
 bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
                           const char **unbound);
+/* Whether `view`, which is written to, may share memory with the argument `name`. */
+bool tenon__may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other);
+/* "argument 'x' shares memory with argument 'y' …" */
+tenon_status tenon__refuse_overlap(const tenon_bindings *b, const char *first, const char *second, tenon_error *err);
+/* That nothing that is written to shares memory with anything else, for a signature with lists of tensors.
+ *
+ * Errors: TENON_EOVERLAP, TENON_ENOMEM. */
+tenon_status tenon__check_list_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
+                                        tenon_error *err);
+
 /* An error message. It begins with "saxpy(): argument 'x'", if the bindings have these labels. */
 typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) +

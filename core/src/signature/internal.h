@@ -16,7 +16,14 @@ static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype d
 /* Whether the spec allows memory on the device. */
 bool tenon__device_fits(const tenon_spec *spec, tenon_device device);
 
-/* Whether the function may allocate the result `index` with this shape; sets *dtype to its dtype.
+/* The dtype and shape of the tensor in result `index`, a list "for ...", that belongs to this item. Errors as
+ * tenon_signature_result. */
+tenon_status tenon__signature_item(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                   const tenon_view *item, tenon_dtype *dtype, int32_t *ndim,
+                                   int64_t shape[TENON_MAX_NDIM], tenon_error *err);
+
+/* Whether the function may allocate the result `index`, or the next tensor of that list, with this shape; sets *dtype to its
+ * dtype.
  *
  * Errors: TENON_ESHAPE, TENON_EINVAL (the result is already allocated, or not a tensor), those of
  *         tenon_signature_result. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The unused rest of each part of the block. The largest possible size of a part follows from the characters of the text:
- * each tensor has a "[", each parameter or result a "," or parenthesis next to it, each string two quotes. */
+ * each tensor has a "[" (a list has one of its own), each parameter or result a "," or parenthesis next to it, each string two quotes. */
 typedef struct signature_room {
     tenon_signature *signature;
     tenon_parameter *params;
@@ -153,7 +153,9 @@ static tenon_status parse_default(signature_compiler *c)
         status = parse_list(c, item->kind == TENON_KIND_INTS, value);
     } else {
         return tenon__parse_fail(p, w.at, "%s can only have None as its default",
-                                 item->kind == TENON_KIND_TENSOR ? "a tensor" : "a handle");
+                                 item->kind == TENON_KIND_TENSOR    ? "a tensor"
+                                 : item->kind == TENON_KIND_TENSORS ? "a list of tensors"
+                                                                    : "a handle");
     }
     if (status)
         return status;
@@ -211,6 +213,51 @@ static tenon_status parse_tensor(signature_compiler *c)
     return TENON_OK;
 }
 
+/* The list that a "for" names: the index of the parameter. */
+static tenon_status find_list(signature_compiler *c, tenon__word w, int32_t *owner)
+{
+    const tenon_signature *s = c->out;
+    for (int32_t i = 0; i < s->nparams; i++) {
+        if (s->params[i].items && tenon__word_is(w, s->params[i].name)) {
+            *owner = i;
+            return TENON_OK;
+        }
+    }
+    return tenon__parse_fail(&c->p, w.at, "'for %.*s' does not name a list of tensors among the arguments",
+                             (int)(w.length < 60 ? w.length : 60), w.start);
+}
+
+/* Parse what is inside the brackets of a list, and the "?" or "for" after them. */
+static tenon_status parse_tensors(signature_compiler *c, size_t at)
+{
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item;
+    tenon_spec *spec = c->room.specs;
+    item->kind = TENON_KIND_TENSORS;
+    item->items = spec;
+    tenon__skip_spaces(p);
+    if (p->text[p->at] == '[')
+        return tenon__parse_fail(p, p->at, "a list of lists is not possible");
+    tenon_status status = tenon__parse_tensor(p, spec);
+    if (!status && (spec->flags & TENON_SPEC_OPTIONAL))
+        return tenon__parse_fail(p, at, "a tensor in a list cannot be None; write the '?' after the last ']'");
+    if (!status && (p->extra || (spec->flags & TENON_SPEC_INPLACE)))
+        return tenon__parse_fail(p, at, "'keep', 'own', 'of' and 'inplace' do not apply to a list of tensors");
+    if (!status)
+        status = tenon__expect(p, ']', "after the tensor of a list");
+    if (status)
+        return status;
+    c->room.specs++;
+    p->extra = 0;
+    if (!p->in_result && tenon__accept(p, '?'))
+        item->flags |= TENON_PARAMETER_OPTIONAL;
+    if (!p->in_result || !tenon__word_is(tenon__peek_word(p), "for"))
+        return TENON_OK;
+    tenon__parse_word(p);
+    item->flags |= TENON_PARAMETER_EACH;
+    return find_list(c, tenon__parse_word(p), &item->owner);
+}
+
 /* Refuse the types that are reserved. `next` is the character after the word. */
 static tenon_status refuse_later_type(const tenon__parser *p, tenon__word w, char next)
 {
@@ -222,8 +269,6 @@ static tenon_status refuse_later_type(const tenon__parser *p, tenon__word w, cha
     for (size_t i = 0; next != '[' && next != '|' && i < sizeof names / sizeof *names; i++)
         if (tenon__word_is(w, names[i]))
             return tenon__parse_later(p, w.at, quoted[i]);
-    if (first == '[')
-        return tenon__parse_later(p, w.at, "a list of tensors");
     if ((first >= '0' && first <= '9') || first == '-')
         return tenon__parse_later(p, w.at, "a choice of integers");
     return TENON_OK;
@@ -268,12 +313,14 @@ static tenon_status parse_type(signature_compiler *c)
         status = status ? status : tenon__expect(p, ']', "after the number");
     } else if (item->kind == TENON_KIND_NONE && (p->text[w.at] == '\'' || p->text[w.at] == '"')) {
         status = parse_enum(c);
+    } else if (item->kind == TENON_KIND_NONE && tenon__accept(p, '[')) {
+        status = parse_tensors(c, w.at);
     } else if (item->kind == TENON_KIND_NONE && w.length == 0) {
         status = tenon__parse_fail(p, w.at, "expected a type such as f32[n] or int");
     } else if (item->kind == TENON_KIND_NONE) {
         status = parse_tensor(c);
     }
-    if (!status && item->kind != TENON_KIND_TENSOR && tenon__accept(p, '?'))
+    if (!status && item->kind != TENON_KIND_TENSOR && item->kind != TENON_KIND_TENSORS && tenon__accept(p, '?'))
         item->flags |= TENON_PARAMETER_OPTIONAL;
     if (!status)
         item->type = copy_text(c, w.at, tenon__end_of_text(p));
@@ -561,6 +608,10 @@ static tenon_status parse_parameter(signature_compiler *c)
         status = parse_type(c);
     if (!status && item->spec)
         status = check_kept(c, c->starts[out->nparams]);
+    if (!status && item->items) {
+        item->first = c->room.text;
+        c->room.text += snprintf(c->room.text, TENON_NAME_SIZE + 4, "%s[0]", item->name) + 1;
+    }
     if (!status && tenon__accept(p, '='))
         status = parse_default(c);
     if (status)
@@ -577,7 +628,9 @@ static tenon_status parse_parameter(signature_compiler *c)
         out->npositional++;
     }
     out->ntensors += item->kind == TENON_KIND_TENSOR;
-    out->nwritten += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+    out->nlists += item->kind == TENON_KIND_TENSORS;
+    out->nwritten += (item->spec && (item->spec->flags & TENON_SPEC_WRITE)) ||
+                     (item->items && (item->items->flags & TENON_SPEC_WRITE));
     out->nserial += (item->flags & TENON_PARAMETER_SERIAL) != 0;
     out->binds_ints |= item->dim >= 0;
     out->nparams++;
@@ -610,11 +663,45 @@ static tenon_status parse_parameters(signature_compiler *c)
     return status ? status : tenon__expect(p, ')', "or ',' after a parameter");
 }
 
+/* Whether the item of a list that a "for" names has a dimension in the place of dimension `at` of the result: as many places
+ * from the start, or from the end if it is after the "*". */
+static bool has_place(const tenon_spec *result, int32_t at, const tenon_spec *source)
+{
+    int32_t star = tenon__code_of(result)->star, source_star = tenon__code_of(source)->star;
+    if (star >= 0 && at == star)
+        return source_star >= 0;
+    if (star < 0 || at < star)
+        return at < (source_star >= 0 ? source_star : source->ndims);
+    return result->ndims - at < source->ndims - (source_star >= 0 ? source_star : -1);
+}
+
+/* Check a dimension of a result that takes its size from elsewhere. */
+static tenon_status check_result_place(signature_compiler *c, size_t at, int32_t index)
+{
+    const tenon_parameter *item = c->item;
+    const tenon_spec *spec = item->spec ? item->spec : item->items;
+    const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[index];
+    bool each = item->flags & TENON_PARAMETER_EACH;
+    bool any = dim->kind == TENON_DIM_ANY || (dim->kind == TENON_DIM_STAR && dim->slot < 0);
+    at += (size_t)dim->at;
+    if (any && !each)
+        return tenon__parse_fail(&c->p, at, "write '?' for a size that only the function knows");
+    if (any && !has_place(spec, index, c->out->params[item->owner].items))
+        return tenon__parse_fail(&c->p, at, "the tensors of '%s' have no dimension in this place",
+                                 c->out->params[item->owner].name);
+    if (dim->kind == TENON_DIM_UNKNOWN && each)
+        return tenon__parse_fail(&c->p, at,
+                                 "a list 'for %s' is made before the function runs: write '_' for the size of the "
+                                 "item, or leave out 'for %s' and push each tensor",
+                                 c->out->params[item->owner].name, c->out->params[item->owner].name);
+    return TENON_OK;
+}
+
 /* Refuse types that a result cannot have. */
 static tenon_status check_result(signature_compiler *c, size_t at)
 {
     const tenon_parameter *item = c->item;
-    const tenon_spec *spec = item->spec;
+    const tenon_spec *spec = item->spec ? item->spec : item->items;
     if (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS)
         return tenon__parse_later(&c->p, at, "a result that is a list");
     if (!spec)
@@ -625,11 +712,14 @@ static tenon_status check_result(signature_compiler *c, size_t at)
         return tenon__parse_fail(&c->p, at,
                                  "a result is always writable, in C order, and on the device of the call: "
                                  "'rw', 'f', 'aligned' and 'anywhere' do not apply to it");
-    for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_ANY)
-            return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
-                                     "write '?' for a size that only the function knows");
-    return TENON_OK;
+    if (item->items && (spec->flags & TENON_SPEC_ALIAS))
+        return tenon__parse_fail(&c->p, at, "'alias' does not apply to a list of results");
+    if (item->items)
+        at += (size_t)(strspn(c->p.text + at + 1, " \t\n") + 1); /* the specs begin after the bracket */
+    tenon_status status = TENON_OK;
+    for (int32_t i = 0; !status && i < spec->ndims; i++)
+        status = check_result_place(c, at, i);
+    return status;
 }
 
 static tenon_status parse_result(signature_compiler *c)
@@ -669,8 +759,13 @@ static tenon_status parse_result(signature_compiler *c)
         status = check_owned_result(c, at);
     if (status)
         return status;
-    tenon_spec *spec = item->spec ? c->room.specs - 1 : NULL;
-    if (spec && !in_library_memory) {
+    tenon_spec *spec = item->spec || item->items ? c->room.specs - 1 : NULL;
+    if (item->items) {
+        spec->flags |= TENON_SPEC_WRITE | TENON_SPEC_C | (spec->devices ? 0 : TENON_SPEC_ANYWHERE);
+        tenon__spec_finish(spec);
+        item->flags |= item->flags & TENON_PARAMETER_EACH ? 0 : TENON_PARAMETER_OPEN;
+        out->open_results |= !(item->flags & TENON_PARAMETER_EACH);
+    } else if (spec && !in_library_memory) {
         bool open = spec->flags & TENON_SPEC_OPTIONAL;
         for (int32_t i = 0; i < spec->ndims; i++)
             open |= tenon__code_of(spec)->dims[i].kind == TENON_DIM_UNKNOWN;
@@ -712,7 +807,7 @@ static bound_names find_bound_names(const tenon_signature *s)
 {
     bound_names bound = {0};
     for (int32_t i = 0; i < s->nparams; i++) {
-        const tenon_spec *spec = s->params[i].spec;
+        const tenon_spec *spec = s->params[i].spec ? s->params[i].spec : s->params[i].items;
         if (s->params[i].dim >= 0)
             bound.dims |= 1u << s->params[i].dim;
         if (spec && spec->variable >= 0)
@@ -720,7 +815,7 @@ static bound_names find_bound_names(const tenon_signature *s)
         for (int32_t k = 0; spec && k < spec->ndims; k++) {
             if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_NAME)
                 bound.dims |= 1u << tenon__code_of(spec)->dims[k].slot;
-            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR)
+            else if (tenon__code_of(spec)->dims[k].kind == TENON_DIM_STAR && tenon__code_of(spec)->dims[k].slot >= 0)
                 bound.stars |= 1u << tenon__code_of(spec)->dims[k].slot;
         }
     }
@@ -729,7 +824,8 @@ static bound_names find_bound_names(const tenon_signature *s)
 
 static tenon_status check_tensor(signature_compiler *c, const tenon_parameter *item, size_t at, bound_names bound)
 {
-    const tenon_spec *spec = item->spec;
+    const tenon_spec *spec = item->spec ? item->spec : item->items;
+    at += item->items ? strspn(c->p.text + at + 1, " \t\n") + 1 : 0; /* the specs begin after the bracket */
     const tenon_names *names = &c->out->names;
     const char *sharing =
         strstr(spec->text + tenon__code_of(spec)->type_length, spec->flags & TENON_SPEC_INPLACE ? "inplace" : "alias");
@@ -747,7 +843,7 @@ static tenon_status check_tensor(signature_compiler *c, const tenon_parameter *i
                 "no argument determines '%s': it must be a whole dimension of an argument, or an int parameter",
                 names->dims[tenon__code_of(spec)->ops[i].value]);
     for (int32_t i = 0; i < spec->ndims; i++)
-        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR &&
+        if (tenon__code_of(spec)->dims[i].kind == TENON_DIM_STAR && tenon__code_of(spec)->dims[i].slot >= 0 &&
             !(bound.stars >> tenon__code_of(spec)->dims[i].slot & 1))
             return tenon__parse_fail(&c->p, at + (size_t)tenon__code_of(spec)->dims[i].at,
                                      "no argument determines '*%s'", names->stars[tenon__code_of(spec)->dims[i].slot]);
@@ -770,10 +866,10 @@ static tenon_status check_tensors(signature_compiler *c)
     bound_names bound = find_bound_names(s);
     tenon_status status = TENON_OK;
     for (int32_t i = 0; !status && i < s->nparams; i++)
-        if (s->params[i].spec)
+        if (s->params[i].spec || s->params[i].items)
             status = check_tensor(c, &s->params[i], c->starts[i], bound);
     for (int32_t i = 0; !status && i < s->nresults; i++)
-        if (s->results[i].spec)
+        if (s->results[i].spec || s->results[i].items)
             status = check_tensor(c, &s->results[i], c->starts[TENON_MAX_PARAMETERS + i], bound);
     return status;
 }
@@ -844,10 +940,10 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
     size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
-    size_t pieces = fast + 2 * nitems * sizeof(tenon_plan_spec);
-    /* Each character is copied at most four times (a type, a string in it, a default, the whole text), each copy with its
-     * final 0; and the names of a class and its method a few times more. */
-    size_t size = pieces + 4 * (length + nitems + nstrings) + 64 + 4 * (TENON_NAME_SIZE + 16);
+    size_t pieces = fast + 3 * nitems * sizeof(tenon_plan_spec);
+    /* Each character is copied at most five times (a type, a string in it, a default, the first item of a list, the whole
+     * text), each copy with its final 0; and the names of a class and its method a few times more. */
+    size_t size = pieces + 5 * (length + nitems + nstrings) + 4 * nspecs + 64 + 4 * (TENON_NAME_SIZE + 16);
     char *memory = tenon__alloc(size, false);
     if (!memory)
         return tenon_error_set_in(err, TENON_ENOMEM, function, "no memory for %zu bytes", size);
@@ -874,6 +970,11 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
         room.fast[i] = spec ? tenon__plan_spec_of(spec) : (tenon_plan_spec){.ndim = -1};
     }
     made->fast = room.fast;
+    tenon_plan_spec *of_items = room.fast + made->nparams + made->nresults;
+    made->fast_items = of_items;
+    for (int32_t i = 0; i < made->nparams; i++)
+        of_items[i] =
+            made->params[i].items ? tenon__plan_spec_of(made->params[i].items) : (tenon_plan_spec){.ndim = -1};
     made->planned = tenon__make_plan(made, room.fast);
     made->size = size;
     *out = made;

@@ -2,6 +2,7 @@
 #include "compiled_spec.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Compilers think that these are too long for two callers; every call that is not by plan goes through one of them. */
@@ -15,6 +16,7 @@
 typedef struct argument_phrases {
     const char *const *objects; /* "numpy.ndarray" for each; may be NULL */
     tenon_dtype_format_fn format_dtype;
+    tenon_frame *frame; /* for the items of lists, which are described one at a time */
 } argument_phrases;
 
 /* --------------------------------------------------------------------------------------------------------- the plan */
@@ -142,6 +144,22 @@ static bool bind_tensor(const tenon_parameter *param, const tenon_view *view, te
     return view && param->spec && tenon__spec_fits(param->spec, view, b);
 }
 
+/* The names of a list's items: the first item binds them, because all have the same ones. */
+static bool bind_list(const tenon_signature *s, int32_t index, const tenon_value *list, tenon_bindings *b)
+{
+    const tenon_parameter *param = &s->params[index];
+    const tenon_plan_spec *simple = &s->fast_items[index];
+    const tenon_view *views = list->as.list.data;
+    bool fit = true;
+    b->argument = param->first;
+    for (int64_t i = 0; i < list->as.list.length; i++) {
+        if (views[i].ndim == simple->ndim ? !fits_simply(simple, &views[i], param->first, b)
+                                          : !tenon__spec_fits(param->items, &views[i], b))
+            fit = false;
+    }
+    return fit;
+}
+
 /* The first round: bind the names, and compare what can be compared without an error message. False means "unknown", not
  * "mismatch": check_arguments decides. */
 MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const tenon_value *args, tenon_bindings *b)
@@ -160,9 +178,41 @@ MATCH_INLINE bool bind_arguments(const tenon_signature *s, int32_t count, const 
         } else if (param->dim >= 0) { /* an int */
             if (!tenon__bind_size(param->dim, args[i].as.integer, param->name, b))
                 fit = false;
+        } else if (args[i].kind == TENON_KIND_TENSORS) {
+            if (!bind_list(s, i, &args[i], b))
+                fit = false;
         }
     }
     return fit;
+}
+
+/* Name an item of a list in messages. */
+static void label_item(const tenon_signature *s, int32_t index, int64_t item, tenon_bindings *b)
+{
+    b->list = index;
+    b->item = item;
+    snprintf(b->label, sizeof b->label, "%s[%" PRId64 "]", s->params[index].name, item);
+    b->argument = b->label;
+}
+
+/* Find the first item that does not match. Its label and its phrase are made only then. */
+static tenon_status check_list(const tenon_signature *s, int32_t index, const tenon_value *list,
+                               const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
+{
+    const tenon_spec *spec = s->params[index].items;
+    const tenon_view *views = list->as.list.data;
+    b->argument = s->params[index].first;
+    b->object = NULL;
+    for (int64_t i = 0; i < list->as.list.length; i++) {
+        if (!tenon__spec_check(spec, &views[i], b, NULL))
+            continue;
+        label_item(s, index, i, b);
+        tenon_frame *frame = phrases ? phrases->frame : NULL;
+        if (frame && frame->client->describe_item)
+            b->object = frame->client->describe_item(frame, index, i);
+        return tenon__spec_check(spec, &views[i], b, err);
+    }
+    return TENON_OK;
 }
 
 /* The second round: find the first argument that does not match. */
@@ -182,6 +232,8 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
             status = missing_value(param, b, err);
         else if (param->dim >= 0 && args[i].kind == TENON_KIND_INT)
             status = check_int(param, &args[i], b, err);
+        else if (args[i].kind == TENON_KIND_TENSORS)
+            status = check_list(s, i, &args[i], phrases, b, err);
         if (status == TENON_EINVAL && count < s->nparams) /* a later argument may bind the name */
             status = TENON_OK;
         if (status)
@@ -192,14 +244,13 @@ static tenon_status check_arguments(const tenon_signature *s, int32_t count, con
 
 /* --------------------------------------------------------------------------------------------------------- overlap */
 
-/* Whether `view`, which is written to, may share memory with the argument `name`. */
-static bool may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
+bool tenon__may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other)
 {
     return (spec->flags & TENON_SPEC_ALIAS) ||
            ((spec->flags & TENON_SPEC_INPLACE) && strcmp(spec->inplace, name) == 0 && tenon_view_equal(view, other));
 }
 
-static tenon_status refuse_overlap(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
+tenon_status tenon__refuse_overlap(const tenon_bindings *b, const char *first, const char *second, tenon_error *err)
 {
     return tenon_error_set_in(
         err, TENON_EOVERLAP, b->function,
@@ -217,14 +268,14 @@ static tenon_status check_overlaps(const tenon_signature *s, const tenon_value *
         for (int32_t k = 0; k < s->nparams; k++) {
             const tenon_parameter *other = &s->params[k];
             const tenon_view *second = view_of(&args[k]);
-            if (k == i || !second || may_share(one->spec, view, other->name, second))
+            if (k == i || !second || tenon__may_share(one->spec, view, other->name, second))
                 continue;
             /* If both are written to, it is enough that the other one may share memory with this one. */
-            if ((other->spec->flags & TENON_SPEC_WRITE) && may_share(other->spec, second, one->name, view))
+            if ((other->spec->flags & TENON_SPEC_WRITE) && tenon__may_share(other->spec, second, one->name, view))
                 continue;
             if (tenon_view_overlaps(view, second)) {
                 b->argument = one->name;
-                return refuse_overlap(b, one->name, other->name, err);
+                return tenon__refuse_overlap(b, one->name, other->name, err);
             }
         }
     }
@@ -265,7 +316,11 @@ MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t coun
     if (b->dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1) || s->names.ntypes)
         clear_unbound(s, b);
     b->argument = b->object = NULL;
-    return s->nwritten && s->ntensors > 1 && count == s->nparams ? check_overlaps(s, args, b, err) : TENON_OK;
+    if (!s->nwritten || count < s->nparams)
+        return TENON_OK;
+    if (s->nlists)
+        return tenon__check_list_overlaps(s, args, b, err);
+    return s->ntensors > 1 ? check_overlaps(s, args, b, err) : TENON_OK;
 }
 
 /* The same, not inline. */
@@ -284,7 +339,7 @@ static int refuse_arguments(tenon_frame *f, int32_t count)
     tenon_error err;
     for (int32_t i = 0; i < count; i++) /* the host may not have set the others */
         objects[i] = f->client->describe(f, i);
-    argument_phrases phrases = {objects, f->client->format_dtype};
+    argument_phrases phrases = {objects, f->client->format_dtype, f};
     if (!match_some_arguments(s, count, f->args, &phrases, &f->bindings,
                               &err)) /* `describe` ran code that changed an argument */
         tenon_error_set_in(&err, TENON_EFAILED, s->name, "the arguments changed while they were matched");
@@ -309,6 +364,20 @@ bool tenon_frame_refuse_earlier(tenon_frame *f, int32_t index)
         return false;
     refuse_arguments(f, index);
     return true;
+}
+
+/* `out` must not share memory with an item of a list. */
+static tenon_status check_out_list(const tenon_signature *s, int32_t index, const tenon_value *list,
+                                   const tenon_view *out, tenon_bindings *b, tenon_error *err)
+{
+    const tenon_view *views = list->as.list.data;
+    for (int64_t i = 0; i < list->as.list.length; i++) {
+        if (!tenon_view_overlaps(out, &views[i]))
+            continue;
+        label_item(s, index, i, b);
+        return tenon__refuse_overlap(b, "out", b->label, err);
+    }
+    return TENON_OK;
 }
 
 tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t index, const tenon_view *out,
@@ -341,13 +410,24 @@ tenon_status tenon_signature_match_out(const tenon_signature *signature, int32_t
                                   tenon__device_phrase(out->device).text, tenon__device_phrase(device).text);
     for (int32_t i = 0; args && i < signature->nparams; i++) {
         const tenon_view *view = view_of(&args[i]);
-        if (view && !may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
-            return refuse_overlap(bindings, "out", signature->params[i].name, err);
+        if (view && !tenon__may_share(spec, out, signature->params[i].name, view) && tenon_view_overlaps(out, view))
+            return tenon__refuse_overlap(bindings, "out", signature->params[i].name, err);
+        if (args[i].kind == TENON_KIND_TENSORS && !(spec->flags & TENON_SPEC_ALIAS)) {
+            status = check_out_list(signature, i, &args[i], out, bindings, err);
+            if (status)
+                return status;
+        }
     }
     return TENON_OK;
 }
 
 /* Computes the dtype and shape of results from the names that the arguments of a call have bound. */
+
+/* The spec of a tensor result, or of the items of a list. */
+static const tenon_spec *result_spec(const tenon_signature *s, int32_t index)
+{
+    return s->results[index].items ? s->results[index].items : s->results[index].spec;
+}
 
 /* Begin a message with "saxpy(): result 0: ", or "saxpy(): result 'z': ". */
 static void begin_result_message(tenon__message *m, const tenon_signature *s, int32_t index, const tenon_bindings *b)
@@ -362,7 +442,7 @@ static void begin_result_message(tenon__message *m, const tenon_signature *s, in
 static tenon_status result_size(const tenon_signature *s, int32_t index, const tenon__spec_dim *dim, int32_t at,
                                 const tenon_bindings *b, int64_t *size, tenon_error *err)
 {
-    const tenon_spec *spec = s->results[index].spec;
+    const tenon_spec *spec = result_spec(s, index);
     const char *unbound = NULL;
     bool known = tenon__spec_evaluate(spec, dim, b, size, &unbound);
     if (known && *size >= 0)
@@ -401,11 +481,32 @@ static tenon_status result_star(const tenon_signature *s, int32_t index, int32_t
     return tenon__message_end(&m, more < 0 ? TENON_EINVAL : TENON_ESHAPE, err);
 }
 
-/* The general case, for any spec. */
-static tenon_status compute_result(const tenon_signature *s, int32_t index, const tenon_bindings *b, tenon_dtype *dtype,
-                                   int32_t *ndim, int64_t *shape, tenon_error *err)
+/* Append the dimensions of "*_" to the shape: those of the item, which its own "*" has. */
+static tenon_status item_star(const tenon_signature *s, int32_t index, const tenon_view *item, int32_t *ndim,
+                              int64_t *shape, tenon_error *err)
 {
-    const tenon_spec *spec = s->results[index].spec;
+    const tenon_spec *source = s->params[s->results[index].owner].items;
+    int32_t from = tenon__code_of(source)->star, more = item->ndim - (source->ndims - 1);
+    if (*ndim + more > TENON_MAX_NDIM)
+        return tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
+    for (int32_t i = 0; i < more; i++)
+        shape[(*ndim)++] = item->shape[from + i];
+    return TENON_OK;
+}
+
+/* The size of the item in the place of dimension `at` of the result: from the end if it is after the "*". */
+static int64_t item_size(const tenon_spec *spec, int32_t at, const tenon_view *item)
+{
+    int32_t star = tenon__code_of(spec)->star;
+    return item->shape[star >= 0 && at > star ? item->ndim - (spec->ndims - at) : at];
+}
+
+/* The general case, for any spec. `item` is that of the list which the result is "for", or NULL. */
+static tenon_status compute_result(const tenon_signature *s, int32_t index, const tenon_bindings *b,
+                                   const tenon_view *item, tenon_dtype *dtype, int32_t *ndim, int64_t *shape,
+                                   tenon_error *err)
+{
+    const tenon_spec *spec = result_spec(s, index);
     if (spec->variable >= 0 && !(b->types_bound >> spec->variable & 1)) {
         tenon__message m;
         begin_result_message(&m, s, index, b);
@@ -417,12 +518,16 @@ static tenon_status compute_result(const tenon_signature *s, int32_t index, cons
     for (int32_t i = 0; i < spec->ndims; i++) {
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         tenon_status status = TENON_OK;
-        if (dim->kind == TENON_DIM_STAR)
+        if (dim->kind == TENON_DIM_STAR && dim->slot < 0)
+            status = item_star(s, index, item, ndim, shape, err);
+        else if (dim->kind == TENON_DIM_STAR)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
         else if (*ndim == TENON_MAX_NDIM)
             status = tenon_error_set_in(err, TENON_ESHAPE, s->name, "result %d has more than 64 dimensions", index);
         else if (dim->kind == TENON_DIM_UNKNOWN)
             shape[(*ndim)++] = -1;
+        else if (dim->kind == TENON_DIM_ANY)
+            shape[(*ndim)++] = item_size(spec, i, item);
         else if (!(status = result_size(s, index, dim, *ndim, b, &shape[*ndim], err)))
             (*ndim)++;
         if (status)
@@ -457,10 +562,17 @@ tenon_status tenon_signature_result(const tenon_signature *signature, int32_t in
         known &= (bindings->dims_bound >> slot & 1) && shape[i] >= 0;
     }
     if (!known)
-        return compute_result(signature, index, bindings, dtype, ndim, shape, err);
+        return compute_result(signature, index, bindings, NULL, dtype, ndim, shape, err);
     *dtype = fast->dtype;
     *ndim = fast->ndim;
     return TENON_OK;
+}
+
+tenon_status tenon__signature_item(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,
+                                   const tenon_view *item, tenon_dtype *dtype, int32_t *ndim,
+                                   int64_t shape[TENON_MAX_NDIM], tenon_error *err)
+{
+    return compute_result(signature, index, bindings, item, dtype, ndim, shape, err);
 }
 
 tenon_status tenon__signature_open_result(const tenon_signature *signature, int32_t index,
@@ -469,8 +581,13 @@ tenon_status tenon__signature_open_result(const tenon_signature *signature, int3
 {
     int32_t wanted_ndim;
     int64_t wanted[TENON_MAX_NDIM];
-    tenon_status status = check_result_index(signature, index, bindings && dtype, "tenon__signature_open_result", err);
-    if (!status)
+    bool in_list = signature->results[index].items;
+    tenon_status status =
+        in_list ? TENON_OK
+                : check_result_index(signature, index, bindings && dtype, "tenon__signature_open_result", err);
+    if (!status && in_list)
+        status = compute_result(signature, index, bindings, NULL, dtype, &wanted_ndim, wanted, err);
+    else if (!status)
         status = tenon_signature_result(signature, index, bindings, dtype, &wanted_ndim, wanted, err);
     if (status)
         return status;
@@ -486,7 +603,7 @@ tenon_status tenon__signature_open_result(const tenon_signature *signature, int3
     begin_result_message(&m, signature, index, bindings);
     bool in_library_memory = signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
     tenon__text_add(&m.text, "expected %.*s, but the function %s ",
-                    tenon__code_of(signature->results[index].spec)->type_length, signature->results[index].spec->text,
+                    tenon__code_of(result_spec(signature, index))->type_length, result_spec(signature, index)->text,
                     in_library_memory ? "gave" : "asked for");
     if (ndim >= 0 && ndim <= TENON_MAX_NDIM && (ndim == 0 || shape)) {
         tenon__text_add(&m.text, "shape ");
@@ -507,11 +624,12 @@ tenon_status tenon_signature_dim(const tenon_signature *signature, int32_t item,
     if (!signature || !out)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument '%s' is NULL",
                                   signature ? "out" : "signature");
-    const tenon_spec *spec = NULL;
+    const tenon_parameter *of = NULL;
     if (item >= 0 && item < signature->nparams)
-        spec = signature->params[item].spec;
+        of = &signature->params[item];
     else if (item >= 0 && item < signature->nparams + signature->nresults)
-        spec = signature->results[item - signature->nparams].spec;
+        of = &signature->results[item - signature->nparams];
+    const tenon_spec *spec = of && of->items ? of->items : of ? of->spec : NULL;
     if (!spec)
         return tenon_error_set_in(err, TENON_EINVAL, function, "argument 'item': item %d of %s() is not a tensor", item,
                                   signature->name);

@@ -205,13 +205,16 @@ static tenon_status parse_dim(tensor_parser *t)
     tenon_status status = TENON_OK;
     if (tenon__accept(p, '*')) {
         tenon__word w = tenon__parse_word(p);
-        if (w.length == 0 || *w.start < 'a' || *w.start > 'z')
+        bool anonymous = tenon__word_is(w, "_");
+        if (!anonymous && (w.length == 0 || *w.start < 'a' || *w.start > 'z'))
             return tenon__parse_fail(p, w.at, "expected a name after '*'");
         if (tenon__code_in(spec)->star >= 0)
             return tenon__parse_fail(p, at, "a shape has at most one '*'");
         tenon__code_in(spec)->star = spec->ndims;
         dim.kind = TENON_DIM_STAR;
-        status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
+        dim.slot = -1;
+        if (!anonymous)
+            status = tenon__intern(p, w, p->names->stars, &p->names->nstars, TENON_MAX_VARIABLES, &dim.slot);
     } else if (p->in_result && tenon__accept(p, '?')) {
         dim.kind = TENON_DIM_UNKNOWN;
     } else if (tenon__word_is(tenon__peek_word(p), "_")) {

@@ -59,7 +59,7 @@ static misfit bind_shape(const tenon_spec *spec, const tenon_view *view, tenon_b
         } else if (dim->kind == TENON_DIM_EXPRESSION) {
             fits = tenon__spec_evaluate(spec, dim, b, &value, &unbound) && value == view->shape[at];
         } else if (dim->kind == TENON_DIM_STAR) {
-            fits = bind_star(dim->slot, more + 1, view->ndim ? view->shape + at : NULL, b);
+            fits = dim->slot < 0 || bind_star(dim->slot, more + 1, view->ndim ? view->shape + at : NULL, b);
             at += more;
         }
         if (!fits && first.dim == spec->ndims)

@@ -52,9 +52,9 @@ static PyObject *described_dimension(const void *from, int32_t index)
     tenon_error err;
     if (tenon_signature_dim(t->signature, t->item, index, &d.dim, &err))
         return tenon_py_raise(&err);
-    const char *name = d.dim.kind == TENON_DIM_NAME   ? t->names->dims[d.dim.slot]
-                       : d.dim.kind == TENON_DIM_STAR ? t->names->stars[d.dim.slot]
-                                                      : NULL;
+    const char *name = d.dim.kind == TENON_DIM_NAME                     ? t->names->dims[d.dim.slot]
+                       : d.dim.kind != TENON_DIM_STAR || d.dim.slot < 0 ? NULL
+                                                                        : t->names->stars[d.dim.slot];
     return Py_BuildValue("(sNzN)", kinds[d.dim.kind], PyUnicode_FromStringAndSize(d.dim.text, d.dim.length), name,
                          described_tuple(d.dim.ncode, described_step, &d));
 }

@@ -50,6 +50,15 @@ typedef struct tenon_client {
     int (*warn)(tenon_frame *frame, int32_t index, const char *message);
     /* Write the runtime's name of the dtype of an argument, for messages about it. NULL: the names of signatures. */
     tenon_dtype_format_fn format_dtype;
+    /* As `describe`, for an item of argument `index`, which is a list of tensors. */
+    const char *(*describe_item)(tenon_frame *frame, int32_t index, int64_t item);
+    /* As make_result, for item `item` of result `index`, a list "for ..."; the items are made in order. *view is the memory,
+     * and the array that its shape and strides point to lives as long as the call. NULL: such results are refused. */
+    int (*make_item)(tenon_frame *frame, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                     const int64_t *shape, tenon_view *view);
+    /* As open_result, for the next item of a list that the function makes. NULL: such results are refused. */
+    int (*open_item)(tenon_frame *frame, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                     const int64_t *shape, tenon_view *view);
 } tenon_client;
 
 /* ------------------------------------------------------------------------------------------------ services of a host */
@@ -62,12 +71,14 @@ typedef struct tenon_client {
     .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
     .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep,                                              \
-    .result_memory = tenon_frame_host_result_memory
+    .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push
 /* clang-format on */
 
 TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
 TENON_API const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int32_t index, tenon_dtype dtype,
                                                           int32_t ndim, const int64_t *shape);
+TENON_API const tenon_view *tenon_frame_host_result_push(tenon_call *call, int32_t index, tenon_dtype dtype,
+                                                         int32_t ndim, const int64_t *shape);
 TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                                       void (*destroy)(void *object));
 TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);

@@ -1,7 +1,8 @@
 /* One call, step by step.
  *
  *   tenon_frame_begin, tenon_frame_begin_result    fill in the call
- *   tenon_frame_set_missing, tenon_frame_set_view  the host sets each argument; other kinds are stored into args[i]
+ *   tenon_frame_set_missing, tenon_frame_set_view, tenon_frame_set_list
+ *                                                  the host sets each argument; other kinds are stored into args[i]
  *   tenon_frame_join_device                        for an argument that the CPU cannot read
  *   tenon_frame_match                              match all arguments, and bind the names of the signature
  *   tenon_frame_make_results                       allocate the results whose shape is known
@@ -122,7 +123,13 @@ TENON__INLINE void tenon_frame_set_view(tenon_frame *f, int32_t index, tenon_vie
 #pragma GCC diagnostic pop
 #endif
 
+/* Argument `index` is a list of these tensors, which live as long as the call. */
+TENON_API void tenon_frame_set_list(tenon_frame *f, int32_t index, tenon_view *views, int64_t count);
+
 TENON_API int tenon_frame_refuse_device(tenon_frame *f, int32_t index, tenon_device device);
+
+/* As tenon_frame_join_device, for an item of argument `index`, a list of tensors. */
+TENON_API int tenon_frame_join_item_device(tenon_frame *f, int32_t index, int64_t item, tenon_device device);
 
 /* The device rule, for an argument that the CPU cannot read: the call runs on the device of the first one, and the others
  * are there too, unless the signature says "anywhere". 1: it was the first one; 0: it is there too; -1: refused. */
@@ -151,6 +158,7 @@ TENON_API int tenon_frame_match(tenon_frame *f);
 
 TENON_API int tenon_frame_refuse_result(tenon_frame *f, int32_t index);
 TENON_API int tenon_frame_check_device(tenon_frame *f, int32_t index);
+TENON_API int tenon_frame_make_list(tenon_frame *f, int32_t index);
 
 /* Result `index` is in this memory. */
 TENON__INLINE void tenon_frame_set_result(tenon_frame *f, int32_t index, tenon_view *view, uint64_t flags)
@@ -160,14 +168,17 @@ TENON__INLINE void tenon_frame_set_result(tenon_frame *f, int32_t index, tenon_v
     f->results[index].flags = 0;
 }
 
-/* Make the tensor results whose shape is known. 0, or -1: refused. */
+/* Make the tensor results whose shape is known, lists "for ..." among them. 0, or -1: refused. */
 TENON__INLINE int tenon_frame_make_results(tenon_frame *f, const tenon_client *client)
 {
     const tenon_signature *s = f->signature;
     for (int32_t i = 0; i < s->nresults; i++) {
         const tenon_parameter *result = &s->results[i];
-        if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN))
+        if (result->kind != TENON_KIND_TENSOR || (result->flags & TENON_PARAMETER_OPEN)) {
+            if (result->kind == TENON_KIND_TENSORS && tenon_frame_make_list(f, i))
+                return -1;
             continue;
+        }
         tenon_dtype dtype;
         int32_t ndim;
         int64_t shape[TENON_MAX_NDIM];

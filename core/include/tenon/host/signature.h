@@ -6,11 +6,13 @@
  * params    = param {"," param}     after a bare "*", parameters are keyword-only
  * param     = name ":" type ["=" literal]
  * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle) ["?"] | tensor
+ *           | "[" tensor "]" ["?"]      a list of tensors; the attributes are those of each
  * enum      = string {"|" string}   'mean'|'sum', in either kind of quote
  * handle    = "handle(" string ")"
- * results   = [name ":"] type {"," [name ":"] type}
+ * results   = [name ":"] result {"," [name ":"] result}
+ * result    = type | "[" tensor "]" ["for" name]      "for": one for each item of that list, made by the host
  * tensor    as in spec.h; in a result, a dimension may be "?": only the function knows it. More attributes:
- *             "keep" of a parameter, "own" and "of(" ("self" | name) ")" of a result
+ *             "keep" of a parameter, "own" and "of(" ("self" | name) ")" of a result; none of them in a list
  *
  * A function with the name of a class of the module is its constructor, and has no "->".
  *
@@ -33,7 +35,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 4u
+#define TENON_HOST_LAYOUT 5u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 
@@ -47,6 +49,7 @@ enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 #define TENON_PARAMETER_OF           (1u << 6) /* "of(...)": a tensor result in the memory of parameter `owner`; OPEN too */
 #define TENON_PARAMETER_CLASS        (1u << 7) /* a handle whose name is a class of the module */
 #define TENON_PARAMETER_SERIAL       (1u << 8) /* of these, one whose calls the host runs one after the other */
+#define TENON_PARAMETER_EACH         (1u << 9) /* "for xs": a list result with an item for each one of parameter `owner` */
 
 /* A parameter or a result. */
 typedef struct tenon_parameter {
@@ -58,10 +61,13 @@ typedef struct tenon_parameter {
     const char *const *choices; /* of an enum */
     const char *handle;         /* the type of a handle */
     const tenon_spec *spec;     /* of a tensor */
+    const tenon_spec *items;    /* of a list of tensors: of each of them */
+    const char *first;          /* of a parameter that is such a list: its first item in messages, "xs[0]" */
     const char *type;           /* as written in the signature: "f32[n] c", "'mean'|'sum'" */
     const char *literal;        /* the default as written, or NULL; then the default of an optional parameter is None */
     tenon_value value;          /* the default */
-    int32_t owner; /* of a result "of(...)": the index of the parameter, which is self or a tensor; or -1 */
+    int32_t
+        owner; /* of a result "of(...)" or "for ...": the index of the parameter, which is self, a tensor or a list; or -1 */
 } tenon_parameter;
 
 /* The part of a spec that a plan needs: host/plan.h. */
@@ -88,16 +94,18 @@ typedef struct tenon_signature {
     int32_t npositional; /* those before the "*" */
     int32_t nrequired;   /* positional ones without a default */
     int32_t nresults;
-    int32_t ntensors;            /* tensor parameters */
-    int32_t nwritten;            /* of these, written */
-    int32_t nserial;             /* parameters that are TENON_PARAMETER_SERIAL */
-    int32_t role;                /* TENON_ROLE_… */
-    bool named_results;          /* all have a name, or none */
-    bool binds_ints;             /* an int parameter binds a dimension */
-    bool open_results;           /* some are TENON_PARAMETER_OPEN */
-    bool planned;                /* calls may be made by plan: host/plan.h */
-    size_t size;                 /* of the one block of memory that holds it all */
-    const tenon_plan_spec *fast; /* of the parameters, then of the results; for tenon_plan_set_view */
+    int32_t ntensors;                  /* tensor parameters */
+    int32_t nlists;                    /* parameters that are lists of tensors */
+    int32_t nwritten;                  /* of both, written */
+    int32_t nserial;                   /* parameters that are TENON_PARAMETER_SERIAL */
+    int32_t role;                      /* TENON_ROLE_… */
+    bool named_results;                /* all have a name, or none */
+    bool binds_ints;                   /* an int parameter binds a dimension */
+    bool open_results;                 /* some are TENON_PARAMETER_OPEN */
+    bool planned;                      /* calls may be made by plan: host/plan.h */
+    size_t size;                       /* of the one block of memory that holds it all */
+    const tenon_plan_spec *fast;       /* of the parameters, then of the results; for tenon_plan_set_view */
+    const tenon_plan_spec *fast_items; /* of the items of the parameters that are lists */
     tenon_names names;
 } tenon_signature;
 
@@ -140,7 +148,7 @@ enum {
     TENON_DIM_ANY,        /* "_" */
     TENON_DIM_NUMBER,     /* "3" */
     TENON_DIM_NAME,       /* "n", which the first argument that has it binds */
-    TENON_DIM_STAR,       /* "*b", any number of dimensions */
+    TENON_DIM_STAR,       /* "*b", any number of dimensions; "*_", whose slot is -1 */
     TENON_DIM_EXPRESSION, /* "2 * n + 1" */
     TENON_DIM_UNKNOWN     /* "?" of a result: the function decides */
 };
@@ -171,8 +179,8 @@ typedef struct tenon_dimension {
     tenon_dimension_op code[TENON_SPEC_CODE];
 } tenon_dimension;
 
-/* Describe dimension `index` of the tensor `item`. Items are the parameters, then the results; tenon_spec.ndims says how
- * many dimensions there are. An expression has a value if each step of its code has one in 64 bits.
+/* Describe dimension `index` of the tensor `item`, or of the tensors in the list `item`. Items are the parameters, then the
+ * results; tenon_spec.ndims says how many dimensions there are. An expression has a value if each step of its code has one in 64 bits.
  *
  * Ownership: `out` is the caller's storage; it is written only on TENON_OK.
  * Threads:   any.
