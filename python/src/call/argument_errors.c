@@ -79,13 +79,19 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     while (i < s->nparams && s->params[i].name != f->base.bindings.argument)
         i++;
     PyObject *object = i < s->nparams ? f->argument_objects[i] : NULL;
+    const tenon_parameter *param = &s->params[i];
+    tenon__py_item item;
+    if (f->function->has_lists && tenon__py_mismatched_item(f, &item)) {
+        object = item.object;
+        param = &item.param;
+    }
     char advice[160] = "";
     const tenon__py_producer *owner = NULL;
     bool may_advise = err->status == TENON_EDTYPE || err->status == TENON_EDEVICE;
     if (object && may_advise && tenon__py_owner(object, &owner) == 0 && owner)
-        tenon__py_advice(&s->params[i], err->status, owner, advice, sizeof advice);
+        tenon__py_advice(param, err->status, owner, advice, sizeof advice);
     tenon__py_clear_ignorable_error();
-    if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, s->params[i].name, object)))
+    if (PyErr_Occurred() || (object && err->status == TENON_EREADONLY && raise_immutable(f, param->name, object)))
         return;
     static const char copy[] = "pass a copy";
     const char *reason = tenon_error_reason(err);
@@ -101,10 +107,13 @@ static void raise_for(tenon__py_frame *f, const tenon_error *err)
     tenon_py_raise(&with_advice);
 }
 
-/* The name of the argument's type, in a block of the call. */
 const char *tenon__py_describe_argument(tenon_frame *base, int32_t index)
 {
-    PyObject *object = tenon__py_frame_of(base)->argument_objects[index];
+    return tenon__py_describe_object(base, tenon__py_frame_of(base)->argument_objects[index]);
+}
+
+const char *tenon__py_describe_object(tenon_frame *base, PyObject *object)
+{
     PyObject *name = object && !PyErr_Occurred() ? tenon__py_type_name(object) : NULL;
     Py_ssize_t length = 0;
     const char *text = name ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;

@@ -6,8 +6,7 @@
 
 /* ------------------------------------------------------------------------------------------------------ arguments */
 
-/* Borrow what is not plain, on the stream of the call. Python code may run, and call this function again. */
-static int borrow_on_stream(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
+int tenon__py_borrow_argument(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed)
 {
     uint32_t flags = TENON_PY_ANY_DEVICE | (stays ? TENON__PY_STABLE_MEMORY : 0);
     f->checks.may_have_changed |= !tenon__py_is_read_in_c(object) || tenon__py_has_deferred();
@@ -50,7 +49,7 @@ static TENON__PY_NOINLINE int read_tensor(tenon__py_frame *f, int32_t i, PyObjec
         borrowed->private_.object = object;
         Py_INCREF(object);
     } else {
-        if (borrow_on_stream(f, object, must_stay(f->function->signature, i), borrowed) < 0)
+        if (tenon__py_borrow_argument(f, object, must_stay(f->function->signature, i), borrowed) < 0)
             return tenon__py_raise_not_borrowed(f, param, object);
     }
     f->held = true;
@@ -58,7 +57,7 @@ static TENON__PY_NOINLINE int read_tensor(tenon__py_frame *f, int32_t i, PyObjec
     if (tenon__py_check_argument_gradient(f, i, object, borrowed) < 0)
         return -1;
     if (borrowed->view.device.device_type != TENON_CPU && !tenon_device_on_host(borrowed->view.device) &&
-        tenon__py_join_device(f, i, borrowed) < 0)
+        tenon__py_join_device(f, i, -1, borrowed) < 0)
         return -1;
     if (!f->like) {
         const tenon__py_producer *owner;
@@ -80,8 +79,11 @@ static int read_tensors(tenon__py_frame *f, int32_t before)
     const tenon_signature *s = f->function->signature;
     for (int32_t i = 0; i < before; i++) {
         PyObject *object = f->argument_objects[i];
-        if (!s->params[i].spec)
+        if (!s->params[i].spec) {
+            if (s->params[i].items && !set_absent(f, i, object) && tenon__py_read_list(f, i, object) < 0)
+                return tenon__py_first_mistake(f, i);
             continue;
+        }
         tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
         const tenon__py_kind *kind = NULL;
         bool peeked = object && tenon__py_peek(object, &kind, borrowed);
@@ -122,7 +124,7 @@ static int read_others(tenon__py_frame *f)
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *param = &s->params[i];
         PyObject *object = f->argument_objects[i];
-        if (param->spec || set_absent(f, i, object) || read_value(f, i, object) == 0)
+        if (param->spec || param->items || set_absent(f, i, object) || read_value(f, i, object) == 0)
             continue;
         tenon__py_note_argument(f->function, param->name);
         if (!tenon__py_may_replace())
@@ -143,7 +145,7 @@ static int take_arguments(tenon__py_frame *f)
     const tenon_signature *s = f->function->signature;
     if (s->ntensors < s->nparams && read_others(f) < 0)
         return -1;
-    return s->ntensors ? read_tensors(f, s->nparams) : 0;
+    return s->ntensors || s->nlists ? read_tensors(f, s->nparams) : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------- results */
@@ -154,7 +156,7 @@ static const tenon_client call_client, objects_client;
 static int read_out(tenon__py_frame *f, PyObject *object)
 {
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    if (borrow_on_stream(f, object, true, borrowed) < 0) {
+    if (tenon__py_borrow_argument(f, object, true, borrowed) < 0) {
         tenon__py_name_argument(f->function, "out", object);
         return -1;
     }
@@ -227,6 +229,8 @@ static PyObject *result_object(tenon__py_frame *f, int32_t index)
         return PyBool_FromLong(value->as.integer != 0);
     case TENON_KIND_ENUM:
         return PyUnicode_FromString(param->choices[value->as.integer]);
+    case TENON_KIND_TENSORS: /* without an item */
+        return PyList_New(0);
     case TENON_KIND_TENSOR: /* not made by the host: the function gave its memory */
         return tenon__py_library_result(f, index);
     default: /* a string: the driver lets no other kind pass */
@@ -296,7 +300,7 @@ static TENON__PY_ALWAYS_INLINE bool releases_lock(const tenon__py_frame *f)
             return true;
         bytes += more;
     }
-    return false;
+    return f->function->has_lists && tenon__py_list_bytes(f, MANY_BYTES - bytes) >= MANY_BYTES - bytes;
 }
 
 /* Run the C code. Objects are left at once: other threads may wait for them, and this one for the interpreter lock. */
@@ -333,7 +337,8 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
     .refuse = tenon__py_refuse, .describe = tenon__py_describe_argument, .make_result = tenon__py_make_result,         \
     .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
     .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
-    .warn = tenon__py_warn
+    .warn = tenon__py_warn, .describe_item = tenon__py_describe_item, .make_item = tenon__py_make_item,                \
+    .open_item = tenon__py_open_item
 
 static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */
@@ -358,8 +363,12 @@ static void after_writes(const tenon__py_frame *f)
     PyObject *error = tenon__py_take_exception();
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_spec *spec = s->params[i].spec;
+        const tenon_spec *items = s->params[i].items;
         if (spec && (spec->flags & TENON_SPEC_WRITE) && f->base.args[i].kind == TENON_KIND_TENSOR)
             after_write(f->argument_objects[i]);
+        bool written = items && (items->flags & TENON_SPEC_WRITE) && f->base.args[i].kind == TENON_KIND_TENSORS;
+        for (int64_t k = 0; written && k < f->base.args[i].as.list.length; k++)
+            after_write(tenon__py_list_item(f, i, k));
     }
     if (f->out)
         after_write(f->out);
@@ -422,6 +431,8 @@ static TENON__PY_NOINLINE void clear_rest(tenon__py_frame *f, bool failed)
         tenon__py_release_framework_handles(f);
     if (f->function->has_of_self && f->self)
         tenon__py_object_release(f->self);
+    if (f->function->has_lists)
+        tenon__py_release_lists(f);
     for (int32_t i = 0; i < f->function->signature->nresults; i++)
         Py_XDECREF(f->result_objects[i]);
     Py_XDECREF(f->exception);
@@ -481,6 +492,7 @@ static TENON__PY_ALWAYS_INLINE PyObject *end_call(tenon__py_frame *f, PyObject *
 static TENON__PY_NOINLINE void begin_clearing(tenon__py_frame *f)
 {
     f->self = NULL;
+    f->lists = NULL;
     for (int32_t i = 0; i < f->function->signature->nparams; i++)
         f->base.args[i].kind = TENON_KIND_NONE; /* it shows which of them were taken */
 }

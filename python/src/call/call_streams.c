@@ -7,9 +7,10 @@ intptr_t tenon__py_call_stream(const tenon__py_frame *f)
     return stream == 0 && f->base.call.device.device_type == TENON_CUDA ? 1 : stream;
 }
 
-int tenon__py_join_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed)
+int tenon__py_join_device(tenon__py_frame *f, int32_t index, int64_t item, const tenon_py_borrowed *borrowed)
 {
-    int met = tenon_frame_join_device(&f->base, index, borrowed->view.device);
+    int met = item < 0 ? tenon_frame_join_device(&f->base, index, borrowed->view.device)
+                       : tenon_frame_join_item_device(&f->base, index, item, borrowed->view.device);
     if (met <= 0)
         return met;
     f->like = borrowed->private_.object; /* the results are there too */
@@ -64,15 +65,21 @@ static int end_use(const tenon__py_frame *f, const tenon_py_borrowed *used)
     return taken ? 0 : -1;
 }
 
+static int end_uses_of(const tenon__py_frame *f, const tenon_py_borrowed *borrowed, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (borrowed[i].view.numel > 0 && is_elsewhere(f, &borrowed[i]) && end_use(f, &borrowed[i]) < 0)
+            return -1;
+    return 0;
+}
+
 int tenon__py_end_uses(tenon__py_frame *f)
 {
     PyObject *error = tenon__py_take_exception(); /* of the function: what it launched runs all the same */
-    int status = error ? -1 : 0;
-    for (int32_t i = 0; i < f->nborrowed && !PyErr_Occurred(); i++) {
-        const tenon_py_borrowed *used = &f->borrowed[i];
-        if (used->view.numel > 0 && is_elsewhere(f, used) && end_use(f, used) < 0)
-            status = -1;
-    }
+    int status = end_uses_of(f, f->borrowed, f->nborrowed);
+    for (const tenon__py_list *list = f->function->has_lists ? f->lists : NULL; list && status == 0; list = list->next)
+        status = end_uses_of(f, list->borrowed, list->count);
+    status = error ? -1 : status;
     tenon__py_raise_again(error);
     return status;
 }

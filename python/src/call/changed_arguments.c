@@ -77,6 +77,8 @@ static int check_gradients(tenon__py_frame *f)
         if (borrowed && tenon__py_check_argument_gradient(f, i, f->argument_objects[i], borrowed) < 0)
             return -1;
     }
+    if (f->function->has_lists && tenon__py_check_list_gradients(f) < 0)
+        return -1;
     return f->out ? tenon__py_check_gradient(f->function, "out", f->out, &f->checks) : 0;
 }
 
@@ -94,6 +96,12 @@ static int compare_memory(const tenon__py_frame *f)
         PyOS_snprintf(name, sizeof name, "argument '%s'", s->params[i].name);
         return raise_changed(f, name, "the other arguments were read or the results were made; pass a copy");
     }
+    char name[TENON_NAME_SIZE + 40];
+    bool is_result;
+    if (f->function->has_lists && tenon__py_changed_item(f, name, sizeof name, &is_result))
+        return raise_changed(f, name,
+                             is_result ? "the call was running; do not change it before the call returns"
+                                       : "the other arguments were read or the results were made; pass a copy");
     return compare_results(f, count);
 }
 

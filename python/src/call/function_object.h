@@ -40,9 +40,10 @@ typedef struct tenon__py_function {
     bool has_framework_handle; /* and it is a framework's */
     bool enters_self;          /* a method without other objects */
     bool has_of_self;          /* a result is of(self) */
-    bool needs_clearing;       /* has_framework_handle or has_of_self: calls hold something until their end */
+    bool has_lists;            /* a list of tensors among the parameters or results */
+    bool needs_clearing;       /* one of the last three but enters_self: calls hold something until their end */
     bool takes_out;            /* one result, a tensor */
-    bool takes_like;           /* a tensor among the results */
+    bool takes_like;           /* a tensor, or a list of them, among the results */
     bool is_large;             /* its calls take more room than a frame has */
     _Atomic(tenon__py_prepared *) prepared; /* NULL: no such call has come yet */
     /* Makes the results before the function runs. 0; 1: the call is to be checked; -1 with an exception. NULL: there are no

@@ -117,7 +117,8 @@ static PyObject *item_dict(const tenon_parameter *item, bool is_result)
     PyObject *count = (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) && item->count >= 0
                           ? PyLong_FromLong(item->count)
                           : text_or_none(NULL);
-    PyObject *written = PyBool_FromLong(!is_result && item->spec && (item->spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
+    const tenon_spec *spec = item->items ? item->items : item->spec;
+    PyObject *written = PyBool_FromLong(!is_result && spec && (spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
     PyObject *serial = PyBool_FromLong(item->flags & TENON_PARAMETER_SERIAL ? 1 : 0);
     return Py_BuildValue("{sNsssssNsNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind],
                          "type", item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
@@ -338,9 +339,11 @@ static int fill_classes(tenon__py_function *self, PyObject *classes)
 static int fill_function(tenon__py_function *self, PyObject *classes)
 {
     const tenon_signature *s = self->signature;
-    int32_t tensors = 0;
-    for (int32_t i = 0; i < s->nresults; i++)
+    int32_t tensors = 0, lists = 0;
+    for (int32_t i = 0; i < s->nresults; i++) {
         tensors += s->results[i].kind == TENON_KIND_TENSOR;
+        lists += s->results[i].kind == TENON_KIND_TENSORS;
+    }
     tenon_call_init(&self->call, &tenon__py_host, &self->function, self->library->state, s);
     if (fill_classes(self, classes) < 0)
         return -1;
@@ -348,7 +351,8 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
         self->takes_handle |= s->params[i].kind == TENON_KIND_HANDLE && !(s->params[i].flags & TENON_PARAMETER_CLASS);
         self->has_framework_handle |= tenon__py_find_handle_type(s->params[i].handle) != NULL;
     }
-    self->needs_clearing = self->has_framework_handle || self->has_of_self;
+    self->has_lists = s->nlists > 0 || lists > 0;
+    self->needs_clearing = self->has_framework_handle || self->has_of_self || self->has_lists;
     self->enters_self = s->method && self->nobjects == 1 && !self->has_of_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
@@ -357,7 +361,7 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
         if (!self->descrs)
             return PyErr_NoMemory(), -1;
     }
-    self->takes_like = tensors > 0;
+    self->takes_like = tensors > 0 || lists > 0;
     self->takes_out = tensors == 1 && s->nresults == 1 && !(s->results[0].flags & TENON_PARAMETER_OPEN);
     tenon__py_function_join(self);
     for (int32_t i = 0; i < s->nparams + 2; i++) {

@@ -93,8 +93,8 @@ TENON__PY_NOINLINE int tenon__py_result_not_made(tenon__py_frame *f, int32_t ind
 }
 
 /* An array of any framework, or on a device. */
-static TENON__PY_NOINLINE PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
-                                               const int64_t *shape, tenon_py_borrowed *borrowed)
+static TENON__PY_NOINLINE PyObject *make_any_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                                   const int64_t *shape, tenon_py_borrowed *borrowed)
 {
     bool is_read_in_c = !f->like || tenon__py_is_read_in_c(f->like);
     if (!is_read_in_c && tenon__py_enter_recursion(" while a Tenon function made its results") < 0)
@@ -115,20 +115,33 @@ static TENON__PY_NOINLINE PyObject *make_array(tenon__py_frame *f, int32_t index
     return object;
 }
 
+static TENON__PY_ALWAYS_INLINE PyObject *make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                                    const int64_t *shape, tenon_py_borrowed *borrowed)
+{
+    PyObject *object = NULL;
+    if (f->like && tenon__py_has_array_struct(f->like) && !f->stream_from) {
+        object = tenon__py_global.array_layout.empty(dtype, ndim, shape, borrowed);
+        if (!object && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+            tenon__py_result_not_made(f, index);
+            return NULL;
+        }
+        if (!object)
+            PyErr_Clear(); /* NumPy's words for a size that does not fit: ours follow */
+    }
+    return object ? object : make_any_array(f, index, dtype, ndim, shape, borrowed);
+}
+
+PyObject *tenon__py_make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                               tenon_py_borrowed *borrowed)
+{
+    return make_array(f, index, dtype, ndim, shape, borrowed);
+}
+
 int tenon__py_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
     tenon_py_borrowed *borrowed = &f->borrowed[f->nborrowed];
-    PyObject *object = NULL;
-    if (f->like && tenon__py_has_array_struct(f->like) && !f->stream_from) {
-        object = tenon__py_global.array_layout.empty(dtype, ndim, shape, borrowed);
-        if (!object && !PyErr_ExceptionMatches(PyExc_ValueError))
-            return tenon__py_result_not_made(f, index);
-        if (!object)
-            PyErr_Clear(); /* NumPy's words for a size that does not fit: ours follow */
-    }
-    if (!object)
-        object = make_array(f, index, dtype, ndim, shape, borrowed);
+    PyObject *object = make_array(f, index, dtype, ndim, shape, borrowed);
     if (!object)
         return -1;
     f->nborrowed++;
@@ -143,6 +156,20 @@ int tenon__py_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, i
     attach(f);
     int status = tenon__py_make_result(base, index, dtype, ndim, shape);
     if (status == 0 && f->checks.may_have_changed) /* the function has the arguments' pointers already: it must stop */
+        status = tenon__py_check_changed_arguments(f);
+    if (status < 0)
+        keep_exception(f);
+    detach(f);
+    return status;
+}
+
+int tenon__py_open_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, tenon_view *view)
+{
+    tenon__py_frame *f = tenon__py_frame_of(base);
+    attach(f);
+    int status = tenon__py_make_item(base, index, item, dtype, ndim, shape, view);
+    if (status == 0 && f->checks.may_have_changed)
         status = tenon__py_check_changed_arguments(f);
     if (status < 0)
         keep_exception(f);

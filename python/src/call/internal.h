@@ -108,6 +108,24 @@ static inline int tenon__py_check_gradient_of(const tenon__py_producer *owner, c
 enum { TENON__PY_INLINE_PARAMS = 8, TENON__PY_INLINE_RESULTS = 4, TENON__PY_INLINE_BORROWS = 5 };
 enum { TENON__PY_INLINE_OBJECTS = 2 };
 
+/* A list of tensors of one call: an argument, or all or some items of a result. It is one of the call's blocks. */
+typedef struct tenon__py_list {
+    struct tenon__py_list *next;
+    int32_t index; /* of the argument or the result */
+    bool is_result;
+    Py_ssize_t first; /* of a result: the item that the first borrow is */
+    Py_ssize_t count; /* items that are borrowed */
+    PyObject *items;  /* of an argument: a tuple */
+    tenon_py_borrowed *borrowed;
+    tenon_view *views; /* the same one after the other, for the function */
+} tenon__py_list;
+
+/* An item that does not match, as a parameter of its own. */
+typedef struct tenon__py_item {
+    tenon_parameter param;
+    PyObject *object; /* borrowed from the call */
+} tenon__py_item;
+
 /* Everything of one call, on the stack; nothing fills it with zeros. */
 typedef struct tenon__py_frame {
     tenon_frame base;
@@ -120,6 +138,7 @@ typedef struct tenon__py_frame {
     PyObject *kept;      /* a list of what must live until the end, or NULL */
     tenon__py_object
         *self; /* if a result is of(self), a share of the object; set while the function's `has_of_self` is */
+    tenon__py_list *lists;             /* the last one first; set while the function's `has_lists` is */
     PyThreadState *thread;             /* the thread state, while the lock is released */
     int64_t elements;                  /* of all tensors, or-ed: as large as the largest, or up to twice that */
     int64_t cancel_checked_ns;         /* when `cancelled` last looked, in nanoseconds; 0: never */
@@ -192,11 +211,13 @@ int tenon__py_raise_out_mismatch(tenon__py_frame *f, PyObject *object, const ten
 /* The client's `refuse` and `describe`. */
 void tenon__py_refuse(tenon_frame *base, tenon_refusal why, int32_t index, const tenon_error *err);
 const char *tenon__py_describe_argument(tenon_frame *base, int32_t index);
+/* The name of an object's type, in a block of the call; NULL for NULL. */
+const char *tenon__py_describe_object(tenon_frame *base, PyObject *object);
 
 /* DLPack's number for the stream that the call runs on. */
 intptr_t tenon__py_call_stream(const tenon__py_frame *f);
-/* A tensor on a device: the first one says where, and on which stream, the call runs. 0, or -1 with an exception. */
-int tenon__py_join_device(tenon__py_frame *f, int32_t index, const tenon_py_borrowed *borrowed);
+/* A tensor on a device, `item` of a list or -1: the first one says where, and on which stream, the call runs. 0, or -1 with an exception. */
+int tenon__py_join_device(tenon__py_frame *f, int32_t index, int64_t item, const tenon_py_borrowed *borrowed);
 /* Before new memory of another framework is written: the call's stream waits for that framework's. 0, or -1. */
 int tenon__py_begin_result(const tenon__py_frame *f, const tenon_py_borrowed *result_objects);
 /* After the function: the streams of all other frameworks wait for the call's. Keeps a pending exception. 0, or -1 with
@@ -228,6 +249,33 @@ static inline int tenon__py_enter_recursion(const char *where)
     return 0;
 }
 
+/* Borrow what is not plain, on the stream of the call. `stays`: its memory must stay where it is even if its owner writes to
+ * it. Python code may run, and call this function again. 0, or -1 with an exception. */
+int tenon__py_borrow_argument(tenon__py_frame *f, PyObject *object, bool stays, tenon_py_borrowed *borrowed);
+
+/* Lists of tensors, of functions that have `has_lists`. */
+
+/* Read argument `index`, and borrow its items. 0, or -1 with an exception. */
+int tenon__py_read_list(tenon__py_frame *f, int32_t index, PyObject *object);
+/* End the borrows of all lists, in the arguments and in the results. */
+void tenon__py_release_lists(tenon__py_frame *f);
+/* An item of argument `index`, borrowed, or NULL. */
+PyObject *tenon__py_list_item(const tenon__py_frame *f, int32_t index, int64_t item);
+/* Whether the argument that did not match is an item of a list; which one. */
+bool tenon__py_mismatched_item(const tenon__py_frame *f, tenon__py_item *out);
+/* The bytes of all items, or `most` if there are more. */
+int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most);
+/* Refuse items whose gradients would end here. 0, or -1 with an exception. */
+int tenon__py_check_list_gradients(tenon__py_frame *f);
+/* Whether an item is not as it was borrowed; `name` gets its name in messages. */
+bool tenon__py_changed_item(const tenon__py_frame *f, char *name, size_t size, bool *is_result);
+/* The client's `describe_item`, `make_item` and `open_item`. */
+const char *tenon__py_describe_item(tenon_frame *base, int32_t index, int64_t item);
+int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, tenon_view *view);
+int tenon__py_open_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, tenon_view *view);
+
 /* The host's side of a call that runs: what it does for the function, and the client's functions for that. */
 extern const tenon_host tenon__py_host;
 int tenon__py_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
@@ -235,6 +283,9 @@ int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (
 void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device device);
 /* Make a tensor result in the caller's framework: the client's `make_result`. -1 with an exception. */
 int tenon__py_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* A new array in the caller's framework for result `index`, or an item of it: a new reference, or NULL with an exception. */
+PyObject *tenon__py_make_array(tenon__py_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                               tenon_py_borrowed *borrowed);
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
