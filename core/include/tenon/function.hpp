@@ -21,7 +21,7 @@
 //   f32[n, d]           tenon::in<float, 2>; rw<float, 2> if it has 'rw'; kept<float, 2> or in if it has 'keep'
 //   f32[*b, n]          tenon::in<float, tenon::any>
 //   real[n], T[n]       tenon::in<void, 1>, whose view() has the dtype; or a generic lambda: see below
-//   [f32[n]]            tenon::list<float, 1>
+//   [f32[n]]            tenon::list<float, 1>; rw_list<float, 1> if it has 'rw'
 //   float, int, bool    double (or float, which narrows), int64_t, bool
 //   uint, complex       uint64_t, tenon::complex<double> or std::complex
 //   'mean'|'max'        int or a C++ enum: the index of the string
@@ -33,8 +33,8 @@
 // An argument that may be None ("?") is a std::optional or a tenon::optional. Arrays, text, bytes, texts, C * and
 // object<C> do not need one: they are falsy if the argument was not given.
 //
-// Results are the parameters after these, in the order of the signature: tenon::out<float, 1> for a tensor, and a
-// reference (`double &`) for every other value. If there is exactly one result that the host does not allocate, the
+// Results are the parameters after these, in the order of the signature: tenon::out<float, 1> for a tensor,
+// tenon::out_list<float, 1> for a list of tensors, and a reference (`double &`) for every other value. If there is exactly one result that the host does not allocate, the
 // function may return it instead: a number, a string, an object (C * or a std::unique_ptr), a std::vector for f32[?]
 // (copied) or for f32[?] own (moved, not copied), tenon::owned<float, 2>{std::move(rows), {n, d}}, or an array
 // (tenon::in) of the memory that an 'of(...)' result shows. A constructor returns its object.

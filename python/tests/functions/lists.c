@@ -121,15 +121,16 @@ static tenon_status one_of(tenon_call *call)
     return tenon_return_int(call, 0, tenon_arg(call, 0) != NULL);
 }
 
-TENON_MODULE(lists, "Lists of tensors.",
-    TENON_FUNCTION("total(xs: [f32[n] c]) -> float", total, "The sum of all."),
-    TENON_FUNCTION("numel(xs: [any[*_]]? = None) -> int", numel, "The number of elements."),
-    TENON_FUNCTION("sgd(params: [f32[*_] rw c], grads: [f32[*_] c], rate: float = 1)", sgd, "A step."),
-    TENON_FUNCTION("doubled(xs: [f32[*_] c]) -> [f32[*_]] for xs", doubled, "Each, twice."),
-    TENON_FUNCTION("rows(xs: [f32[_, d] c], k: int = 1) -> norms: [f64[_]] for xs, count: int", rows, "Of each row."),
-    TENON_FUNCTION("pieces(x: f32[n] c, size: int) -> [f32[?]]", pieces, "In order."),
-    TENON_FUNCTION("wrong_rank() -> [f32[?]]", wrong_rank, "Fails."),
-    TENON_FUNCTION("scribble(xs: [f32[_] c])", scribble, "Writes where it must not."),
-    TENON_FUNCTION("one_of(xs: [f32[_]]) -> int", one_of, "Fails."),
-    TENON_FUNCTION_FLAGS("total_anyway(xs: [f32[n] c]) -> float", total, "The sum of all.", TENON_NO_GRAD_CHECK),
-    TENON_FUNCTION("after(xs: [f32[n]], k: int, y: f32[n]) -> f32[n]", one_of, "Fails."))
+TENON_MODULE(lists, "Lists of tensors.", TENON_FUNCTION("total(xs: [f32[n] c]) -> float", total, "The sum of all."),
+             TENON_FUNCTION("numel(xs: [any[*_]]? = None) -> int", numel, "The number of elements."),
+             TENON_FUNCTION("sgd(params: [f32[*_] rw c], grads: [f32[*_] c], rate: float = 1)", sgd, "A step."),
+             TENON_FUNCTION("doubled(xs: [f32[*_] c]) -> [f32[*_]] for xs", doubled, "Each, twice."),
+             TENON_FUNCTION("rows(xs: [f32[_, d] c], k: int = 1) -> norms: [f64[_]] for xs, count: int", rows,
+                            "Of each row."),
+             TENON_FUNCTION("pieces(x: f32[n] c, size: int) -> [f32[?]]", pieces, "In order."),
+             TENON_FUNCTION("wrong_rank() -> [f32[?]]", wrong_rank, "Fails."),
+             TENON_FUNCTION("scribble(xs: [f32[_] c])", scribble, "Writes where it must not."),
+             TENON_FUNCTION("one_of(xs: [f32[_]]) -> int", one_of, "Fails."),
+             TENON_FUNCTION_FLAGS("total_anyway(xs: [f32[n] c]) -> float", total, "The sum of all.",
+                                  TENON_NO_GRAD_CHECK),
+             TENON_FUNCTION("after(xs: [f32[n]], k: int, y: f32[n]) -> f32[n]", one_of, "Fails."))

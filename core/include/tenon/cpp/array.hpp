@@ -1,4 +1,4 @@
-// Tensors as parameters of a C++ function: in, rw, out, kept, list; and owned, a tensor in memory of the library.
+// Tensors as parameters of a C++ function: in, rw, out, kept; list, rw_list and out_list of several; and owned, a tensor in memory of the library.
 //
 // An array is a pointer, sizes and strides that were copied out of the tenon_view, so that they stay in registers. It owns
 // nothing, except for kept and owned, and is copied freely. An argument that may be None is falsy if it was not given.
@@ -305,39 +305,130 @@ template <class Element, int Rank> class kept : public array<const Element, Rank
     tenon_kept *share_ = nullptr;
 };
 
-// A list of tensors.
-template <class Element, int Rank> class list
+// What list, rw_list and out_list have in common. Item is the array that an item is.
+template <class Item> class items
 {
   public:
-    TENON__HIDDEN list()
+    // For loops over the items: `for (auto x : xs)`.
+    class iterator
+    {
+      public:
+        TENON__HIDDEN iterator(const items *list, int64_t at) : list_(list), at_(at)
+        {
+        }
+        TENON__HIDDEN Item operator*() const
+        {
+            return (*list_)[at_];
+        }
+        TENON__HIDDEN iterator &operator++()
+        {
+            at_++;
+            return *this;
+        }
+        TENON__HIDDEN bool operator!=(const iterator &other) const
+        {
+            return at_ != other.at_;
+        }
+
+      private:
+        const items *list_;
+        int64_t at_;
+    };
+
+    TENON__HIDDEN items()
     {
     }
-    TENON__HIDDEN list(const tenon_view *items, int64_t count, bool contiguous = false)
-        : items_(items), count_(count), contiguous_(contiguous)
+    TENON__HIDDEN items(const tenon_view *views, int64_t count, bool contiguous, bool given)
+        : views_(views), count_(count), contiguous_(contiguous), given_(given)
     {
     }
-    TENON__HIDDEN explicit operator bool() const
+    TENON__HIDDEN explicit operator bool() const // false if an optional argument was not given
     {
-        return items_;
+        return given_;
     }
     TENON__HIDDEN int64_t size() const
     {
         return count_;
     }
-    TENON__HIDDEN in<Element, Rank> operator[](int64_t i) const
+    TENON__HIDDEN Item operator[](int64_t i) const
     {
 #ifdef TENON_CHECK_INDICES
         if (i < 0 || i >= count_)
             impl::raise(error(TENON_EBOUNDS, "a list of %lld tensors has no item %lld", static_cast<long long>(count_),
                               static_cast<long long>(i)));
 #endif
-        return in<Element, Rank>(items_[i], contiguous_);
+        return Item(views_[i], contiguous_);
+    }
+    TENON__HIDDEN iterator begin() const
+    {
+        return iterator(this, 0);
+    }
+    TENON__HIDDEN iterator end() const
+    {
+        return iterator(this, count_);
     }
 
   private:
-    const tenon_view *items_ = nullptr;
+    const tenon_view *views_ = nullptr;
     int64_t count_ = 0;
     bool contiguous_ = false;
+    bool given_ = false;
+};
+
+// A list of tensors that are only read.
+template <class Element, int Rank> class list : public items<in<Element, Rank>>
+{
+  public:
+    TENON__HIDDEN list()
+    {
+    }
+    TENON__HIDDEN list(const tenon_view *views, int64_t count, bool contiguous = false)
+        : items<in<Element, Rank>>(views, count, contiguous, true)
+    {
+    }
+};
+
+// A list of tensors that are written to ('rw' inside the brackets).
+template <class Element, int Rank> class rw_list : public items<rw<Element, Rank>>
+{
+  public:
+    TENON__HIDDEN rw_list()
+    {
+    }
+    TENON__HIDDEN rw_list(const tenon_view *views, int64_t count, bool contiguous = false)
+        : items<rw<Element, Rank>>(views, count, contiguous, true)
+    {
+    }
+};
+
+// A list of results. One "for xs" has its tensors when the function runs. Any other is empty, and push() adds a tensor.
+template <class Element, int Rank> class out_list : public items<rw<Element, Rank>>
+{
+  public:
+    TENON__HIDDEN out_list(tenon_call *call, int index)
+        : items<rw<Element, Rank>>(static_cast<const tenon_view *>(call->results[index].as.list.data),
+                                   call->results[index].as.list.data ? call->results[index].as.list.length : 0, true,
+                                   true),
+          call_(call), index_(index)
+    {
+    }
+    // The next tensor of the list, in C order.
+    TENON__HIDDEN rw<Element, Rank> push(const int64_t (&shape)[Rank > 0 ? Rank : 1]) const
+    {
+        static_assert(Rank != any, "pass a shape and its length: push(shape, ndim)");
+        return push(shape, Rank);
+    }
+    TENON__HIDDEN rw<Element, Rank> push(const int64_t *shape, int ndim) const
+    {
+        const tenon_view *view = tenon_result_push(call_, index_, ndim, shape);
+        if (!view)
+            impl::raise_failed();
+        return rw<Element, Rank>(*view, true);
+    }
+
+  private:
+    tenon_call *call_;
+    int index_;
 };
 
 // Memory of the library that becomes a tensor without a copy ('own' in the signature): `return tenon::owned<float, 2>

@@ -50,7 +50,7 @@ struct is_function<Callable, std::void_t<typename signature_of<Callable>::result
 // Whether the host does not allocate it, so that a C++ function may return it.
 constexpr bool is_returnable(const slot &result)
 {
-    return result.kind != kind::tensor || result.open;
+    return result.kind != kind::tensors && (result.kind != kind::tensor || result.open);
 }
 
 // The result that a function returns which does not return void, or -1 if there is not exactly one.
@@ -264,6 +264,8 @@ template <class Entry, class Return, int Position, class Parameter> constexpr au
             return types<argument<Entry, Position, Parameter>>();
     } else if constexpr (array_of<bare<Parameter>>::is == role::out) {
         return types<out_argument<Entry, result_of<Entry, Return>(Position), Parameter>>();
+    } else if constexpr (array_of<bare<Parameter>>::is == role::out_list) {
+        return types<out_list_argument<Entry, result_of<Entry, Return>(Position), Parameter>>();
     } else {
         return types<value_argument<Entry, result_of<Entry, Return>(Position), Parameter>>();
     }

@@ -72,7 +72,8 @@ template <class Type, kind Kind, bool Contiguous, bool Optional> Type read_argum
 #ifdef TENON_CHECK_INDICES
 template <class Type> void set_label(Type &value, const label &label)
 {
-    if constexpr (is_array<Type> && array_of<Type>::is != role::list && array_of<Type>::is != role::owned)
+    if constexpr (is_array<Type> && array_of<Type>::is != role::list && array_of<Type>::is != role::rw_list &&
+                  array_of<Type>::is != role::owned)
         value.name(label);
     else if constexpr (is_optional<Type>) {
         if constexpr (is_array<typename value_of<Type>::type>)
@@ -288,6 +289,23 @@ template <class Entry, int Index, class Parameter> struct out_argument {
 #ifdef TENON_CHECK_INDICES
         value.name({"result", shape.name, shape.name_length ? shape.name_length : Index});
 #endif
+    }
+    Parameter &&pass()
+    {
+        return static_cast<Parameter &&>(value);
+    }
+    tenon_status finish(tenon_call *)
+    {
+        return TENON_OK;
+    }
+};
+
+// Result Index of the call, a list, for a Parameter of the C++ function.
+template <class Entry, int Index, class Parameter> struct out_list_argument {
+    bare<Parameter> value;
+
+    explicit out_list_argument(tenon_call *call) : value(call, Index)
+    {
     }
     Parameter &&pass()
     {

@@ -73,6 +73,8 @@ template <class Entry, int Index, class Chosen> constexpr auto find_canonical()
         return types<rw<Element, s.rank>>();
     else if constexpr (s.kind == kind::tensor)
         return types<in<Element, s.rank>>();
+    else if constexpr (s.kind == kind::tensors && s.written)
+        return types<rw_list<Element, s.rank>>();
     else if constexpr (s.kind == kind::tensors)
         return types<list<Element, s.rank>>();
     else if constexpr (s.kind == kind::handle)
@@ -101,6 +103,8 @@ template <class Entry, int Index, class Chosen> constexpr auto find_canonical_ou
     using Element = typename element_of<s.type, s.dtype.code, s.dtype.bits, Chosen>::type;
     if constexpr (s.kind == kind::tensor)
         return types<out<Element, s.rank>>();
+    else if constexpr (s.kind == kind::tensors)
+        return types<out_list<Element, s.rank>>();
     else
         return types<typename number_of<s.kind>::type &>();
 }

@@ -42,7 +42,7 @@ constexpr bool same_text(const char *text, const char *start, int length)
 
 // ------------------------------------------------------------------------------------------------------------- arrays
 
-enum class role { none, in, rw, out, kept, list, owned };
+enum class role { none, in, rw, out, kept, list, rw_list, out_list, owned };
 
 template <role Role, class Element, int Rank> struct array_kind {
     static constexpr role is = Role;
@@ -60,6 +60,12 @@ template <class Element, int Rank> struct array_of<out<Element, Rank>> : array_k
 template <class Element, int Rank> struct array_of<kept<Element, Rank>> : array_kind<role::kept, Element, Rank> {
 };
 template <class Element, int Rank> struct array_of<list<Element, Rank>> : array_kind<role::list, Element, Rank> {
+};
+template <class Element, int Rank>
+struct array_of<rw_list<Element, Rank>> : array_kind<role::rw_list, Element, Rank> {
+};
+template <class Element, int Rank>
+struct array_of<out_list<Element, Rank>> : array_kind<role::out_list, Element, Rank> {
 };
 template <class Element, int Rank> struct array_of<owned<Element, Rank>> : array_kind<role::owned, Element, Rank> {
 };
@@ -257,7 +263,7 @@ template <class Parameter> constexpr fault find_fault(const slot &s, const tenon
     if (is_optional<Type> && !s.optional)
         return fault::kind;
     if (s.kind == kind::tensor || s.kind == kind::tensors) {
-        bool fits = s.kind == kind::tensors ? Array::is == role::list
+        bool fits = s.kind == kind::tensors ? Array::is == (s.written ? role::rw_list : role::list)
                     : s.written             ? Array::is == role::rw
                                             : Array::is == role::in || (Array::is == role::kept && s.kept);
         return fits ? find_array_fault<typename Array::element, Array::rank>(s, types) : fault::kind;
@@ -320,6 +326,9 @@ template <class Parameter> constexpr fault find_out_fault(const slot &s, const t
     using Array = array_of<bare<Parameter>>;
     if (Array::is == role::out && s.kind == kind::tensor)
         return find_array_fault<typename Array::element, Array::rank>(s, types);
+    if (s.kind == kind::tensors)
+        return Array::is == role::out_list ? find_array_fault<typename Array::element, Array::rank>(s, types)
+                                           : fault::kind;
     if (s.kind == kind::tensor && !s.open)
         return fault::kind;
     if (!std::is_lvalue_reference<Parameter>::value ||

@@ -37,10 +37,12 @@ struct slot {
     bool owned;        // "own"
     bool shown;        // "of(...)"
     bool contiguous;   // "c", and every result that the host allocates
-    bool open;         // a tensor result that the host does not allocate
+    bool open;         // a tensor result that the host does not allocate, or a list of them that the function makes
     bool unaligned;    // "unaligned"
     bool defaulted;    // has a default, which may be None
     int rank;          // of a tensor: the number of dimensions, or -1 for any (a "*b")
+    int dims;          // as they are written
+    int star;          // the place of a "*b" among them, or -1
     int type;          // the index of the dtype variable, or -1
     tenon_dtype dtype; // if `type` is -1: the only dtype; its bits are 0 if there are several
     const char *name;  // NULL for a result without a name

@@ -117,12 +117,49 @@ struct parser : tensor_parser {
         return expect(')');
     }
 
+    // Whether the tensors of the list have a dimension in this place of the result: as many places from the start, or from
+    // the end if it is after the "*".
+    static constexpr bool has_place(const slot &item, int place, const slot &list)
+    {
+        if (place == item.star)
+            return list.star >= 0;
+        if (item.star < 0 || place < item.star)
+            return place < (list.star >= 0 ? list.star : list.dims);
+        return item.dims - place < list.dims - list.star;
+    }
+
+    // "for xs" after a list of results.
+    constexpr bool for_each(slot &item)
+    {
+        next_word();
+        word w = next_word();
+        int index = find(w, out.parameter, out.parameters);
+        if (index < 0 || out.parameter[index].kind != kind::tensors)
+            return fail(w.at);
+        for (int i = 0; i < anys; i++)
+            if (!has_place(item, any_place[i], out.parameter[index]))
+                return fail(any_at[i]);
+        item.open = false;
+        return unknown_at < 0 || fail(unknown_at);
+    }
+
     constexpr bool tensors_type(slot &item)
     {
         accept('[');
         skip_spaces();
         int position = at;
-        return tensor(item) && (!item.optional || fail(position)) && expect(']');
+        in_list = true;
+        if (!tensor(item) || (item.optional && !fail(position)) || !expect(']'))
+            return false;
+        in_list = false;
+        if (!in_result) {
+            item.optional = accept('?');
+            return true;
+        }
+        if (peek_word().is("for"))
+            return for_each(item);
+        item.open = true;
+        return anys == 0 || fail(any_at[0]);
     }
 
     constexpr bool type(slot &item)
@@ -152,14 +189,14 @@ struct parser : tensor_parser {
             ok = !accept('[') || list_length(item);
         } else if (first == '[') {
             item.kind = kind::tensors;
-            ok = tensors_type(item);
+            return tensors_type(item);
         } else if (item.kind == kind::none) {
             ok = choice_type(item);
         }
         if (!ok)
             return false;
         item.optional = accept('?');
-        return !in_result || (item.kind != kind::dtype && item.kind != kind::tensors) || fail(item.position);
+        return !in_result || item.kind != kind::dtype || fail(item.position);
     }
 
     // ---------------------------------------------------------------------------------------------------- defaults

@@ -61,7 +61,10 @@ struct tensor_parser : reader {
     bool typed[max_variables]{};                 // by an argument
     int inplace[max_parameters + max_results]{}; // the position of the name in "inplace(...)", of each tensor
     word of{};                                   // the name in the last "of(...)"
-    bool in_result = false, in_condition = false;
+    int any_place[32]{}, any_at[32]{}; // the dimensions "_" and "*_" of the last tensor, and their positions
+    int anys = 0;
+    int unknown_at = -1; // the position of its first "?"
+    bool in_result = false, in_condition = false, in_list = false;
     int start = 0;       // the position of the tensor or condition that is being parsed
     int operations = 0;  // of all its expressions
     bool single = false; // the last expression is one number or name
@@ -275,6 +278,14 @@ struct tensor_parser : reader {
         }
     }
 
+    // A dimension of any size. Of the results only lists may have one.
+    constexpr bool any_dimension(int place, int position)
+    {
+        any_place[anys] = place;
+        any_at[anys++] = position;
+        return !in_result || in_list || fail(position);
+    }
+
     constexpr bool dimension(slot &item, int count)
     {
         skip_spaces();
@@ -284,10 +295,16 @@ struct tensor_parser : reader {
         if (accept('*')) {
             word w = next_word();
             int index = 0;
-            if (w.length == 0 || !is_lower(*w.start))
+            bool anonymous = w.is("_");
+            if (!anonymous && (w.length == 0 || !is_lower(*w.start)))
                 return fail(w.at);
             if (item.rank < 0)
                 return fail(position);
+            item.star = count;
+            if (anonymous) {
+                item.rank = -1;
+                return any_dimension(count, position);
+            }
             w.at = position; // mistakes are shown at the '*'
             if (!intern(w, stars, max_variables, index))
                 return false;
@@ -298,11 +315,12 @@ struct tensor_parser : reader {
         item.rank += item.rank >= 0;
         if (in_result && accept('?')) {
             item.open = true;
+            unknown_at = unknown_at < 0 ? position : unknown_at;
             return true;
         }
         if (peek_word().is("_")) {
             next_word();
-            return !in_result || fail(position);
+            return any_dimension(count, position);
         }
         if (!expression())
             return false;
@@ -371,7 +389,8 @@ struct tensor_parser : reader {
     {
         bool sharing = flags & (at_alias | at_inplace);
         bool wrong = (flags & (at_own | at_of)) || ((flags & (at_keep | at_convert)) && (flags & at_rw)) ||
-                     (sharing && !(flags & at_rw)) || (item.kind == kind::tensors && (flags & (at_keep | at_convert)));
+                     (sharing && !(flags & at_rw)) ||
+                     (item.kind == kind::tensors && (flags & (at_keep | at_convert | at_inplace)));
         return !wrong || fail(item.position);
     }
 
@@ -379,6 +398,8 @@ struct tensor_parser : reader {
     constexpr bool check_result(slot &item, unsigned flags)
     {
         unsigned lifetime = flags & (at_keep | at_own | at_of);
+        if (in_list && (lifetime || (flags & (at_alias | at_inplace))))
+            return fail(item.position);
         if (lifetime == 0) {
             item.open |= item.optional;
             item.contiguous = true;
@@ -401,7 +422,8 @@ struct tensor_parser : reader {
     constexpr bool tensor(slot &item)
     {
         start = at;
-        operations = 0;
+        operations = anys = 0;
+        unknown_at = item.star = -1;
         item.rank = 0;
         if (!element(item) || !expect('['))
             return false;
@@ -410,6 +432,7 @@ struct tensor_parser : reader {
             do {
                 if (!dimension(item, count++))
                     return false;
+                item.dims = count;
             } while (accept(','));
             if (!expect(']'))
                 return false;
