@@ -131,6 +131,7 @@ def _item(item: Parameter, tensor: TensorType | None) -> dict[str, Any]:
 
 _KINDS = {
     "tensor": "an array",
+    "tensors": "a list of arrays",
     "int": "an integer",
     "float": "a number",
     "bool": "True or False",
@@ -187,6 +188,8 @@ def _notes(item: Parameter, tensor: TensorType | None) -> Iterator[str]:
         yield "memory of the library"
     if tensor and tensor["of"]:
         yield f"memory of {_code(tensor['of'])}"
+    if tensor and tensor["each"]:
+        yield f"one for each item of {_code(tensor['each'])}"
     if item["keyword_only"]:
         yield "by keyword only"
     if item["optional"]:

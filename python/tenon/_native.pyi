@@ -98,6 +98,7 @@ class TensorType(TypedDict):
     alignment: int  # of aligned(N), or 0
     inplace: Optional[str]
     of: Optional[str]  # the parameter whose memory a result shows
+    each: Optional[str]  # of a list of results: the list that it has an item for each item of
 
 @type_check_only
 class Function:

@@ -84,6 +84,7 @@ class Tensor:
         self.choices = described["dtypes"]
         self.dims = [Dim(*dim) for dim in described["dims"]]
         self.star = next((i for i, dim in enumerate(self.dims) if dim.kind == "star"), None)
+        self.each = described["each"]  # of a list of results: the list that it follows
         self.attributes = described["attributes"]
         self.said_devices = bool(described["devices"])
         self.devices = described["devices"] or ["anywhere" if "anywhere" in self.attributes else "cpu"]
@@ -145,7 +146,7 @@ class Bindings:
         for _, dim, size in tensor.sizes(value.shape) if tensor.fits(len(value.shape)) else ():
             if dim.kind == "name":
                 self.note(self.dims, dim.name, size, argument)
-            elif dim.kind == "star":
+            elif dim.kind == "star" and dim.name:
                 self.note(self.stars, dim.name, size, argument, "*")
 
     def note(self, table: dict[str, Any], name: str, value: Any, argument: str, kind: str = "") -> None:
@@ -166,7 +167,8 @@ class Bindings:
             raise ValueError(f"{got}{ndim} dimension{'' if ndim == 1 else 's'}, not {wanted}")
         for at, dim, size in tensor.sizes(value.shape):
             if dim.kind == "star":
-                self.fit_star(begin, dim, size)
+                if dim.name:
+                    self.fit_star(begin, dim, size)
             elif dim.kind == "number":
                 number = dim.code[0]
                 self.check_equal(size, number, lambda: f"{got}dimension {at} is {size}, not {number}")
@@ -225,15 +227,22 @@ class Bindings:
 
     # ---------------------------------------------------------------------------------------------------------- results
 
-    def result(self, result: str, tensor: Tensor) -> tuple[str, list[Any]]:
-        """The short name of the dtype of a result, and its shape. `result` is its name in messages."""
+    def result(
+        self, result: str, tensor: Tensor, source: Optional[Tensor] = None, item: Sequence[Any] = ()
+    ) -> tuple[str, list[Any]]:
+        """The short name of the dtype of a result, and its shape. `result` is its name in messages. In a list "for xs", `source`
+        is the type of the items of xs, and `item` the shape of one."""
         begin = f"{self.function}(): {result}: "
         shape: list[Any] = []
         if tensor.variable and tensor.variable not in self.types:
             raise ValueError(f"{begin}no argument of this call determines {tensor.variable}")
-        for dim in tensor.dims:
+        for i, dim in enumerate(tensor.dims):
             if dim.kind == "unknown":
                 shape.append(self.unknown_size())
+            elif dim.kind == "any":  # counted from the end if it is after the star
+                shape.append(item[i if tensor.star is None or i < tensor.star else len(item) - (len(tensor.dims) - i)])
+            elif dim.kind == "star" and not dim.name and source:
+                shape += next(sizes for _, one, sizes in source.sizes(item) if one.kind == "star")
             elif dim.kind == "star":
                 if dim.name not in self.stars:
                     raise ValueError(f"{begin}no argument of this call determines *{dim.name}")

@@ -29,9 +29,11 @@ _SOURCES = {
     "overload": "typing",
     "type_check_only": "typing",
     "Iterator": "collections.abc",
+    "Sequence": "collections.abc",
     "bool": "builtins",
     "float": "builtins",
     "int": "builtins",
+    "list": "builtins",
     "object": "builtins",
     "property": "builtins",
     "slice": "builtins",
@@ -183,7 +185,7 @@ class _Stub:
     def forms(self, function: Function) -> list[_Form]:
         anything = self.word("Any")
         array = self.array("Array") if any(function.tensors[: len(function.parameters)]) else ""
-        takes_like = any(result["kind"] == "tensor" for result in function.results)
+        takes_like = any(result["kind"] in ("tensor", "tensors") for result in function.results)
         takes_out = takes_like and len(function.results) == 1 and not _is_open(function)
         no_out, no_like = "out: None = ..." if takes_out else None, "like: None = ..."
         any_like = f"like: {anything} = ..." if takes_like else None
@@ -258,6 +260,8 @@ class _Stub:
         kind = parameter["kind"]
         if kind == "tensor":
             return self.array("Array")
+        if kind == "tensors":
+            return f"{self.word('Sequence')}[{self.array('Array')}]"
         if kind in ("int", "ints"):
             number = self.integer()
         elif kind in ("float", "floats"):
@@ -295,6 +299,8 @@ class _Stub:
         kind = parameter["kind"]
         if kind == "tensor":
             return self.word("Any")
+        if kind == "tensors":
+            return f"{self.word('list')}[{self.word('Any')}]"
         if kind == "enum":
             return f"{self.word('Literal')}[{', '.join(map(repr, parameter['choices']))}]"
         if kind == "handle":
@@ -328,7 +334,8 @@ def _following(function: Function) -> set[int]:
     if not first or _dtype(first) is None:
         return set()
     results = enumerate(function.tensors[len(function.parameters) :])
-    return {i for i, tensor in results if tensor and (_dtype(tensor), _rank(tensor)) == (_dtype(first), _rank(first))}
+    lists = {i for i, result in enumerate(function.results) if result["kind"] == "tensors"}
+    return {i for i, tensor in results if tensor and i not in lists and (_dtype(tensor), _rank(tensor)) == (_dtype(first), _rank(first))}
 
 
 def _dtype(tensor: TensorType) -> str | None:
@@ -348,7 +355,7 @@ def _rank(tensor: TensorType) -> tuple[int, list[str | None]]:
 def _is_open(function: Function) -> bool:
     """Whether only the function itself can make its first result, a tensor."""
     tensor = function.tensors[len(function.parameters)]
-    if not tensor or function.results[0]["optional"] or "own" in tensor["attributes"] or tensor["of"]:
+    if not tensor or function.results[0]["kind"] == "tensors" or function.results[0]["optional"] or "own" in tensor["attributes"] or tensor["of"]:
         return True
     return any(kind == "unknown" for kind, _, _, _ in tensor["dims"])
 

@@ -126,13 +126,13 @@ static uint32_t described_extra(const tenon_parameter *item)
     return (item->flags & TENON_PARAMETER_KEEP ? 1u << 9 : 0) | (item->flags & TENON_PARAMETER_OWN ? 1u << 10 : 0);
 }
 
-/* A dict, or None if the item is not a tensor. */
+/* A dict, or None if the item is neither a tensor nor a list of tensors, whose dict describes each of them. */
 static PyObject *described_item(const void *from, int32_t index)
 {
     const tenon_signature *s = from;
     int32_t nparams = s->nparams;
     const tenon_parameter *item = index < nparams ? &s->params[index] : &s->results[index - nparams];
-    const tenon_spec *spec = item->spec;
+    const tenon_spec *spec = item->items ? item->items : item->spec;
     if (!spec) {
         Py_INCREF(Py_None);
         return Py_None;
@@ -146,13 +146,15 @@ static PyObject *described_item(const void *from, int32_t index)
         end = strchr(end, '?') + 1;
     int32_t count = dtypes->count + described_kind_count(dtypes);
     const char *owner = item->flags & TENON_PARAMETER_OF ? s->params[item->owner].name : NULL;
-    return Py_BuildValue(
-        "{sNszsNsNsNsNsLszsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text), "variable",
-        varies ? t.names->types[spec->variable] : NULL, "dtypes", described_tuple(count, described_dtype, dtypes),
-        "dims", described_tuple(spec->ndims, described_dimension, &t), "devices",
-        described_names(spec->devices, described_device), "attributes",
-        described_names(spec->flags | described_extra(item), described_attribute), "alignment",
-        (long long)spec->alignment, "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL, "of", owner);
+    const char *each = item->flags & TENON_PARAMETER_EACH ? s->params[item->owner].name : NULL;
+    return Py_BuildValue("{sNszsNsNsNsNsLszszsz}", "text", PyUnicode_FromStringAndSize(spec->text, end - spec->text),
+                         "variable", varies ? t.names->types[spec->variable] : NULL, "dtypes",
+                         described_tuple(count, described_dtype, dtypes), "dims",
+                         described_tuple(spec->ndims, described_dimension, &t), "devices",
+                         described_names(spec->devices, described_device), "attributes",
+                         described_names(spec->flags | described_extra(item), described_attribute), "alignment",
+                         (long long)spec->alignment, "inplace", spec->flags & TENON_SPEC_INPLACE ? spec->inplace : NULL,
+                         "of", owner, "each", each);
 }
 
 static const char *described_flag(int bit, char *room, size_t size)

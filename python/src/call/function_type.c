@@ -200,7 +200,8 @@ static PyGetSetDef function_attributes[] = {
     {"results", get_results, NULL, "One dict for each result.", NULL},
     {"flags", tenon__py_describe_flags, NULL, "A list of the names of its flags.", NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
-     "One dict for each parameter, then for each result, that is a tensor; None for the others.", NULL},
+     "One dict for each parameter, then for each result, that is a tensor or a list of them; None for the others.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -336,3 +336,18 @@ def test_description(lists):
     assert described.parameters[0]["type"] == "[f32[_, d] c]"
     assert described.results[0]["kind"] == "tensors"
     assert lists.sgd.__self__.parameters[0]["written"] is True
+
+
+def test_stubs_and_pages(lists):
+    from tenon._describe_library import as_json, as_markdown
+    from tenon._stubs import stub
+
+    text = stub(lists, "lists.so")
+    assert "def total(xs: Sequence[_Array]) -> float:" in text
+    assert "def numel(xs: Optional[Sequence[_Array]] = ...) -> int:" in text
+    assert "def doubled(xs: Sequence[_Array], *, like: Any = ...) -> list[Any]:" in text
+    assert "norms: list[Any]" in text
+    page = as_markdown(lists)
+    assert "| `xs` | `[f32[_, d] c]` | a list of arrays |" in page
+    assert "a list of arrays; one for each item of `xs`" in page
+    assert '"each": "xs"' in as_json([("lists.so", lists)])
