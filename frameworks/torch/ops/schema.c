@@ -86,6 +86,7 @@ static const char *schema_type(const tenon_parameter *param)
 {
     switch (param->kind) {
     case TENON_KIND_TENSOR:
+    case TENON_KIND_TENSORS: /* "[]" comes after the name of what is written */
         return "Tensor";
     case TENON_KIND_INT:
         return "SymInt";
@@ -112,8 +113,7 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
     const char *type = schema_type(param);
     char alias[24] = "";
     if (!type) {
-        tenon_error_set(err, TENON_EINVAL, "argument '%s' is a %s, which operators do not accept", param->name,
-                        param->kind == TENON_KIND_TENSORS ? "list of tensors" : "handle");
+        tenon_error_set(err, TENON_EINVAL, "argument '%s' is a handle, which operators do not accept", param->name);
         return false;
     }
     if (param->flags & TENON_PARAMETER_KEEP) {
@@ -122,10 +122,12 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
                         param->name);
         return false;
     }
-    if (param->spec && (param->spec->flags & TENON_SPEC_WRITE))
+    const tenon_spec *spec = param->items ? param->items : param->spec;
+    if (spec && (spec->flags & TENON_SPEC_WRITE))
         snprintf(alias, sizeof alias, "(a%d!)", (*written)++);
     add(text, type);
     add(text, alias);
+    add(text, param->items ? "[]" : "");
     add(text, param->flags & TENON_PARAMETER_OPTIONAL ? "? " : " ");
     add(text, param->name);
     if (param->flags & TENON_PARAMETER_DEFAULT)
@@ -137,12 +139,16 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
 static bool check_result(const tenon_parameter *result, tenon_error *err)
 {
     bool number = result->kind == TENON_KIND_INT || result->kind == TENON_KIND_FLOAT || result->kind == TENON_KIND_BOOL;
-    if (result->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))
+    bool tensors = result->kind == TENON_KIND_TENSOR || result->kind == TENON_KIND_TENSORS;
+    if (result->items && (result->flags & TENON_PARAMETER_OPEN))
+        tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and torch has to know its length before the call",
+                        result->type);
+    else if (result->flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF))
         tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and operators return only memory of torch",
                         result->type);
     else if (result->flags & TENON_PARAMETER_OPTIONAL)
         tenon_error_set(err, TENON_EINVAL, "a result may be None, and torch has to know that before the call");
-    else if (!number && result->kind != TENON_KIND_TENSOR)
+    else if (!number && !tensors)
         tenon_error_set(err, TENON_EINVAL, "a result is of type %s, and operators return only tensors", result->type);
     else
         return true;
@@ -170,6 +176,7 @@ tenon_status tenon__torch_schema(const tenon_signature *signature, char *buffer,
         if (!check_result(&signature->results[i], err))
             return TENON_EINVAL;
         add(&text, i > 0 ? ", Tensor" : "Tensor");
+        add(&text, signature->results[i].items ? "[]" : "");
     }
     add(&text, signature->nresults == 1 ? "" : ")");
     if (!signature->nresults && !written)

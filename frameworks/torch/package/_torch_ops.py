@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from keyword import iskeyword
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
@@ -59,6 +59,7 @@ def torch_ops(
     - a pair of such a function and torch's setup_context(ctx, inputs, output).
     - a function of the same library, or its name. It takes the gradients of the results, then the arguments, and
       returns the gradients of the tensor arguments.
+    The gradients of a list of tensors are a list; ctx.saved_tensors has its items one after the other.
 
     A function that cannot be an operator is left out with a warning, or raises ValueError if `strict` is true.
 
@@ -192,6 +193,7 @@ class _Operator:
         self.parameters, self.results = described.parameters, described.results
         tensors = [Tensor(one) if one else None for one in described.tensors]
         self.tensors = {_name(p): tensor for p, tensor in zip(self.parameters, tensors) if tensor}
+        self.lists = {_name(p) for p in self.parameters if p["kind"] == "tensors"}
         self.outputs = tensors[len(self.parameters) :]
         used = [*self.tensors.values(), *(output for output in self.outputs if output)]
         names = {name for tensor in used for dim in tensor.dims for name in dim.names}
@@ -308,14 +310,14 @@ class _Operator:
 
             def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
                 given = self.by_name(args, kwargs)
-                found = {name for name in self.tensors if given[name] is not None and has_bit(given[name])}
+                found = {name for name in self.tensors if any(map(has_bit, _flat(given[name])))}
                 for name in found.intersection(self.written):
-                    if type(given[name]) is torch.Tensor:
+                    if all(type(tensor) is torch.Tensor for tensor in _flat(given[name])):
                         return run(*args, **kwargs)  # the function refuses it
                     raise BufferError(
                         f"{self.name}(): argument '{name}': the function cannot write to {what}; pass x.{resolve.__name__}()"
                     )
-                resolved = {name: resolve(given[name]) for name in found}
+                resolved = {name: _map(resolve, given[name]) for name in found}
                 args = tuple(resolved.get(name, value) for name, value in zip(given, args))
                 kwargs = {name: resolved.get(name, value) for name, value in kwargs.items()}
                 return op.redispatch(keyset & after, *args, **kwargs)
@@ -333,13 +335,15 @@ class _Operator:
         for p in self.parameters:
             name = _name(p)
             if name in present:
-                bindings.bind(name, self.tensors[name], present[name])
+                for label, value in _items(name, present[name]):
+                    bindings.bind(label, self.tensors[name], value)
             elif name in self.sizes and given[name] is not None:
                 bindings.note(bindings.dims, name, given[name], name)
         for p in self.parameters:
             name, value = _name(p), given[_name(p)]
             if name in present:
-                bindings.fit(name, self.tensors[name], value)
+                for label, item in _items(name, value):
+                    bindings.fit(label, self.tensors[name], item)
             elif name in self.sizes and value is not None:
                 bindings.fit_int(name, value)
             elif p["kind"] == "enum" and value is not None and value not in p["choices"]:
@@ -348,12 +352,16 @@ class _Operator:
                 raise ValueError(f"{self.name}(): argument '{name}': expected {p['type']}, got {len(value)} "
                                  f"number{'s' * (len(value) != 1)}")
         torch = torch_module()
-        devices = [value.device for value in present.values()]
+        devices = [tensor.device for value in present.values() for tensor in _flat(value)]
         device = next((found for found in devices if found.type != "cpu"), torch.device("cpu"))
-        made = []
+        made: list[Any] = []
         for i, (r, output) in enumerate(zip(self.results, self.outputs)):
-            if output:
-                made.append(bindings.empty(result_title(i, r["name"]), output, device))
+            title = result_title(i, r["name"])
+            if output and output.each:
+                source, items = self.tensors[output.each], present.get(output.each, ())
+                made.append([bindings.empty(title, output, device, source, item.shape) for item in items])
+            elif output:
+                made.append(bindings.empty(title, output, device))
             else:
                 made.append(torch.empty((), dtype=getattr(torch, _NUMBERS[r["kind"]])))
         return None if not made else made[0] if len(made) == 1 else tuple(made)
@@ -384,14 +392,14 @@ class _Operator:
 
     def callable(self, direct: bool) -> Callable[..., Any]:
         """What `ops.f` is: a function with the parameters of the C function."""
-        self.call = function = make_function(self, direct)
+        self.call = function = make_function(self, direct and not self.lists)
         return function
 
     # ----------------------------------------------------------------------------------------------------- gradients
 
     def undifferentiable(self) -> str:
         """Why torch does not support gradients for such an operator, or ""."""
-        if any(p["keyword_only"] for p in self.parameters if p["kind"] == "tensor"):
+        if any(p["keyword_only"] for p in self.parameters if p["kind"] in ("tensor", "tensors")):
             return "takes a tensor by keyword only"
         return "writes to its arguments" if self.written else ""
 
@@ -415,8 +423,20 @@ class _Operator:
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Optional[Mapping[str, Any]] = None) -> None:
         given = self.by_name(inputs, keyword_only_inputs or {})
-        ctx.save_for_backward(*(given[name] for name in self.tensors))
+        values = [given[name] for name in self.tensors]
+        ctx.save_for_backward(*(tensor for value in values for tensor in (value if _is_list(value) else (value,))))
         ctx.arguments = {name: value for name, value in given.items() if name not in self.tensors}
+        if self.lists:
+            ctx.lengths = [len(value) if _is_list(value) else -1 for value in values]
+
+    def saved(self, ctx: Any) -> dict[str, Any]:
+        """All arguments of the forward pass by name."""
+        values: list[Any] = list(ctx.saved_tensors)
+        if self.lists:
+            flat, values = iter(values), []
+            for length in ctx.lengths:
+                values.append(next(flat) if length < 0 else [next(flat) for _ in range(length)])
+        return {**ctx.arguments, **dict(zip(self.tensors, values))}
 
     def register_gradients(self, library: Any) -> None:
         """As torch.library.register_autograd does, but report what that would silently lose."""
@@ -431,10 +451,11 @@ class _Operator:
 
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             if forward_ad._current_level >= 0:
-                self.refuse_tangents(args)
+                self.refuse_tangents(tensor for value in args for tensor in _flat(value))
             if not in_functorch():
                 return record(keyset, *args, **kwargs)
-            if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in args):
+            followed = (getattr(tensor, "requires_grad", False) for value in args for tensor in _flat(value))
+            if torch.is_grad_enabled() and any(followed):
                 raise RuntimeError(
                     f"{self.name}(): torch.func's grad, vjp and the like cannot differentiate an operator; use "
                     "torch.autograd.grad() or backward()"
@@ -464,8 +485,8 @@ class _Operator:
         def autograd(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
             if forward_ad._current_level >= 0:
-                self.refuse_tangents(given.values())
-            followed = any(given[tensor] is not None and given[tensor].requires_grad for tensor in self.tensors)
+                self.refuse_tangents(tensor for value in given.values() for tensor in _flat(value))
+            followed = any(tensor.requires_grad for argument in self.tensors for tensor in _flat(given[argument]))
             if followed and torch.is_grad_enabled():
                 raise RuntimeError(
                     f"{name}(): an argument requires grad, but torch supports no gradients for a function that {why}; "
@@ -475,7 +496,7 @@ class _Operator:
 
         def count_writes(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             given = self.by_name(args, kwargs)
-            present = [given[argument] for argument in written if given[argument] is not None]
+            present = [tensor for argument in written for tensor in _flat(given[argument])]
             tensors = [tensor for tensor in present if not tensor.is_inference()]  # those have no version
             versions = [tensor._version for tensor in tensors]
             try:
@@ -510,7 +531,8 @@ class _Operator:
             if (has_gradients(output.choices) if output else r["kind"] == "float")
         ]
         followed = [argument for argument, tensor in self.tensors.items() if has_gradients(tensor.choices)]
-        kinds = ["tensor"] * len(grads) + [p["kind"] for p in self.parameters]
+        kinds = [self.results[i]["kind"] if self.outputs[i] else "tensor" for i in grads]
+        kinds += [p["kind"] for p in self.parameters]
         if [p["kind"] for p in other.parameters] != kinds:
             takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
             raise ValueError(f"{begin}{name}() must take {takes}")
@@ -520,15 +542,17 @@ class _Operator:
         by_keyword = [p["keyword_only"] for p in other.parameters]
         contiguous = ["c" in other.tensors[_name(p)].attributes for p in other.parameters[: len(grads)]]
 
+        torch = torch_module()
+
         def backward(ctx: Any, *given: Any) -> Any:
             # autograd's gradients may have any strides (sum() expands one number), and only this code can copy them.
-            values = [given[i].contiguous() if c else given[i] for i, c in zip(grads, contiguous)]
-            saved = {**ctx.arguments, **dict(zip(self.tensors, ctx.saved_tensors))}
+            values = [_map(torch.Tensor.contiguous, given[i]) if c else given[i] for i, c in zip(grads, contiguous)]
+            saved = self.saved(ctx)
             values += [saved[_name(p)] for p in self.parameters]
             args = [value for value, keyword in zip(values, by_keyword) if not keyword]
             kwargs = {_name(p): value for p, value in zip(other.parameters, values) if p["keyword_only"]}
             made = other.call(*args, **kwargs)
-            found = dict(zip(followed, made if isinstance(made, (tuple, list)) else (made,)))
+            found = dict(zip(followed, made if len(followed) > 1 or isinstance(made, tuple) else (made,)))
             return tuple(found.get(argument) if saved[argument] is not None else None for argument in positional)
 
         return backward
@@ -536,3 +560,28 @@ class _Operator:
 
 def _name(parameter: Parameter) -> str:
     return parameter["name"] or ""
+
+
+# --------------------------------------------------------------------------------------------------------------- lists
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    """The tensors of an argument: itself, or the items of a list; none of None."""
+    return () if value is None else value if _is_list(value) else (value,)
+
+
+def _map(change: Callable[[Any], Any], value: Any) -> Any:
+    return [change(item) for item in value] if _is_list(value) else change(value)
+
+
+def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors of an argument with their names in messages."""
+    if not _is_list(value):
+        yield name, value
+        return
+    for i, item in enumerate(value):
+        yield f"{name}[{i}]", item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from tenon._signature_shapes import Bindings, Tensor, long_name
 
@@ -40,9 +40,9 @@ class TorchBindings(Bindings):
     def unknown_size(self) -> Any:
         return torch_module().library.get_ctx().new_dynamic_size()
 
-    def empty(self, result: str, tensor: Tensor, device: Any) -> Any:
-        """The result, without its values."""
-        short, shape = self.result(result, tensor)
+    def empty(self, result: str, tensor: Tensor, device: Any, source: Optional[Tensor] = None, item: Any = ()) -> Any:
+        """The result, without its values; or one of a list, which follows an item of another list."""
+        short, shape = self.result(result, tensor, source, item)
         dtype = torch_dtype(short)
         self.check_bytes(result, short, shape, dtype.itemsize)
         return torch_module().empty(shape, dtype=dtype, device=device)
