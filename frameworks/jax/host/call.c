@@ -22,8 +22,9 @@ static void jax_refuse(tenon_frame *base, tenon_refusal why, int32_t index, cons
 static const char *jax_describe(tenon_frame *base, int32_t index)
 {
     static const char *const kind_names[] = {
-        [TENON_KIND_INT] = "int",  [TENON_KIND_FLOAT] = "float", [TENON_KIND_BOOL] = "bool",   [TENON_KIND_STR] = "str",
-        [TENON_KIND_ENUM] = "str", [TENON_KIND_INTS] = "tuple",  [TENON_KIND_FLOATS] = "tuple"};
+        [TENON_KIND_INT] = "int",      [TENON_KIND_FLOAT] = "float", [TENON_KIND_BOOL] = "bool",
+        [TENON_KIND_STR] = "str",      [TENON_KIND_ENUM] = "str",    [TENON_KIND_INTS] = "tuple",
+        [TENON_KIND_FLOATS] = "tuple", [TENON_KIND_TENSORS] = "list"};
     uint32_t kind = base->signature->params[index].kind;
     switch (jax_frame_of(base)->letters[index]) {
     case 'd':
@@ -33,6 +34,14 @@ static const char *jax_describe(tenon_frame *base, int32_t index)
     default:
         return kind == TENON_KIND_TENSOR ? atomic_load(&tenon__jax_array_name) : kind_names[kind];
     }
+}
+
+static const char *jax_describe_item(tenon_frame *base, int32_t index, int64_t item)
+{
+    (void)base;
+    (void)index;
+    (void)item;
+    return atomic_load(&tenon__jax_array_name);
 }
 
 /* The program does not keep to the rules in internal.h. Returns -1. */
@@ -91,29 +100,90 @@ static tenon_status jax_init_view(jax_frame *f, jax_tensor *tensor, const xla_bu
     return status ? status : tenon_view_init(&tensor->view, &source, flags, dims, err);
 }
 
-/* A tensor that is written to is also one of the last results, in the same memory. */
-static int jax_check_written(jax_frame *f, int32_t index, const xla_buffer *buffer)
+int64_t tenon__jax_result_place(const jax_frame *f, int32_t index)
 {
-    const xla_buffer *result = jax_buffer(&f->xla->results, f->base.signature->nresults + f->written++);
-    if (result && (result->data == buffer->data || f->tensors[index].view.numel == 0))
-        return 0;
-    return tenon__jax_malformed(f, "an operand that is written to is not a result in the same memory");
+    int64_t place = 0;
+    for (int32_t i = 0; i < index; i++) {
+        const tenon_parameter *result = &f->base.signature->results[i];
+        const tenon_value *list = result->items ? &f->args[result->owner] : NULL;
+        place += !list ? 1 : list->kind == TENON_KIND_TENSORS ? list->as.list.length : 0;
+    }
+    return place;
 }
 
-static int jax_take_tensor(jax_frame *f, int32_t index)
+/* A tensor that is written to is also one of the last results, in the same memory. */
+static int jax_check_written(const jax_frame *f, const tenon_view *view, int64_t *place)
 {
-    const tenon_spec *spec = f->base.signature->params[index].spec;
+    const xla_buffer *result = jax_buffer(&f->xla->results, (*place)++);
+    return result && (result->data == view->data || view->numel == 0) ? 0 : -1;
+}
+
+static int jax_check_all_written(jax_frame *f)
+{
+    const tenon_signature *s = f->base.signature;
+    int64_t place = tenon__jax_result_place(f, s->nresults);
+    int status = 0;
+    for (int32_t i = 0; s->nwritten && i < s->nparams; i++) {
+        const tenon_spec *spec = s->params[i].items ? s->params[i].items : s->params[i].spec;
+        if (!spec || !(spec->flags & TENON_SPEC_WRITE))
+            continue;
+        if (f->args[i].kind == TENON_KIND_TENSOR)
+            status |= jax_check_written(f, f->args[i].as.view, &place);
+        const tenon_view *views = f->args[i].as.list.data;
+        for (int64_t k = 0; f->args[i].kind == TENON_KIND_TENSORS && k < f->args[i].as.list.length; k++)
+            status |= jax_check_written(f, &views[k], &place);
+    }
+    if (status < 0)
+        return tenon__jax_malformed(f, "an operand that is written to is not a result in the same memory");
+    return place == f->xla->results.count ? 0 : tenon__jax_malformed(f, "the number of results is wrong");
+}
+
+/* Describe the next operand, which is argument `index`, or `item` of that list if it is not -1. */
+static int jax_take_operand(jax_frame *f, int32_t index, int64_t item, const tenon_spec *spec, jax_tensor *tensor)
+{
     const xla_buffer *buffer = jax_buffer(&f->xla->arguments, f->operands++);
-    jax_tensor *tensor = &f->tensors[index];
     tenon_error why;
     if (!buffer || !spec)
         return tenon__jax_malformed(f, "an operand is missing");
     bool fortran = (spec->flags & (TENON_SPEC_F | TENON_SPEC_C)) == TENON_SPEC_F && buffer->rank > 1;
-    bool written = spec->flags & TENON_SPEC_WRITE;
-    if (jax_init_view(f, tensor, buffer, written ? 0 : TENON_READ_ONLY, fortran, &why))
+    if (!jax_init_view(f, tensor, buffer, spec->flags & TENON_SPEC_WRITE ? 0 : TENON_READ_ONLY, fortran, &why))
+        return 0;
+    if (item < 0)
         return tenon__jax_refuse(f, index, why.status, tenon_error_reason(&why));
+    if (!tenon_frame_refuse_earlier(&f->base, index))
+        tenon_error_set_in(f->err, why.status, f->base.signature->name, "argument '%s[%lld]': %s",
+                           f->base.signature->params[index].name, (long long)item, tenon_error_reason(&why));
+    return -1;
+}
+
+static int jax_take_tensor(jax_frame *f, int32_t index)
+{
+    jax_tensor *tensor = &f->tensors[index];
+    if (jax_take_operand(f, index, -1, f->base.signature->params[index].spec, tensor) < 0)
+        return -1;
     tenon_frame_set_view(&f->base, index, &tensor->view);
-    return written ? jax_check_written(f, index, buffer) : 0;
+    return 0;
+}
+
+/* A list of tensors: as many operands as its attribute says. */
+static int jax_take_tensors(jax_frame *f, int32_t index)
+{
+    const tenon_spec *spec = f->base.signature->params[index].items;
+    int64_t count = 0;
+    if (!spec || tenon__jax_take_count(f, index, &count) < 0 || count > f->xla->arguments.count - f->operands)
+        return tenon__jax_malformed(f, "a list has more items than there are operands");
+    size_t room = (size_t)count;
+    jax_tensor *tensors = tenon_block_alloc(&f->base.blocks, room * (sizeof *tensors + sizeof(tenon_view)), 0);
+    if (!tensors)
+        return tenon__jax_refuse(f, index, TENON_ENOMEM, "out of memory");
+    tenon_view *views = (tenon_view *)(void *)(tensors + room);
+    for (int64_t i = 0; i < count; i++) {
+        if (jax_take_operand(f, index, i, spec, &tensors[i]) < 0)
+            return -1;
+        views[i] = tensors[i].view;
+    }
+    tenon_frame_set_list(&f->base, index, views, count);
+    return 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
@@ -123,6 +193,8 @@ static int jax_take_argument(jax_frame *f, int32_t index)
     switch (f->letters[index]) {
     case 't':
         return jax_take_tensor(f, index);
+    case 'l':
+        return jax_take_tensors(f, index);
     case 's':
         return tenon__jax_take_scalar(f, index);
     case 'p':
@@ -151,9 +223,7 @@ static int jax_take_arguments(jax_frame *f)
             return -1;
     if (f->operands + (f->packed ? 1 : 0) != f->xla->arguments.count)
         return tenon__jax_malformed(f, "the number of operands is wrong");
-    if (s->nresults + f->written != f->xla->results.count)
-        return tenon__jax_malformed(f, "the number of results is wrong");
-    return 0;
+    return jax_check_all_written(f);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- results */
@@ -164,12 +234,13 @@ static bool jax_same_shape(const tenon_view *view, tenon_dtype dtype, int32_t nd
            (ndim == 0 || memcmp(view->shape, shape, (size_t)ndim * sizeof *shape) == 0);
 }
 
-/* The program has allocated the result, with the shape that it was compiled for. */
-static int jax_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* Describe the buffer at `place`, which is result `index` or an item of it. The program has allocated it, with the shape that
+ * it was compiled for. */
+static int jax_describe_result(jax_frame *f, int64_t place, int32_t index, jax_tensor *tensor, tenon_dtype dtype,
+                               int32_t ndim, const int64_t *shape)
 {
-    jax_frame *f = jax_frame_of(base);
-    const xla_buffer *buffer = jax_buffer(&f->xla->results, index);
-    jax_tensor *tensor = &f->tensors[base->signature->nparams + index];
+    const tenon_frame *base = &f->base;
+    const xla_buffer *buffer = jax_buffer(&f->xla->results, place);
     tenon_error why;
     if (!buffer)
         return tenon__jax_malformed(f, "a result is missing");
@@ -185,7 +256,31 @@ static int jax_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, 
                            (int)index, base->signature->results[index].type);
         return -1;
     }
+    return 0;
+}
+
+static int jax_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    jax_frame *f = jax_frame_of(base);
+    jax_tensor *tensor = &f->tensors[base->signature->nparams + index];
+    if (jax_describe_result(f, tenon__jax_result_place(f, index), index, tensor, dtype, ndim, shape) < 0)
+        return -1;
     tenon_frame_set_result(base, index, &tensor->view, TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
+    return 0;
+}
+
+static int jax_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                         const int64_t *shape, tenon_view *view)
+{
+    jax_frame *f = jax_frame_of(base);
+    jax_tensor *tensor = tenon_block_alloc(&base->blocks, sizeof *tensor, 0);
+    if (!tensor) {
+        tenon_error_set_in(f->err, TENON_ENOMEM, base->signature->name, "result %d: out of memory", (int)index);
+        return -1;
+    }
+    if (jax_describe_result(f, tenon__jax_result_place(f, index) + item, index, tensor, dtype, ndim, shape) < 0)
+        return -1;
+    *view = tensor->view;
     return 0;
 }
 
@@ -233,7 +328,9 @@ static const tenon_client jax_client = {.refuse = jax_refuse,
                                         .take_handle = jax_take_handle,
                                         .device_scratch = tenon__jax_device_scratch,
                                         .run = jax_run,
-                                        .warn = jax_warn};
+                                        .warn = jax_warn,
+                                        .describe_item = jax_describe_item,
+                                        .make_item = jax_make_item};
 
 static const tenon_host jax_host = {TENON_HOST_SERVICES, .name = "jax"};
 
@@ -244,7 +341,7 @@ void tenon__jax_call_init(tenon__jax_function *function, void *state)
     /* A plan does not compare a written operand with its result. */
     function->planned = function->signature->planned && function->signature->nwritten == 0;
     for (int32_t i = 0; i < function->signature->nresults; i++)
-        function->returns_numbers |= function->signature->results[i].kind != TENON_KIND_TENSOR;
+        function->returns_numbers |= !function->signature->results[i].spec && !function->signature->results[i].items;
 }
 
 static int jax_run_with_lock(jax_frame *f, tenon_library_lock *lock, bool checked)
@@ -341,7 +438,7 @@ tenon_status tenon__jax_call(const tenon__jax_function *function, const xla_fram
     f.xla = xla;
     f.err = err;
     f.packed = NULL;
-    f.operands = f.numbers = f.written = 0;
+    f.operands = f.numbers = 0;
     f.attributes = 3;
     f.on_gpu = on_gpu;
     f.scratch = NULL;

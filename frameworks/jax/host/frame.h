@@ -28,7 +28,6 @@ typedef struct jax_frame {
     int64_t operands; /* read so far */
     int64_t attributes;
     int64_t numbers; /* of the packed operand */
-    int64_t written; /* results that are operands */
     bool on_gpu;
     jax_scratch *scratch;
     tenon_value args[TENON_MAX_PARAMETERS];
@@ -72,6 +71,11 @@ int tenon__jax_refuse_kind(jax_frame *f, int32_t index, const char *got);
 int tenon__jax_take_scalar(jax_frame *f, int32_t index);
 int tenon__jax_take_packed(jax_frame *f, int32_t index);
 int tenon__jax_take_attribute(jax_frame *f, int32_t index);
+/* The number of items of argument `index`, a list of tensors. 0, or -1: it has none. */
+int tenon__jax_take_count(jax_frame *f, int32_t index, int64_t *count);
+
+/* The place of result `index` among XLA's results: a list has as many as it has items. */
+int64_t tenon__jax_result_place(const jax_frame *f, int32_t index);
 
 /* Store the results that are numbers in their buffers. 0, or -1: refused. */
 int tenon__jax_give_numbers(jax_frame *f);

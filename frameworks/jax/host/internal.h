@@ -8,6 +8,7 @@
  *
  *   args     one letter for each parameter:
  *              t  a tensor: the next operand
+ *              l  a list of tensors: the next operands, as many as its attribute v00 … says
  *              s  a number: the next operand, without dimensions, of any integer or floating dtype
  *              p  a number in the packed operand, which is the last one: u32[2k], for each number its 64 bits, low word
  *                 first (an integer, a double, or 0 and 1)
@@ -19,7 +20,7 @@
  *   v00 …    for each letter v the value, under the index of its parameter: scalars for numbers, strings for str and
  *            enum, arrays of s64 for ints, and of f64, or of s64 with the same bits, for floats
  *
- * Results: those of the function, a number as a buffer without dimensions (s64 or s32, f64 or f32, pred); then each tensor
+ * Results: those of the function, of a list each tensor by itself, a number as a buffer without dimensions (s64 or s32, f64 or f32, pred); then each tensor
  * that was given and is written to, in the memory of its operand. Tensors are in C order; operands whose spec has `f` and
  * not `c` are in Fortran order. On a GPU the host reads no memory, so there are neither `s`, `p` nor results that are
  * numbers. */

@@ -78,9 +78,7 @@ const tenon__jax_function *tenon__jax_find_renamed(xla_span fn, xla_span hash)
 static const char *jax_obstacle(const tenon_signature *s)
 {
     for (int32_t i = 0; i < s->nparams; i++) {
-        if (s->params[i].kind == TENON_KIND_TENSORS)
-            return "a parameter is a list of tensors";
-        if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_FLOATS)
+        if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_TENSORS)
             return "a parameter is a handle";
         if (s->params[i].flags & TENON_PARAMETER_KEEP)
             return "it keeps an argument, whose memory XLA uses again after the call";
@@ -91,7 +89,7 @@ static const char *jax_obstacle(const tenon_signature *s)
             return "a result is optional";
         if (result->flags & TENON_PARAMETER_OPEN)
             return "the size of a result is known only to the function";
-        if (result->kind < TENON_KIND_TENSOR || result->kind > TENON_KIND_BOOL)
+        if (!result->items && (result->kind < TENON_KIND_TENSOR || result->kind > TENON_KIND_BOOL))
             return "a result is neither a tensor nor a number";
     }
     return s->nresults == 0 && s->nwritten == 0 ? "it neither returns nor writes anything" : NULL;

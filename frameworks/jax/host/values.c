@@ -253,13 +253,28 @@ int tenon__jax_take_attribute(jax_frame *f, int32_t index)
     }
 }
 
+int tenon__jax_take_count(jax_frame *f, int32_t index, int64_t *count)
+{
+    const xla_attributes *all = &f->xla->attributes;
+    int64_t at = f->attributes++;
+    char name[3] = {'v', (char)('0' + index / 10), (char)('0' + index % 10)};
+    if (at >= all->count || all->names[at]->length != sizeof name ||
+        memcmp(all->names[at]->text, name, sizeof name) != 0 || all->types[at] != xla_attr_scalar)
+        return -1;
+    const xla_scalar *scalar = all->items[at];
+    if (scalar->dtype != xla_s64 || !scalar->value)
+        return -1;
+    memcpy(count, scalar->value, sizeof *count);
+    return *count >= 0 ? 0 : -1;
+}
+
 /* ----------------------------------------------------------------------------------------------------------- results */
 
 /* Store a number in its buffer. */
 static int jax_give_number(jax_frame *f, int32_t index)
 {
     const tenon_value *value = &f->results[index];
-    const xla_buffer *buffer = jax_buffer(&f->xla->results, index);
+    const xla_buffer *buffer = jax_buffer(&f->xla->results, tenon__jax_result_place(f, index));
     int32_t dtype = buffer ? buffer->dtype : 0;
     if (tenon_frame_has_result(&f->base, index) <= 0)
         return -1;
@@ -293,7 +308,7 @@ int tenon__jax_give_numbers(jax_frame *f)
 {
     const tenon_signature *s = f->base.signature;
     for (int32_t i = 0; i < s->nresults; i++)
-        if (s->results[i].kind != TENON_KIND_TENSOR && jax_give_number(f, i) < 0)
+        if (!s->results[i].spec && !s->results[i].items && jax_give_number(f, i) < 0)
             return -1;
     return 0;
 }

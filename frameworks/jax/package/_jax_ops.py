@@ -10,12 +10,12 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional, Union, cast
 
 from tenon import _jax_native
-from tenon._jax_trace import PARSING, Signature, jax_module
+from tenon._jax_trace import PARSING, Operand, Signature, jax_module
 from tenon._library import Refused, functions_of, is_function, make_operators
 from tenon._results import named_type
 from tenon._signature_shapes import has_gradients, short_name, size_list
@@ -259,7 +259,7 @@ class Operator:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             letters, statics, operands = read(args, kwargs)
-            check(letters, operands)
+            check(letters, statics, operands)
             try:
                 return program(letters, statics)(*operands)
             except failure as error:
@@ -274,38 +274,58 @@ class Operator:
         cast(Any, call).__signature__ = own.replace(parameters=kept)
         return call
 
-    def check_sharding(self, letters: str, operands: Sequence[Any]) -> None:
-        self.partitioning.check_eager(operands, **self.sharding_options(letters, operands))
+    def check_sharding(self, letters: str, statics: Sequence[Any], operands: Sequence[Any]) -> None:
+        self.partitioning.check_eager(operands, **self.sharding_options(letters, statics, operands))
 
-    def sharding_options(self, letters: str, operands: Sequence[Any]) -> dict[str, Any]:
-        batch, names = self.signature.batch(letters, operands), self.operand_names(letters)
+    def sharding_options(self, letters: str, statics: Sequence[Any], operands: Sequence[Any]) -> dict[str, Any]:
+        batch = self.signature.batch(letters, operands)
+        names = [self.signature.operand_name(one) for one in self.signature.operands(letters, statics)]
         return {"function": self.name, "names": names, "batch": batch, "mode": self.sharding}
-
-    def operand_names(self, letters: str) -> list[str]:
-        return [name for name, letter in zip(self.signature.names, letters) if letter in "ts"]
 
     # --------------------------------------------------------------------------------------------------- composition
 
     def make_program(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Any]:
         """Return a jitted function of the operands. Under jit, vmap and the like it is traced into the caller."""
         jax = jax_module()
-        if not self.signature.results and not any(letters[i] == "t" for i in self.signature.written):
-            return lambda *operands: self.wrap(letters, ())  # nothing that it could return
+        places = self.signature.operands(letters, statics)
+        writes = any(one.index in self.signature.written for one in places)
+        fixed = [i for i, each in enumerate(self.signature.each) if each < 0 or any(one.index == each for one in places)]
+        if not fixed and not writes:
+            return lambda *operands: self.wrap(letters, statics, ())  # nothing that it could return
         call = self.differentiable(letters, statics)
 
         def run(*operands: Any) -> Any:
             bindings = self.signature.match_operands(letters, statics, operands)  # with the words of the function
             self.signature.result_types(bindings)
-            return self.wrap(letters, call(*self.partitioning.unify(operands, **self.sharding_options(letters, operands))))
+            options = self.sharding_options(letters, statics, operands)
+            return self.wrap(letters, statics, call(*self.partitioning.unify(operands, **options)))
 
         run.__name__ = run.__qualname__ = self.name
         return cast(Callable[..., Any], jax.jit(run, inline=True))
 
-    def wrap(self, letters: str, results: Sequence[Any]) -> Any:
+    def list_lengths(self, letters: str, statics: Sequence[Any]) -> dict[int, int]:
+        """How many items the lists among the arguments have, by the index of the parameter."""
+        values = iter(statics)
+        given = [next(values) if letter in "vl" else None for letter in letters]
+        return {i: value for i, (letter, value) in enumerate(zip(letters, given)) if letter == "l"}
+
+    def group_results(self, letters: str, statics: Sequence[Any], results: Iterator[Any]) -> list[Any]:
+        """The results of the function, with lists."""
+        lengths = self.list_lengths(letters, statics)
+        return [
+            next(results) if each < 0 else [next(results) for _ in range(lengths.get(each, 0))]
+            for each in self.signature.each
+        ]
+
+    def wrap(self, letters: str, statics: Sequence[Any], results: Sequence[Any]) -> Any:
         """The results in the form that the caller sees. A written argument that was not given is None."""
-        made = list(results[: len(self.signature.results)])
-        written = iter(results[len(made) :])
-        made += [next(written) if letters[i] == "t" else None for i in self.signature.written]
+        left, lengths = iter(results), self.list_lengths(letters, statics)
+        made = self.group_results(letters, statics, left)
+        for i in self.signature.written:
+            if letters[i] == "l":
+                made.append([next(left) for _ in range(lengths[i])])
+            else:
+                made.append(next(left) if letters[i] == "t" else None)
         if self.result_type:
             return self.result_type(*made)
         return made[0] if len(made) == 1 else tuple(made)
@@ -314,10 +334,12 @@ class Operator:
         """A function of operands that calls the handler, once."""
         jax, ffi, signature = jax_module(), _ffi(), self.signature
         attributes = {**self.attributes, "args": letters, **self.static_attributes(letters, statics)}
-        places = [i for i, letter in enumerate(letters) if letter in "ts"]
-        column_major = [letters[i] == "t" and _is_column_major(signature.inputs[i]) for i in places]
-        written = [k for k, i in enumerate(places) if i in signature.written]
-        aliases = {k: len(signature.results) + n for n, k in enumerate(written)}
+        places = signature.operands(letters, statics)
+        column_major = [one.letter == "t" and _is_column_major(signature.inputs[one.index]) for one in places]
+        written = [k for k, one in enumerate(places) if one.index in signature.written]
+        lengths = self.list_lengths(letters, statics)
+        count = sum(1 if each < 0 else lengths.get(each, 0) for each in signature.each)
+        aliases = {k: count + n for n, k in enumerate(written)}
         check = _platform_check()
         refuse = self.platform_refusal(letters)
 
@@ -339,9 +361,11 @@ class Operator:
         numpy, values = importlib.import_module("numpy"), iter(statics)
         made: dict[str, Any] = {}
         for i, (p, letter) in enumerate(zip(self.signature.parameters, letters)):
-            if letter == "v":
+            if letter in "vl":
                 value = next(values)
-                if p["kind"] == "ints":
+                if letter == "l":
+                    value = numpy.int64(value)
+                elif p["kind"] == "ints":
                     value = numpy.array(value, numpy.int64)
                 elif p["kind"] == "floats":  # by their bits: JAX 0.5 cannot serialise arrays of floats
                     value = numpy.array(value, numpy.float64).view(numpy.int64)
@@ -377,12 +401,13 @@ class Operator:
     def mapped(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
         """The same for vmap: one call if every tensor begins with the same `*b`, otherwise one call after the other."""
         jax, bare, signature = jax_module(), self.bare(letters, statics), self.signature
-        kinds = [letter for letter in letters if letter in "ts"]
+        kinds = [one.letter for one in signature.operands(letters, statics)]
         digest = hashlib.sha256(repr((self.attributes, letters, statics)).encode()).hexdigest()
         program = f"{self.name}_{digest[:32]}"
 
         def spread(*operands: Any) -> Sequence[Any]:
-            call = self.partitioning.partition(bare, program=program, **self.sharding_options(letters, operands))
+            options = self.sharding_options(letters, statics, operands)
+            call = self.partitioning.partition(bare, program=program, **options)
             return cast(Sequence[Any], self.partitioning.vary(call(*operands), operands))
 
         if not kinds:
@@ -395,7 +420,7 @@ class Operator:
             if signature.star is not None and not traced:
                 made = call(*(_broadcast(x, size, one, kind) for x, one, kind in zip(operands, batched, kinds)))
             else:
-                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, operands))
+                whole = self.partitioning.keep_whole(operands, **self.sharding_options(letters, statics, operands))
                 made = _one_after_the_other(call, batched, whole)
             return made, tuple(True for _ in made)
 
@@ -407,7 +432,8 @@ class Operator:
     def differentiable(self, letters: str, statics: tuple[Any, ...]) -> Callable[..., Sequence[Any]]:
         """The same for grad and vjp."""
         jax, mapped = jax_module(), self.mapped(letters, statics)
-        if not any(letter in "ts" for letter in letters):
+        places = self.signature.operands(letters, statics)
+        if not places:
             return mapped
 
         def primal(*operands: Any) -> Any:
@@ -423,7 +449,7 @@ class Operator:
             return self.gradients(letters, statics, saved, grads)
 
         call.defvjp(forward, backward)
-        guards = [self.number_guard(i) if letter == "s" else None for i, letter in enumerate(letters) if letter in "ts"]
+        guards = [self.number_guard(one.index) if one.letter == "s" else None for one in places]
         if not any(guards):
             return cast(Callable[..., Sequence[Any]], call)
         return lambda *operands: call(*(guard(x) if guard else x for guard, x in zip(guards, operands)))
@@ -452,10 +478,17 @@ class Operator:
         operands, values = iter(saved), iter(statics)
         given: dict[str, Any] = {}
         for i, letter in enumerate(letters):
-            value = signature.defaults[i] if letter == "d" else next(values) if letter == "v" else None
-            given[signature.names[i]] = next(operands) if letter in "ts" else _uncached(value)
+            value = signature.defaults[i] if letter == "d" else next(values) if letter in "vl" else None
+            if letter == "l":
+                given[signature.names[i]] = [next(operands) for _ in range(value)]
+            else:
+                given[signature.names[i]] = next(operands) if letter in "ts" else _uncached(value)
         types = signature.result_types(signature.match_operands(letters, statics, saved))
-        known = [_instantiate(grads[i], types[i].dtype) for i in self.float_results]
+        all_known = self.group_results(letters, statics, iter([*zip(grads, types)]))
+        known = [
+            [_instantiate(grad, one.dtype) for grad, one in pairs] if isinstance(pairs, list) else _instantiate(pairs[0], pairs[1].dtype)
+            for pairs in (all_known[i] for i in self.float_results)
+        ]
         made = self.backward(given, known)
         followed = ", ".join(signature.names[i] for i in signature.floats) or "no arguments"
         if not isinstance(made, tuple):
@@ -470,12 +503,23 @@ class Operator:
             )
         found = dict(zip(signature.floats, made))
         return tuple(
-            self.check_gradient(i, given[signature.names[i]], found.get(i))
-            for i, letter in enumerate(letters)
-            if letter in "ts"
+            self.check_gradient(signature.operand_name(one), operand, self.item_gradient(one, found, given))
+            for one, operand in zip(signature.operands(letters, statics), saved)
         )
 
-    def check_gradient(self, index: int, argument: Any, gradient: Any) -> Any:
+    def item_gradient(self, operand: Operand, found: Mapping[int, Any], given: Mapping[str, Any]) -> Any:
+        """The gradient of an operand. That of a list is a list."""
+        gradient, name = found.get(operand.index), self.signature.names[operand.index]
+        if operand.item < 0 or gradient is None:
+            return gradient
+        if not isinstance(gradient, (list, tuple)) or len(gradient) != len(given[name]):
+            count = len(given[name])
+            raise TypeError(
+                f"{self.name}(): its backward must return a list of {count} gradient{'s' * (count != 1)} for argument '{name}'"
+            )
+        return gradient[operand.item]
+
+    def check_gradient(self, name: str, argument: Any, gradient: Any) -> Any:
         """The gradient of an operand; None means 0, as for whole numbers."""
         jax = jax_module()
         if gradient is None or not jax.numpy.issubdtype(argument.dtype, jax.numpy.inexact):
@@ -486,8 +530,7 @@ class Operator:
             got = f"{short_name(gradient.dtype)}{size_list(gradient.shape)}"
             wrong = ValueError if gradient.dtype == argument.dtype else TypeError
             raise wrong(
-                f"{self.name}(): its backward returned a gradient of argument '{self.signature.names[index]}' that is {got}, "
-                f"not {expected}"
+                f"{self.name}(): its backward returned a gradient of argument '{name}' that is {got}, not {expected}"
             )
         return gradient
 
@@ -511,7 +554,8 @@ class Operator:
         if name not in others:
             raise ValueError(f"{begin}the library has no operator {name}()")
         other = others[name]
-        kinds = ["tensor"] * len(self.float_results) + [p["kind"] for p in signature.parameters]
+        kinds = ["tensors" if signature.each[i] >= 0 else "tensor" for i in self.float_results]
+        kinds += [p["kind"] for p in signature.parameters]
         if [p["kind"] for p in other.signature.parameters] != kinds:
             takes = f"the gradients of its results, then its arguments: {', '.join(kinds)}"
             raise ValueError(f"{begin}{name}() must take {takes}")

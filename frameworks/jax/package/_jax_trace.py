@@ -10,9 +10,9 @@ import functools
 import importlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, cast
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, NoReturn, Optional, Union, cast
 
 from tenon import _native
 from tenon._library import Refused
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OLDEST = (0, 4, 38)
 _NUMBERS = {"int": ("i64", "i32"), "float": ("f64", "f32"), "bool": ("bool", "bool")}  # with x64, without
 _LISTS = ("ints", "floats")
-_KINDS = ("tensor", *_NUMBERS, *_LISTS, "str", "enum")
+_KINDS = ("tensor", "tensors", *_NUMBERS, *_LISTS, "str", "enum")
 _PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "cuda_managed": "cuda"}
 PARSING = threading.Lock()  # CPython 3.11 and older fail if two threads build a syntax tree, as `ast` and `inspect` do
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "left out"})()
@@ -104,8 +104,13 @@ class View(NamedTuple):
     type_name: str  # "": a JAX array
 
 
+Views = Union[View, "list[View]", None]  # of an argument; None: it is not a tensor, or was left out
+
+
 class JaxBindings(Bindings):
     """The bindings of one call with JAX's arrays."""
+
+    items: dict[int, list[View]]  # of the arguments that are lists
 
     def check_equal(self, one: Any, other: Any, message: Callable[[], str]) -> None:
         if isinstance(one, int) and isinstance(other, int):
@@ -140,6 +145,14 @@ def _is_certain(compare: Callable[[], bool]) -> bool:
 # ----------------------------------------------------------------------------------------------------------- signature
 
 
+class Operand(NamedTuple):
+    """What an operand of a program is."""
+
+    index: int  # of the parameter
+    item: int  # of a list, or -1
+    letter: str  # t or s
+
+
 class Result(NamedTuple):
     """The dtype and shape of a result."""
 
@@ -163,14 +176,16 @@ class Signature:
         self.sizes = {i for i, p in enumerate(self.parameters) if p["kind"] == "int" and p["name"] in bound}
         self.optional = [p["optional"] for p in self.parameters]
         self.written = [i for i, p in enumerate(self.parameters) if p["written"]]
+        self.lists = {i for i, p in enumerate(self.parameters) if p["kind"] == "tensors"}
+        self.each = [self.names.index(output.each) if output and output.each else -1 for output in self.outputs]
         self.check_expressible()
         self.platforms = self.find_platforms()
         self.defaults = [_default(p) for p in self.parameters]
         self.floats = [i for i, tensor in enumerate(self.inputs) if tensor and has_gradients(tensor.choices)]
         first = used[0].dims[0] if used and used[0].dims else None
         batched = first is not None and all(t.dims and t.dims[0].kind == "star" and t.dims[0].name == first.name for t in used)
-        # A number as a result has no room for a batch.
-        self.star = first.name if first and batched and all(self.outputs) else None
+        # A number as a result has no room for a batch, and the items of a list may have others.
+        self.star = first.name if first and batched and first.name and all(self.outputs) and not self.lists else None
 
     def check_expressible(self) -> None:
         for p in self.parameters:
@@ -184,6 +199,8 @@ class Signature:
             title = result_title(i, r["name"])
             if r["optional"] or (not output and r["kind"] not in _NUMBERS):
                 raise Refused(f"{title} is of type {r['type']}; a result must be a tensor or a number")
+            if r["kind"] == "tensors" and output and not output.each:
+                raise Refused(f"{title} is of type {r['type']}, whose length is not known before the call")
             if output and any(dim.kind == "unknown" for dim in output.dims):
                 raise Refused(f"the size of {title} is not known before the call")
             if output and not output.variable:
@@ -224,6 +241,13 @@ class Signature:
         sizes: dict[int, int] = {}
         for i, value in enumerate(given):
             letter = "d" if value is MISSING else "n" if value is None and self.optional[i] else "t"
+            if letter == "t" and i in self.lists:
+                try:
+                    given[i] = self.read_list(i, value)
+                except Exception as error:
+                    self.raise_first(given, sizes, i, error)
+                letter = "l"
+                statics.append(len(given[i]))
             if letter == "t" and not self.inputs[i]:
                 try:
                     letter, value = self.read_value(i, value)
@@ -237,37 +261,72 @@ class Signature:
                 value = self.defaults[i] if letter == "d" else value
                 sizes.update({} if value is None else {i: value})
             letters.append(letter)
-        operands = [value for letter, value in zip(letters, given) if letter in "ts"]
-        if any(letter == "t" and not self.is_jax_array(value) for letter, value in zip(letters, given)):
+        operands = [one for letter, value in zip(letters, given) if letter in "tsl" for one in _flat(value)]
+        tensors = (one for letter, value in zip(letters, given) if letter in "tl" for one in _flat(value))
+        if not all(map(self.is_jax_array, tensors)):
             views = self.views(given, sizes, len(given))
             self.match(views, sizes)
             self.check_width(views)
             operands = [value if isinstance(value, self.jax.Array) else self.numpy.asarray(value) for value in operands]
         return "".join(letters), tuple(statics), operands
 
+    def read_list(self, index: int, value: Any) -> list[Any]:
+        """The items of a list of tensors."""
+        array = isinstance(value, self.jax.Array) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+        sequence = hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__")
+        if array or not sequence or hasattr(value, "keys") or isinstance(value, (str, bytes, bytearray, memoryview)):
+            name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+            raise TypeError(
+                f"{self.name}(): argument '{self.names[index]}': expected {self.parameters[index]['type']}, got {name}; pass a "
+                "list or a tuple of arrays"
+            )
+        return [value[i] for i in range(len(value))]
+
+    def operands(self, letters: str, statics: Sequence[Any]) -> list[Operand]:
+        """What each operand of a call is."""
+        values, found = iter(statics), []
+        for i, letter in enumerate(letters):
+            value = next(values) if letter in "vl" else None
+            if letter == "l":
+                found += [Operand(i, item, "t") for item in range(cast(int, value))]
+            elif letter in "ts":
+                found.append(Operand(i, -1, letter))
+        return found
+
+    def operand_name(self, operand: Operand) -> str:
+        return self.item_name(operand.index, operand.item)
+
+    def item_name(self, index: int, item: int) -> str:
+        """What messages call a tensor."""
+        return self.names[index] if item < 0 else f"{self.names[index]}[{item}]"
+
     def is_jax_array(self, value: Any) -> bool:
         """Whether it is a tracer, or an array of JAX that has data."""
         return isinstance(value, self.jax.Array) and (isinstance(value, self.jax.core.Tracer) or not value.is_deleted())
 
-    def views(self, given: Sequence[Any], sizes: dict[int, int], count: int) -> list[Optional[View]]:
+    def views(self, given: Sequence[Any], sizes: dict[int, int], count: int) -> list[Views]:
         """The tensors among the first `count` arguments. Raises the first mistake."""
-        views: list[Optional[View]] = []
+        views: list[Views] = []
         for i, value in enumerate(given[:count]):
             try:
                 absent = not self.inputs[i] or value is MISSING or (value is None and self.optional[i])
-                views.append(None if absent else self.view(i, value))
+                if not absent and i in self.lists:
+                    views.append([self.view(i, one, item) for item, one in enumerate(value)])
+                else:
+                    views.append(None if absent else self.view(i, value))
             except Exception as error:
                 self.raise_first(given, sizes, i, error)
         return views
 
-    def view(self, index: int, value: Any) -> View:
+    def view(self, index: int, value: Any, item: int = -1) -> View:
         if self.is_jax_array(value):
             return View(value.dtype, value.shape, "")
-        _native._read_tensor(self.function, index, value)
+        if item < 0:
+            _native._read_tensor(self.function, index, value)
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         if not isinstance(value, (self.numpy.ndarray, self.numpy.generic)):
             raise TypeError(
-                f"{self.name}(): argument '{self.names[index]}': expected an array of JAX or NumPy, got {name}; convert "
+                f"{self.name}(): argument '{self.item_name(index, item)}': expected an array of JAX or NumPy, got {name}; convert "
                 "it with jax.dlpack.from_dlpack(x)"
             )
         return View(value.dtype, value.shape, name)
@@ -278,12 +337,12 @@ class Signature:
             self.match(self.views(given, sizes, index), sizes)
         raise error
 
-    def check_width(self, views: Sequence[Optional[View]]) -> None:
+    def check_width(self, views: Sequence[Views]) -> None:
         """Refuse arrays of NumPy that JAX would convert silently."""
-        for i, view in enumerate(views):
-            if view and view.type_name and is_wide(short_name(view.dtype)) and not x64_enabled():
+        for i, item, view in _each(views):
+            if view.type_name and is_wide(short_name(view.dtype)) and not x64_enabled():
                 raise ValueError(
-                    f"{self.name}(): argument '{self.names[i]}': JAX would convert {short_name(view.dtype)} to fewer bits; "
+                    f"{self.name}(): argument '{self.item_name(i, item)}': JAX would convert {short_name(view.dtype)} to fewer bits; "
                     "set jax_enable_x64, or convert the array yourself"
                 )
 
@@ -340,41 +399,46 @@ class Signature:
 
     # -------------------------------------------------------------------------------------------------------- matching
 
-    def match(self, views: Sequence[Optional[View]], sizes: dict[int, int]) -> JaxBindings:
+    def match(self, views: Sequence[Views], sizes: dict[int, int]) -> JaxBindings:
         """Bind the names, then check each argument. There are fewer views than parameters if a mistake is known already."""
         bindings, names = JaxBindings(self.name), self.names
         whole = len(views) == len(names)
-        for i, view in enumerate(views):
-            if view:
-                bindings.bind(names[i], cast(Tensor, self.inputs[i]), view)
-            elif i in sizes:
+        for i, given in enumerate(views):
+            for _, item, view in _each([given]):
+                bindings.bind(self.item_name(i, item), cast(Tensor, self.inputs[i]), view)
+            if not given and i in sizes:
                 bindings.note(bindings.dims, names[i], sizes[i], names[i])
-        for i, view in enumerate(views):
-            if view:
-                bindings.fit(names[i], cast(Tensor, self.inputs[i]), view, whole)
-                self.check_dtype(i, view)
-            elif i in sizes:
+        for i, given in enumerate(views):
+            for _, item, view in _each([given]):
+                bindings.fit(self.item_name(i, item), cast(Tensor, self.inputs[i]), view, whole)
+                self.check_dtype(self.item_name(i, item), view)
+            if not given and i in sizes:
                 bindings.fit_int(names[i], sizes[i])
+        bindings.items = {i: given for i, given in enumerate(views) if isinstance(given, list)}
         return bindings
 
-    def check_dtype(self, index: int, view: View) -> None:
+    def check_dtype(self, name: str, view: View) -> None:
         dtype = short_name(view.dtype)
         if is_packed(dtype):
             raise TypeError(
-                f"{self.name}(): argument '{self.names[index]}': JAX stores {dtype} in another way on each platform; "
+                f"{self.name}(): argument '{name}': JAX stores {dtype} in another way on each platform; "
                 "convert it to int8 or float32"
             )
         if jax_dtype(dtype) is None:
-            raise TypeError(f"{self.name}(): argument '{self.names[index]}': expected an array of numbers, got {dtype}")
+            raise TypeError(f"{self.name}(): argument '{name}': expected an array of numbers, got {dtype}")
 
     def match_operands(self, letters: str, statics: Sequence[Any], operands: Sequence[Any]) -> JaxBindings:
         """The bindings of a call that was read."""
         left, values = iter(operands), iter(statics)
-        views: list[Optional[View]] = []
+        views: list[Views] = []
         sizes: dict[int, int] = {}
         for i, letter in enumerate(letters):
+            value = next(values) if letter in "vl" else self.defaults[i] if letter == "d" else None
+            if letter == "l":
+                items = [next(left) for _ in range(cast(int, value))]
+                views.append([View(one.dtype, one.shape, "") for one in items])
+                continue
             operand: Any = next(left) if letter in "ts" else None
-            value = next(values) if letter == "v" else self.defaults[i] if letter == "d" else None
             views.append(View(operand.dtype, operand.shape, "") if letter == "t" else None)
             if i in self.sizes and value is not None:
                 sizes[i] = value
@@ -390,22 +454,39 @@ class Signature:
                 return max(0, len(operand.shape) - len(cast(Tensor, self.inputs[i]).dims) + 1)
         return 0
 
+    def item_shapes(self, bindings: JaxBindings) -> list[list[Any]]:
+        """For each result the shapes of the items that it has a tensor for; one of nothing if it is not a list."""
+        return [[()] if each < 0 else [view.shape for view in bindings.items.get(each, ())] for each in self.each]
+
     def result_types(self, bindings: JaxBindings) -> list[Result]:
-        """What the call returns, without the arguments that it writes."""
+        """What the call returns, each item of a list by itself, without the arguments that it writes."""
         wide, made = x64_enabled(), []
-        for i, (r, output) in enumerate(zip(self.results, self.outputs)):
+        for i, (r, output, shapes) in enumerate(zip(self.results, self.outputs, self.item_shapes(bindings))):
             title = result_title(i, r["name"])
-            if output:
-                short, shape = bindings.result(title, output)
+            for item in shapes if output else ():
+                short, shape = bindings.result(title, cast(Tensor, output), self.inputs[self.each[i]], item)
                 dtype = jax_dtype(short)
                 if is_wide(short) and not wide:
                     raise ValueError(f"{self.name}(): {title} is of dtype {short}, which JAX has only with jax_enable_x64; "
                                      "set it, or use a function that returns fewer bits")
                 bindings.check_bytes(title, short, shape, dtype.itemsize)
                 made.append(Result(dtype, tuple(shape)))
-            else:
+            if not output:
                 made.append(Result(jax_dtype(_NUMBERS[r["kind"]][0 if wide else 1]), ()))
         return made
+
+
+def _flat(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else (value,)
+
+
+def _each(views: Sequence[Views]) -> Iterator[tuple[int, int, View]]:
+    """All tensors: the index of the parameter, that of the item or -1, and the tensor."""
+    for i, given in enumerate(views):
+        if isinstance(given, list):
+            yield from ((i, item, view) for item, view in enumerate(given))
+        elif given:
+            yield i, -1, given
 
 
 def _has_tracers(value: Any) -> bool:
