@@ -61,8 +61,7 @@ template <class Element, int Rank> struct array_of<kept<Element, Rank>> : array_
 };
 template <class Element, int Rank> struct array_of<list<Element, Rank>> : array_kind<role::list, Element, Rank> {
 };
-template <class Element, int Rank>
-struct array_of<rw_list<Element, Rank>> : array_kind<role::rw_list, Element, Rank> {
+template <class Element, int Rank> struct array_of<rw_list<Element, Rank>> : array_kind<role::rw_list, Element, Rank> {
 };
 template <class Element, int Rank>
 struct array_of<out_list<Element, Rank>> : array_kind<role::out_list, Element, Rank> {

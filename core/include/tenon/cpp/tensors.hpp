@@ -61,7 +61,7 @@ struct tensor_parser : reader {
     bool typed[max_variables]{};                 // by an argument
     int inplace[max_parameters + max_results]{}; // the position of the name in "inplace(...)", of each tensor
     word of{};                                   // the name in the last "of(...)"
-    int any_place[32]{}, any_at[32]{}; // the dimensions "_" and "*_" of the last tensor, and their positions
+    int any_place[32]{}, any_at[32]{};           // the dimensions "_" and "*_" of the last tensor, and their positions
     int anys = 0;
     int unknown_at = -1; // the position of its first "?"
     bool in_result = false, in_condition = false, in_list = false;

@@ -64,9 +64,10 @@ static tenon_status push(tenon_call *call)
 }
 
 TENON_MODULE(jax_lists, "Lists of tensors.",
-    TENON_FUNCTION("scaled(xs: [f32[*_] c], a: float = 2) -> [f32[*_]] for xs", scaled, "a * x of each."),
-    TENON_FUNCTION("scaled_grad(gs: [f32[*_] c], xs: [f32[*_]], a: float) -> [f32[*_]] for xs", scaled_grad, NULL),
-    TENON_FUNCTION("sgd(params: [f32[*_] rw c], grads: [f32[*_] c], rate: float = 1)", sgd, "A step."),
-    TENON_FUNCTION("mix(w: f32[n] c, xs: [f32[n] c]) -> z: f32[n], count: int", mix, "The sum of w * x."),
-    TENON_FUNCTION("count(x: f32[], xs: [f32[_]]? = None) -> f32[]", count, "-1 without a list."),
-    TENON_FUNCTION("pushed(x: f32[n]) -> [f32[?]]", push, "Left out."))
+             TENON_FUNCTION("scaled(xs: [f32[*_] c], a: float = 2) -> [f32[*_]] for xs", scaled, "a * x of each."),
+             TENON_FUNCTION("scaled_grad(gs: [f32[*_] c], xs: [f32[*_]], a: float) -> [f32[*_]] for xs", scaled_grad,
+                            NULL),
+             TENON_FUNCTION("sgd(params: [f32[*_] rw c], grads: [f32[*_] c], rate: float = 1)", sgd, "A step."),
+             TENON_FUNCTION("mix(w: f32[n] c, xs: [f32[n] c]) -> z: f32[n], count: int", mix, "The sum of w * x."),
+             TENON_FUNCTION("count(x: f32[], xs: [f32[_]]? = None) -> f32[]", count, "-1 without a list."),
+             TENON_FUNCTION("pushed(x: f32[n]) -> [f32[?]]", push, "Left out."))
