@@ -91,7 +91,7 @@ static void test_roles(void **state)
         assert_int_equal(entry.call == NULL, signature->role == TENON_ROLE_CLASS);
         tenon_signature_release(signature);
     }
-    assert_int_equal(counts[TENON_ROLE_FUNCTION], 12);
+    assert_int_equal(counts[TENON_ROLE_FUNCTION], 14);
     assert_int_equal(counts[TENON_ROLE_CLASS], 2);
     assert_int_equal(counts[TENON_ROLE_CONSTRUCTOR], 2);
     assert_int_equal(counts[TENON_ROLE_METHOD], 6);

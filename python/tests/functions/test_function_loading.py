@@ -571,6 +571,8 @@ def test_library_of_the_first_release():
         loaded.half(7)
     counter = loaded.counter_new(5)
     assert [loaded.counter_next(counter), loaded.counter_next(loaded.counter_new())] == [(5, 1), (0, 2)]
+    assert [memoryview(y).tolist() for y in loaded.doubled([x, x[:1]])] == [[2, -4, 6], [2]]
+    assert [memoryview(y).tolist() for y in loaded.units(2)] == [[0], [1]]
 
 
 def test_written_into_with_an_old_time(tmp_path):

@@ -392,6 +392,10 @@ struct tenon_host {
      * first status that is not TENON_OK. */
     tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
                              tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
+    /* Allocate the next tensor of a list that the function makes. The view is valid until the function returns; otherwise as
+     * result_alloc. */
+    const tenon_view *(*result_push)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
+                                     const int64_t *shape);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */
@@ -674,6 +678,7 @@ static inline const double *tenon_arg_floats(tenon_call *call, int index, int64_
     return (const double *)tenon__arg_list(call, index, TENON_KIND_FLOATS, length, "tenon_arg_floats()");
 }
 
+/* The tensors of a list, in an array. */
 static inline const tenon_view *tenon_arg_tensors(tenon_call *call, int index, int64_t *length)
 {
     return (const tenon_view *)tenon__arg_list(call, index, TENON_KIND_TENSORS, length, "tenon_arg_tensors()");
@@ -796,6 +801,27 @@ static inline const tenon_view *tenon_result_alloc(tenon_call *call, int index, 
         !tenon__served(call, call->host->result_alloc != NULL, "results of unknown size"))
         return NULL;
     return call->host->result_alloc(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
+}
+
+/* The tensors of a result "for xs", one for each item of xs, in an array. NULL if there are none, or if the call has
+ * failed. */
+static inline const tenon_view *tenon_result_tensors(tenon_call *call, int index, int64_t *length)
+{
+    const tenon_value *value =
+        tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSORS, "tenon_result_tensors()");
+    if (length)
+        *length = value ? value->as.list.length : 0;
+    return value ? (const tenon_view *)value->as.list.data : NULL;
+}
+
+/* Allocate the next tensor of a result that is a list without "for". The view is valid until the function returns. Returns
+ * NULL if the call has failed. */
+static inline const tenon_view *tenon_result_push(tenon_call *call, int index, int ndim, const int64_t *shape)
+{
+    if (!tenon__value(call, call->results, call->nresults, index, TENON_KIND_TENSORS, "tenon_result_push()") ||
+        !tenon__served(call, call->host->result_push != NULL, "results that are lists of tensors"))
+        return NULL;
+    return call->host->result_push(call, index, tenon_dtype_of(0, 0, 0), ndim, shape);
 }
 
 static inline tenon_status tenon__return(tenon_call *call, int index, uint32_t kind, int64_t integer, double number,

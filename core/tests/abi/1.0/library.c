@@ -274,6 +274,29 @@ static tenon_status sum_to(tenon_call *call)
     return status;
 }
 
+/* Each tensor, twice. */
+static tenon_status doubled(tenon_call *call)
+{
+    int64_t count, k;
+    const tenon_view *from = tenon_arg_tensors(call, 0, NULL), *to = tenon_result_tensors(call, 0, &count);
+    for (int64_t i = 0; i < count; i++)
+        for (k = 0; k < to[i].numel; k++)
+            ((float *)to[i].data)[k] = 2 * ((const float *)from[i].data)[k];
+    return TENON_OK;
+}
+
+static tenon_status units(tenon_call *call)
+{
+    int64_t one = 1;
+    for (int64_t i = 0; i < tenon_arg_int(call, 0); i++) {
+        const tenon_view *unit = tenon_result_push(call, 0, 1, &one);
+        if (!unit)
+            return TENON_EFAILED;
+        *(float *)unit->data = (float)i;
+    }
+    return TENON_OK;
+}
+
 static tenon_status load(tenon_call *call, void **state)
 {
     *state = calloc(1, sizeof(int64_t));
@@ -311,4 +334,6 @@ TENON_MODULE_STATE(
              TENON_FUNCTION("ramp(n: int) -> f32[n] own", ramp, "0, 1, 2, ..."),
              TENON_FUNCTION("reversed(x: f32[n] c) -> f32[?] of(x)", reversed, "x backwards, without a copy."),
              TENON_FUNCTION("bits_by_name(x: T[*b]) -> int where T = any", bits_by_name, "Of an element."),
-             TENON_FUNCTION("sum_to(n: int) -> int", sum_to, "0 + 1 + ... + (n - 1)."))
+             TENON_FUNCTION("sum_to(n: int) -> int", sum_to, "0 + 1 + ... + (n - 1)."),
+             TENON_FUNCTION("doubled(xs: [f32[_] c]) -> [f32[_]] for xs", doubled, "Each, twice."),
+             TENON_FUNCTION("units(n: int) -> [f32[?]]", units, "n tensors with one element."))
