@@ -57,7 +57,23 @@ static int open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int3
     return 0;
 }
 
-static const tenon_client client = {.refuse = refuse, .describe = describe, .open_result = open_result};
+/* An item of a list of results, on a device that the spec allows. */
+static int make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                     const int64_t *shape, tenon_view *view)
+{
+    uint32_t devices = base->signature->results[index].items->devices;
+    int32_t type = TENON_CPU;
+    FUZZ_CHECK(item >= 0 && ndim >= 0 && ndim <= TENON_MAX_NDIM && tenon_dtype_known(dtype));
+    for (int32_t i = 0; i < ndim; i++)
+        FUZZ_CHECK(shape[i] >= 0);
+    while (devices && !(devices >> type & 1))
+        type++;
+    *view = (tenon_view){.dtype = dtype, .ndim = ndim, .device = tenon_device_of(type, 0)};
+    return 0;
+}
+
+static const tenon_client client = {
+    .refuse = refuse, .describe = describe, .open_result = open_result, .make_item = make_item, .open_item = make_item};
 static const tenon_host host = {TENON_HOST_SERVICES, .name = "fuzz"};
 
 static void begin(fuzz_frame *f, const tenon_signature *s, tenon_value *args)
@@ -109,21 +125,28 @@ static void check_lifetime(const tenon_signature *s, const tenon_parameter *item
     FUZZ_CHECK(!(item->flags & given) || (item->spec && is_result && (item->flags & TENON_PARAMETER_OPEN)));
     FUZZ_CHECK(!(item->flags & TENON_PARAMETER_CLASS) || is_handle);
     FUZZ_CHECK(!(item->flags & TENON_PARAMETER_SERIAL) || (item->flags & TENON_PARAMETER_CLASS));
-    if (!(item->flags & TENON_PARAMETER_OF)) {
+    if (!(item->flags & (TENON_PARAMETER_OF | TENON_PARAMETER_EACH))) {
         FUZZ_CHECK(item->owner == -1);
         return;
     }
     FUZZ_CHECK(item->owner >= 0 && item->owner < s->nparams);
+    if (item->flags & TENON_PARAMETER_EACH) {
+        FUZZ_CHECK(is_result && item->items && s->params[item->owner].items && !(item->flags & TENON_PARAMETER_OPEN));
+        return;
+    }
     FUZZ_CHECK(s->params[item->owner].spec || (s->role == TENON_ROLE_METHOD && item->owner == 0));
 }
 
 static void check_item(const tenon_signature *s, const tenon_parameter *item, bool is_result)
 {
     check_lifetime(s, item, is_result);
-    FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_HANDLE && item->kind != TENON_KIND_TENSORS);
-    FUZZ_CHECK(item->flags < 512 && inside(s, item->type) && *item->type);
+    FUZZ_CHECK(item->kind > TENON_KIND_NONE && item->kind <= TENON_KIND_HANDLE);
+    FUZZ_CHECK(item->flags < 1024 && inside(s, item->type) && *item->type);
     FUZZ_CHECK(item->name ? inside(s, item->name) && *item->name : is_result && !s->named_results);
     FUZZ_CHECK((item->spec != NULL) == (item->kind == TENON_KIND_TENSOR));
+    FUZZ_CHECK((item->items != NULL) == (item->kind == TENON_KIND_TENSORS));
+    FUZZ_CHECK(!item->items || (inside(s, item->items) && !(item->items->flags & TENON_SPEC_OPTIONAL) &&
+                                (is_result || (inside(s, item->first) && strstr(item->first, "[0]")))));
     FUZZ_CHECK((item->handle != NULL) == (item->kind == TENON_KIND_HANDLE));
     FUZZ_CHECK((item->choices != NULL) == (item->kind == TENON_KIND_ENUM));
     FUZZ_CHECK(item->dim >= -1 && item->dim < s->names.ndims && (item->dim < 0 || item->kind == TENON_KIND_INT));
@@ -170,26 +193,29 @@ static void check_role(const tenon_signature *s)
 static void check_signature(const tenon_signature *s, bool in_module)
 {
     check_role(s);
-    int32_t positional = 0, required = 0, tensors = 0, written = 0;
+    int32_t positional = 0, required = 0, tensors = 0, lists = 0, written = 0;
     bool open = false, binds = false;
     for (int32_t i = 0; i < s->nparams; i++) {
         const tenon_parameter *item = &s->params[i];
         check_item(s, item, false);
-        check_dims(s, i, item->spec);
+        const tenon_spec *spec = item->items ? item->items : item->spec;
+        check_dims(s, i, spec);
         positional += !(item->flags & TENON_PARAMETER_KEYWORD_ONLY);
         required += !(item->flags & (TENON_PARAMETER_KEYWORD_ONLY | TENON_PARAMETER_DEFAULT));
         tensors += item->spec != NULL;
-        written += item->spec && (item->spec->flags & TENON_SPEC_WRITE);
+        lists += item->items != NULL;
+        written += spec && (spec->flags & TENON_SPEC_WRITE);
         binds |= item->dim >= 0;
     }
     for (int32_t i = 0; i < s->nresults; i++) {
         check_item(s, &s->results[i], true);
-        check_dims(s, s->nparams + i, s->results[i].spec);
+        check_dims(s, s->nparams + i, s->results[i].items ? s->results[i].items : s->results[i].spec);
         open |= (s->results[i].flags & TENON_PARAMETER_OPEN) != 0;
     }
     FUZZ_CHECK(s->nparams <= TENON_MAX_PARAMETERS && s->nresults <= TENON_MAX_RESULTS);
     FUZZ_CHECK(s->npositional == positional && s->nrequired == required);
-    FUZZ_CHECK(s->ntensors == tensors && s->nwritten == written && s->open_results == open && s->binds_ints == binds);
+    FUZZ_CHECK(s->ntensors == tensors && s->nlists == lists && s->nwritten == written && s->open_results == open &&
+               s->binds_ints == binds);
     FUZZ_CHECK(s->names.ndims <= TENON_MAX_NAMES && s->names.nstars <= TENON_MAX_VARIABLES &&
                s->names.ntypes <= TENON_MAX_VARIABLES);
     /* Its own text must compile to the same signature. */
@@ -247,12 +273,27 @@ static void check_results(fuzz_input *in, const tenon_signature *s, const tenon_
     }
 }
 
+enum { LONGEST_LIST = 3 };
+
+/* A list of tensors, from the next bytes of the input. */
+static tenon_value make_list(fuzz_input *in, tenon_view *views, int64_t (*dims)[16])
+{
+    int64_t wanted = fuzz_byte(in) % (LONGEST_LIST + 1), count = 0;
+    while (count < wanted && fuzz_view(in, &views[count], dims[count]))
+        count++;
+    return (tenon_value){.kind = TENON_KIND_TENSORS, .as.list = {views, count}};
+}
+
 static void call_it(fuzz_input *in, const tenon_signature *s)
 {
-    static tenon_view views[TENON_MAX_PARAMETERS];
-    static int64_t dims[TENON_MAX_PARAMETERS][16];
+    static tenon_view views[TENON_MAX_PARAMETERS], items[TENON_MAX_PARAMETERS][LONGEST_LIST];
+    static int64_t dims[TENON_MAX_PARAMETERS][16], item_dims[TENON_MAX_PARAMETERS][LONGEST_LIST][16];
     tenon_value args[TENON_MAX_PARAMETERS] = {{0}};
     for (int32_t i = 0; i < s->nparams; i++) {
+        if (s->params[i].items) {
+            args[i] = make_list(in, items[i], item_dims[i]);
+            continue;
+        }
         if (s->params[i].spec ? !fuzz_view(in, &views[i], dims[i]) : fuzz_byte(in) < 32)
             continue;
         args[i].kind = s->params[i].kind;
@@ -271,6 +312,9 @@ static void call_it(fuzz_input *in, const tenon_signature *s)
     }
     for (int32_t i = 0; !refused && i < s->names.ndims; i++)
         FUZZ_CHECK((f.base.bindings.dims_bound >> i & 1) || f.base.bindings.dims[i] == -1);
+    for (int32_t i = 0; !refused && i < s->nresults; i++)
+        if (s->results[i].items && tenon_frame_make_list(&f.base, i))
+            fuzz_check_error(f.refused.status, &f.refused);
     if (!refused)
         check_results(in, s, args, &f.base.bindings);
     tenon_frame_end(&f.base);
