@@ -11,7 +11,7 @@ from handmade import Echo
 
 from tenon._signature_shapes import Dim
 
-PLAIN = {"variable": None, "devices": [], "attributes": [], "alignment": 0, "inplace": None, "of": None}
+PLAIN = {"variable": None, "devices": [], "attributes": [], "alignment": 0, "inplace": None, "of": None, "each": None}
 
 
 def tensors(signature):
