@@ -518,7 +518,10 @@ static tenon_status compute_result(const tenon_signature *s, int32_t index, cons
     for (int32_t i = 0; i < spec->ndims; i++) {
         const tenon__spec_dim *dim = &tenon__code_of(spec)->dims[i];
         tenon_status status = TENON_OK;
-        if (dim->kind == TENON_DIM_STAR && dim->slot < 0)
+        bool of_item = dim->kind == TENON_DIM_ANY || (dim->kind == TENON_DIM_STAR && dim->slot < 0);
+        if (of_item && !item) /* only lists have such dimensions */
+            status = tenon_error_set_in(err, TENON_EINVAL, s->name, "result %d is not a list", index);
+        else if (dim->kind == TENON_DIM_STAR && dim->slot < 0)
             status = item_star(s, index, item, ndim, shape, err);
         else if (dim->kind == TENON_DIM_STAR)
             status = result_star(s, index, dim->slot, b, ndim, shape, err);
