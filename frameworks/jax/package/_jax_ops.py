@@ -288,8 +288,8 @@ class Operator:
         """Return a jitted function of the operands. Under jit, vmap and the like it is traced into the caller."""
         jax = jax_module()
         places = self.signature.operands(letters, statics)
-        writes = any(one.index in self.signature.written for one in places)
-        fixed = [i for i, each in enumerate(self.signature.each) if each < 0 or any(one.index == each for one in places)]
+        writes = any(one.parameter in self.signature.written for one in places)
+        fixed = [i for i, each in enumerate(self.signature.each) if each < 0 or any(one.parameter == each for one in places)]
         if not fixed and not writes:
             return lambda *operands: self.wrap(letters, statics, ())  # nothing that it could return
         call = self.differentiable(letters, statics)
@@ -306,7 +306,7 @@ class Operator:
     def list_lengths(self, letters: str, statics: Sequence[Any]) -> dict[int, int]:
         """How many items the lists among the arguments have, by the index of the parameter."""
         values = iter(statics)
-        given = [next(values) if letter in "vl" else None for letter in letters]
+        given: list[Any] = [next(values) if letter in "vl" else None for letter in letters]
         return {i: value for i, (letter, value) in enumerate(zip(letters, given)) if letter == "l"}
 
     def group_results(self, letters: str, statics: Sequence[Any], results: Iterator[Any]) -> list[Any]:
@@ -335,8 +335,8 @@ class Operator:
         jax, ffi, signature = jax_module(), _ffi(), self.signature
         attributes = {**self.attributes, "args": letters, **self.static_attributes(letters, statics)}
         places = signature.operands(letters, statics)
-        column_major = [one.letter == "t" and _is_column_major(signature.inputs[one.index]) for one in places]
-        written = [k for k, one in enumerate(places) if one.index in signature.written]
+        column_major = [one.letter == "t" and _is_column_major(signature.inputs[one.parameter]) for one in places]
+        written = [k for k, one in enumerate(places) if one.parameter in signature.written]
         lengths = self.list_lengths(letters, statics)
         count = sum(1 if each < 0 else lengths.get(each, 0) for each in signature.each)
         aliases = {k: count + n for n, k in enumerate(written)}
@@ -449,7 +449,7 @@ class Operator:
             return self.gradients(letters, statics, saved, grads)
 
         call.defvjp(forward, backward)
-        guards = [self.number_guard(one.index) if one.letter == "s" else None for one in places]
+        guards = [self.number_guard(one.parameter) if one.letter == "s" else None for one in places]
         if not any(guards):
             return cast(Callable[..., Sequence[Any]], call)
         return lambda *operands: call(*(guard(x) if guard else x for guard, x in zip(guards, operands)))
@@ -478,7 +478,7 @@ class Operator:
         operands, values = iter(saved), iter(statics)
         given: dict[str, Any] = {}
         for i, letter in enumerate(letters):
-            value = signature.defaults[i] if letter == "d" else next(values) if letter in "vl" else None
+            value: Any = signature.defaults[i] if letter == "d" else next(values) if letter in "vl" else None
             if letter == "l":
                 given[signature.names[i]] = [next(operands) for _ in range(value)]
             else:
@@ -509,7 +509,7 @@ class Operator:
 
     def item_gradient(self, operand: Operand, found: Mapping[int, Any], given: Mapping[str, Any]) -> Any:
         """The gradient of an operand. That of a list is a list."""
-        gradient, name = found.get(operand.index), self.signature.names[operand.index]
+        gradient, name = found.get(operand.parameter), self.signature.names[operand.parameter]
         if operand.item < 0 or gradient is None:
             return gradient
         if not isinstance(gradient, (list, tuple)) or len(gradient) != len(given[name]):

@@ -148,7 +148,7 @@ def _is_certain(compare: Callable[[], bool]) -> bool:
 class Operand(NamedTuple):
     """What an operand of a program is."""
 
-    index: int  # of the parameter
+    parameter: int  # its index
     item: int  # of a list, or -1
     letter: str  # t or s
 
@@ -294,7 +294,7 @@ class Signature:
         return found
 
     def operand_name(self, operand: Operand) -> str:
-        return self.item_name(operand.index, operand.item)
+        return self.item_name(operand.parameter, operand.item)
 
     def item_name(self, index: int, item: int) -> str:
         """What messages call a tensor."""
