@@ -1,5 +1,8 @@
 """tools/check-frameworks finds what names a framework outside of its folder."""
 
+import shutil
+import subprocess
+
 import pytest
 from scripts import ROOT, load
 
@@ -64,3 +67,29 @@ def test_a_framework_is_left_out_of_a_copy(tmp_path):
 def test_an_unknown_framework(capsys):
     assert checker.main(["nampy"]) == 2
     assert "there is no framework nampy; choose from: cupy, " in capsys.readouterr().out
+
+
+def configure(tmp_path, chosen):
+    """What frameworks.cmake makes of TENON_FRAMEWORKS."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.16)\nproject(chosen NONE)\nset(PROJECT_SOURCE_DIR {ROOT})\n"
+        f'include({ROOT}/frameworks/frameworks.cmake)\nmessage("list: ${{TENON_LIST_DEFINITION}}")\n'
+        'message("files: ${TENON_ARRAY_FILES}")\n')
+    done = subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DTENON_FRAMEWORKS={chosen}"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
+def test_a_build_with_some_frameworks(tmp_path):
+    status, text = configure(tmp_path, "numpy,torch")
+    assert status == 0, text
+    assert "list: -DTENON__FRAMEWORKS(ARRAY,NATIVE)=ARRAY(numpy) ARRAY(torch) NATIVE(torch) \n" in text
+    files = text.split("files: ")[1].splitlines()[0]
+    assert "numpy/array/numpy.c" in files and "torch/array/torch.c" in files and "jax" not in files and "cupy" not in files
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
+def test_a_build_with_an_unknown_framework(tmp_path):
+    status, text = configure(tmp_path, "numpy,nampy")
+    assert status != 0 and "TENON_FRAMEWORKS: there is no framework 'nampy'; choose from:" in " ".join(text.split())
