@@ -1,9 +1,9 @@
 """tools/check-frameworks finds what names a framework outside of its folder."""
 
-import shutil
 import subprocess
 
 import pytest
+from programs import runs
 from scripts import ROOT, load
 
 checker = load("tools/check-frameworks")
@@ -80,7 +80,7 @@ def configure(tmp_path, chosen):
     return done.returncode, done.stdout
 
 
-@pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
+@pytest.mark.skipif(not runs("cmake"), reason="cmake is not installed")
 def test_a_build_with_some_frameworks(tmp_path):
     status, text = configure(tmp_path, "numpy,torch")
     assert status == 0, text
@@ -89,7 +89,7 @@ def test_a_build_with_some_frameworks(tmp_path):
     assert "numpy/array/numpy.c" in files and "torch/array/torch.c" in files and "jax" not in files and "cupy" not in files
 
 
-@pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
+@pytest.mark.skipif(not runs("cmake"), reason="cmake is not installed")
 def test_a_build_with_an_unknown_framework(tmp_path):
     status, text = configure(tmp_path, "numpy,nampy")
     assert status != 0 and "TENON_FRAMEWORKS: there is no framework 'nampy'; choose from:" in " ".join(text.split())
