@@ -208,7 +208,6 @@ static void test_large_memory_is_unmapped_by_another_thread(void **state)
     (void)state;
     if (getenv("TENON_VALGRIND")) /* it reports the stack of a detached thread that has not ended yet */
         return;
-    main_thread = pthread_self();
     atomic_store(&is_held, true);
     tenon_tensor *tensor = shared(2, DIMS(LARGE / 4, 1));
     int fd = descriptor(tensor);
@@ -257,7 +256,6 @@ static void test_a_new_tensor_waits_for_earlier_releases_only(void **state)
     enum { MANY_NAPS = 2000 };
     if (getenv("TENON_VALGRIND"))
         return;
-    main_thread = pthread_self();
     atomic_store(&naps, 0);
     tenon_tensor *earlier = shared(1, DIMS(LARGE / 4)), *later = shared(1, DIMS(LARGE / 4));
     atomic_store(&is_held, true);
@@ -282,6 +280,7 @@ static void test_a_new_tensor_waits_for_earlier_releases_only(void **state)
 
 int main(void)
 {
+    main_thread = pthread_self(); /* before any other thread reads it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sealing_while_another_thread_reads),

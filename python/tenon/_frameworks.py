@@ -32,6 +32,6 @@ def part_of(name: str, function: str) -> Optional[Callable[..., Any]]:
 def parts(function: str) -> Iterator[Callable[..., Any]]:
     """That function of each framework which this process has imported."""
     for name in frameworks:
-        found = part_of(name, function) if name in sys.modules else None
+        found = part_of(name, function) if sys.modules.get(name) else None  # None: it must not be imported
         if found:
             yield found
