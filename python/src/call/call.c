@@ -505,7 +505,8 @@ static bool meet_framework(const tenon__py_frame *f)
 {
     const tenon_signature *s = f->function->signature;
     int32_t first = 0;
-    while (first < s->nparams && (!s->params[first].spec || !f->argument_objects[first]))
+    while (first < s->nparams &&
+           (!s->params[first].spec || !f->argument_objects[first] || f->argument_objects[first] == Py_None))
         first++;
     PyObject *object = first < s->nparams ? f->argument_objects[first] : NULL;
     tenon__py_kind room;
