@@ -1,12 +1,13 @@
 # The front door. Each target sets up what it needs. `make help` prints the lines that begin with three spaces.
 #
 #   make demo                   calls one library from every installed framework; also `make` and `make all`
-#   make test                   every test
+#   make test                   every suite once, style and documentation
+#   make test-more              the suites again: sanitizers, valgrind, other Pythons and systems
 #   make test-core              the tests of the core
 #   make test-python            the tests of the CPython bridge
 #   make test-elixir            the tests of the BEAM bridge
 #   make test-lite              the tests that need only NumPy
-#   make test-all               every test, longer, with the fuzzers
+#   make test-all               both, longer, with the fuzzers and other versions of the frameworks
 #   make test-torch-versions    the torch bridge with each torch that can be installed
 #   make check                  style, headers, symbols, English and documentation
 #   make format                 clang-format in place
@@ -39,7 +40,7 @@ python = $(or $(shell tools/python $(PYTHON)),$(error no Python to use))
 export FUZZ_SECONDS
 export TENON_BUILD := $(BUILD)
 
-.PHONY: all test test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
+.PHONY: all test test-more test-core test-python test-elixir test-lite test-all test-torch-versions check setup bench bench-check \
 	bundle wheels check-wheels try-wheels check-release fuzz demo docs docs-look format clean help
 
 all: demo
@@ -47,7 +48,7 @@ all: demo
 test:
 	@tools/test "$(python)" test
 
-test-core test-python test-elixir test-lite test-all test-torch-versions: test-%:
+test-more test-core test-python test-elixir test-lite test-all test-torch-versions: test-%:
 	@tools/test "$(python)" $*
 
 check fuzz:
