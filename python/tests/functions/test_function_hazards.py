@@ -114,7 +114,7 @@ def test_services_of_the_host():
     static tenon_status services(tenon_call *call)
     {
         const tenon_host *host = call->host;
-        tenon_return_bool(call, 0, host->parallel_for != NULL);
+        tenon_return_bool(call, 0, host->parallel != NULL);
         tenon_return_bool(call, 1, host->extension(call, "tenon.torch", 1) != NULL);
         tenon_return_bool(call, 2, host->extension(call, "tenon.torch", 2) != NULL);
         tenon_return_bool(call, 3, host->extension(call, "tenon.unknown", 1) != NULL);

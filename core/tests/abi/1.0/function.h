@@ -354,7 +354,8 @@ enum { TENON_NAME_ARG = 0, TENON_NAME_RESULT = 1, TENON_NAME_DIM = 2, TENON_NAME
 /* The services that a host offers to a function. A member is NULL if the host does not offer that service; the
  * accessors below check for that.
  *
- * Threads: only the thread that runs the function may use these. */
+ * Threads: only the thread that runs the function may use these. The body of a parallel loop may use `fail`, `cancelled`
+ * and `parallel` on any thread. */
 struct tenon_host {
     uint32_t size;
     uint32_t minor;
@@ -371,8 +372,6 @@ struct tenon_host {
     tenon_status (*result_str)(tenon_call *call, int32_t index, const char *text, size_t length);
     /* Allocate uninitialised memory that is valid until the function returns. Returns NULL if the call has failed. */
     void *(*scratch)(tenon_call *call, size_t bytes, size_t align, tenon_device device);
-    tenon_status (*parallel_for)(tenon_call *call, int64_t count, int64_t grain,
-                                 void (*body)(void *context, int64_t begin, int64_t end), void *context);
     /* Whether the caller has given up. If so, return as soon as possible, with any status. */
     int32_t (*cancelled)(tenon_call *call);
     /* A table of additional services by name, or NULL if the host does not have it. */
@@ -388,8 +387,8 @@ struct tenon_host {
     /* Return bytes, or a list of int64_t, double or tenon_text. The host copies them. */
     tenon_status (*result_bytes)(tenon_call *call, int32_t index, const void *data, size_t length);
     tenon_status (*result_list)(tenon_call *call, int32_t index, const void *items, int64_t count);
-    /* Call body(context, begin, end) for parts of 0 to count - 1 of at least `grain`, on several threads. Returns the
-     * first status that is not TENON_OK. */
+    /* Call body(context, begin, end) for parts of 0 to count - 1 of at least `grain`, on several threads if there are any.
+     * Returns the first status that is not TENON_OK. */
     tenon_status (*parallel)(tenon_call *call, int64_t count, int64_t grain,
                              tenon_status (*body)(void *context, int64_t begin, int64_t end), void *context);
     /* Allocate the next tensor of a list that the function makes. The view is valid until the function returns; otherwise as
