@@ -148,14 +148,39 @@ bool tenon__py_torch_has_function_mode(void)
     return modes() != 0;
 }
 
+bool tenon__py_torch_is_untracked(const void *impl)
+{
+    tenon__py_torch_impl_flag requires_grad =
+        atomic_load_explicit(&tenon__py_torch.requires_grad, memory_order_acquire);
+    tenon__py_torch_flag records = atomic_load_explicit(&tenon__py_torch.records, memory_order_acquire);
+    if (!requires_grad || (requires_grad(impl) && (!records || records())))
+        return false;
+    int inside = torch_in_dual_level();
+    if (inside < 0)
+        PyErr_Clear(); /* the gradient check reports it */
+    return inside == 0;
+}
+
+/* Whether a tensor that autograd has recorded requires grad now: 1, 0, or -1 with an exception. */
+static int torch_is_followed(PyObject *object, tenon__py_checks *checks)
+{
+    tenon__py_torch_impl_flag requires_grad =
+        atomic_load_explicit(&tenon__py_torch.requires_grad, memory_order_acquire);
+    const void *impl = requires_grad ? tenon__py_torch_impl_of(object) : NULL;
+    if (impl)
+        return requires_grad(impl);
+    int followed = torch_requires_grad(object);
+    checks->may_have_changed |= tenon__py_torch_has_function_mode();
+    return followed;
+}
+
 int tenon__py_torch_gradient(PyObject *object, tenon__py_checks *checks, const char **why)
 {
     if (tenon__py_torch_is_unrecorded(object))
         return 0;
-    int followed = torch_requires_grad(object);
+    int followed = torch_is_followed(object, checks);
     if (followed > 0)
         followed = torch_followed(why);
-    checks->may_have_changed |= tenon__py_torch_has_function_mode();
     if (followed || checks->no_forward_ad)
         return followed;
     int inside = torch_in_dual_level();

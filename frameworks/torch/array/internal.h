@@ -24,6 +24,8 @@ typedef struct tenon__py_torch_layout {
 /* A C function of torch that returns a flag of this thread. */
 typedef bool (*tenon__py_torch_flag)(void);
 typedef int64_t (*tenon__py_torch_count)(void);
+/* A C++ method of a TensorImpl that returns a flag. */
+typedef bool (*tenon__py_torch_impl_flag)(const void *impl);
 
 /* The states of the search for the layout. */
 enum {
@@ -50,8 +52,10 @@ typedef struct tenon__py_torch_state {
     _Atomic bool searched;                         /* whether the functions have been looked for */
     _Atomic(tenon__py_torch_flag) records;         /* torch's C function for grad mode, if it has been found */
     _Atomic(tenon__py_torch_count) function_modes; /* torch's C++ function for their number, likewise */
-    _Atomic(PyObject *) requires_grad_getter;      /* the descriptor of the attribute requires_grad */
-    _Atomic(PyObject *) dtype;                     /* that of the attribute dtype */
+    /* torch's C++ method for requires_grad, if it has been found and verified with the layout. */
+    _Atomic(tenon__py_torch_impl_flag) requires_grad;
+    _Atomic(PyObject *) requires_grad_getter;                      /* the descriptor of the attribute requires_grad */
+    _Atomic(PyObject *) dtype;                                     /* that of the attribute dtype */
     _Atomic(PyObject *) is_conj, is_neg, data_ptr, storage_offset; /* methods of torch.Tensor */
     _Atomic(PyObject *) forward_ad;                                /* the dict of torch.autograd.forward_ad */
     _Atomic(PyObject *) grad_name;                                 /* "requires_grad" */
@@ -232,6 +236,10 @@ TENON__PY_INLINE bool tenon__py_torch_is_unrecorded(PyObject *object)
     const char *impl = layout ? tenon__py_torch_pointer(object, layout->impl) : NULL;
     return impl && !tenon__py_torch_word(impl, layout->autograd);
 }
+
+/* Whether autograd records nothing of a tensor, although it has had to do with it: most views. Runs C code only. False means
+ * "unknown". */
+bool tenon__py_torch_is_untracked(const void *impl);
 
 /* Whether the tensor has a plain key set: its memory is dense, and neither conjugated nor negated on reading. */
 bool tenon__py_torch_has_dense_keys(PyObject *object);

@@ -175,6 +175,36 @@ static bool torch_verify_autograd(const tenon__py_torch_quiet *quiet, const teno
     return recorded || torch_differs(why, "autograd");
 }
 
+/* torch's C++ method for requires_grad, if it says the same as the attribute of a new tensor, a leaf, and views of both. */
+static void torch_find_requires_grad(const tenon__py_torch_quiet *quiet, const tenon__py_torch_layout *layout)
+{
+    tenon__py_torch_impl_flag requires_grad = NULL;
+    void *library = tenon__py_torch_library();
+    if (!library || !tenon__py_symbol(library, "_ZNK3c1010TensorImpl13requires_gradEv", &requires_grad))
+        return;
+    PyObject *tensor = tenon__py_torch_fresh(quiet, 4, "float32", NULL);
+    bool same = tensor != NULL;
+    for (int round = 0; same && round < 2; round++) {
+        PyObject *view = PyObject_CallMethod(tensor, "view", "ii", 2, 2);
+        PyObject *objects[] = {tensor, view};
+        for (int i = 0; same && i < 2; i++) {
+            PyObject *answer = objects[i] ? PyObject_GetAttrString(objects[i], "requires_grad") : NULL;
+            const char *impl = answer ? torch_impl_of(layout, objects[i]) : NULL;
+            same = impl && requires_grad(impl) == (answer == Py_True) && (round == 1 || answer == Py_False);
+            Py_XDECREF(answer);
+        }
+        Py_XDECREF(view);
+        PyObject *leaf = same && round == 0 ? PyObject_CallMethod(tensor, "requires_grad_", NULL) : NULL;
+        same = same && (leaf || round == 1);
+        Py_XDECREF(leaf);
+    }
+    Py_XDECREF(tensor);
+    if (same)
+        atomic_store_explicit(&tenon__py_torch.requires_grad, requires_grad, memory_order_release);
+    else
+        tenon__py_clear_ignorable_error(); /* the attribute is read instead */
+}
+
 static bool torch_verify(const tenon__py_torch_quiet *quiet, tenon__py_torch_layout *layout, char *why)
 {
     PyObject *base = tenon__py_torch_fresh(quiet, 4096, "uint8", NULL);
@@ -184,7 +214,9 @@ static bool torch_verify(const tenon__py_torch_quiet *quiet, tenon__py_torch_lay
            torch_verify_autograd(quiet, layout, why);
     Py_XDECREF(storage);
     Py_XDECREF(base);
-    return same;
+    if (same)
+        torch_find_requires_grad(quiet, layout);
+    return same && !PyErr_Occurred();
 }
 
 /* The key set of a new tensor of the device, NULL: the CPU, in inference mode or not; and the bytes of the device. */

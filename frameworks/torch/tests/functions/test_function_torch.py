@@ -1,5 +1,7 @@
 """Functions that are called with torch's tensors: gradients, writes, tensors that are not plain memory, numbers."""
 
+import random
+
 import pytest
 import tenon
 from building import build, refused, same_counts
@@ -41,6 +43,49 @@ def test_gradients_that_are_given_up(kernels):
     assert not kernels.copy_no_grad(x).requires_grad
     assert kernels.copy(torch.nn.Parameter(torch.ones(2), requires_grad=False)).tolist() == [1, 1]
     assert kernels.copy(torch.arange(3)).tolist() == [0, 1, 2]
+
+
+def random_views(rng):
+    """A base and views of views of it, some of which require grad only because something was written to the others."""
+    tensors = [torch.zeros(4, 6, requires_grad=rng.random() < 0.2)]
+    for _ in range(rng.randrange(1, 5)):
+        chosen = rng.choice(tensors)
+        how = rng.choice(["row", "view", "detach", "write", "write_with_grad", "no_grad", "parameter"])
+        if how == "row" and chosen.ndim == 2:
+            tensors.append(chosen[rng.randrange(len(chosen))])
+        elif how == "view":
+            tensors.append(chosen.view(chosen.shape))
+        elif how == "detach":
+            tensors.append(chosen.detach())
+        elif how == "parameter":
+            tensors.append(torch.nn.Parameter(chosen.detach(), requires_grad=rng.random() < 0.5))
+        elif how == "no_grad":
+            with torch.no_grad():
+                tensors.append(chosen.view(chosen.shape))
+        elif not (chosen.is_leaf and chosen.requires_grad):
+            try:
+                chosen.mul_(torch.ones((), requires_grad=how == "write_with_grad"))
+            except RuntimeError:  # a view that torch does not let anybody write to
+                pass
+    return tensors
+
+
+def test_views_require_grad_as_torch_says(kernels):
+    rng, seen = random.Random(34), {True: 0, False: 0}
+    for _ in range(2000):
+        for x in random_views(rng):
+            x, enabled = x.flatten()[:6] if x.ndim == 2 and rng.random() < 0.5 else x, rng.random() < 0.8
+            with torch.set_grad_enabled(enabled):
+                x = x if x.ndim == 1 else x[0]
+                expected = x.requires_grad and enabled
+                refused = False
+                try:
+                    kernels.copy(x)
+                except RuntimeError as error:
+                    refused = "requires grad" in str(error)
+                assert refused == expected
+                seen[expected] += 1
+    assert min(seen.values()) > 500
 
 
 def test_tangents_are_not_lost(kernels):

@@ -152,13 +152,13 @@ def test_a_tensor_of_another_class_during_the_call(library, change):
 
 
 def test_a_mode_that_sees_plain_tensors(library, change):
-    """Views are asked whether they require grad, and a mode sees that."""
+    """If views are asked by Python whether they require grad, a mode sees that; torch's C++ method runs no mode."""
     for turn, victim in itertools.product(range(1, 6), range(2)):
         given = [torch.ones(2000)[:1000], torch.ones(2000)[1000:]]
         clock = Clock("requires_grad", turn, lambda: change(given[victim]))
         with mode(clock):
             check(library, lambda: library.note(*given), given)
-        assert clock.count > 0
+        assert (clock.count == 0) == (tenon.torch_info()["tensors"] == "struct")
 
 
 @pytest.mark.parametrize("name", ["is_neg", "is_conj", "data_ptr", "numel", "stride"])
