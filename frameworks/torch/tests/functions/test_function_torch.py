@@ -45,38 +45,41 @@ def test_gradients_that_are_given_up(kernels):
     assert kernels.copy(torch.arange(3)).tolist() == [0, 1, 2]
 
 
+def change_or_view(rng, x):
+    """A view of x, x without its history, or None after something was written to x."""
+    how = rng.choice(["row", "view", "detach", "write", "write_with_grad", "no_grad", "parameter"])
+    if how == "row":
+        return x[rng.randrange(len(x))] if x.ndim == 2 else x[:]
+    if how == "view":
+        return x.view(x.shape)
+    if how == "detach":
+        return x.detach()
+    if how == "parameter":
+        return torch.nn.Parameter(x.detach(), requires_grad=rng.random() < 0.5)
+    if how == "no_grad":
+        with torch.no_grad():
+            return x.view(x.shape)
+    x.mul_(torch.ones((), requires_grad=how == "write_with_grad"))
+
+
 def random_views(rng):
     """A base and views of views of it, some of which require grad only because something was written to the others."""
     tensors = [torch.zeros(4, 6, requires_grad=rng.random() < 0.2)]
-    for _ in range(rng.randrange(1, 5)):
-        chosen = rng.choice(tensors)
-        how = rng.choice(["row", "view", "detach", "write", "write_with_grad", "no_grad", "parameter"])
-        if how == "row" and chosen.ndim == 2:
-            tensors.append(chosen[rng.randrange(len(chosen))])
-        elif how == "view":
-            tensors.append(chosen.view(chosen.shape))
-        elif how == "detach":
-            tensors.append(chosen.detach())
-        elif how == "parameter":
-            tensors.append(torch.nn.Parameter(chosen.detach(), requires_grad=rng.random() < 0.5))
-        elif how == "no_grad":
-            with torch.no_grad():
-                tensors.append(chosen.view(chosen.shape))
-        elif not (chosen.is_leaf and chosen.requires_grad):
-            try:
-                chosen.mul_(torch.ones((), requires_grad=how == "write_with_grad"))
-            except RuntimeError:  # a view that torch does not let anybody write to
-                pass
+    for _ in range(rng.randrange(1, 6)):
+        try:
+            tensors.append(change_or_view(rng, rng.choice(tensors)))
+        except RuntimeError:  # torch refuses to write to it, or to view it after others have written
+            pass
+        tensors = [x for x in tensors if x is not None]
     return tensors
 
 
 def test_views_require_grad_as_torch_says(kernels):
     rng, seen = random.Random(34), {True: 0, False: 0}
-    for _ in range(2000):
+    for _ in range(500):
         for x in random_views(rng):
-            x, enabled = x.flatten()[:6] if x.ndim == 2 and rng.random() < 0.5 else x, rng.random() < 0.8
+            enabled = rng.random() < 0.8
             with torch.set_grad_enabled(enabled):
-                x = x if x.ndim == 1 else x[0]
                 expected = x.requires_grad and enabled
                 refused = False
                 try:
@@ -85,7 +88,7 @@ def test_views_require_grad_as_torch_says(kernels):
                     refused = "requires grad" in str(error)
                 assert refused == expected
                 seen[expected] += 1
-    assert min(seen.values()) > 500
+    assert min(seen.values()) > 150
 
 
 def test_tangents_are_not_lost(kernels):
