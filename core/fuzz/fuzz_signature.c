@@ -114,6 +114,13 @@ static void check_dims(const tenon_signature *s, int32_t item, const tenon_spec 
     }
 }
 
+static void check_conditions(const tenon_signature *s)
+{
+    FUZZ_CHECK(s->nconditions == 0 || !s->planned);
+    for (int32_t i = 0; i < s->nconditions; i++)
+        FUZZ_CHECK(inside(s, s->conditions[i]) && strpbrk(s->conditions[i], "<>"));
+}
+
 /* "keep", "own", "of" and classes. */
 static void check_lifetime(const tenon_signature *s, const tenon_parameter *item, bool is_result)
 {
@@ -193,6 +200,7 @@ static void check_role(const tenon_signature *s)
 static void check_signature(const tenon_signature *s, bool in_module)
 {
     check_role(s);
+    check_conditions(s);
     int32_t positional = 0, required = 0, tensors = 0, lists = 0, written = 0;
     bool open = false, binds = false;
     for (int32_t i = 0; i < s->nparams; i++) {

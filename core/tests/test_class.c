@@ -198,8 +198,6 @@ static void test_later(void **state)
     no("f(x: ^-1|2)", "a choice of integers is not yet supported by this host");
     no("f(x: f32[n] c ^convert)", "'convert' is not yet supported by this host");
     no("f() -> ^ints", "a result that is a list is not yet supported by this host");
-    no("f(x: f32[n], k: int) where ^k <= n", "a condition is not yet supported by this host");
-    no("f(x: T[n], k: int) where T = f32, ^2 * k < n", "a condition is not yet supported by this host");
 }
 
 static void test_mistakes_in_heads(void **state)

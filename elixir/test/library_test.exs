@@ -23,6 +23,19 @@ defmodule Tenon.LibraryTest do
 
   defp f32(list), do: Tenon.from_list!(list, type: {:f, 32})
 
+  test "conditions" do
+    x = f32([1, 2])
+    assert Kernels.limited(x, 2) == :ok
+    assert Kernels.limited(x, 2, 2) == :ok
+    assert reason(Kernels.limited(x, 2, 3)) == {:mismatch, :k}
+
+    assert message(Kernels.limited(x, 2, 3)) ==
+             "limited(): argument 'k': expected k <= n, got k = 3 (n = 2 from argument 'x')"
+
+    assert message(Kernels.limited(x, :nan)) == "limited(): argument 'by': expected by > 0, got by = nan"
+    assert Tenon.to_list!(x) == [4.0, 8.0]
+  end
+
   describe "numbers" do
     test "integers of 64 bits" do
       for x <- [0, -1, 1, 0x7FFFFFFFFFFFFFFF, -0x8000000000000000], do: assert(Kernels.echo_int(x) == {:ok, x})

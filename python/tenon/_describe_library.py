@@ -118,6 +118,7 @@ def _function(function: Function) -> dict[str, Any]:
         "flags": function.flags,
         "parameters": list(map(_item, function.parameters, function.tensors[:count])),
         "results": list(map(_item, function.results, function.tensors[count:])),
+        "conditions": function.conditions,
     }
 
 
@@ -163,6 +164,8 @@ def _section(function: Function) -> Iterator[str]:
     yield (function.doc or "").strip()
     yield _table("argument", parameters["." in function.name :])  # without self
     yield _table("result", results)
+    if function.conditions:
+        yield f"Conditions: {', '.join(map(_code, function.conditions))}."
     if function.flags:
         yield f"Flags: {', '.join(map(_code, function.flags))}."
 

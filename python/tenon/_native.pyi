@@ -117,6 +117,8 @@ class Function:
     @property
     def flags(self) -> list[str]: ...  # of release_lock, keep_lock, no_grad_check, capturable
     @property
+    def conditions(self) -> tuple[str, ...]: ...
+    @property
     def tensors(self) -> tuple[Optional[TensorType], ...]: ...
 
 @type_check_only

@@ -50,8 +50,59 @@ static inline const tenon__spec_code *tenon__code_of(const tenon_spec *spec)
 
 /* Parse the type of a tensor with its attributes. */
 tenon_status tenon__parse_tensor(tenon__parser *p, tenon_spec *out);
-/* Parse an optional where clause. */
-tenon_status tenon__parse_where(tenon__parser *p);
+
+/* An expression while it is parsed. */
+typedef struct tenon__expression {
+    tenon__parser *p;
+    tenon__spec_op *ops; /* room for TENON_SPEC_CODE */
+    int32_t nops;
+    size_t start;        /* the position in the text that positions of operations count from */
+    const char *of_what; /* named in errors: a "spec" or a "condition" */
+    const tenon_signature
+        *signature; /* of a condition: names are its dimensions and its int parameters; otherwise NULL */
+} tenon__expression;
+
+/* Parse terms with "+" and "-" between them. */
+tenon_status tenon__parse_sum(tenon__expression *e);
+
+/* -------------------------------------------------------------------------------------------------------- conditions */
+
+/* The kind of an operation of a condition: push the value of int or uint parameter `value`. Follows TENON_OP_…. */
+enum { TENON__OP_PARAMETER = TENON_OP_FLOOR_DIV + 1 };
+
+/* A condition compares two expressions, or a float parameter with a number. */
+typedef struct tenon__condition {
+    uint32_t wanted; /* the results of the comparison that meet it; with the parameter on the left */
+    int32_t number;  /* the index of the float parameter, or -1 */
+    double limit;    /* what it is compared with */
+    int32_t nleft;
+    int32_t nright;
+    const tenon__spec_op *ops; /* of the left side, then of the right side */
+} tenon__condition;
+
+/* The unused rest of the memory for conditions. */
+typedef struct tenon__conditions_room {
+    tenon__condition *conditions;
+    tenon__spec_op *ops;
+    const char **texts;
+    char **text;
+} tenon__conditions_room;
+
+/* Whether the next clause compares something, as "k <= n" does. */
+bool tenon__starts_condition(tenon__parser *p);
+/* Parse a condition, and add it to the signature. */
+tenon_status tenon__parse_condition(tenon__parser *p, tenon_signature *s, tenon__conditions_room *room);
+/* Parse a name in a condition. */
+tenon_status tenon__find_operand(tenon__expression *e, tenon__word w, int32_t *kind, int64_t *value);
+/* That the arguments of a call, which match otherwise, meet the conditions. One whose names do not all have a value is
+ * skipped.
+ *
+ * Errors: TENON_EINVAL, TENON_EOVERFLOW (an expression overflows or divides by 0). */
+tenon_status tenon__check_conditions(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
+                                     tenon_error *err);
+
+/* Parse an optional where clause. Only that of a signature has conditions; otherwise these are NULL. */
+tenon_status tenon__parse_where(tenon__parser *p, tenon_signature *signature, tenon__conditions_room *conditions);
 
 /* The compiled part of a spec, for writing. */
 static inline tenon__spec_code *tenon__code_in(tenon_spec *spec)
@@ -82,10 +133,17 @@ bool tenon__spec_fits(const tenon_spec *spec, const tenon_view *view, tenon_bind
 /* tenon_spec_check, which also binds the names that have no value yet. */
 tenon_status tenon__spec_check(const tenon_spec *spec, const tenon_view *view, tenon_bindings *b, tenon_error *err);
 
-/* Evaluate the expression of a dimension. False if it overflows, divides by 0, or uses a name without a value, which
- * *unbound then is. */
-bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
-                          const char **unbound);
+/* Evaluate an expression. False if it overflows, divides by 0, or uses a name without a value, which *unbound then is.
+ * `args` are those of the call if it is part of a condition. */
+bool tenon__evaluate(const tenon__spec_op *ops, int32_t count, const tenon_bindings *b, const tenon_value *args,
+                     int64_t *out, const char **unbound);
+
+/* Evaluate the expression of a dimension. */
+static inline bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b,
+                                        int64_t *out, const char **unbound)
+{
+    return tenon__evaluate(&tenon__code_of(spec)->ops[dim->first], dim->count, b, NULL, out, unbound);
+}
 /* Whether `view`, which is written to, may share memory with the argument `name`. */
 bool tenon__may_share(const tenon_spec *spec, const tenon_view *view, const char *name, const tenon_view *other);
 /* "argument 'x' shares memory with argument 'y' …" */

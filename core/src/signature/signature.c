@@ -14,7 +14,9 @@ typedef struct signature_room {
     const char **strings;
     double *numbers; /* lists of doubles or of int64_t */
     tenon_plan_spec *fast;
-    char *text; /* copies of parts of the text, each terminated by 0 */
+    tenon__condition *conditions;
+    tenon__spec_op *ops; /* of the conditions */
+    char *text;          /* copies of parts of the text, each terminated by 0 */
 } signature_room;
 
 typedef struct signature_compiler {
@@ -882,6 +884,16 @@ typedef struct entry_grammar {
     const tenon_module *module;
 } entry_grammar;
 
+static tenon_status parse_where(signature_compiler *c)
+{
+    tenon__conditions_room room = {c->room.conditions, c->room.ops, c->room.strings, &c->room.text};
+    c->out->conditions = c->room.strings;
+    c->out->condition_code = c->room.conditions;
+    tenon_status status = tenon__parse_where(&c->p, c->out, &room);
+    c->out->checks_all = c->out->nconditions || c->out->nwritten;
+    return status;
+}
+
 static tenon_status compile_text(const char *text, const entry_grammar *in, signature_room room,
                                  const tenon_names *prior, tenon_error *err)
 {
@@ -903,7 +915,7 @@ static tenon_status compile_text(const char *text, const entry_grammar *in, sign
     if (!status && out->role == TENON_ROLE_CONSTRUCTOR)
         status = add_object(&c);
     if (!status && !is_class)
-        status = tenon__parse_where(&c.p);
+        status = parse_where(&c);
     tenon__skip_spaces(&c.p);
     if (!status && text[c.p.at])
         status = tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s",
@@ -935,14 +947,17 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
     if (length > LONGEST)
         return tenon_error_set_in(err, TENON_EPARSE, function,
                                   "a signature has at most %d characters; this one has %zu", LONGEST, length);
-    size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"") + 1;
+    size_t nitems = count_of(text, ",(>") + 1, nspecs = count_of(text, "[") + 1, nstrings = count_of(text, "'\"<>") + 1;
     size_t nnumbers = count_of(text, ",)]") + 1;
+    /* Each condition has a "<" or ">", and each of its operations a character. */
+    size_t nconditions = count_of(text, "<>") - (strstr(text, "->") ? 1 : 0), nops = nconditions ? length : 0;
     size_t specs = sizeof(tenon_signature), params = specs + nspecs * sizeof(tenon_spec);
     size_t results = params + nitems * sizeof(tenon_parameter), strings = results + nitems * sizeof(tenon_parameter);
-    size_t numbers = strings + nstrings * sizeof(char *), fast = numbers + nnumbers * sizeof(double);
+    size_t numbers = strings + nstrings * sizeof(char *), conditions = numbers + nnumbers * sizeof(double);
+    size_t ops = conditions + nconditions * sizeof(tenon__condition), fast = ops + nops * sizeof(tenon__spec_op);
     size_t pieces = fast + 3 * nitems * sizeof(tenon_plan_spec);
-    /* Each character is copied at most five times (a type, a string in it, a default, the first item of a list, the whole
-     * text), each copy with its final 0; and the names of a class and its method a few times more. */
+    /* Each character is copied at most five times (a type or condition, a string in it, a default, the first item of a
+     * list, the whole text), each copy with its final 0; and the names of a class and its method a few times more. */
     size_t size = pieces + 5 * (length + nitems + nstrings) + 4 * nspecs + 64 + 4 * (TENON_NAME_SIZE + 16);
     char *memory = tenon__alloc(size, false);
     if (!memory)
@@ -953,6 +968,8 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
                            .specs = (void *)(memory + specs),
                            .strings = (void *)(memory + strings),
                            .numbers = (void *)(memory + numbers),
+                           .conditions = (void *)(memory + conditions),
+                           .ops = (void *)(memory + ops),
                            .fast = (void *)(memory + fast),
                            .text = memory + pieces};
     tenon_status status = compile_text(text, in, room, NULL, err);

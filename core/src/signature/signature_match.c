@@ -70,7 +70,7 @@ bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
 {
     uint32_t bound = 0;
     bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
-                   (s->nwritten == 0 || s->ntensors == 1);
+                   (s->nwritten == 0 || s->ntensors == 1) && s->nconditions == 0;
     for (int32_t i = 0; planned && i < s->nparams; i++) {
         bool is_self = s->role == TENON_ROLE_METHOD && i == 0;
         planned = s->params[i].spec ? fast[i].ndim >= 0 : is_self || is_number(s->params[i].kind);
@@ -297,11 +297,23 @@ static void clear_unbound(const tenon_signature *s, tenon_bindings *b)
     }
 }
 
+/* Check what concerns all arguments together: the conditions, and memory that is written to. */
+static tenon_status check_together(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
+                                   tenon_error *err)
+{
+    tenon_status status = s->nconditions ? tenon__check_conditions(s, args, b, err) : TENON_OK;
+    if (status || !s->nwritten)
+        return status;
+    if (s->nlists)
+        return tenon__check_list_overlaps(s, args, b, err);
+    return s->ntensors > 1 ? check_overlaps(s, args, b, err) : TENON_OK;
+}
+
 /* Match the first `count` arguments of a call: bind all names, then check the arguments in order. If these are all of them,
- * check that no argument that is written to shares memory with another, and give dimensions without a value -1. If not, a
- * name that only the others would bind is not an error. `phrases` may be NULL.
+ * check the conditions, check that no argument that is written to shares memory with another, and give dimensions without
+ * a value -1. If not, a name that only the others would bind is not an error. `phrases` may be NULL.
  *
- * Errors: those of tenon_spec_check, and TENON_EOVERLAP. */
+ * Errors: those of tenon_spec_check and tenon__check_conditions, and TENON_EOVERLAP. */
 MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t count, const tenon_value *args,
                                           const argument_phrases *phrases, tenon_bindings *b, tenon_error *err)
 {
@@ -316,11 +328,9 @@ MATCH_INLINE tenon_status match_arguments(const tenon_signature *s, int32_t coun
     if (b->dims_bound != (uint32_t)((UINT64_C(1) << s->names.ndims) - 1) || s->names.ntypes)
         clear_unbound(s, b);
     b->argument = b->object = NULL;
-    if (!s->nwritten || count < s->nparams)
+    if (!s->checks_all || count < s->nparams)
         return TENON_OK;
-    if (s->nlists)
-        return tenon__check_list_overlaps(s, args, b, err);
-    return s->ntensors > 1 ? check_overlaps(s, args, b, err) : TENON_OK;
+    return check_together(s, args, b, err);
 }
 
 /* The same, not inline. */

@@ -69,40 +69,33 @@ static tenon_status parse_dtypes(tenon__parser *p, tenon_dtypes *set, int32_t *v
     return TENON_OK;
 }
 
-/* Whether the next clause compares something, as "k <= n" does. */
-static bool starts_condition(const tenon__parser *p)
+/* Parse "T = f32|f64". */
+static tenon_status parse_variable(tenon__parser *p)
 {
-    const char *clause = p->text + p->at;
-    size_t length = strcspn(clause, "<>,=");
-    return clause[length] == '<' || clause[length] == '>';
+    tenon__word w = tenon__parse_word(p);
+    int32_t slot = 0;
+    while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
+        slot++;
+    if (w.length == 0 || slot == p->names->ntypes)
+        return tenon__parse_fail(p, w.at, "expected a dtype variable that appears earlier");
+    if (p->names->defined >> slot & 1)
+        return tenon__parse_fail(p, w.at, "'%s' is defined twice", p->names->types[slot]);
+    p->names->defined |= 1u << slot;
+    tenon_status status = tenon__expect(p, '=', "after a dtype variable");
+    return status ? status : parse_dtypes(p, &p->names->allowed[slot], NULL);
 }
 
-tenon_status tenon__parse_where(tenon__parser *p)
+tenon_status tenon__parse_where(tenon__parser *p, tenon_signature *signature, tenon__conditions_room *conditions)
 {
-    tenon__word w = tenon__peek_word(p);
-    if (!tenon__word_is(w, "where"))
+    if (!tenon__word_is(tenon__peek_word(p), "where"))
         return TENON_OK;
     tenon__parse_word(p);
+    tenon_status status;
     do {
-        tenon__skip_spaces(p);
-        if (p->in_signature && starts_condition(p))
-            return tenon__parse_later(p, p->at, "a condition");
-        w = tenon__parse_word(p);
-        int32_t slot = 0;
-        while (slot < p->names->ntypes && !tenon__word_is(w, p->names->types[slot]))
-            slot++;
-        if (w.length == 0 || slot == p->names->ntypes)
-            return tenon__parse_fail(p, w.at, "expected a dtype variable that appears earlier");
-        if (p->names->defined >> slot & 1)
-            return tenon__parse_fail(p, w.at, "'%s' is defined twice", p->names->types[slot]);
-        p->names->defined |= 1u << slot;
-        tenon_status status = tenon__expect(p, '=', "after a dtype variable");
-        if (!status)
-            status = parse_dtypes(p, &p->names->allowed[slot], NULL);
-        if (status)
-            return status;
-    } while (tenon__accept(p, ','));
-    return TENON_OK;
+        status = signature && tenon__starts_condition(p) ? tenon__parse_condition(p, signature, conditions)
+                                                         : parse_variable(p);
+    } while (!status && tenon__accept(p, ','));
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------- dimensions */
@@ -113,24 +106,22 @@ typedef struct tensor_parser {
     size_t start; /* position of the spec in the text */
 } tensor_parser;
 
-static tenon_status emit(tensor_parser *t, int32_t kind, int64_t value, size_t at)
+static tenon_status emit(tenon__expression *e, int32_t kind, int64_t value, size_t at)
 {
-    if (tenon__code_in(t->spec)->nops == TENON_SPEC_CODE)
-        return tenon__parse_fail(t->p, at, "the expressions of a spec have at most %d operations", TENON_SPEC_CODE);
-    tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops++] =
-        (tenon__spec_op){value, kind, (int32_t)(at - t->start)};
+    if (e->nops == TENON_SPEC_CODE)
+        return tenon__parse_fail(e->p, at, "the expressions of a %s have at most %d operations", e->of_what,
+                                 TENON_SPEC_CODE);
+    e->ops[e->nops++] = (tenon__spec_op){value, kind, (int32_t)(at - e->start)};
     return TENON_OK;
 }
 
-static tenon_status parse_sum(tensor_parser *t);
-
-static tenon_status parse_atom(tensor_parser *t)
+static tenon_status parse_atom(tenon__expression *e)
 {
-    tenon__parser *p = t->p;
-    if (p->at - t->start >= TENON_SPEC_TEXT) /* checked here to limit how deep parentheses nest */
-        return tenon__parse_fail(p, t->start, "a spec has at most %d characters", TENON_SPEC_TEXT - 1);
+    tenon__parser *p = e->p;
+    if (p->at - e->start >= TENON_SPEC_TEXT) /* checked here to limit how deep parentheses nest */
+        return tenon__parse_fail(p, e->start, "a %s has at most %d characters", e->of_what, TENON_SPEC_TEXT - 1);
     if (tenon__accept(p, '(')) {
-        tenon_status status = parse_sum(t);
+        tenon_status status = tenon__parse_sum(e);
         return status ? status : tenon__expect(p, ')', "to close the parenthesis");
     }
     tenon__word w = tenon__peek_word(p);
@@ -138,23 +129,29 @@ static tenon_status parse_atom(tensor_parser *t)
     if (first >= '0' && first <= '9') {
         int64_t number;
         tenon_status status = tenon__parse_number(p, &number);
-        return status ? status : emit(t, TENON_OP_NUMBER, number, w.at);
+        return status ? status : emit(e, TENON_OP_NUMBER, number, w.at);
+    }
+    if (e->signature) {
+        int32_t kind = TENON_OP_NAME;
+        int64_t value = 0;
+        tenon_status status = tenon__find_operand(e, w, &kind, &value);
+        return status ? status : emit(e, kind, value, w.at);
     }
     if (first >= 'a' && first <= 'z') {
         int32_t slot = 0;
         tenon__parse_word(p);
         tenon_status status = tenon__intern(p, w, p->names->dims, &p->names->ndims, TENON_MAX_NAMES, &slot);
-        return status ? status : emit(t, TENON_OP_NAME, slot, w.at);
+        return status ? status : emit(e, TENON_OP_NAME, slot, w.at);
     }
     if (first >= 'A' && first <= 'Z')
         return tenon__parse_fail(p, w.at, "the name of a dimension must start with a lowercase letter");
     return tenon__parse_fail(p, w.at, "expected a dimension: a number, a name, an expression, '_' or '*name'");
 }
 
-static tenon_status parse_product(tensor_parser *t)
+static tenon_status parse_product(tenon__expression *e)
 {
-    tenon__parser *p = t->p;
-    tenon_status status = parse_atom(t);
+    tenon__parser *p = e->p;
+    tenon_status status = parse_atom(e);
     while (!status) {
         tenon__skip_spaces(p);
         size_t at = p->at;
@@ -164,20 +161,20 @@ static tenon_status parse_product(tensor_parser *t)
         if (divided && p->text[at + 1] != '/')
             return tenon__parse_fail(p, at, "expected '//', which is the division that rounds down");
         p->at += divided ? 2 : 1;
-        status = parse_atom(t);
-        const tenon__spec_op *divisor = &tenon__code_in(t->spec)->ops[tenon__code_in(t->spec)->nops - 1];
+        status = parse_atom(e);
+        const tenon__spec_op *divisor = &e->ops[e->nops - 1];
         if (!status && divided && divisor->kind == TENON_OP_NUMBER && divisor->value == 0)
-            return tenon__parse_fail(p, t->start + (size_t)divisor->at, "division by 0");
+            return tenon__parse_fail(p, e->start + (size_t)divisor->at, "division by 0");
         if (!status)
-            status = emit(t, times ? TENON_OP_MUL : TENON_OP_FLOOR_DIV, 0, at);
+            status = emit(e, times ? TENON_OP_MUL : TENON_OP_FLOOR_DIV, 0, at);
     }
     return status;
 }
 
-static tenon_status parse_sum(tensor_parser *t)
+tenon_status tenon__parse_sum(tenon__expression *e)
 {
-    tenon__parser *p = t->p;
-    tenon_status status = parse_product(t);
+    tenon__parser *p = e->p;
+    tenon_status status = parse_product(e);
     while (!status) {
         tenon__skip_spaces(p);
         size_t at = p->at;
@@ -186,9 +183,9 @@ static tenon_status parse_sum(tensor_parser *t)
             !(p->text[at] == '-' && p->text[at + 1] != '>')) /* "->" ends the spec: it belongs to the signature */
             break;
         p->at++;
-        status = parse_product(t);
+        status = parse_product(e);
         if (!status)
-            status = emit(t, plus ? TENON_OP_ADD : TENON_OP_SUB, 0, at);
+            status = emit(e, plus ? TENON_OP_ADD : TENON_OP_SUB, 0, at);
     }
     return status;
 }
@@ -221,8 +218,10 @@ static tenon_status parse_dim(tensor_parser *t)
         tenon__parse_word(p);
         dim.kind = TENON_DIM_ANY;
     } else {
-        status = parse_sum(t);
-        dim.count = tenon__code_in(spec)->nops - dim.first;
+        tenon__expression e = {p, tenon__code_in(spec)->ops, tenon__code_in(spec)->nops, t->start, "spec", NULL};
+        status = tenon__parse_sum(&e);
+        tenon__code_in(spec)->nops = e.nops;
+        dim.count = e.nops - dim.first;
         const tenon__spec_op *op = &tenon__code_in(spec)->ops[dim.first];
         dim.kind = TENON_DIM_EXPRESSION;
         if (!status && dim.count == 1 && op->kind == TENON_OP_NAME) {
@@ -417,7 +416,7 @@ tenon_status tenon_spec_parse(const char *text, tenon_names *names, tenon_spec *
     tenon__parser p = {.function = function, .text = text, .names = &known, .err = err};
     tenon_status status = tenon__parse_tensor(&p, &spec);
     if (!status)
-        status = tenon__parse_where(&p);
+        status = tenon__parse_where(&p, NULL, NULL);
     if (status)
         return status;
     if (spec.variable >= 0 && !(known.defined >> spec.variable & 1)) {

@@ -193,13 +193,13 @@ static bool floor_divide(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, const tenon_bindings *b, int64_t *out,
-                          const char **unbound)
+bool tenon__evaluate(const tenon__spec_op *ops, int32_t count, const tenon_bindings *b, const tenon_value *args,
+                     int64_t *out, const char **unbound)
 {
     int64_t stack[TENON_SPEC_CODE];
     int32_t top = 0;
-    for (int32_t i = dim->first; i < dim->first + dim->count; i++) {
-        const tenon__spec_op *op = &tenon__code_of(spec)->ops[i];
+    for (int32_t i = 0; i < count; i++) {
+        const tenon__spec_op *op = &ops[i];
         bool fine = true;
         if (op->kind == TENON_OP_NUMBER) {
             stack[top++] = op->value;
@@ -211,6 +211,12 @@ bool tenon__spec_evaluate(const tenon_spec *spec, const tenon__spec_dim *dim, co
                 return false;
             }
             stack[top++] = b->dims[op->value];
+            continue;
+        }
+        if (op->kind == TENON__OP_PARAMETER) {
+            stack[top++] = args[op->value].as.integer;
+            if (args[op->value].kind == TENON_KIND_UINT && args[op->value].as.integer < 0)
+                return false;
             continue;
         }
         int64_t right = stack[--top], *left = &stack[top - 1];

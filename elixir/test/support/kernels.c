@@ -332,6 +332,7 @@ TENON_MODULE_STATE(
                    odd_names, NULL),
     TENON_FUNCTION("max(a: int, b: int = 0) -> int", odd_names, NULL),
     TENON_FUNCTION("scale(x: f32[n] c rw, by: float)", scale, NULL),
+    TENON_FUNCTION("limited(x: f32[n] c rw, by: float, k: int? = None) where by > 0, k <= n", scale, NULL),
     TENON_FUNCTION("swap(x: f32[n] c rw, y: f32[n] c rw)", swap, NULL),
     TENON_FUNCTION("add(x: f32[n], y: f32[n]) -> f32[n]", add, NULL),
     TENON_FUNCTION("add_keywords(*, x: f32[n], y: f32[n]) -> f32[n]", add, NULL),

@@ -171,6 +171,18 @@ PyObject *tenon__py_describe_flags(PyObject *self, void *unused)
     return described_names((uint32_t)((tenon__py_function *)self)->function.flags, described_flag);
 }
 
+static PyObject *described_condition(const void *from, int32_t index)
+{
+    return PyUnicode_FromString(((const tenon_signature *)from)->conditions[index]);
+}
+
+PyObject *tenon__py_describe_conditions(PyObject *self, void *unused)
+{
+    const tenon_signature *s = ((tenon__py_function *)self)->signature;
+    (void)unused;
+    return described_tuple(s->nconditions, described_condition, s);
+}
+
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused)
 {
     const tenon_signature *s = ((tenon__py_function *)self)->signature;

@@ -199,6 +199,8 @@ static PyGetSetDef function_attributes[] = {
     {"parameters", get_parameters, NULL, "One dict for each parameter.", NULL},
     {"results", get_results, NULL, "One dict for each result.", NULL},
     {"flags", tenon__py_describe_flags, NULL, "A list of the names of its flags.", NULL},
+    {"conditions", tenon__py_describe_conditions, NULL, "The conditions of its where clause, as they are written.",
+     NULL},
     {"tensors", tenon__py_describe_tensors, NULL,
      "One dict for each parameter, then for each result, that is a tensor or a list of them; None for the others.",
      NULL},

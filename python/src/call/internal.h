@@ -43,6 +43,7 @@ int tenon__py_register_reduce(PyObject *meta);
 
 /* Its attributes `flags` and `tensors`. */
 PyObject *tenon__py_describe_flags(PyObject *self, void *unused);
+PyObject *tenon__py_describe_conditions(PyObject *self, void *unused);
 PyObject *tenon__py_describe_tensors(PyObject *self, void *unused);
 
 /* The call itself: METH_FASTCALL | METH_KEYWORDS functions. The second one is for functions with objects of classes among

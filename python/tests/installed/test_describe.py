@@ -112,7 +112,7 @@ static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
 TENON_MODULE(rich, "Rich.",
     TENON_FUNCTION("first(x: f32|i8[n, 3, _, *b] c, *, y: T[n + 1, 2 * (n - 1) // 3]? f cuda|cpu aligned(64),"
         " m: real[n] rw alias unaligned, k: integer[] anywhere dense) -> T[n]? where T = f32|f64", none, "One | two."),
-    TENON_FUNCTION_FLAGS("second(x: f32[n] rw inplace(y), y: f32[n]) -> f32[n] inplace(y) cuda", none, NULL,
+    TENON_FUNCTION_FLAGS("second(x: f32[n] rw inplace(y), y: f32[n]) -> f32[n] inplace(y) cuda where n > 0, n<10", none, NULL,
         TENON_RELEASE_LOCK | TENON_NO_GRAD_CHECK | TENON_CAPTURABLE),
     TENON_CLASS("Box", "A box."),
     TENON_FUNCTION("Box(x: f32[n] keep, e: 'a'|'b|c'? = 'b|c', i: ints[2] = (1, 2), o: floats = (1.5,), s: str = 'x')",
@@ -192,8 +192,9 @@ def signature_of(function, is_constructor):
     text = f"{function['name']}({', '.join(parameters)})"
     if results and not is_constructor:
         text += f" -> {', '.join(results)}"
-    if variables:
-        text += " where " + ", ".join(f"{name} = {dtypes}" for name, dtypes in variables.items())
+    clauses = [f"{name} = {dtypes}" for name, dtypes in variables.items()] + function["conditions"]
+    if clauses:
+        text += " where " + ", ".join(clauses)
     return text
 
 
@@ -248,12 +249,13 @@ def test_parts_of_the_json(tmp_path):
     assert (library["name"], library["version"], library["doc"]) == ("rich", "2.0", "Rich.")
     first, second, box, free = library["entries"]
     assert [entry["entry"] for entry in (first, second, box, free)] == ["function", "function", "class", "class"]
-    assert list(first) == ["entry", "name", "signature", "doc", "flags", "parameters", "results"]
+    assert list(first) == ["entry", "name", "signature", "doc", "flags", "parameters", "results", "conditions"]
     x, y, m, k = first["parameters"]
     assert x["tensor"]["dims"][3] == {"kind": "star", "text": "*b", "name": "b", "code": []}
     assert y["tensor"]["dims"][0] == {"kind": "expression", "text": "n + 1", "name": None, "code": ["n", 1, "+"]}
     assert (y["keyword_only"], y["optional"], y["default"], y["tensor"]["alignment"]) == (True, True, "None", 64)
     assert m["written"] and m["tensor"]["attributes"] == ["rw", "alias", "unaligned"]
+    assert second["conditions"] == ["n > 0", "n<10"] and first["conditions"] == []
     assert second["flags"] == ["release_lock", "no_grad_check", "capturable"] and first["flags"] == []
     assert (box["doc"], box["serial"], free["serial"], free["constructor"]) == ("A box.", True, False, None)
     kept, choice, *_ = box["constructor"]["parameters"]

@@ -417,28 +417,34 @@ struct parser : tensor_parser {
         return text[end] == '<' || text[end] == '>';
     }
 
-    // One side of a condition. `floats` says whether it is a float parameter, and `literals` whether it may be compared
-    // with one.
-    constexpr bool side(bool &floats, bool &literals)
+    // One side of a condition.
+    struct condition_side {
+        int position;
+        bool floats;  // a float parameter
+        bool literal; // a number by itself
+        bool whole;   // which is an integer
+    };
+
+    constexpr bool side(condition_side &out_side)
     {
         word w = peek_word();
         int index = find(w, out.parameter, out.parameters);
-        floats = index >= 0 && out.parameter[index].kind == kind::number;
-        literals = false;
-        if (floats) {
+        out_side = condition_side{at, index >= 0 && out.parameter[index].kind == kind::number, false, false};
+        if (out_side.floats) {
             next_word();
             return true;
         }
         uint64_t whole = 0;
         bool negative = false;
-        reader ahead(text);
-        ahead.at = at;
+        reader ahead(text), again(text);
+        ahead.at = again.at = at;
         if (ahead.literal(false, whole, negative)) {
             ahead.skip_spaces();
             char c = text[ahead.at];
-            literals = c == '<' || c == '>' || c == ',' || c == '\0';
+            out_side.literal = c == '<' || c == '>' || c == ',' || c == '\0';
         }
-        if (literals) {
+        if (out_side.literal) {
+            out_side.whole = again.integer(whole, negative);
             at = ahead.at;
             return true;
         }
@@ -449,18 +455,20 @@ struct parser : tensor_parser {
 
     constexpr bool condition()
     {
-        bool left = false, right = false, left_literal = false, right_literal = false;
-        int position = at;
+        condition_side left{}, right{};
         in_condition = true;
-        if (!side(left, left_literal))
+        if (!side(left))
             return false;
         if (!accept('<') && !accept('>'))
             return fail(at);
         at += text[at] == '=';
-        if (!side(right, right_literal))
+        if (!side(right))
             return false;
         in_condition = false;
-        return (left ? right_literal : right ? left_literal : !(left_literal && right_literal)) || fail(position);
+        if ((left.literal && right.literal) || (left.floats && !right.literal) || (right.floats && !left.literal))
+            return fail(left.position);
+        const condition_side &number = left.literal ? left : right;
+        return left.floats || right.floats || !number.literal || number.whole || fail(number.position);
     }
 
     constexpr bool where()

@@ -243,7 +243,7 @@ struct tensor_parser : reader {
         } else if (is_lower(first) || (in_condition && first)) {
             next_word();
             if (in_condition)
-                return find(w, dims) >= 0 || is_integer_parameter(w) || fail(w.at);
+                return ((find(w, dims) >= 0 || is_integer_parameter(w)) && step(w.at)) || fail(w.at);
             if (!intern(w, dims, max_dims, named))
                 return false;
         } else {

@@ -2,7 +2,10 @@
  *
  * entry     = "class" Name | signature
  * signature = [Name "."] name "(" ["self" [","]] [params] ")" ["->" results]
- *             ["where" Var "=" dtypes {"," Var "=" dtypes}]      "self" exactly if there is a "Name."
+ *             ["where" clause {"," clause}]      "self" exactly if there is a "Name."
+ * clause    = Var "=" dtypes | sum ("<" | "<=" | ">" | ">=") sum      a condition, which the arguments must meet
+ *             sum: an expression as in a dimension, of dimensions and of int and uint parameters; or a float parameter,
+ *             compared with a number
  * params    = param {"," param}     after a bare "*", parameters are keyword-only
  * param     = name ":" type ["=" literal]
  * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle) ["?"] | tensor
@@ -35,7 +38,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 5u
+#define TENON_HOST_LAYOUT 6u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 
@@ -94,18 +97,22 @@ typedef struct tenon_signature {
     int32_t npositional; /* those before the "*" */
     int32_t nrequired;   /* positional ones without a default */
     int32_t nresults;
-    int32_t ntensors;                  /* tensor parameters */
-    int32_t nlists;                    /* parameters that are lists of tensors */
-    int32_t nwritten;                  /* of both, written */
-    int32_t nserial;                   /* parameters that are TENON_PARAMETER_SERIAL */
-    int32_t role;                      /* TENON_ROLE_… */
-    bool named_results;                /* all have a name, or none */
-    bool binds_ints;                   /* an int parameter binds a dimension */
-    bool open_results;                 /* some are TENON_PARAMETER_OPEN */
-    bool planned;                      /* calls may be made by plan: host/plan.h */
+    int32_t ntensors;   /* tensor parameters */
+    int32_t nlists;     /* parameters that are lists of tensors */
+    int32_t nwritten;   /* of both, written */
+    int32_t nserial;    /* parameters that are TENON_PARAMETER_SERIAL */
+    int32_t role;       /* TENON_ROLE_… */
+    bool named_results; /* all have a name, or none */
+    bool binds_ints;    /* an int parameter binds a dimension */
+    bool open_results;  /* some are TENON_PARAMETER_OPEN */
+    bool planned;       /* calls may be made by plan: host/plan.h */
+    bool checks_all;    /* there are conditions, or written arguments: a match ends with checks of both */
+    int32_t nconditions;
+    const char *const *conditions;     /* as they are written: "k <= n" */
     size_t size;                       /* of the one block of memory that holds it all */
     const tenon_plan_spec *fast;       /* of the parameters, then of the results; for tenon_plan_set_view */
     const tenon_plan_spec *fast_items; /* of the items of the parameters that are lists */
+    const struct tenon__condition *condition_code;
     tenon_names names;
 } tenon_signature;
 
