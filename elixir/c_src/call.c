@@ -58,18 +58,18 @@ static bool take_options(tenon_nif_frame *f, ERL_NIF_TERM list)
 
 /* {binary, type, shape}, or with a fourth element {binary, type, shape, Nx.Tensor}: its bytes for the length of the
  * call. */
-static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *parts, tenon_view *view)
+static bool view_binary(tenon_nif_frame *f, const tenon_parameter *param, const ERL_NIF_TERM *parts, tenon_view *view)
 {
     tenon_nif_reader *r = &f->reader;
     const tenon_signature *s = f->function->signature;
-    const char *name = s->params[index].name;
+    const char *name = param->name;
     ErlNifBinary bytes;
     tenon_dtype dtype;
     tenon_error err;
     int32_t ndim;
     int64_t shape[TENON_MAX_NDIM], numel;
     if (!enif_is_binary(r->env, parts[0])) {
-        r->error = tenon_nif_wrong_kind(r->env, f->function, index, parts[0]);
+        r->error = tenon_nif_wrong_kind(r->env, s, param, parts[0]);
         return false;
     }
     if (!tenon_nif_get_type(r->env, parts[1], &dtype)) {
@@ -115,11 +115,11 @@ static bool view_binary(tenon_nif_frame *f, int32_t index, const ERL_NIF_TERM *p
 /* Add a tensor's storage to those that the call takes, unless it is one of them. */
 static void note_storage(tenon_nif_frame *f, tenon_nif_storage *storage, const char *name, bool written)
 {
-    int32_t i = 0;
+    int64_t i = 0;
     while (i < f->ntaken && f->storages[i].storage->state != storage->state)
         i++;
     if (i == f->ntaken)
-        f->storages[f->ntaken++] = (tenon_nif_taken){storage, name, written};
+        f->storages[f->ntaken++] = (tenon_nif_taken){storage, name, -1, written};
     f->storages[i].written |= written;
 }
 
@@ -130,41 +130,45 @@ static bool is_nx(ErlNifEnv *env, ERL_NIF_TERM term)
            enif_is_identical(module, enif_make_atom(env, "Elixir.Nx.Tensor"));
 }
 
-/* A %Tenon.Tensor{}, pinned, with its storage noted. */
-static bool view_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term, bool written, tenon_nif_operand *o)
+/* A %Tenon.Tensor{}, pinned. */
+static bool view_tensor(tenon_nif_frame *f, const tenon_parameter *param, ERL_NIF_TERM term, bool written,
+                        tenon_view *view, tenon_nif_tensor **pinned)
 {
     tenon_nif_reader *r = &f->reader;
     const tenon_signature *s = f->function->signature;
-    const char *name = s->params[index].name;
-    o->pinned = enif_is_map(r->env, term) ? tenon_nif_tensor_pin(r->env, term, s->name, name, &r->error) : NULL;
-    if (!o->pinned) {
+    *pinned = enif_is_map(r->env, term) ? tenon_nif_tensor_pin(r->env, term, s->name, param->name, &r->error) : NULL;
+    if (!*pinned) {
         if (is_nx(r->env, term))
             r->error = enif_make_atom(r->env, "nx");
         else if (!tenon_nif_is_tensor(r->env, term))
-            r->error = tenon_nif_wrong_kind(r->env, f->function, index, term);
+            r->error = tenon_nif_wrong_kind(r->env, s, param, term);
         return false;
     }
-    tenon_nif_storage *storage = o->pinned->storage;
-    o->view = *tenon_tensor_view(o->pinned->tensor);
-    if (written && !tenon_nif_may_write(storage))
-        o->view.flags |= TENON_READ_ONLY;
-    note_storage(f, storage, name, written);
-    return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(&o->view));
+    *view = *tenon_tensor_view((*pinned)->tensor);
+    if (written && !tenon_nif_may_write((*pinned)->storage))
+        view->flags |= TENON_READ_ONLY;
+    return tenon_nif_may_read(r, (size_t)tenon_view_nbytes(view));
+}
+
+bool tenon_nif_view_argument(tenon_nif_frame *f, const tenon_parameter *param, ERL_NIF_TERM term, tenon_view *view,
+                             tenon_nif_tensor **pinned)
+{
+    const ERL_NIF_TERM *parts;
+    int arity;
+    bool written = param->spec->flags & TENON_SPEC_WRITE;
+    *pinned = NULL;
+    if (enif_get_tuple(f->reader.env, term, &arity, &parts) && (arity == 3 || arity == 4))
+        return view_binary(f, param, parts, view);
+    return view_tensor(f, param, term, written, view, pinned);
 }
 
 static bool take_tensor(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term)
 {
-    tenon_nif_reader *r = &f->reader;
-    const tenon_signature *s = f->function->signature;
-    const tenon_parameter *param = &s->params[index];
-    tenon_nif_operand *o = &f->operands[f->noperands];
-    const ERL_NIF_TERM *parts;
-    int arity;
-    bool written = param->spec->flags & TENON_SPEC_WRITE;
-    o->pinned = NULL;
-    bool tuple = enif_get_tuple(r->env, term, &arity, &parts) && (arity == 3 || arity == 4);
-    bool taken = tuple ? view_binary(f, index, parts, &o->view) : view_tensor(f, index, term, written, o);
-    f->noperands++; /* even if it was not accepted: it may be pinned */
+    const tenon_parameter *param = &f->function->signature->params[index];
+    tenon_nif_operand *o = &f->operands[f->noperands++]; /* even if it is not accepted: it may be pinned */
+    bool taken = tenon_nif_view_argument(f, param, term, &o->view, &o->pinned);
+    if (o->pinned)
+        note_storage(f, o->pinned->storage, param->name, param->spec->flags & TENON_SPEC_WRITE);
     if (!taken)
         return false;
     tenon_frame_set_view(&f->base, index, &o->view);
@@ -207,6 +211,8 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
             done = take_tensor(f, i, term);
         else if (param->flags & TENON_PARAMETER_CLASS)
             done = take_object(f, i, term);
+        else if (param->kind == TENON_KIND_TENSORS)
+            done = tenon_nif_take_list(f, i, term);
         else
             done = tenon_nif_to_value(&f->reader, i, term, &f->base.args[i]);
         if (!done) {
@@ -217,15 +223,20 @@ static bool take_arguments(tenon_nif_frame *f, const ERL_NIF_TERM *terms)
     return true;
 }
 
+const char *tenon_nif_phrase(tenon_nif_frame *f, ERL_NIF_TERM term)
+{
+    enum { LONGEST = 64 };
+    char *phrase = tenon_block_alloc(&f->base.blocks, LONGEST, 0);
+    if (phrase)
+        tenon_nif_describe(f->reader.env, term, phrase, LONGEST);
+    return phrase;
+}
+
 /* The client's `describe`. */
 static const char *describe(tenon_frame *base, int32_t index)
 {
-    enum { LONGEST = 64 };
-    const tenon_nif_frame *f = tenon_nif_frame_of(base);
-    char *phrase = f->given[index] ? tenon_block_alloc(&base->blocks, LONGEST, 0) : NULL;
-    if (phrase)
-        tenon_nif_describe(f->reader.env, f->given[index], phrase, LONGEST);
-    return phrase;
+    tenon_nif_frame *f = tenon_nif_frame_of(base);
+    return f->given[index] ? tenon_nif_phrase(f, f->given[index]) : NULL;
 }
 
 static ERL_NIF_TERM mismatch(const tenon_nif_frame *f, const tenon_error *err)
@@ -235,8 +246,7 @@ static ERL_NIF_TERM mismatch(const tenon_nif_frame *f, const tenon_error *err)
     ERL_NIF_TERM reason = err->status == TENON_EREADONLY ? tenon_nif_atoms.readonly
                           : err->status == TENON_EOVERLAP
                               ? tenon_nif_atoms.overlap
-                              : enif_make_tuple2(env, tenon_nif_atoms.mismatch,
-                                                 argument ? enif_make_atom(env, argument) : tenon_nif_atoms.nil);
+                              : enif_make_tuple2(env, tenon_nif_atoms.mismatch, tenon_nif_argument(env, argument));
     return tenon_nif_error(env, reason, f->function->signature->name, argument, "%s", err->message);
 }
 
@@ -253,7 +263,8 @@ static void refuse(tenon_frame *base, tenon_refusal why, int32_t index, const te
     } else if (why == TENON_REFUSED_DEVICE) {
         ERL_NIF_TERM reason =
             enif_make_tuple3(env, tenon_nif_atoms.device_mismatch, tenon_nif_make_device(env, base->call.device),
-                             tenon_nif_make_device(env, base->args[index].as.view->device));
+                             tenon_nif_make_device(env, s->params[index].items ? tenon_nif_list_device(f, index)
+                                                                               : base->args[index].as.view->device));
         f->reader.error = tenon_nif_error(env, reason, s->name, s->params[index].name, "%s", err->message);
     } else {
         ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.mismatch, enif_make_atom(env, "result"));
@@ -271,17 +282,21 @@ static void find_first_mistake(tenon_nif_frame *f)
 
 /* -------------------------------------------------------------------------------------------------------- results */
 
-/* The client's `make_result`: before the function runs, the call may still move to a dirty scheduler. */
-static int make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+/* Before the function runs, the call may still move to a dirty scheduler. */
+bool tenon_nif_may_make(tenon_nif_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    tenon_nif_frame *f = tenon_nif_frame_of(base);
     tenon_error err;
     int64_t numel;
-    if (tenon_shape_numel(ndim, shape, &numel, &err)) {
-        refuse(base, TENON_REFUSED_RESULT, index, &err);
-        return -1;
-    }
-    if (!tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype)))
+    if (!tenon_shape_numel(ndim, shape, &numel, &err))
+        return tenon_nif_may_read(&f->reader, tenon_nif_bytes_of(numel, dtype));
+    refuse(&f->base, TENON_REFUSED_RESULT, index, &err);
+    return false;
+}
+
+/* The client's `make_result`. */
+static int make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
+{
+    if (!tenon_nif_may_make(tenon_nif_frame_of(base), index, dtype, ndim, shape))
         return -1;
     return tenon_nif_open_result(base, index, dtype, ndim, shape) ? tenon_frame_refuse_failure(base, TENON_EFAILED) : 0;
 }
@@ -315,6 +330,8 @@ static bool result_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out)
     bool is_given = f->function->signature->results[index].flags & (TENON_PARAMETER_OWN | TENON_PARAMETER_OF);
     if (is_given && !(f->base.results[index].flags & TENON_VALUE_UNSET))
         return tenon_nif_library_result_term(f, index, out);
+    if (f->function->signature->results[index].kind == TENON_KIND_TENSORS)
+        return tenon_nif_list_term(f, index, out);
     int there = tenon_frame_has_result(&f->base, index);
     if (there >= 0)
         *out = there ? tenon_nif_from_value(env, f->function, index, &f->base.results[index]) : tenon_nif_atoms.nil;
@@ -357,11 +374,14 @@ static bool enter_objects(tenon_nif_frame *f)
 /* False: f->reader.error says which storage was not granted. */
 static bool take_storages(tenon_nif_frame *f)
 {
+    if (f->lists && !tenon_nif_list_storages(f))
+        return false;
     for (; f->nheld < f->ntaken; f->nheld++) {
-        const tenon_nif_taken *t = &f->storages[f->nheld];
+        const tenon_nif_taken *t = &f->taken[f->nheld];
         tenon_nif_access access = t->written ? tenon_nif_write_begin(t->storage) : tenon_nif_read_begin(t->storage);
         if (access != TENON_NIF_GRANTED) {
-            f->reader.error = tenon_nif_access_error(f->reader.env, access, f->function->signature->name, t->name);
+            tenon_nif_name name = tenon_nif_name_item(t->name, t->item);
+            f->reader.error = tenon_nif_access_error(f->reader.env, access, f->function->signature->name, name.text);
             return false;
         }
     }
@@ -370,8 +390,8 @@ static bool take_storages(tenon_nif_frame *f)
 
 static void give_back(tenon_nif_frame *f)
 {
-    for (int32_t i = 0; i < f->nheld; i++) {
-        const tenon_nif_taken *t = &f->storages[i];
+    for (int64_t i = 0; i < f->nheld; i++) {
+        const tenon_nif_taken *t = &f->taken[i];
         if (t->written)
             tenon_nif_write_end(t->storage);
         else
@@ -387,6 +407,8 @@ static void give_back(tenon_nif_frame *f)
         if (f->handles[i])
             enif_release_resource(f->handles[i]); /* a term may hold it */
     }
+    if (f->lists)
+        tenon_nif_release_lists(f);
     tenon_frame_end(&f->base);
 }
 
@@ -420,6 +442,9 @@ static const tenon_client call_client = {
     .takes_memory = true,
     .warn = warn,
     .format_dtype = tenon_nif_type_name,
+    .describe_item = tenon_nif_describe_item,
+    .make_item = tenon_nif_make_item,
+    .open_item = tenon_nif_open_item,
 };
 
 static int run(tenon_nif_frame *f)
@@ -497,7 +522,10 @@ static ERL_NIF_TERM call_anywhere(ErlNifEnv *env, const ERL_NIF_TERM argv[], boo
     f.bound = bound;
     f.function = function;
     f.dirty = dirty;
-    f.noperands = f.ntaken = f.nheld = f.nobjects = f.nentered = 0;
+    f.noperands = f.nobjects = f.nentered = 0;
+    f.ntaken = f.nheld = 0;
+    f.taken = f.storages;
+    f.lists = NULL;
     f.warnings = 0;
     f.returned_bytes = 0;
     f.reader = (tenon_nif_reader){.env = env, .function = function, .blocks = &f.base.blocks};

@@ -10,6 +10,11 @@ static ERL_NIF_TERM atom_or_nil(ErlNifEnv *env, const char *name)
     return name ? enif_make_atom(env, name) : tenon_nif_atoms.nil;
 }
 
+ERL_NIF_TERM tenon_nif_argument(ErlNifEnv *env, const char *name)
+{
+    return name ? enif_make_atom_len(env, name, strcspn(name, "[")) : tenon_nif_atoms.nil;
+}
+
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...)
 {
@@ -24,15 +29,15 @@ ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *fu
     memcpy(enif_make_new_binary(env, size, &message), text, size);
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
     ERL_NIF_TERM keys[] = {a->__struct__, a->__exception__, a->reason, a->message, a->function, a->argument};
-    ERL_NIF_TERM values[] = {a->error_module,           a->yes, reason, message, atom_or_nil(env, function),
-                             atom_or_nil(env, argument)};
+    ERL_NIF_TERM values[] = {
+        a->error_module, a->yes, reason, message, atom_or_nil(env, function), tenon_nif_argument(env, argument)};
     enif_make_map_from_arrays(env, keys, values, sizeof keys / sizeof *keys, &error);
     return enif_make_tuple2(env, a->error, error);
 }
 
 ERL_NIF_TERM tenon_nif_badarg(ErlNifEnv *env, const char *function, const char *argument, const char *expected)
 {
-    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, atom_or_nil(env, argument));
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, tenon_nif_argument(env, argument));
     return tenon_nif_error(env, reason, function, argument, "%s(): argument '%s': expected %s", function, argument,
                            expected);
 }
@@ -61,7 +66,7 @@ ERL_NIF_TERM tenon_nif_failure(ErlNifEnv *env, const char *function, const tenon
 ERL_NIF_TERM tenon_nif_reason(ErlNifEnv *env, tenon_status status, const char *argument)
 {
     const tenon_nif_atom_table *a = &tenon_nif_atoms;
-    ERL_NIF_TERM name = atom_or_nil(env, argument);
+    ERL_NIF_TERM name = tenon_nif_argument(env, argument);
     switch (status) {
     case TENON_ENOMEM:
     case TENON_EFAILED:

@@ -201,7 +201,7 @@ static ERL_NIF_TERM not_a_handle(ErlNifEnv *env, ERL_NIF_TERM term, const tenon_
     char what[300];
     ERL_NIF_TERM not_local = handle ? 0 : tenon_nif_not_local(env, term, s->name, param->name, only_there);
     if (!handle)
-        return not_local ? not_local : tenon_nif_wrong_kind(env, function, index, term);
+        return not_local ? not_local : tenon_nif_wrong_kind(env, s, param, term);
     describe_handle(handle, function->library, what);
     return tenon_nif_error(env, enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]), s->name,
                            param->name, "%s(): argument '%s': expected %s, got %s", s->name, param->name, param->type,

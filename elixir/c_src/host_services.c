@@ -3,19 +3,25 @@
 
 #include <string.h>
 
+bool tenon_nif_alloc_result(tenon_frame *base, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                            tenon_tensor **out)
+{
+    tenon_error err;
+    *out = NULL;
+    if (!tenon_device_on_host(base->call.device))
+        tenon_fail(&base->call, TENON_EDEVICE, "this host makes results on the CPU only");
+    else if (tenon_nif_alloc(dtype, ndim, shape, 0, out, &err))
+        tenon_fail(&base->call, err.status, "%s", tenon_error_reason(&err));
+    else
+        return true;
+    return false;
+}
+
 int tenon_nif_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon_nif_frame *f = tenon_nif_frame_of(base);
-    tenon_error err;
-    if (!tenon_device_on_host(base->call.device)) {
-        tenon_fail(&base->call, TENON_EDEVICE, "this host makes results on the CPU only");
+    if (!tenon_nif_alloc_result(base, dtype, ndim, shape, &f->made[index]))
         return -1;
-    }
-    if (tenon_nif_alloc(dtype, ndim, shape, 0, &f->made[index], &err)) {
-        f->made[index] = NULL;
-        tenon_fail(&base->call, err.status, "%s", tenon_error_reason(&err));
-        return -1;
-    }
     f->views[index] = *tenon_tensor_view(f->made[index]);
     tenon_frame_set_result(base, index, &f->views[index], TENON_VIEW_WRITTEN | TENON_VIEW_FRESH);
     return 0;

@@ -83,11 +83,6 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
-    for (int32_t i = 0; i < s->nparams + s->nresults; i++)
-        if ((i < s->nparams ? s->params[i] : s->results[i - s->nparams]).kind == TENON_KIND_TENSORS)
-            return fail(t, "invalid",
-                        "the signature of function %lld: a list of tensors is not yet supported by this host",
-                        (long long)index);
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);

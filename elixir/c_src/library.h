@@ -1,5 +1,5 @@
 /* What the sources of the function host share: library.c opens libraries, values.c turns terms into
- * values, handle.c keeps objects, host_services.c and kept_memory.c serve the functions, call.c calls. */
+ * values, handle.c keeps objects, tensor_lists.c reads and makes lists of tensors, host_services.c and kept_memory.c serve the functions, call.c calls. */
 #ifndef TENON_NIF_LIBRARY_H
 #define TENON_NIF_LIBRARY_H
 
@@ -56,7 +56,8 @@ const tenon_nif_library *tenon_nif_lookup_library(ERL_NIF_TERM module, uint64_t 
 /* ---------------------------------------------------------------------------------------------------------- values */
 
 /* {:error, …}: "saxpy(): argument 'x': expected f32[n] c, got an integer". */
-ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term);
+ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_signature *signature, const tenon_parameter *param,
+                                  ERL_NIF_TERM term);
 
 /* Reads the arguments. If they are too much for a normal scheduler, it sets go_dirty and stops. */
 typedef struct tenon_nif_reader {
@@ -74,6 +75,14 @@ bool tenon_nif_may_read(tenon_nif_reader *reader, size_t bytes);
 
 /* The bytes of a binary. False, with go_dirty, if the runtime would copy them first: their number is unknown. */
 bool tenon_nif_read_bytes(tenon_nif_reader *reader, ERL_NIF_TERM binary, ErlNifBinary *bytes);
+
+/* The length of a list that is an argument. Each element counts as `item_bytes`; no more of the list is read than this
+ * scheduler may. False: reader->go_dirty, or reader->error: the term is not a list, or is improper. */
+bool tenon_nif_list_length(tenon_nif_reader *reader, int32_t index, ERL_NIF_TERM term, size_t item_bytes,
+                           unsigned *length);
+
+/* The error that there is no memory for the arguments; false. */
+bool tenon_nif_no_memory(tenon_nif_reader *reader);
 
 /* The bytes of so many elements, for tenon_nif_may_read. If they are many, a number that it refuses. */
 size_t tenon_nif_bytes_of(int64_t numel, tenon_dtype dtype);
@@ -142,8 +151,15 @@ typedef struct tenon_nif_operand {
 typedef struct tenon_nif_taken {
     tenon_nif_storage *storage;
     const char *name; /* of the first argument on it, for messages */
+    int64_t item;     /* of that argument, if it is a list; otherwise -1 */
     bool written;
 } tenon_nif_taken;
+
+/* "xs[3]", or "x" if the item is -1. */
+typedef struct tenon_nif_name {
+    char text[TENON_NAME_SIZE + 24];
+} tenon_nif_name;
+tenon_nif_name tenon_nif_name_item(const char *argument, int64_t item);
 
 /* The state of one call, on the stack. It is not filled with zeros. */
 typedef struct tenon_nif_frame {
@@ -155,8 +171,10 @@ typedef struct tenon_nif_frame {
     bool dirty;
     int32_t noperands;
     int32_t wrong; /* the argument that could not be taken */
-    int32_t ntaken;
-    int32_t nheld; /* of the taken ones, those that were granted */
+    int64_t ntaken;
+    int64_t nheld;                /* of the taken ones, those that were granted */
+    tenon_nif_taken *taken;       /* `storages`, or with those of lists: sorted, in a block */
+    struct tenon_nif_list *lists; /* the lists of tensors, arguments and results; NULL: none */
     int32_t nobjects;
     int32_t nentered;      /* of the objects, those that the call has entered */
     ERL_NIF_TERM warnings; /* of a checked call, the last one first; 0: none */
@@ -177,9 +195,36 @@ static inline tenon_nif_frame *tenon_nif_frame_of(tenon_frame *base)
     return (tenon_nif_frame *)(void *)base; /* it is the first member */
 }
 
+/* The view of a tensor, an argument or an item of one, for which `param` has the name, the type and the spec. *pinned is
+ * its tensor, or NULL; it is set even on failure. False: reader.go_dirty or reader.error. */
+bool tenon_nif_view_argument(tenon_nif_frame *f, const tenon_parameter *param, ERL_NIF_TERM term, tenon_view *view,
+                             tenon_nif_tensor **pinned);
+/* Whether a result of this size may be made here and now. False: reader.go_dirty or reader.error. */
+bool tenon_nif_may_make(tenon_nif_frame *f, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* A phrase for a term in messages, which lives as long as the call; NULL if there is no memory. */
+const char *tenon_nif_phrase(tenon_nif_frame *f, ERL_NIF_TERM term);
+
+/* tensor_lists.c. Those that return false have set reader.go_dirty or reader.error. */
+bool tenon_nif_take_list(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM term);
+/* Merge the storages of the lists into f->taken. */
+bool tenon_nif_list_storages(tenon_nif_frame *f);
+/* The device of the item of argument `index` that was read last. */
+tenon_device tenon_nif_list_device(const tenon_nif_frame *f, int32_t index);
+bool tenon_nif_list_term(tenon_nif_frame *f, int32_t index, ERL_NIF_TERM *out);
+void tenon_nif_release_lists(tenon_nif_frame *f);
+/* The client's functions. */
+const char *tenon_nif_describe_item(tenon_frame *base, int32_t index, int64_t item);
+int tenon_nif_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, tenon_view *view);
+int tenon_nif_open_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
+                        const int64_t *shape, tenon_view *view);
+
 /* What the host does for a function while it runs, and the client's functions for that. */
 extern const tenon_host tenon_nif_host;
 int tenon_nif_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape);
+/* The memory of a tensor result. False: the call has failed. */
+bool tenon_nif_alloc_result(tenon_frame *base, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
+                            tenon_tensor **out);
 int tenon_nif_take_handle(tenon_frame *base, int32_t index, void *object, void (*destroy)(void *));
 /* Whether the environment has TENON_CHECK (see tenon_frame_check_wanted): calls run in the checked mode. */
 bool tenon_nif_is_checked(void);

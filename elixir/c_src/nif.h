@@ -125,6 +125,10 @@ extern tenon_nif_atom_table tenon_nif_atoms;
 ERL_NIF_TERM tenon_nif_error(ErlNifEnv *env, ERL_NIF_TERM reason, const char *function, const char *argument,
                              const char *format, ...) TENON_PRINTF(5, 6);
 
+/* The atom of an argument in an error; nil for NULL. An item of a list, "xs[3]", is the list, :xs: the set of atoms must be
+ * finite. The functions here that take the name of an argument use it. */
+ERL_NIF_TERM tenon_nif_argument(ErlNifEnv *env, const char *name);
+
 /* Describe a term for messages: "an integer", "nil", "Nx.Tensor". */
 void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t size);
 

@@ -78,15 +78,14 @@ void tenon_nif_describe(ErlNifEnv *env, ERL_NIF_TERM term, char *buffer, size_t 
     snprintf(buffer, size, "%s", enif_is_binary(env, term) ? "a binary" : phrase ? phrase : "something else");
 }
 
-ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_nif_function *function, int32_t index, ERL_NIF_TERM term)
+ERL_NIF_TERM tenon_nif_wrong_kind(ErlNifEnv *env, const tenon_signature *s, const tenon_parameter *param,
+                                  ERL_NIF_TERM term)
 {
-    const tenon_parameter *param = &function->signature->params[index];
     char what[300];
     tenon_nif_describe(env, term, what, sizeof what);
-    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, function->names[index]);
-    return tenon_nif_error(env, reason, function->signature->name, param->name,
-                           "%s(): argument '%s': expected %s, got %s", function->signature->name, param->name,
-                           param->type, what);
+    ERL_NIF_TERM reason = enif_make_tuple2(env, tenon_nif_atoms.badarg, tenon_nif_argument(env, param->name));
+    return tenon_nif_error(env, reason, s->name, param->name, "%s(): argument '%s': expected %s, got %s", s->name,
+                           param->name, param->type, what);
 }
 
 /* The same for a value of the right kind that cannot be used. */
@@ -101,11 +100,12 @@ static bool bad_value(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM reason, c
 
 static bool wrong_kind(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term)
 {
-    r->error = tenon_nif_wrong_kind(r->env, r->function, index, term);
+    const tenon_signature *s = r->function->signature;
+    r->error = tenon_nif_wrong_kind(r->env, s, &s->params[index], term);
     return false;
 }
 
-static bool no_memory(tenon_nif_reader *r)
+bool tenon_nif_no_memory(tenon_nif_reader *r)
 {
     const char *name = r->function->signature->name;
     r->error = tenon_nif_error(r->env, tenon_nif_failed(r->env, TENON_ENOMEM), name, NULL,
@@ -214,7 +214,7 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
         return bad_value(r, index, tenon_nif_atoms.badarg, "expected str, got a binary that is not UTF-8");
     char *copy = tenon_block_alloc(r->blocks, text.size + 1, 0);
     if (!copy)
-        return no_memory(r);
+        return tenon_nif_no_memory(r);
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     value->as.list.data = copy;
@@ -222,22 +222,31 @@ static bool to_text(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     return true;
 }
 
+bool tenon_nif_list_length(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, size_t item_bytes, unsigned *length)
+{
+    const tenon_parameter *param = &r->function->signature->params[index];
+    unsigned count = 0;
+    ERL_NIF_TERM item, rest = term;
+    /* Counting a long list takes time too, so count only as far as this scheduler may read. */
+    while (count <= TENON_NIF_DIRTY_CALL / item_bytes && enif_get_list_cell(r->env, rest, &item, &rest))
+        count++;
+    if (!tenon_nif_may_read(r, count * item_bytes))
+        return false;
+    if (enif_get_list_length(r->env, term, length))
+        return true;
+    char message[200];
+    snprintf(message, sizeof message, "expected %.100s, got an improper list", param->type);
+    return enif_is_list(r->env, term) ? bad_value(r, index, tenon_nif_atoms.badarg, message)
+                                      : wrong_kind(r, index, term);
+}
+
 static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon_value *value)
 {
     const tenon_parameter *param = &r->function->signature->params[index];
-    unsigned length = 0;
-    ERL_NIF_TERM item, rest = term;
-    /* Counting a long list takes time too, so count only as far as this scheduler may read. */
-    while (length <= TENON_NIF_DIRTY_CALL / sizeof(int64_t) && enif_get_list_cell(r->env, rest, &item, &rest))
-        length++;
-    if (!tenon_nif_may_read(r, length * sizeof(int64_t)))
+    unsigned length;
+    ERL_NIF_TERM item;
+    if (!tenon_nif_list_length(r, index, term, sizeof(int64_t), &length))
         return false;
-    if (!enif_get_list_length(r->env, term, &length)) {
-        char message[200];
-        snprintf(message, sizeof message, "expected %.100s, got an improper list", param->type);
-        return enif_is_list(r->env, term) ? bad_value(r, index, tenon_nif_atoms.badarg, message)
-                                          : wrong_kind(r, index, term);
-    }
     if (param->count >= 0 && length != (unsigned)param->count) {
         char message[200];
         snprintf(message, sizeof message, "expected %s, got %u number%s", param->type, length, length == 1 ? "" : "s");
@@ -245,7 +254,7 @@ static bool to_list(tenon_nif_reader *r, int32_t index, ERL_NIF_TERM term, tenon
     }
     void *list = tenon_block_alloc(r->blocks, length * sizeof(int64_t), 0);
     if (!list)
-        return no_memory(r);
+        return tenon_nif_no_memory(r);
     for (unsigned i = 0; enif_get_list_cell(r->env, term, &item, &term); i++) {
         bool is_float = param->kind == TENON_KIND_FLOATS;
         if (is_float ? tenon_nif_get_double(r->env, item, (double *)list + i)

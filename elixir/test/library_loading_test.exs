@@ -224,13 +224,6 @@ defmodule Tenon.LibraryLoadingTest do
       path = answer!(unique("wrong"), 1, "answer(x: f32[n) -> int")
       assert compile_error(path: path) =~ "the signature of function 0: "
 
-      for signature <- ["answer(xs: [f32[n]]) -> int", "answer() -> [f32[?]]"] do
-        path = answer!(unique("list"), 1, signature)
-
-        assert compile_error(path: path) =~
-                 "the signature of function 0: a list of tensors is not yet supported by this host"
-      end
-
       path =
         Build.build_text!(unique("null"), """
         TENON__EXPORT const tenon_module *tenon_module_v1(void);

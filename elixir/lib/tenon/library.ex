@@ -34,6 +34,7 @@ defmodule Tenon.Library do
   | `float` | a number, `:nan`, `:infinity`, `:neg_infinity` | a float or one of these atoms |
   | `'mean'\\|'sum'` | `:mean` or `"mean"` | `:mean` |
   | `ints`, `floats` | a list | |
+  | `[f32[n]]` | a list of such tensors | a list of `Tenon.Tensor`s, or of Nx tensors |
   | `handle('Index')` | a reference that another function of the library returned | a reference |
   | `handle('KDTree')` if `KDTree` is a class | a `%Spatial.KDTree{}` | a `%Spatial.KDTree{}` |
 
@@ -293,7 +294,10 @@ defmodule Tenon.Library do
     {function, if(is_integer(argument), do: Enum.at(params, argument), else: argument)}
   end
 
-  defp values(argument), do: if(Keyword.keyword?(argument), do: Keyword.values(argument), else: [argument])
+  # An argument, the items of a list of tensors, or the values of options.
+  defp values([{key, value} | rest]) when is_atom(key), do: values(value) ++ values(rest)
+  defp values([item | rest]), do: [item | values(rest)]
+  defp values(argument), do: [argument]
 
   defp tensor?(argument), do: is_struct(argument, Nx.Tensor) or is_struct(argument, Tenon.Tensor) or binary?(argument)
   defp binary?(argument), do: is_tuple(argument) and tuple_size(argument) == 3
@@ -320,7 +324,26 @@ defmodule Tenon.Library do
     end
   end
 
+  defp convert([_ | _] = list, place, name), do: convert_items(list, place, name, [])
+
   defp convert(other, _place, _name), do: {:ok, other}
+
+  # The items of a list of tensors. The end of an improper list is left to the NIF, which refuses it.
+  defp convert_items([item | rest], place, name, done) do
+    if is_struct(item, Nx.Tensor) do
+      item_name = fn place ->
+        {function, argument} = name.(place)
+        {function, {argument, length(done)}}
+      end
+
+      with {:ok, converted} <- convert(item, place, item_name), do: convert_items(rest, place, name, [converted | done])
+    else
+      convert_items(rest, place, name, [item | done])
+    end
+  end
+
+  defp convert_items([], _place, _name, done), do: {:ok, Enum.reverse(done)}
+  defp convert_items(improper, _place, _name, done), do: {:ok, Enum.reverse(done, improper)}
 
   defp to_nx(%Tenon.Tensor{} = tensor, name), do: Tenon.Nx.to_result(tensor, name)
 
@@ -330,6 +353,10 @@ defmodule Tenon.Library do
     with nil <- Enum.find(converted, &match?({:error, _}, &1)) do
       {:ok, converted |> Enum.map(&elem(&1, 1)) |> List.to_tuple()}
     end
+  end
+
+  defp to_nx([%Tenon.Tensor{} | _] = list, name) do
+    with {:ok, values} <- to_nx(List.to_tuple(list), name), do: {:ok, Tuple.to_list(values)}
   end
 
   defp to_nx(other, _name), do: {:ok, other}

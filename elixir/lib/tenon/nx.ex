@@ -314,8 +314,9 @@ defmodule Tenon.Nx do
 
   defp fail(reason, name, why) do
     {function, argument} = names(name)
+    {shown, argument} = with {list, item} <- argument, do: {"#{list}[#{item}]", list}, else: (name -> {name, name})
     reason = if reason == :badarg, do: {:badarg, argument}, else: reason
-    why = if argument, do: "argument '#{argument}': #{why}", else: why
+    why = if argument, do: "argument '#{shown}': #{why}", else: why
     {:error, %Tenon.Error{reason: reason, function: function, argument: argument, message: "#{function}(): #{why}"}}
   end
 end

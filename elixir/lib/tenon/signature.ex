@@ -22,7 +22,7 @@ defmodule Tenon.Signature do
   """
   @type item :: %{
           name: String.t() | nil,
-          kind: :tensor | :int | :float | :bool | :str | :enum | :ints | :floats | :handle,
+          kind: :tensor | :int | :float | :bool | :str | :enum | :ints | :floats | :tensors | :handle,
           optional: boolean(),
           keyword_only: boolean(),
           default: nil | {:ok, term()},
@@ -240,6 +240,12 @@ defmodule Tenon.Signature do
 
   defp type(["'" <> _ | _] = tokens), do: enum(tokens)
   defp type(["\"" <> _ | _] = tokens), do: enum(tokens)
+
+  # [f32[n] c] is a list of tensors; "for xs" may follow in a result.
+  defp type(["[" | _] = tokens) do
+    {_, rest} = shape(tokens, 0)
+    item(:tensors, match?(["?" | _], rest))
+  end
 
   defp type([word | rest] = tokens) do
     kind = @scalars[word]

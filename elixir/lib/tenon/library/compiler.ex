@@ -317,6 +317,7 @@ defmodule Tenon.Library.Compiler do
 
   defp argument_type(%{optional: true} = item), do: quote(do: unquote(argument_type(%{item | optional: false})) | nil)
   defp argument_type(%{kind: :tensor}), do: quote(do: Tenon.Library.tensor())
+  defp argument_type(%{kind: :tensors}), do: quote(do: [Tenon.Library.tensor()])
   defp argument_type(%{kind: :enum} = item), do: quote(do: unquote(result_type(item)) | String.t())
   defp argument_type(%{kind: :ints}), do: quote(do: [integer()])
   defp argument_type(%{kind: :floats}), do: quote(do: [Tenon.Library.float_or_atom()])
@@ -328,6 +329,7 @@ defmodule Tenon.Library.Compiler do
 
   defp result_type(%{optional: true} = item), do: quote(do: unquote(result_type(%{item | optional: false})) | nil)
   defp result_type(%{kind: :tensor}), do: quote(do: Tenon.Tensor.t() | struct())
+  defp result_type(%{kind: :tensors}), do: quote(do: [Tenon.Tensor.t() | struct()])
   defp result_type(%{kind: :int}), do: quote(do: integer())
   defp result_type(%{kind: :float}), do: quote(do: Tenon.Library.float_or_atom())
   defp result_type(%{kind: :bool}), do: quote(do: boolean())
