@@ -61,10 +61,8 @@ def lines(name):
 def tier():
     cpu = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"))
     stable = hasattr(cpu, "torch_tensor_to_pyobject")
-    table = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
-    arguments = "DLPack exchange table" if table else "__dlpack__"
-    results = "torch's stable C functions (2.14 and newer)" if stable else "torch.empty (below 2.14)"
-    return f"arguments through {arguments}, results through {results}"
+    results = "torch's stable C functions (2.14 and newer)" if stable else "THPVariable_Wrap (below 2.14)"
+    return f"arguments through {torch_info()['tensors']}, results through {results}"
 
 
 # ---------------------------------------------------------------------------------------------------------- checking
@@ -173,7 +171,11 @@ def host_time(call):
     return min(best) * 1e6
 
 
-def measure(kernels, ours, ours_grad, twin, twin_grad):
+def forward_and_backward(op, x, weight, dy):
+    op(x, weight).backward(dy)
+
+
+def measure(kernels, ops, ours, ours_grad, twin, twin_grad):
     print("\ndevice time under a CUDA graph, microseconds per call (median; spread: between the quartiles)")
     head = f"{'ours':>9} {'twin':>9} {'spread':>7}"
     print(f"  {'rows x ' + str(COLUMNS):>14} {head} | grad: {head}")
@@ -192,6 +194,7 @@ def measure(kernels, ours, ours_grad, twin, twin_grad):
     by_hand.register_fake(lambda x, weight: torch.empty_like(x))
     calls = {
         "loaded function": kernels.rms_norm,
+        "ops.rms_norm": ops.rms_norm,
         "ours": ours,
         "custom_op": by_hand,
         "twin (C++)": twin,
@@ -211,16 +214,19 @@ def measure(kernels, ours, ours_grad, twin, twin_grad):
                     call(x, weight)
                     times.append(host_time(lambda: call(x, weight)))
             print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {mode}")
-    for name, op in (("ours, with gradients", ours), ("twin, with gradients", twin)):
-        times = []
+    for name, op in (("ops, with gradients", ops.rms_norm), ("ours, with gradients", ours), ("twin, with gradients", twin)):
+        forward, both = [], []
         for rows in ROWS:
             x, weight = inputs(rows, grad=True)
-            times.append(host_time(lambda: op(x, weight)))
-        print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + "   forward only")
+            dy = torch.ones_like(x)
+            forward.append(host_time(lambda: op(x, weight)))
+            both.append(host_time(lambda: forward_and_backward(op, x, weight, dy)))
+        for times, what in ((forward, "forward"), (both, "forward and backward")):
+            print(f"  {name:22}" + "".join(f"{value:>11.1f}" for value in times) + f"   {what}")
 
 
 def main():
-    global torch
+    global torch, torch_info
     try:
         import torch
     except ImportError:
@@ -232,13 +238,12 @@ def main():
         folder = pathlib.Path(temporary)
         build_package(folder)
         sys.path.insert(0, str(folder))
-        from tenon import load
-        from tenon._torch_ops import torch_ops
+        from tenon import load, torch_info, torch_ops
 
         print(f"torch {torch.__version__} on {torch.cuda.get_device_name()}, Python {sys.version.split()[0]}")
         kernels = load(nvcc("kernels.cu", folder / "kernels.so", "-std=c++17", f"-I{ROOT}/core/include"))
         build_twin(folder)
-        torch_ops(kernels, name="example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
+        ops = torch_ops(kernels, name="example", backward={"rms_norm": "rms_norm_grad"}, strict=True)
         ours, ours_grad = torch.ops.example.rms_norm.default, torch.ops.example.rms_norm_grad.default
         twin, twin_grad = torch.ops.twin.rms_norm.default, torch.ops.twin.rms_norm_grad.default
         print(f"lines of code: {lines('kernels.cu')} + 1 of Python, twin {lines('twin.cu')}; the kernels, which both"
@@ -246,7 +251,7 @@ def main():
         check(ours, "ours")
         check(twin, "twin")
         check_mistakes(ours)
-        measure(kernels, ours, ours_grad, twin, twin_grad)
+        measure(kernels, ops, ours, ours_grad, twin, twin_grad)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* torch's own C functions (2.14 and newer), found at run time: a new tensor without a trip through Python. */
+/* torch's own C functions, found at run time: a new tensor without a trip through Python. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ enum { MOST_DTYPES = 24 };
 typedef struct torch_functions {
     int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
                              int32_t device_type, int32_t device_index, torch_handle *out);
-    int32_t (*to_pyobject)(torch_handle handle, void *type, void **out);
+    int32_t (*to_pyobject)(torch_handle handle, void *type, void **out); /* 2.14 and newer, or NULL */
+    PyObject *(*wrap)(const void *tensor); /* before that, THPVariable_Wrap: a handle points to a C++ tensor */
     int32_t (*data_ptr)(torch_handle handle, void **out);
     int32_t (*delete_handle)(torch_handle handle);
     int32_t cpu, cuda; /* torch's numbers for devices, and for dtypes */
@@ -76,7 +77,6 @@ static void torch_add_dtype(void *context, tenon_dtype dtype, int32_t number)
 static bool torch_find_all(void *library, torch_functions *all)
 {
     bool there = tenon__py_symbol(library, "aoti_torch_empty_strided", &all->empty_strided) &&
-                 tenon__py_symbol(library, "torch_tensor_to_pyobject", &all->to_pyobject) &&
                  tenon__py_symbol(library, "aoti_torch_get_data_ptr", &all->data_ptr) &&
                  tenon__py_symbol(library, "aoti_torch_delete_tensor_object", &all->delete_handle) &&
                  tenon__py_torch_number(library, "aoti_torch_device_type_cpu", &all->cpu) &&
@@ -89,19 +89,22 @@ static bool torch_find_all(void *library, torch_functions *all)
 #ifdef _WIN32
 
 /* Windows finds a library that is loaded by its name alone. */
-void *tenon__py_torch_library(void)
+static void *torch_loaded(const char *name)
 {
-    return tenon__py_loaded_library("torch_cpu.dll");
+    char file[64];
+    PyOS_snprintf(file, sizeof file, "%s.dll", name);
+    return tenon__py_loaded_library(file);
 }
 
 #else
 
-void *tenon__py_torch_library(void)
+/* A library in torch's folder, if it is loaded. */
+static void *torch_loaded(const char *name)
 {
 #ifdef __APPLE__
-    static const char *const name = "libtorch_cpu.dylib";
+    static const char *const end = "dylib";
 #else
-    static const char *const name = "libtorch_cpu.so";
+    static const char *const end = "so";
 #endif
     PyObject *torch = tenon__py_loaded("torch");
     PyObject *file = torch ? PyObject_GetAttrString(torch, "__file__") : NULL;
@@ -110,7 +113,8 @@ void *tenon__py_torch_library(void)
     const char *slash = path ? strrchr(path, '/') : NULL;
     void *library = NULL;
     char full[4096];
-    if (slash && PyOS_snprintf(full, sizeof full, "%.*s/lib/%s", (int)(slash - path), path, name) < (int)sizeof full)
+    if (slash &&
+        PyOS_snprintf(full, sizeof full, "%.*s/lib/lib%s.%s", (int)(slash - path), path, name, end) < (int)sizeof full)
         library = tenon__py_loaded_library(full);
     Py_XDECREF(torch);
     Py_XDECREF(file);
@@ -121,6 +125,65 @@ void *tenon__py_torch_library(void)
 
 #endif
 
+void *tenon__py_torch_library(void)
+{
+    return torch_loaded("torch_cpu");
+}
+
+/* The tensor of a handle as an object. No user code may run, which could change the arguments of a call. */
+static void *torch_make_object(const torch_functions *torch, torch_handle handle)
+{
+    void *object = NULL;
+    int enabled = tenon__py_pause_gc();
+    if (!torch->to_pyobject)
+        object = torch->wrap(handle);
+    else if (torch->to_pyobject(handle, NULL, &object) != 0)
+        object = NULL;
+    tenon__py_resume_gc(enabled);
+    return object;
+}
+
+/* Whether a function that no header of torch promises makes a torch.Tensor of the tensor that it is given. Its struct says so,
+ * because torch itself could only be asked by Python code. */
+static bool torch_verify_wrap(const torch_functions *torch)
+{
+    int64_t size = 3, stride = 1;
+    torch_handle handle = NULL;
+    if (torch->ndtypes == 0 ||
+        torch->empty_strided(1, &size, &stride, torch->dtypes[0].number, torch->cpu, -1, &handle) != 0)
+        return false;
+    uint64_t impl = tenon__py_torch_word(handle, 0);
+    PyObject *object = torch_make_object(torch, handle);
+    void *data = NULL;
+    tenon_py_borrowed borrowed;
+    bool same = object && Py_TYPE(object) == atomic_load_explicit(&tenon__py_torch.tensor, memory_order_relaxed) &&
+                (uintptr_t)tenon__py_torch_impl_of(object) == impl && torch->data_ptr(handle, &data) == 0 &&
+                tenon_py_borrow(object, 0, &borrowed) == 0;
+    torch->delete_handle(handle);
+    if (same) {
+        same = Py_REFCNT(object) == 2 && borrowed.view.data == data && borrowed.view.ndim == 1 &&
+               borrowed.view.numel == size;
+        tenon_py_unborrow(&borrowed);
+    }
+    Py_XDECREF(object);
+    PyErr_Clear();
+    return same;
+}
+
+/* How a handle becomes an object. `*searched` is false if it cannot be verified yet. */
+static bool torch_find_wrap(void *library, torch_functions *all, bool *searched)
+{
+    if (tenon__py_symbol(library, "torch_tensor_to_pyobject", &all->to_pyobject))
+        return true;
+    *searched = atomic_load_explicit(&tenon__py_torch.state, memory_order_acquire) >= TENON__PY_TORCH_OFF;
+    if (!*searched)
+        return false;
+    all->to_pyobject = NULL;
+    void *python = torch_loaded("torch_python");
+    return python && tenon__py_symbol(python, "_Z16THPVariable_WrapRKN2at10TensorBaseE", &all->wrap) &&
+           torch_verify_wrap(all);
+}
+
 static const torch_functions *torch_find(void)
 {
     const torch_functions *found = atomic_load_explicit(&tenon__py_torch.functions, memory_order_acquire);
@@ -128,31 +191,29 @@ static const torch_functions *torch_find(void)
         return found;
     torch_functions *all = calloc(1, sizeof *all);
     void *library = all ? tenon__py_torch_library() : NULL;
-    bool complete = library && torch_find_all(library, all);
+    bool searched = all != NULL;
+    bool complete = library && torch_find_all(library, all) && torch_find_wrap(library, all, &searched);
     if (complete && atomic_compare_exchange_strong(&tenon__py_torch.functions, &found, all))
         return all;
-    tenon__py_torch.searched = all != NULL;
+    tenon__py_torch.searched = searched;
     free(all); /* another thread was faster, or there are none */
     return found;
 }
 
-/* Describe a new tensor on the CPU, of which the view follows from its pointer. False means "unknown". */
-static bool torch_describe(const torch_functions *torch, torch_handle handle, tenon_dtype dtype, int32_t ndim,
-                           const int64_t *shape, tenon_py_borrowed *out)
+/* Describe a new tensor, of which the view follows from its pointer. False means "unknown". */
+static bool torch_describe(const torch_functions *torch, torch_handle handle, tenon_device device, tenon_dtype dtype,
+                           int32_t ndim, const int64_t *shape, tenon_py_borrowed *out)
 {
     void *data = NULL;
-    return dtype.bits % 8 == 0 && torch->data_ptr(handle, &data) == 0 &&
-           tenon__py_make_view_fast(data, &dtype, ndim, shape, NULL, 0, 0, out);
-}
-
-/* The tensor as an object. No user code may run, which could change the arguments of a call. */
-static void *torch_make_object(const torch_functions *torch, torch_handle handle)
-{
-    void *object = NULL;
-    int enabled = tenon__py_pause_gc();
-    int status = torch->to_pyobject(handle, NULL, &object);
-    tenon__py_resume_gc(enabled);
-    return status == 0 ? object : NULL;
+    if (dtype.bits % 8 || torch->data_ptr(handle, &data) != 0 ||
+        !tenon__py_make_view_fast(data, &dtype, ndim, shape, NULL, 0, 0, out))
+        return false;
+    out->view.device = device;
+    out->private_.holds = TENON__PY_HOLDS_NOTHING;
+    out->private_.table = device.device_type == TENON_CPU ? NULL : tenon__py_torch_table();
+    out->private_.flags = 0;
+    out->private_.dims = out->private_.inline_dims;
+    return true;
 }
 
 PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int32_t ndim, const int64_t *shape,
@@ -174,7 +235,7 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
                              on_cpu ? -1 : device.device_id, &handle) != 0)
         return NULL;
     object = torch_make_object(torch, handle);
-    bool described = object && on_cpu && torch_describe(torch, handle, dtype, ndim, shape, out);
+    bool described = object && torch_describe(torch, handle, device, dtype, ndim, shape, out);
     torch->delete_handle(handle);
     PyErr_Clear(); /* the next way reports what is wrong */
     if (object && !described && tenon_py_borrow(object, TENON_PY_ANY_DEVICE, out) < 0) {
@@ -183,10 +244,6 @@ PyObject *tenon__py_torch_empty_in_c(tenon_device device, tenon_dtype dtype, int
         return NULL;
     }
     if (described) {
-        out->private_.holds = TENON__PY_HOLDS_NOTHING;
-        out->private_.table = NULL;
-        out->private_.flags = 0;
-        out->private_.dims = out->private_.inline_dims;
         out->private_.object = object;
         Py_INCREF((PyObject *)object);
     }
