@@ -147,6 +147,7 @@ VALUE(TENON_KIND_UINT, 12);
 VALUE(TENON_KIND_BYTES, 13);
 VALUE(TENON_KIND_STRS, 14);
 VALUE(TENON_KIND_DTYPE, 15);
+VALUE(TENON_KIND_CALLABLE, 16);
 
 VALUE(TENON_NAME_ARG, 0);
 VALUE(TENON_NAME_RESULT, 1);
@@ -282,7 +283,7 @@ FIELD(tenon_kept, reserved, 4, 4);
 FIELD(tenon_kept, view, 8, 8);
 FIELD(tenon_kept, release, 16, 8);
 
-SIZE(tenon_host, 128);
+SIZE(tenon_host, 136);
 FIELD(tenon_host, size, 0, 4);
 FIELD(tenon_host, minor, 4, 4);
 FIELD(tenon_host, name, 8, 8);
@@ -300,6 +301,7 @@ FIELD(tenon_host, result_bytes, 96, 8);
 FIELD(tenon_host, result_list, 104, 8);
 FIELD(tenon_host, parallel, 112, 8);
 FIELD(tenon_host, result_push, 120, 8);
+FIELD(tenon_host, callback, 128, 8);
 
 SIZE(tenon_function, 64);
 FIELD(tenon_function, signature, 0, 8);

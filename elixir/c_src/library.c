@@ -83,6 +83,12 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
         return fail(t, "invalid", "the signature of function %lld: %.900s", (long long)index, tenon_error_reason(&err));
     }
     const tenon_signature *s = f->signature;
+    if (s->ncallables)
+        return fail(
+            t, "invalid",
+            "the signature of function %lld: a callable is not possible here, because a NIF cannot call functions "
+            "of Elixir while it runs; return to Elixir between the steps instead",
+            (long long)index);
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);

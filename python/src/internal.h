@@ -247,6 +247,8 @@ PyObject *tenon__py_empty_like(PyObject *like, tenon_device device, tenon_dtype 
 /* An array on the tensor's memory, as the result of a function. `like` is as above; a framework that cannot wrap memory gets
  * a tenon.Tensor. */
 PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor);
+/* Whether that framework has no read-only arrays: 1, 0, or -1 with an exception. */
+int tenon__py_is_writable_like(PyObject *like);
 
 /* ---------------------------------------------------------------------------------------------------- tenon.Tensor */
 

@@ -83,6 +83,7 @@ class Parameter(TypedDict):
     count: Optional[int]
     written: bool
     serial: bool  # an object of a class: calls on one run one after the other
+    callback: Optional[tuple[tuple[Parameter, ...], tuple[Parameter, ...]]]  # of a callable: its parameters and its results
 
 @type_check_only
 class TensorType(TypedDict):

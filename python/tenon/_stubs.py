@@ -28,6 +28,7 @@ _SOURCES = {
     "final": "typing",
     "overload": "typing",
     "type_check_only": "typing",
+    "Callable": "collections.abc",
     "Iterator": "collections.abc",
     "Sequence": "collections.abc",
     "bool": "builtins",
@@ -305,7 +306,16 @@ class _Stub:
             return f"{self.word('Literal')}[{', '.join(map(repr, parameter['choices']))}]"
         if kind == "handle":
             return self.handle(parameter["handle"] or "")
+        if parameter["callback"]:
+            return self.callable(*parameter["callback"])
         return self.word(kind)
+
+    def callable(self, parameters: tuple[Parameter, ...], results: tuple[Parameter, ...]) -> str:
+        """What the caller passes: it may return anything if the function takes no result."""
+        taken = ", ".join(map(self.given_type, parameters))
+        types = [self.given_type(result) for result in results]
+        result = f"{self.word('tuple')}[{', '.join(types)}]" if len(types) > 1 else types[0] if types else self.word("object")
+        return f"{self.word('Callable')}[[{taken}], {result}]"
 
     def handle(self, handle: str) -> str:
         if handle in self.objects:

@@ -215,7 +215,8 @@ enum {
     TENON_KIND_UINT = 12,    /* `integer` has the bits of a uint64_t */
     TENON_KIND_BYTES = 13,   /* `list` is bytes */
     TENON_KIND_STRS = 14,    /* `list` is const tenon_text[] */
-    TENON_KIND_DTYPE = 15
+    TENON_KIND_DTYPE = 15,
+    TENON_KIND_CALLABLE = 16 /* called with tenon_callback; the members of `as` are the host's */
 };
 
 /* A string in a list of strings: `length` bytes of UTF-8. Frozen. */
@@ -340,6 +341,9 @@ struct tenon_host {
      * result_alloc. */
     const tenon_view *(*result_push)(tenon_call *call, int32_t index, tenon_dtype dtype, int32_t ndim,
                                      const int64_t *shape);
+    /* Call argument `index`, a callable, with the arguments that its own signature has, and write its results. After a
+     * failure the call has failed. */
+    tenon_status (*callback)(tenon_call *call, int32_t index, const tenon_value *args, tenon_value *results);
 };
 
 /* ------------------------------------------------------------------------------------------ functions and modules */

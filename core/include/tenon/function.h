@@ -61,14 +61,10 @@ static inline tenon_status tenon_fail(tenon_call *call, tenon_status status, con
 
 static inline const char *tenon__kind_name(uint32_t kind)
 {
-    static const char *const names[] = {"not given",        "a tensor",
-                                        "an int",           "a float",
-                                        "a bool",           "a str",
-                                        "an enum",          "a list of ints",
-                                        "a list of floats", "a list of tensors",
-                                        "a handle",         "a complex number",
-                                        "a uint",           "bytes",
-                                        "a list of strs",   "a dtype"};
+    static const char *const names[] = {
+        "not given", "a tensor",       "an int",           "a float",           "a bool",    "a str",
+        "an enum",   "a list of ints", "a list of floats", "a list of tensors", "a handle",  "a complex number",
+        "a uint",    "bytes",          "a list of strs",   "a dtype",           "a callable"};
     return kind < sizeof names / sizeof *names ? names[kind] : "of an unknown kind";
 }
 
@@ -585,6 +581,78 @@ static inline tenon_status tenon_parallel_for(tenon_call *call, int64_t count, i
     if (call->host->parallel)
         return call->host->parallel(call, count, grain, body, context);
     return body(context, 0, count);
+}
+
+/* ------------------------------------------------------------------------------------------------------- callbacks */
+
+/* Values for the arguments of a callback. */
+static inline tenon_value tenon_value_of_int(int64_t integer)
+{
+    tenon_value value = {TENON_KIND_INT, 0, {NULL}, 0};
+    value.as.integer = integer;
+    return value;
+}
+
+static inline tenon_value tenon_value_of_double(double number)
+{
+    tenon_value value = {TENON_KIND_FLOAT, 0, {NULL}, 0};
+    value.as.number = number;
+    return value;
+}
+
+static inline tenon_value tenon_value_of_bool(bool truth)
+{
+    tenon_value value = {TENON_KIND_BOOL, 0, {NULL}, 0};
+    value.as.integer = truth;
+    return value;
+}
+
+/* `length` bytes of UTF-8. */
+static inline tenon_value tenon_value_of_str(const char *text, size_t length)
+{
+    tenon_value value = {TENON_KIND_STR, 0, {NULL}, 0};
+    value.as.list.data = text;
+    value.as.list.length = (int64_t)length;
+    return value;
+}
+
+/* The view is that of an argument or a result, or tenon_view_of. */
+static inline tenon_value tenon_value_of_view(const tenon_view *view)
+{
+    tenon_value value = {TENON_KIND_TENSOR, 0, {NULL}, 0};
+    value.as.view = view;
+    return value;
+}
+
+/* A view of memory on the CPU in C order, for a callback only. The memory is inside an argument, a result or a block of
+ * tenon_scratch. `shape` must live as long as the view. */
+static inline tenon_view tenon_view_of(const void *data, tenon_dtype dtype, int ndim, const int64_t *shape)
+{
+    tenon_view view;
+    memset(&view, 0, sizeof view);
+    view.data = (void *)(uintptr_t)data;
+    view.device = tenon_device_of(TENON_CPU, 0);
+    view.ndim = ndim;
+    view.dtype = dtype;
+    view.shape = (int64_t *)(uintptr_t)shape;
+    return view;
+}
+
+/* Call an argument that is callable('(x: f64[n], step: int) -> float'). `args` has a value for each parameter of that
+ * signature, in order, and `results` receives a value for each of its results (NULL if it has none); a string is valid until
+ * the function returns.
+ *
+ * Tensors must be in the memory of arguments, of results or of tenon_scratch. The caller may keep them: they keep the memory
+ * alive, and may be read after the call. They are read-only unless that signature has 'rw'.
+ *
+ * The host takes the runtime's lock meanwhile. Only the function's own thread may use this, and not inside the body of a
+ * loop. If the callback raises an exception, the call fails with it: return then, because later callbacks are refused. */
+static inline tenon_status tenon_callback(tenon_call *call, int index, const tenon_value *args, tenon_value *results)
+{
+    if (!tenon__value(call, call->args, call->nargs, index, TENON_KIND_CALLABLE, "tenon_callback()") ||
+        !tenon__served(call, call->host->callback != NULL, "callbacks"))
+        return TENON_EFAILED;
+    return call->host->callback(call, index, args, results);
 }
 
 /* -------------------------------------------------------------------------------------------------- strided access */

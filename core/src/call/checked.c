@@ -416,7 +416,8 @@ bool tenon_frame_check_wanted(void)
 
 int tenon_frame_run_checked(tenon_frame *f, uint32_t outs)
 {
-    if (!tenon_device_on_host(f->call.device))
+    /* A callback may keep the memory of a result, and may write to an argument. */
+    if (!tenon_device_on_host(f->call.device) || f->signature->ncallables)
         return tenon_frame_run(f, f->client);
     tenon_error error;
     f->checked = tenon_block_alloc(&f->blocks, sizeof *f->checked, 0);

@@ -213,6 +213,8 @@ tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const 
 void *tenon_frame_host_scratch(tenon_call *call, size_t bytes, size_t align, tenon_device device)
 {
     tenon_frame *f = tenon__frame_of(call);
+    if (tenon_device_on_host(device) && f->signature && f->signature->ncallables)
+        return tenon__call_shared_scratch(f, bytes, align);
     if (tenon_device_on_host(device))
         return tenon__call_scratch(call, &f->blocks, bytes, align);
     if (!f->client->device_scratch) {

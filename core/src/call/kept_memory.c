@@ -84,8 +84,7 @@ static void finish_library_result(void *memory)
         library_result->release(library_result->owner);
 }
 
-/* Whether the elements of `inner` are in the memory between the first and the last element of `outer`. */
-static bool is_within(const tenon_view *inner, const tenon_view *outer)
+bool tenon__is_within(const tenon_view *inner, const tenon_view *outer)
 {
     if (inner->numel == 0)
         return true;
@@ -173,7 +172,7 @@ static bool check_library_result(tenon_call *call, int32_t index, const tenon_dl
                    tenon_error_reason(&err));
         return false;
     }
-    if (owner != &of_self && !is_within(&library_result->view, owner)) {
+    if (owner != &of_self && !tenon__is_within(&library_result->view, owner)) {
         tenon_fail(call, TENON_EFAILED, "%s is not inside the memory of argument '%s'", label.text,
                    f->signature->params[result->owner].name);
         return false;

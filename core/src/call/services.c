@@ -46,6 +46,15 @@ void *tenon__block_alloc_finished(tenon_block **list, size_t size, void (*finish
     return memory;
 }
 
+void *tenon__block_find(tenon_block **at, void (*finish)(void *memory))
+{
+    tenon_block *block = *at;
+    while (block && block->finish != finish)
+        block = block->next;
+    *at = block ? block->next : NULL;
+    return block ? memory_of(block, LEAST_ALIGNMENT) : NULL;
+}
+
 void tenon_blocks_release(tenon_block *list)
 {
     while (list) {

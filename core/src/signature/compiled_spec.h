@@ -154,6 +154,10 @@ tenon_status tenon__refuse_overlap(const tenon_bindings *b, const char *first, c
 tenon_status tenon__check_list_overlaps(const tenon_signature *s, const tenon_value *args, tenon_bindings *b,
                                         tenon_error *err);
 
+/* Compile the signatures of the parameters that are callables, and release them. Nothing is left after a failure. */
+tenon_status tenon__compile_callables(const tenon_signature *s, tenon_parameter *params, tenon_error *err);
+void tenon__release_callables(const tenon_signature *s);
+
 /* An error message. It begins with "saxpy(): argument 'x'", if the bindings have these labels. */
 typedef struct tenon__message {
     char buffer[sizeof((tenon_error){0}.message) +

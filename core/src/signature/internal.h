@@ -16,6 +16,10 @@ static inline uint64_t tenon__address_mask(const tenon_spec *spec, tenon_dtype d
 /* Whether the spec allows memory on the device. */
 bool tenon__device_fits(const tenon_spec *spec, tenon_device device);
 
+/* Match the arguments of a call, and bind the names. Errors as tenon_frame_match. */
+tenon_status tenon__signature_match(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
+                                    tenon_error *err);
+
 /* The dtype and shape of the tensor in result `index`, a list "for ...", that belongs to this item. Errors as
  * tenon_signature_result. */
 tenon_status tenon__signature_item(const tenon_signature *signature, int32_t index, const tenon_bindings *bindings,

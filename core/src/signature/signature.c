@@ -1,4 +1,4 @@
-/* Compiles a signature into one block of memory, which contains no pointers to anything outside it. */
+/* Compiles a signature into one block of memory. Only the signatures of callables are in blocks of their own. */
 #include "compiled_spec.h"
 
 #include <stdio.h>
@@ -155,9 +155,10 @@ static tenon_status parse_default(signature_compiler *c)
         status = parse_list(c, item->kind == TENON_KIND_INTS, value);
     } else {
         return tenon__parse_fail(p, w.at, "%s can only have None as its default",
-                                 item->kind == TENON_KIND_TENSOR    ? "a tensor"
-                                 : item->kind == TENON_KIND_TENSORS ? "a list of tensors"
-                                                                    : "a handle");
+                                 item->kind == TENON_KIND_TENSOR     ? "a tensor"
+                                 : item->kind == TENON_KIND_TENSORS  ? "a list of tensors"
+                                 : item->kind == TENON_KIND_CALLABLE ? "a callable"
+                                                                     : "a handle");
     }
     if (status)
         return status;
@@ -198,6 +199,17 @@ static tenon_status parse_handle(signature_compiler *c)
     if (!status)
         note_class(c, c->item);
     return status ? status : tenon__expect(&c->p, ')', "after the name of a handle");
+}
+
+/* Parse what is after "callable". The string is compiled when all the rest is. */
+static tenon_status parse_callable(signature_compiler *c)
+{
+    if (c->p.in_result)
+        return tenon__parse_fail(&c->p, c->p.at, "a callable cannot be a result");
+    tenon_status status = tenon__expect(&c->p, '(', "after 'callable'");
+    if (!status)
+        status = parse_string(c, &c->item->handle);
+    return status ? status : tenon__expect(&c->p, ')', "after the signature of a callable");
 }
 
 static tenon_status parse_tensor(signature_compiler *c)
@@ -282,9 +294,9 @@ static tenon_status parse_type(signature_compiler *c)
     static const struct {
         const char *name;
         uint32_t kind;
-    } scalars[] = {{"int", TENON_KIND_INT},      {"float", TENON_KIND_FLOAT}, {"bool", TENON_KIND_BOOL},
-                   {"str", TENON_KIND_STR},      {"ints", TENON_KIND_INTS},   {"floats", TENON_KIND_FLOATS},
-                   {"handle", TENON_KIND_HANDLE}};
+    } scalars[] = {{"int", TENON_KIND_INT},       {"float", TENON_KIND_FLOAT},      {"bool", TENON_KIND_BOOL},
+                   {"str", TENON_KIND_STR},       {"ints", TENON_KIND_INTS},        {"floats", TENON_KIND_FLOATS},
+                   {"handle", TENON_KIND_HANDLE}, {"callable", TENON_KIND_CALLABLE}};
     tenon__parser *p = &c->p;
     tenon_parameter *item = c->item;
     tenon_status status = TENON_OK;
@@ -306,6 +318,8 @@ static tenon_status parse_type(signature_compiler *c)
         return status;
     } else if (item->kind == TENON_KIND_HANDLE) {
         status = parse_handle(c);
+    } else if (item->kind == TENON_KIND_CALLABLE) {
+        status = parse_callable(c);
     } else if (listed && tenon__accept(p, '[')) {
         int64_t count = 0;
         status = tenon__parse_number(p, &count);
@@ -634,6 +648,7 @@ static tenon_status parse_parameter(signature_compiler *c)
     out->nwritten += (item->spec && (item->spec->flags & TENON_SPEC_WRITE)) ||
                      (item->items && (item->items->flags & TENON_SPEC_WRITE));
     out->nserial += (item->flags & TENON_PARAMETER_SERIAL) != 0;
+    out->ncallables += item->kind == TENON_KIND_CALLABLE;
     out->binds_ints |= item->dim >= 0;
     out->nparams++;
     return TENON_OK;
@@ -977,6 +992,8 @@ static tenon_status compile_entry(const char *text, const entry_grammar *in, ten
         tenon_names names = room.signature->names;
         status = compile_text(text, in, room, &names, err);
     }
+    if (!status && room.signature->ncallables)
+        status = tenon__compile_callables(room.signature, room.params, err);
     if (status) {
         tenon__free(memory, size);
         return status;
@@ -1012,6 +1029,9 @@ tenon_status tenon_signature_alloc(const char *text, const tenon_module *module,
 
 void tenon_signature_release(tenon_signature *signature)
 {
-    if (signature)
-        tenon__free(signature, signature->size);
+    if (!signature)
+        return;
+    if (signature->ncallables)
+        tenon__release_callables(signature);
+    tenon__free(signature, signature->size);
 }

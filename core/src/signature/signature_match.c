@@ -340,6 +340,12 @@ static tenon_status match_some_arguments(const tenon_signature *s, int32_t count
     return match_arguments(s, count, args, phrases, b, err);
 }
 
+tenon_status tenon__signature_match(const tenon_signature *signature, const tenon_value *args, tenon_bindings *bindings,
+                                    tenon_error *err)
+{
+    return match_some_arguments(signature, signature->nparams, args, NULL, bindings, err);
+}
+
 /* Match the first `count` arguments again, this time with an error message and with phrases for them, and refuse the call.
  * Always -1. */
 static int refuse_arguments(tenon_frame *f, int32_t count)

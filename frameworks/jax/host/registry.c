@@ -78,6 +78,8 @@ const tenon__jax_function *tenon__jax_find_renamed(xla_span fn, xla_span hash)
 static const char *jax_obstacle(const tenon_signature *s)
 {
     for (int32_t i = 0; i < s->nparams; i++) {
+        if (s->params[i].kind == TENON_KIND_CALLABLE)
+            return "a parameter is a callable, which a program of XLA cannot call";
         if (s->params[i].kind < TENON_KIND_TENSOR || s->params[i].kind > TENON_KIND_TENSORS)
             return "a parameter is a handle";
         if (s->params[i].flags & TENON_PARAMETER_KEEP)

@@ -113,7 +113,8 @@ static bool add_parameter(schema_text *text, const tenon_parameter *param, int *
     const char *type = schema_type(param);
     char alias[24] = "";
     if (!type) {
-        tenon_error_set(err, TENON_EINVAL, "argument '%s' is a handle, which operators do not accept", param->name);
+        tenon_error_set(err, TENON_EINVAL, "argument '%s' is %s, which operators do not accept", param->name,
+                        param->kind == TENON_KIND_CALLABLE ? "a callable" : "a handle");
         return false;
     }
     if (param->flags & TENON_PARAMETER_KEEP) {

@@ -30,7 +30,8 @@ static inline void read_view(tenon__py_frame *f, int32_t i, tenon_py_borrowed *b
 /* Whether the memory of argument `i` must stay where it is even if its owner writes to it. */
 static bool must_stay(const tenon_signature *s, int32_t i)
 {
-    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP);
+    bool stays = (s->params[i].spec->flags & TENON_SPEC_WRITE) || (s->params[i].flags & TENON_PARAMETER_KEEP) ||
+                 s->ncallables; /* which may keep it */
     for (int32_t j = 0; j < s->nresults; j++)
         stays |= (s->results[j].flags & TENON_PARAMETER_OF) && s->results[j].owner == i;
     return stays;
@@ -109,6 +110,8 @@ static int read_value(tenon__py_frame *f, int32_t i, PyObject *object)
     const tenon_parameter *param = &f->function->signature->params[i];
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || (param->flags & TENON_PARAMETER_CLASS))
         return tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
+    if (param->kind == TENON_KIND_CALLABLE)
+        return tenon__py_read_callable(f, i, object);
     if (tenon__py_enter_recursion(IN_ARGUMENTS) < 0)
         return -1;
     int status = tenon__py_to_value(f->function, param, object, &f->base.blocks, &f->base.args[i]);
@@ -338,7 +341,7 @@ static TENON__PY_ALWAYS_INLINE tenon_status run_on_objects(tenon_frame *base)
     .open_result = tenon__py_open_result, .take_handle = tenon__py_take_handle,                                        \
     .device_scratch = tenon__py_device_scratch, .keep_argument = tenon__py_keep_argument, .takes_memory = true,        \
     .warn = tenon__py_warn, .describe_item = tenon__py_describe_item, .make_item = tenon__py_make_item,                \
-    .open_item = tenon__py_open_item
+    .open_item = tenon__py_open_item, .callback = tenon__py_callback
 
 static const tenon_client call_client = {CALL_SERVICES, .run = run_code};
 /* For functions with objects of classes among the arguments. */

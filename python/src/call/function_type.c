@@ -109,10 +109,22 @@ static PyObject *choices_tuple(const tenon_parameter *item)
     return tuple;
 }
 
+static PyObject *item_dicts(const tenon_parameter *items, int32_t count, bool are_results);
+
+/* (parameters, results) of a callable, or None. */
+static PyObject *callback_tuple(const tenon_parameter *item)
+{
+    const tenon_signature *s = item->callback;
+    if (!s)
+        return text_or_none(NULL);
+    return Py_BuildValue("(NN)", item_dicts(s->params, s->nparams, false), item_dicts(s->results, s->nresults, true));
+}
+
 static PyObject *item_dict(const tenon_parameter *item, bool is_result)
 {
-    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",   "str",
-                                        "enum", "ints",   "floats", "tensors", "handle", "complex"};
+    static const char *const kinds[] = {"none", "tensor", "int",    "float",   "bool",    "str",
+                                        "enum", "ints",   "floats", "tensors", "handle",  "complex",
+                                        "uint", "bytes",  "strs",   "dtype",   "callable"};
     const char *fallback = item->flags & TENON_PARAMETER_DEFAULT ? "None" : NULL;
     PyObject *count = (item->kind == TENON_KIND_INTS || item->kind == TENON_KIND_FLOATS) && item->count >= 0
                           ? PyLong_FromLong(item->count)
@@ -120,14 +132,14 @@ static PyObject *item_dict(const tenon_parameter *item, bool is_result)
     const tenon_spec *spec = item->items ? item->items : item->spec;
     PyObject *written = PyBool_FromLong(!is_result && spec && (spec->flags & TENON_SPEC_WRITE) ? 1 : 0);
     PyObject *serial = PyBool_FromLong(item->flags & TENON_PARAMETER_SERIAL ? 1 : 0);
-    return Py_BuildValue("{sNsssssNsNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind],
+    return Py_BuildValue("{sNsssssNsNsNsNsNsNsNsNsN}", "name", text_or_none(item->name), "kind", kinds[item->kind],
                          "type", item->type, "optional", PyBool_FromLong(item->flags & TENON_PARAMETER_OPTIONAL),
                          "keyword_only", PyBool_FromLong(item->flags & TENON_PARAMETER_KEYWORD_ONLY), "default",
                          text_or_none(is_result       ? NULL
                                       : item->literal ? item->literal
                                                       : fallback),
                          "choices", choices_tuple(item), "handle", text_or_none(item->handle), "count", count,
-                         "written", written, "serial", serial);
+                         "written", written, "serial", serial, "callback", callback_tuple(item));
 }
 
 static PyObject *item_dicts(const tenon_parameter *items, int32_t count, bool are_results)

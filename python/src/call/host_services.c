@@ -6,20 +6,19 @@
 
 /* ---------------------------------------------------------------------------------------------------- the lock */
 
-static void attach(tenon__py_frame *f)
+void tenon__py_attach_call(tenon__py_frame *f)
 {
     if (f->thread)
         PyEval_RestoreThread(f->thread);
 }
 
-static void detach(tenon__py_frame *f)
+void tenon__py_detach_call(tenon__py_frame *f)
 {
     if (f->thread)
         f->thread = PyEval_SaveThread();
 }
 
-/* Keep the pending exception until the function has returned; the first one stays. */
-static void keep_exception(tenon__py_frame *f)
+void tenon__py_keep_exception(tenon__py_frame *f)
 {
     tenon_frame_host_fail(&f->base.call, TENON_EFAILED, NULL, 0);
     /* The exception is raised whatever the checked mode finds, which would look at memory that may no longer exist. */
@@ -153,13 +152,13 @@ int tenon__py_make_result(tenon_frame *base, int32_t index, tenon_dtype dtype, i
 int tenon__py_open_result(tenon_frame *base, int32_t index, tenon_dtype dtype, int32_t ndim, const int64_t *shape)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
-    attach(f);
+    tenon__py_attach_call(f);
     int status = tenon__py_make_result(base, index, dtype, ndim, shape);
     if (status == 0 && f->checks.may_have_changed) /* the function has the arguments' pointers already: it must stop */
         status = tenon__py_check_changed_arguments(f);
     if (status < 0)
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     return status;
 }
 
@@ -167,13 +166,13 @@ int tenon__py_open_item(tenon_frame *base, int32_t index, int64_t item, tenon_dt
                         const int64_t *shape, tenon_view *view)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
-    attach(f);
+    tenon__py_attach_call(f);
     int status = tenon__py_make_item(base, index, item, dtype, ndim, shape, view);
     if (status == 0 && f->checks.may_have_changed)
         status = tenon__py_check_changed_arguments(f);
     if (status < 0)
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     return status;
 }
 
@@ -183,7 +182,7 @@ int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (
     const char *type = base->signature->results[index].handle;
     const tenon_py_handle_type *foreign = tenon__py_find_handle_type(type);
     uint32_t flags = base->signature->results[index].flags;
-    attach(f);
+    tenon__py_attach_call(f);
     if (flags & TENON_PARAMETER_CLASS)
         f->result_objects[index] =
             tenon__py_instance_new(f->function->classes[base->signature->nparams + index], f->function->library,
@@ -192,8 +191,8 @@ int tenon__py_take_handle(tenon_frame *base, int32_t index, void *object, void (
         f->result_objects[index] = foreign ? tenon__py_framework_handle_result(foreign, object, destroy)
                                            : tenon__py_handle_new(f->function->library, type, object, destroy);
     if (!f->result_objects[index])
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     return f->result_objects[index] ? 0 : -1;
 }
 
@@ -205,7 +204,7 @@ static void kept_release(tenon_kept *kept)
 tenon_kept *tenon__py_keep_argument(tenon_frame *base, int32_t index)
 {
     tenon__py_frame *f = tenon__py_frame_of(base);
-    attach(f);
+    tenon__py_attach_call(f);
     tenon__py_holder *holder = tenon__py_hold_argument(f, index);
     /* An alias is made by Python code, and the function has the arguments' pointers already. */
     if (holder && !tenon__py_has_array_struct(f->argument_objects[index]) && tenon__py_check_changed_arguments(f) < 0) {
@@ -215,8 +214,8 @@ tenon_kept *tenon__py_keep_argument(tenon_frame *base, int32_t index)
         holder = NULL;
     }
     if (!holder)
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     if (!holder)
         return NULL;
     holder->kept = (tenon_kept){.size = sizeof holder->kept, .view = &holder->borrowed.view, .release = kept_release};
@@ -234,7 +233,7 @@ void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device dev
         return NULL;
     }
     int64_t size = bytes ? (int64_t)bytes : 1;
-    attach(f);
+    tenon__py_attach_call(f);
     if (!f->kept)
         f->kept = PyList_New(0);
     PyObject *array = f->kept ? tenon__py_empty_like(f->like, device, TENON_U8, 1, &size, &borrowed) : NULL;
@@ -246,8 +245,8 @@ void *tenon__py_device_scratch(tenon_frame *base, size_t bytes, tenon_device dev
         Py_DECREF(array);
     }
     if (!memory)
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     return memory;
 }
 
@@ -263,11 +262,11 @@ static int32_t host_cancelled(tenon_call *call)
     if (passed >= 0 && passed < 20000000)
         return 0;
     f->cancel_checked_ns = now;
-    attach(f);
+    tenon__py_attach_call(f);
     /* A signal's handler is Python code, which may change an argument. */
     if (PyErr_CheckSignals() < 0 || (f->function && tenon__py_check_changed_arguments(f) < 0))
-        keep_exception(f);
-    detach(f);
+        tenon__py_keep_exception(f);
+    tenon__py_detach_call(f);
     return f->exception != NULL;
 }
 

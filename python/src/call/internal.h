@@ -270,6 +270,9 @@ int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most);
 int tenon__py_check_list_gradients(tenon__py_frame *f);
 /* Whether an item is not as it was borrowed; `name` gets its name in messages. */
 bool tenon__py_changed_item(const tenon__py_frame *f, char *name, size_t size, bool *is_result);
+/* The borrow of an item of argument or result `index`, and its object, borrowed; NULL if it has no such item. */
+tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index, int64_t item, bool is_result,
+                                         PyObject **object);
 /* The client's `describe_item`, `make_item` and `open_item`. */
 const char *tenon__py_describe_item(tenon_frame *base, int32_t index, int64_t item);
 int tenon__py_make_item(tenon_frame *base, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
@@ -290,6 +293,17 @@ PyObject *tenon__py_make_array(tenon__py_frame *f, int32_t index, tenon_dtype dt
 /* Put it, or the caller's own, in its place; takes `object`. */
 void tenon__py_place_result(tenon__py_frame *f, int32_t index, PyObject *object, tenon_py_borrowed *borrowed,
                             uint64_t flags);
+
+/* Take the interpreter lock while the function runs, and give it back, if it was released for the call. */
+void tenon__py_attach_call(tenon__py_frame *f);
+void tenon__py_detach_call(tenon__py_frame *f);
+/* Fail the call with the pending exception, which is raised when the function has returned; the first one stays. */
+void tenon__py_keep_exception(tenon__py_frame *f);
+
+/* Take an argument that is a callable. 0, or -1 with an exception. */
+int tenon__py_read_callable(tenon__py_frame *f, int32_t index, PyObject *object);
+/* The client's `callback`. */
+int tenon__py_callback(tenon_frame *base, const tenon_callback_call *call);
 
 /* The client's `warn`. */
 int tenon__py_warn(tenon_frame *base, int32_t index, const char *message);

@@ -111,6 +111,7 @@ static tenon__py_list *list_new(tenon__py_frame *f, int32_t index, size_t count)
     }
     list->index = index;
     list->is_result = false;
+    list->first = 0;
     list->count = 0;
     list->items = NULL;
     list->borrowed = (tenon_py_borrowed *)(void *)(list + 1);
@@ -195,6 +196,20 @@ int tenon__py_read_list(tenon__py_frame *f, int32_t index, PyObject *object)
     f->elements |= elements;
     tenon_frame_set_list(&f->base, index, list->views, count);
     return 0;
+}
+
+tenon_py_borrowed *tenon__py_list_borrow(const tenon__py_frame *f, int32_t index, int64_t item, bool is_result,
+                                         PyObject **object)
+{
+    for (tenon__py_list *list = f->lists; list; list = list->next) {
+        int64_t at = is_result ? item - list->first : item;
+        if (list->is_result != is_result || list->index != index || at < 0 || at >= list->count)
+            continue;
+        *object = is_result ? PyList_GetItem(f->result_objects[index], (Py_ssize_t)item)
+                            : PyTuple_GetItem(list->items, (Py_ssize_t)item);
+        return *object ? &list->borrowed[at] : NULL;
+    }
+    return NULL;
 }
 
 int64_t tenon__py_list_bytes(const tenon__py_frame *f, int64_t most)

@@ -250,10 +250,23 @@ static int find_producer_like(PyObject *like, const tenon__py_producer **out)
     return tenon__py_device_of(like, &device) < 0 ? -1 : tenon__py_default_producer(out);
 }
 
+/* The same, at once for the arrays that most calls have. */
+static int find_producer_at_once(PyObject *like, const tenon__py_producer **out)
+{
+    *out = tenon__py_global.array_layout.producer;
+    return like && tenon__py_has_array_struct(like) ? 0 : find_producer_like(like, out);
+}
+
+int tenon__py_is_writable_like(PyObject *like)
+{
+    const tenon__py_producer *producer;
+    return find_producer_at_once(like, &producer) < 0 ? -1 : producer && producer->is_writable;
+}
+
 PyObject *tenon__py_adopt_like(PyObject *like, tenon_tensor *tensor)
 {
-    const tenon__py_producer *producer = tenon__py_global.array_layout.producer;
-    if (!(like && tenon__py_has_array_struct(like)) && find_producer_like(like, &producer) < 0)
+    const tenon__py_producer *producer;
+    if (find_producer_at_once(like, &producer) < 0)
         return NULL;
     if (producer && producer->adopt)
         return producer->adopt(tensor);

@@ -21,6 +21,31 @@ typedef enum tenon_refusal {
     TENON_REFUSED_BY_CODE   /* the function failed, or did not keep to its signature; the message is without its name */
 } tenon_refusal;
 
+/* Whose memory a tensor is in that is passed to a callback. */
+enum {
+    TENON_MEMORY_NONE,     /* it has no elements */
+    TENON_MEMORY_ARGUMENT, /* of argument `index`, or of its item `item` if that is a list */
+    TENON_MEMORY_RESULT,   /* the same of a result that the host has made */
+    TENON_MEMORY_SCRATCH   /* the tensor `scratch` */
+};
+
+typedef struct tenon_memory {
+    uint32_t where; /* TENON_MEMORY_… */
+    int32_t index;
+    int64_t item; /* -1 if it is not a list */
+    struct tenon_tensor *scratch;
+} tenon_memory;
+
+/* A callback that the function calls. The arguments match its signature. Views are valid until the client returns, and are
+ * TENON_READ_ONLY unless the callback may write to them. */
+typedef struct tenon_callback_call {
+    int32_t index; /* of the argument that is called */
+    const struct tenon_signature *signature;
+    const tenon_value *args;
+    const tenon_memory *memory; /* of each argument that is a tensor */
+    tenon_value *results; /* `kind` is set; the client writes the rest, and allocates strings in the frame's blocks */
+} tenon_callback_call;
+
 /* What a host brings. Members that return an int return 0 on success; otherwise they have reported the error in the host's
  * own way. Those of the second half may be NULL. */
 typedef struct tenon_client {
@@ -59,6 +84,8 @@ typedef struct tenon_client {
     /* As open_result, for the next item of a list that the function makes. NULL: such results are refused. */
     int (*open_item)(tenon_frame *frame, int32_t index, int64_t item, tenon_dtype dtype, int32_t ndim,
                      const int64_t *shape, tenon_view *view);
+    /* Call argument `call->index`, with the runtime's lock; fails as open_result does. NULL: the call fails. */
+    int (*callback)(tenon_frame *frame, const tenon_callback_call *call);
 } tenon_client;
 
 /* ------------------------------------------------------------------------------------------------ services of a host */
@@ -71,7 +98,8 @@ typedef struct tenon_client {
     .result_alloc = tenon_frame_host_result_alloc, .result_handle = tenon_frame_host_result_handle,                    \
     .result_str = tenon_frame_host_result_str, .scratch = tenon_frame_host_scratch,                                    \
     .find = tenon_frame_host_find, .arg_keep = tenon_frame_host_arg_keep,                                              \
-    .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push
+    .result_memory = tenon_frame_host_result_memory, .result_push = tenon_frame_host_result_push,       \
+    .callback = tenon_frame_host_callback
 /* clang-format on */
 
 TENON_API tenon_status tenon_frame_host_fail(tenon_call *call, tenon_status status, const char *message, size_t length);
@@ -79,6 +107,8 @@ TENON_API const tenon_view *tenon_frame_host_result_alloc(tenon_call *call, int3
                                                           int32_t ndim, const int64_t *shape);
 TENON_API const tenon_view *tenon_frame_host_result_push(tenon_call *call, int32_t index, tenon_dtype dtype,
                                                          int32_t ndim, const int64_t *shape);
+TENON_API tenon_status tenon_frame_host_callback(tenon_call *call, int32_t index, const tenon_value *args,
+                                                 tenon_value *results);
 TENON_API tenon_status tenon_frame_host_result_handle(tenon_call *call, int32_t index, void *object,
                                                       void (*destroy)(void *object));
 TENON_API tenon_status tenon_frame_host_result_str(tenon_call *call, int32_t index, const char *text, size_t length);

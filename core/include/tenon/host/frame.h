@@ -126,6 +126,10 @@ TENON__INLINE void tenon_frame_set_view(tenon_frame *f, int32_t index, tenon_vie
 /* Argument `index` is a list of these tensors, which live as long as the call. */
 TENON_API void tenon_frame_set_list(tenon_frame *f, int32_t index, tenon_view *views, int64_t count);
 
+/* Argument `index` is this callable, an object of the host's, which is in args[index].as.handle.object. Only the thread that
+ * calls this may call it. */
+TENON_API void tenon_frame_set_callable(tenon_frame *f, int32_t index, void *object);
+
 TENON_API int tenon_frame_refuse_device(tenon_frame *f, int32_t index, tenon_device device);
 
 /* As tenon_frame_join_device, for an item of argument `index`, a list of tensors. */

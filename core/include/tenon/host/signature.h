@@ -8,8 +8,10 @@
  *             compared with a number
  * params    = param {"," param}     after a bare "*", parameters are keyword-only
  * param     = name ":" type ["=" literal]
- * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle) ["?"] | tensor
+ * type      = ("int" | "float" | "bool" | "str" | enum | "ints" | "floats" | "ints[" number "]" | handle
+ *             | callable) ["?"] | tensor
  *           | "[" tensor "]" ["?"]      a list of tensors; the attributes are those of each
+ * callable  = "callable(" string ")"     the string is "(" [params] ")" ["->" results], of tensors, numbers, bools and strs
  * enum      = string {"|" string}   'mean'|'sum', in either kind of quote
  * handle    = "handle(" string ")"
  * results   = [name ":"] result {"," [name ":"] result}
@@ -38,7 +40,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 6u
+#define TENON_HOST_LAYOUT 7u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 
@@ -66,9 +68,10 @@ typedef struct tenon_parameter {
     const tenon_spec *spec;     /* of a tensor */
     const tenon_spec *items;    /* of a list of tensors: of each of them */
     const char *first;          /* of a parameter that is such a list: its first item in messages, "xs[0]" */
-    const char *type;           /* as written in the signature: "f32[n] c", "'mean'|'sum'" */
-    const char *literal;        /* the default as written, or NULL; then the default of an optional parameter is None */
-    tenon_value value;          /* the default */
+    const struct tenon_signature *callback; /* of a callable: its own signature, whose name is that of the parameter */
+    const char *type;                       /* as written in the signature: "f32[n] c", "'mean'|'sum'" */
+    const char *literal; /* the default as written, or NULL; then the default of an optional parameter is None */
+    tenon_value value;   /* the default */
     int32_t
         owner; /* of a result "of(...)" or "for ...": the index of the parameter, which is self, a tensor or a list; or -1 */
 } tenon_parameter;
@@ -101,6 +104,7 @@ typedef struct tenon_signature {
     int32_t nlists;     /* parameters that are lists of tensors */
     int32_t nwritten;   /* of both, written */
     int32_t nserial;    /* parameters that are TENON_PARAMETER_SERIAL */
+    int32_t ncallables; /* parameters that are callables */
     int32_t role;       /* TENON_ROLE_… */
     bool named_results; /* all have a name, or none */
     bool binds_ints;    /* an int parameter binds a dimension */
