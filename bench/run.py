@@ -32,7 +32,8 @@ BUILD = ROOT / os.environ.get("TENON_BUILD", "build") / "bench"
 GROUPS = {
     "numpy": (4, 13), "torch": (5, 13), "jax": (5, 12), "tensorflow": (12, 20), "tensor": (5, 12), "gpu": (1, 60),
     "same object": (3, 5), "functions": (6, 16), "objects": (1, 3), "compiled": (12, 16), "jax operators": (5, 12), "loops": (1, 2),
-    "shared": (3, 8), "sizes": (8, 15), "memory": (12, 35), "start": (20, 85), "threads": (8, 18), "copies": (3, 55), "elixir": (12, 60)}
+    "shared": (3, 8), "sizes": (8, 15), "memory": (12, 35), "start": (20, 85), "threads": (8, 18), "copies": (3, 55),
+    "conversions": (2, 6), "elixir": (12, 60)}
 COUNTING = 50  # instructions
 GPU = ("gpu torch", "gpu cupy", "gpu jax")
 FREE_THREADED = ROOT / ".venv-free-threaded/bin/python"  # tools/python-free-threaded builds that Python
@@ -181,24 +182,28 @@ class Run:
         """Run bench/copy and add its rows."""
         dtypes = ("f32",) if self.options.quick else ("f32", "u8", "f64")
         self.progress.total = len(dtypes)
-        out = self.folder / "copies.json"
+        for dtype in dtypes:
+            self.copy_rows("copies", "run.py", dtype, ["--dtypes", dtype])
+
+    def copy_rows(self, group, script, producer, options=()):
+        """Run a script of bench/copy and add its rows."""
+        out = self.folder / f"{group}.json"
         out.unlink(missing_ok=True)
         versions = {"tenon": files.known(self.folder / "tenon/built.json").get("version"),
                     "numpy": machine.version("numpy"), "torch": machine.version("torch")}
-        for dtype in dtypes:
-            command = [self.python, BENCH / "copy/run.py", "--lib", self.folder / "tenon/libtenon.so",
-                       "--dtypes", dtype, "--json", out] + ["--quick"] * self.options.quick
-            result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-            if result.returncode:
-                self.problem("group copies", (result.stderr.strip().splitlines() or ["failed"])[-1])
-                return
-            for row in json.loads(out.read_text()):
-                for name, seconds in row["seconds"].items():
-                    self.rows.append({
-                        "group": "copies", "operation": row["layout"], "producer": dtype, "contender": name,
-                        "version": versions[name], "ns": seconds * 1e9, "spread": round(100 * row["spread"][name], 1),
-                        "bytes": row["bytes"]})
-            self.progress.step(dtype)
+        command = [self.python, BENCH / "copy" / script, "--lib", self.folder / "tenon/libtenon.so",
+                   *options, "--json", out] + ["--quick"] * self.options.quick
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if result.returncode:
+            self.problem(f"group {group}", (result.stderr.strip().splitlines() or ["failed"])[-1])
+            return
+        for row in json.loads(out.read_text()):
+            for name, seconds in row["seconds"].items():
+                self.rows.append({
+                    "group": group, "operation": row["layout"], "producer": producer, "contender": name,
+                    "version": versions[name], "ns": seconds * 1e9, "spread": round(100 * row["spread"][name], 1),
+                    "bytes": row["bytes"]})
+        self.progress.step(producer)
 
     def elixir(self):
         """elixir/bench/run.exs prints the same lines as a worker."""
@@ -251,6 +256,8 @@ class Run:
             self.progress.begin(group)
             if group == "copies":
                 self.copies()
+            elif group == "conversions":
+                self.copy_rows(group, "conversions.py", "memory")
             elif group == "elixir":
                 self.elixir()
             elif group == "same object":

@@ -266,6 +266,10 @@ def sections(results):
     add("Copies", copies(results), "`tenon_copy` on one thread: milliseconds for 64 MiB (8 MiB with `--quick`), then the "
         "ratio of its time to that of `numpy.copyto` and of `torch.Tensor.copy_` (less is better). torch has no negative "
         "strides, so its figure for the reversed layout is that of `aten::flip.out`.")
+    add("Conversions", simple(results, "conversions", title="ns for 1,048,576 elements"),
+        "`tenon_copy` between two dtypes on one thread, beside `numpy.copyto(casting='unsafe')` and `torch.Tensor.copy_`, into "
+        "memory that exists, without gaps. Tenon rounds once, from the exact value: NumPy's and torch's `f64` to `bf16` "
+        "rounds to `f32` first.")
     add("Elixir", simple(results, "elixir", title="ns"),
         "Each sample is taken in a fresh process; `saxpy` and `dot` are in the library that Python loads. For a "
         "gap, a process on the only scheduler releases a tensor and then reads the clock without pause; the figure is the "

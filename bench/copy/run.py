@@ -63,10 +63,10 @@ class Tenon:
         self.error = Error()
         self._init = lib.tenon_view_init
         self._init.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_uint64] + [ctypes.c_void_p] * 2
-        self._copy = lib.tenon_copy
-        self._copy.argtypes = [ctypes.c_void_p] * 3
+        self.copy = lib.tenon_copy
+        self.copy.argtypes = [ctypes.c_void_p] * 3
 
-    def _check(self, status):
+    def check(self, status):
         if status:
             raise RuntimeError(self.error.message.decode())
 
@@ -79,13 +79,13 @@ class Tenon:
         source = DLTensor(array.ctypes.data, Device(CPU, 0), array.ndim, dtype, shape, strides, 0)
         view = View()
         view.dims = dims
-        self._check(self._init(ctypes.byref(view), ctypes.byref(source), 0, dims, ctypes.byref(self.error)))
+        self.check(self._init(ctypes.byref(view), ctypes.byref(source), 0, dims, ctypes.byref(self.error)))
         return view
 
     def copier(self, dst, src):
         dst, src = self.view(dst), self.view(src)
         to, of, err = ctypes.byref(dst), ctypes.byref(src), ctypes.byref(self.error)
-        return lambda: self._check(self._copy(to, of, err))
+        return lambda: self.check(self.copy(to, of, err))
 
 
 def filled(shape, dtype):

@@ -241,8 +241,8 @@ static void test_different_types(void **state)
     roomy_view dst, src;
     fill();
     view_of(&dst, target, TENON_F32, 2, DIMS(2, 3), NULL);
-    view_of(&src, source, TENON_I32, 2, DIMS(2, 3), NULL);
-    refuses(&dst.view, &src.view, TENON_EDTYPE, "tenon_copy(): argument 'src': expected f32[2, 3], got i32[2, 3]");
+    view_of(&src, source, TENON_C64, 2, DIMS(2, 3), NULL);
+    refuses(&dst.view, &src.view, TENON_EDTYPE, "tenon_copy(): argument 'src': expected f32[2, 3], got c64[2, 3]");
     view_of(&src, source, tenon_dtype_of(TENON_CODE_FLOAT, 32, 2), 2, DIMS(2, 3), NULL);
     refuses(&dst.view, &src.view, TENON_EDTYPE, "tenon_copy(): argument 'src': expected f32[2, 3], got f32x2[2, 3]");
     view_of(&src, source, TENON_F32, 2, DIMS(3, 2), NULL);
@@ -251,10 +251,6 @@ static void test_different_types(void **state)
     refuses(&dst.view, &src.view, TENON_ESHAPE, "tenon_copy(): argument 'src': expected f32[2, 3], got f32[3]");
     view_of(&src, source, TENON_F32, 3, DIMS(1, 2, 3), NULL);
     refuses(&dst.view, &src.view, TENON_ESHAPE, "tenon_copy(): argument 'src': expected f32[2, 3], got f32[1, 2, 3]");
-    const tenon_dtype u4 = tenon_dtype_of(TENON_CODE_UINT, 4, 1);
-    view_of(&dst, target, u4, 1, DIMS(4), NULL);
-    view_on(&src, TENON_CPU, source, u4, 1, DIMS(4), NULL, TENON_SUBBYTE_PADDED);
-    refuses(&dst.view, &src.view, TENON_EDTYPE, "tenon_copy(): argument 'src'");
 }
 
 static void test_devices_out_of_reach(void **state)

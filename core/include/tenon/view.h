@@ -87,14 +87,26 @@ TENON_API bool tenon_view_self_overlaps(const tenon_view *view);
  * tenon_dtype_format. */
 TENON_API size_t tenon_view_format(const tenon_view *view, char *buffer, size_t size);
 
-/* Copy the elements of `src` to `dst`. Both need the same dtype and shape, and memory that the CPU can read; their
- * strides may differ. The copy runs on the calling thread.
+/* Copy the elements of `src` to `dst`, and convert them if the dtypes differ. Both need the same shape, and memory that the CPU
+ * can read; their strides may differ. The copy runs on the calling thread.
+ *
+ * All dtypes of DLPack are converted into each other, also packed and padded sub-byte values, except opaque values and
+ * numbers of 128 bits (i128, u128, f128):
+ * - to a float: rounded once, from the exact value, to nearest even. A number that is too large becomes infinity, NaN if the
+ *   dtype has no infinity (f8_e4m3fn), and the largest number if it has neither (f6, f4). NaN becomes 0 in f6 and f4.
+ * - to f8_e8m0fnu, which has only powers of two: the nearest one, of two the larger. 0, negative numbers and NaN become NaN.
+ * - float to integer: rounded toward zero. Numbers out of range become the smallest or the largest integer, and NaN 0.
+ * - integer to integer: wraps, as a cast in C does.
+ * - to bool: whether it is not 0, so that NaN is true. bool to number: 0 or 1, whatever the byte is.
+ * - to complex: the imaginary part is 0. Complex numbers are only converted to complex numbers.
+ * The number of lanes must be the same. The floating-point environment must be the default one: the conversion rounds as the
+ * thread does, and flushes subnormal numbers of f32 if the thread does.
  *
  * Threads: any. Two views of packed sub-byte values can share a byte without overlapping: do not write to both at the
  *          same time.
- * Errors:  TENON_EINVAL (NULL), TENON_EDTYPE (another dtype; packed and padded sub-byte values differ), TENON_ESHAPE,
- *          TENON_EDEVICE, TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src; copying a view onto
- *          itself is allowed and does nothing). On failure nothing is written. */
+ * Errors:  TENON_EINVAL (NULL), TENON_ESHAPE, TENON_EDTYPE (a conversion that is not possible), TENON_EDEVICE,
+ *          TENON_EREADONLY (dst), TENON_EOVERLAP (dst overlaps itself or src; copying a view onto itself is allowed and
+ *          does nothing). On failure nothing is written. */
 TENON_API TENON_NODISCARD tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_error *err);
 
 #ifdef __cplusplus

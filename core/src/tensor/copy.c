@@ -4,11 +4,6 @@
 
 /* --------------------------------------------------------------------------------------------------------- checks */
 
-static bool copy_is_padded(const tenon_view *view)
-{
-    return view->dtype.bits < 8 && (view->flags & TENON_SUBBYTE_PADDED);
-}
-
 static bool copy_same_shape(const tenon_view *a, const tenon_view *b)
 {
     if (a->ndim != b->ndim)
@@ -27,23 +22,12 @@ static tenon__phrase copy_type(const tenon_view *view)
 
 static tenon_status copy_check_type(const tenon_view *dst, const tenon_view *src, tenon_error *err)
 {
-    if (!tenon_dtype_equal(dst->dtype, src->dtype))
-        return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
-                                  "argument 'src': expected %s, got %s; values are not converted, so both "
-                                  "need the same dtype",
-                                  copy_type(dst).text, copy_type(src).text);
-    if (copy_is_padded(dst) != copy_is_padded(src))
-        return tenon_error_set_in(err, TENON_EDTYPE, "tenon_copy",
-                                  "argument 'src': expected %s %s, got %s values; values are not converted, so "
-                                  "both need the same packing",
-                                  copy_is_padded(dst) ? "padded" : "packed", copy_type(dst).text,
-                                  copy_is_padded(src) ? "padded" : "packed");
     if (!copy_same_shape(dst, src))
         return tenon_error_set_in(err, TENON_ESHAPE, "tenon_copy",
                                   "argument 'src': expected %s, got %s; both need the same shape, which "
                                   "tenon_tensor_broadcast_to can provide",
                                   copy_type(dst).text, copy_type(src).text);
-    return TENON_OK;
+    return tenon__convert_needed(dst, src) ? tenon__convert_check(dst, src, err) : TENON_OK;
 }
 
 static tenon_status copy_check_device(const tenon_view *view, const char *argument, tenon_error *err)
@@ -73,28 +57,29 @@ static tenon_status copy_check_overlap(const tenon_view *dst, const tenon_view *
 
 /* --------------------------------------------------------------------------------------------------------- loops */
 
-/* Fill in the loops, ordered by the strides of dst, the smallest first. `unit` is the size of an element, in bytes or in
- * bits. */
-static void copy_plan(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t unit)
+static int64_t copy_step_size(int64_t stride)
 {
-    loops->dst = dst->data;
-    loops->src = src->data;
-    loops->item = unit;
-    loops->ndim = 0;
+    return stride < 0 ? -stride : stride;
+}
+
+void tenon__loops_add(tenon__loops *loops, int64_t size, int64_t to, int64_t from)
+{
+    int32_t at = loops->ndim++;
+    for (; at > 0 && copy_step_size(loops->to[at - 1]) > copy_step_size(to); at--) {
+        loops->shape[at] = loops->shape[at - 1];
+        loops->to[at] = loops->to[at - 1];
+        loops->from[at] = loops->from[at - 1];
+    }
+    loops->shape[at] = size;
+    loops->to[at] = to;
+    loops->from[at] = from;
+}
+
+void tenon__loops_add_views(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t to, int64_t from)
+{
     for (int32_t d = 0; d < dst->ndim; d++) {
-        if (dst->shape[d] == 1)
-            continue;
-        int64_t to = dst->strides[d] * unit;
-        int64_t distance = to < 0 ? -to : to;
-        int32_t at = loops->ndim++;
-        for (; at > 0 && (loops->to[at - 1] < 0 ? -loops->to[at - 1] : loops->to[at - 1]) > distance; at--) {
-            loops->shape[at] = loops->shape[at - 1];
-            loops->to[at] = loops->to[at - 1];
-            loops->from[at] = loops->from[at - 1];
-        }
-        loops->shape[at] = dst->shape[d];
-        loops->to[at] = to;
-        loops->from[at] = src->strides[d] * unit;
+        if (dst->shape[d] != 1)
+            tenon__loops_add(loops, dst->shape[d], dst->strides[d] * to, src->strides[d] * from);
     }
 }
 
@@ -112,8 +97,7 @@ static void copy_make_strides_positive(tenon__loops *loops, int64_t *dst_shift, 
     }
 }
 
-/* Merge dimensions that are contiguous with each other on both sides, and extend the item over contiguous elements. */
-static void copy_merge(tenon__loops *loops)
+void tenon__loops_merge(tenon__loops *loops)
 {
     int32_t kept = 0;
     for (int32_t i = 0; i < loops->ndim; i++) {
@@ -166,14 +150,23 @@ tenon_status tenon_copy(const tenon_view *dst, const tenon_view *src, tenon_erro
         return TENON_OK;
     if ((status = copy_check_overlap(dst, src, err)))
         return status;
+    if (tenon__convert_needed(dst, src)) {
+        tenon__convert(dst, src);
+        return TENON_OK;
+    }
 
     const int64_t bits = tenon_view_item_bits(dst);
     const bool packed = bits % 8 != 0;
     tenon__loops loops;
     int64_t dst_shift, src_shift;
-    copy_plan(&loops, dst, src, packed ? bits : bits / 8);
+    const int64_t unit = packed ? bits : bits / 8;
+    loops.dst = dst->data;
+    loops.src = src->data;
+    loops.item = unit;
+    loops.ndim = 0;
+    tenon__loops_add_views(&loops, dst, src, unit, unit);
     copy_make_strides_positive(&loops, &dst_shift, &src_shift);
-    copy_merge(&loops);
+    tenon__loops_merge(&loops);
     if (!packed) {
         loops.dst += dst_shift;
         loops.src += src_shift;

@@ -244,12 +244,68 @@ typedef struct tenon__loops {
     int64_t from[TENON_MAX_NDIM]; /* strides of src */
 } tenon__loops;
 
+/* Add a dimension to the loops of dst and src, in its place by the stride of dst. */
+void tenon__loops_add(tenon__loops *loops, int64_t size, int64_t to, int64_t from);
+/* Add the dimensions of the views. `to` and `from` are the sizes of an element on each side, in bytes or in bits. */
+void tenon__loops_add_views(tenon__loops *loops, const tenon_view *dst, const tenon_view *src, int64_t to,
+                            int64_t from);
+/* Merge dimensions that are contiguous with each other on both sides, and extend the item over contiguous elements, unless
+ * it is 0. */
+void tenon__loops_merge(tenon__loops *loops);
+
 /* Run the loops over whole bytes. Changes the order of the dimensions. */
 void tenon__copy_bytes(tenon__loops *loops);
 
 /* Run the loops over items of any number of bits, starting with the lowest bit of a byte. The first items are at bit
  * `to` of dst and bit `from` of src. All other bits of dst are preserved. */
 void tenon__copy_bits(const tenon__loops *loops, int64_t to, int64_t from);
+
+/* ---------------------------------------------------------------------------------------------------- conversions */
+
+/* A binary float of at most 8 bits: a sign, an exponent, and a mantissa in the lowest bits. The members after `sign` are codes
+ * without the sign. */
+typedef struct tenon__float_format {
+    int mantissa;  /* bits */
+    int exponent;  /* of the smallest normal number */
+    int32_t limit; /* the largest number that does not overflow, as the bits of an f32 */
+    uint8_t sign;  /* the bit */
+    uint8_t largest;
+    uint8_t overflow;
+    uint8_t nan;
+    uint8_t infinity;   /* 0xff: it has none */
+    uint16_t lone_sign; /* the sign bit if the code of -0 is NaN; otherwise 0x100 */
+} tenon__float_format;
+
+/* A number, which is a lane of an element, or a part of a complex one. */
+typedef struct tenon__number {
+    tenon_dtype dtype; /* with one lane */
+    int bits;
+    int bytes; /* in a buffer, in which sub-byte values have a byte each */
+    bool is_signed;
+    bool is_integer;                   /* or bool */
+    const tenon__float_format *format; /* NULL: the dtype is not such a float */
+} tenon__number;
+
+enum { TENON__CHUNK = 128, TENON__MAX_STEPS = 4 };
+
+/* Convert TENON__CHUNK contiguous numbers. */
+typedef void tenon__kernel(char *restrict to, const char *restrict from, const tenon__number *number);
+
+/* One step of a conversion. */
+typedef struct tenon__step {
+    tenon__kernel *kernel;
+    const tenon__number *number;
+} tenon__step;
+
+/* Describe a number of this dtype. False if it is not converted: opaque values, and numbers of 128 bits. */
+bool tenon__number_init(tenon__number *number, tenon_dtype dtype);
+/* Fill in the steps. Returns how many there are: none if the bits stay as they are. */
+int tenon__convert_plan(const tenon__number *to, const tenon__number *from, tenon__step steps[TENON__MAX_STEPS]);
+/* Whether a copy between views of these dtypes has to convert, and can. */
+bool tenon__convert_needed(const tenon_view *dst, const tenon_view *src);
+tenon_status tenon__convert_check(const tenon_view *dst, const tenon_view *src, tenon_error *err);
+/* Copy the numbers of src to dst, which are checked and do not overlap. */
+void tenon__convert(const tenon_view *dst, const tenon_view *src);
 
 /* ---------------------------------------------------------------------------------------------------------- debug */
 
