@@ -141,7 +141,7 @@ static void check_lifetime(const tenon_signature *s, const tenon_parameter *item
         FUZZ_CHECK(is_result && item->items && s->params[item->owner].items && !(item->flags & TENON_PARAMETER_OPEN));
         return;
     }
-    FUZZ_CHECK(s->params[item->owner].spec || (s->role == TENON_ROLE_METHOD && item->owner == 0));
+    FUZZ_CHECK(s->params[item->owner].spec || (s->has_self && item->owner == 0));
 }
 
 static void check_item(const tenon_signature *s, const tenon_parameter *item, bool is_result)
@@ -164,7 +164,7 @@ static void check_item(const tenon_signature *s, const tenon_parameter *item, bo
         FUZZ_CHECK(!(item->spec->flags & TENON_SPEC_OPTIONAL) == !(item->flags & TENON_PARAMETER_OPTIONAL));
     }
     const tenon_value *value = &item->value;
-    if (is_result || (s->role == TENON_ROLE_METHOD && item == s->params))
+    if (is_result || (s->has_self && item == s->params))
         return;
     FUZZ_CHECK(value->flags == TENON_VALUE_DEFAULT && !(item->flags & TENON_PARAMETER_OPEN));
     FUZZ_CHECK(value->kind == item->kind || value->kind == TENON_KIND_NONE);
@@ -184,16 +184,23 @@ static void check_role(const tenon_signature *s)
     int32_t serial = 0;
     for (int32_t i = 0; i < s->nparams; i++)
         serial += (s->params[i].flags & TENON_PARAMETER_SERIAL) != 0;
-    FUZZ_CHECK(s->nserial == serial && s->role >= TENON_ROLE_FUNCTION && s->role <= TENON_ROLE_METHOD);
-    FUZZ_CHECK((s->class_name != NULL) == (s->role != TENON_ROLE_FUNCTION));
-    FUZZ_CHECK((s->method != NULL) == (s->role == TENON_ROLE_METHOD));
+    FUZZ_CHECK(s->nserial == serial && s->role >= TENON_ROLE_FUNCTION && s->role <= TENON_ROLE_CONSTANT);
+    bool is_constant = s->role == TENON_ROLE_CONSTANT;
+    FUZZ_CHECK(is_constant ? !s->method == !s->class_name
+                           : (s->class_name != NULL) == (s->role != TENON_ROLE_FUNCTION));
+    FUZZ_CHECK(is_constant || (s->method != NULL) == (s->role >= TENON_ROLE_METHOD));
+    FUZZ_CHECK(s->has_self == (s->role == TENON_ROLE_METHOD || s->role == TENON_ROLE_PROPERTY));
+    FUZZ_CHECK((s->constant != NULL) == is_constant);
+    if (is_constant)
+        FUZZ_CHECK(inside(s, s->constant->type) && inside(s, s->constant->literal) && inside(s, s->constant->name) &&
+                   s->constant->kind == s->constant->value.kind);
     FUZZ_CHECK(inside(s, s->name) && (!s->class_name || inside(s, s->class_name)) &&
                (!s->method || inside(s, s->method)));
-    if (s->role == TENON_ROLE_CLASS)
+    if (s->role == TENON_ROLE_CLASS || is_constant)
         FUZZ_CHECK(s->nparams == 0 && s->nresults == 0);
     if (s->role == TENON_ROLE_CONSTRUCTOR)
         FUZZ_CHECK(s->nresults == 1 && strcmp(s->results[0].handle, s->class_name) == 0);
-    if (s->role == TENON_ROLE_METHOD)
+    if (s->has_self)
         FUZZ_CHECK(strcmp(s->params[0].name, "self") == 0 && strcmp(s->params[0].handle, s->class_name) == 0);
 }
 

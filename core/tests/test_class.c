@@ -37,11 +37,20 @@ static void test_roles(void **state)
                {"KDTree.__len__(self) -> int", "KDTree.__len__", "KDTree", "__len__", TENON_ROLE_METHOD},
                {"KDTree.__repr__(self) -> str", "KDTree.__repr__", "KDTree", "__repr__", TENON_ROLE_METHOD},
                {"KDTree.__getitem__(self, i: int) -> f32[?] of(self)", "KDTree.__getitem__", "KDTree", "__getitem__",
-                TENON_ROLE_METHOD}};
+                TENON_ROLE_METHOD},
+               {"KDTree.make(n: int) -> handle('KDTree')", "KDTree.make", "KDTree", "make", TENON_ROLE_STATIC},
+               {"KDTree.none()", "KDTree.none", "KDTree", "none", TENON_ROLE_STATIC},
+               {"KDTree.make(*, selfish: int)", "KDTree.make", "KDTree", "make", TENON_ROLE_STATIC},
+               {"KDTree.size : int", "KDTree.size", "KDTree", "size", TENON_ROLE_PROPERTY},
+               {"KDTree.points: f32[?, 3] of(self)", "KDTree.points", "KDTree", "points", TENON_ROLE_PROPERTY},
+               {"KDTree.LEAF = 16", "KDTree.LEAF", "KDTree", "LEAF", TENON_ROLE_CONSTANT},
+               {"LEAF=16", "LEAF", NULL, NULL, TENON_ROLE_CONSTANT}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tenon_signature *s = compiled_in_module(all[i].text);
         assert_int_equal(s->role, all[i].role);
         assert_string_equal(s->name, all[i].name);
+        assert_int_equal(s->has_self, s->role == TENON_ROLE_METHOD || s->role == TENON_ROLE_PROPERTY);
+        assert_int_equal(s->constant != NULL, s->role == TENON_ROLE_CONSTANT);
         const char *found[] = {s->class_name, s->method};
         const char *wanted[] = {all[i].class_name, all[i].method};
         for (int k = 0; k < 2; k++) {
@@ -100,6 +109,79 @@ static void test_objects(void **state)
     /* Without a module there are no classes: a handle is only a handle. */
     OK(tenon_signature_alloc("g(a: handle('KDTree'))", NULL, TENON_HOST_LAYOUT, &s, &err));
     check_object(&s->params[0], "KDTree", 0);
+    tenon_signature_release(s);
+}
+
+/* ------------------------------------------------------------------------------- static methods, properties, constants */
+
+static void test_static_methods(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled_in_module("KDTree.make(n: int, x: f32[n] c) -> handle('KDTree')");
+    assert_int_equal(s->nparams, 2);
+    assert_int_equal(s->nserial, 0);
+    check_object(&s->results[0], "KDTree", TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL);
+    tenon_signature_release(s);
+    s = compiled_in_module("KDTree.sum(x: f32[n] c) -> float");
+    assert_true(s->planned);
+    tenon_signature_release(s);
+}
+
+static void test_properties(void **state)
+{
+    (void)state;
+    tenon_signature *s = compiled_in_module("KDTree.name: str?");
+    assert_int_equal(s->nparams, 1);
+    assert_int_equal(s->nrequired, 1);
+    assert_int_equal(s->nserial, 1);
+    assert_string_equal(s->params[0].name, "self");
+    check_object(&s->params[0], "KDTree", TENON_PARAMETER_CLASS | TENON_PARAMETER_SERIAL);
+    assert_int_equal(s->nresults, 1);
+    assert_int_equal(s->results[0].kind, TENON_KIND_STR);
+    assert_int_equal(s->results[0].flags, TENON_PARAMETER_OPTIONAL);
+    tenon_signature_release(s);
+    s = compiled_in_module("Free.points: f32[?, 3] of(self) rw");
+    assert_int_equal(s->nserial, 0);
+    assert_int_equal(s->results[0].flags, TENON_PARAMETER_OPEN | TENON_PARAMETER_OF);
+    assert_int_equal(s->results[0].owner, 0);
+    assert_true(s->open_results);
+    tenon_signature_release(s);
+}
+
+static void test_constants(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *type, *literal;
+        uint32_t kind;
+    } all[] = {{"KDTree.LEAF = 16", "int", "16", TENON_KIND_INT},
+               {"LEAF = -9223372036854775808", "int", "-9223372036854775808", TENON_KIND_INT},
+               {"KDTree.EPS = 1e-5", "float", "1e-5", TENON_KIND_FLOAT},
+               {"HALF = .5 ", "float", ".5", TENON_KIND_FLOAT},
+               {"KDTree.NAME = 'tree'", "str", "'tree'", TENON_KIND_STR},
+               {"FAST = True", "bool", "True", TENON_KIND_BOOL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        tenon_signature *s = compiled_in_module(all[i].text);
+        assert_int_equal(s->nparams, 0);
+        assert_int_equal(s->nresults, 0);
+        assert_int_equal(s->constant->kind, all[i].kind);
+        assert_int_equal(s->constant->value.kind, all[i].kind);
+        assert_int_equal(s->constant->flags, 0);
+        assert_string_equal(s->constant->type, all[i].type);
+        assert_string_equal(s->constant->literal, all[i].literal);
+        assert_string_equal(s->constant->name, s->method ? s->method : s->name);
+        tenon_signature_release(s);
+    }
+    tenon_signature *s = compiled_in_module("A = 'tree'");
+    assert_int_equal(s->constant->value.as.list.length, 4);
+    assert_memory_equal(s->constant->value.as.list.data, "tree", 5);
+    tenon_signature_release(s);
+    s = compiled_in_module("A = -2.5");
+    assert_true(s->constant->value.as.number == -2.5);
+    tenon_signature_release(s);
+    /* A library without classes has constants, too. */
+    OK(tenon_signature_alloc("A = 3", NULL, TENON_HOST_LAYOUT, &s, &err));
+    assert_int_equal(s->constant->value.as.integer, 3);
     tenon_signature_release(s);
 }
 
@@ -210,14 +292,15 @@ static void test_mistakes_in_heads(void **state)
     no("^Tree.query(self)", "unknown class 'Tree'; add TENON_CLASS(\"Tree\", ...) to the module");
     no("KDTree.^(self)", "expected the name of a method");
     no("KDTree.^class(self)", "'class' is a reserved word");
-    no("KDTree.^__init__(self)", "of the names that start with '__' a method can be __len__, __repr__ or __getitem__");
+    no("KDTree.^__init__(self)",
+       "of the names that start with '__' a method can be __call__, __contains__, __eq__, __getitem__, __getstate__, "
+       "__hash__, __iter__, __len__, __next__, __repr__ or __setitem__");
     no("^__len__(self)", "function names that start with '__' are reserved for the runtime");
     no("KDTree.^close(self)", "every object has 'close' already; give the method another name");
     no("KDTree.^closed(self)", "every object has 'closed' already; give the method another name");
     no("KDTree.^__enter__(self)", "every object has '__enter__' already; give the method another name");
     no("KDTree.a^.b(self)", "expected '(' after the name of a function");
-    no("KDTree.query(^)", "expected self, the first parameter of every method");
-    no("KDTree.query(^x: int)", "expected self, the first parameter of every method");
+    no("KDTree.query(x: int, ^self)", "self is the first parameter of a method, which is written Name.method(self)");
     no("KDTree.query(self^: int)", "self has no type: it is the object");
     no("KDTree.query(self ^x: int)", "expected ')' or ',' after self");
     no("KDTree.query(self, ^self: int)", "duplicate name 'self'");
@@ -232,7 +315,84 @@ static void test_mistakes_in_heads(void **state)
     no("^KDTree.__getitem__(self, i: float) -> int", "expected KDTree.__getitem__(self, i: int), with one result");
     no("^KDTree.__getitem__(self, i: int = 0) -> int", "expected KDTree.__getitem__(self, i: int), with one result");
     no("^KDTree.__getitem__(self, i: int)", "expected KDTree.__getitem__(self, i: int), with one result");
-    /* Without a module there are no classes. */
+}
+
+static void test_mistakes_in_special_methods(void **state)
+{
+    (void)state;
+    no("^KDTree.__len__() -> int", "expected KDTree.__len__(self) -> int");
+    no("^KDTree.__hash__(x: int) -> int", "expected KDTree.__hash__(self) -> int");
+    no("^KDTree.__hash__(self) -> float", "expected KDTree.__hash__(self) -> int");
+    no("^KDTree.__call__(x: int) -> int", "expected KDTree.__call__(self, ...)");
+    no("^KDTree.__contains__(self, x: int)", "expected KDTree.__contains__(self, x: ...) -> bool");
+    no("^KDTree.__contains__(self, x: int = 1) -> bool", "expected KDTree.__contains__(self, x: ...) -> bool");
+    no("^KDTree.__eq__(self, other: handle('Free')) -> bool",
+       "expected KDTree.__eq__(self, other: handle('KDTree')) -> bool");
+    no("^KDTree.__eq__(self, other: int) -> bool", "expected KDTree.__eq__(self, other: handle('KDTree')) -> bool");
+    no("^KDTree.__eq__(self, other: handle('KDTree')) -> bool?",
+       "expected KDTree.__eq__(self, other: handle('KDTree')) -> bool");
+    no("^KDTree.__setitem__(self, i: int)", "expected KDTree.__setitem__(self, i: int, value: ...), without results");
+    no("^KDTree.__setitem__(self, i: float, value: int)",
+       "expected KDTree.__setitem__(self, i: int, value: ...), without results");
+    no("^KDTree.__next__(self)", "expected KDTree.__next__(self), with one result");
+    no("^KDTree.__iter__(self) -> handle('Free')",
+       "expected KDTree.__iter__(self) with one result, an object of a class that has __next__(self)");
+    no("^KDTree.__iter__(self) -> int",
+       "expected KDTree.__iter__(self) with one result, an object of a class that has __next__(self)");
+    no("KDTree.^__len__: int", "'__len__' is a method; write '__len__(self'");
+    no("KDTree.^__len__ = 3", "'__len__' is a method; write '__len__(self'");
+}
+
+static void test_special_methods(void **state)
+{
+    (void)state;
+    static const tenon_function entries[] = {ENTRY("class Bag"), ENTRY("class BagIterator"),
+                                             ENTRY("BagIterator . __next__ (self) -> int"), ENTRY("f()")};
+    tenon_module module = module_of(entries, sizeof entries / sizeof *entries);
+    static const char *const texts[] = {"Bag.__call__(self, x: f32[n] c, *, k: int = 1) -> f32[n]",
+                                        "Bag.__call__(self)",
+                                        "Bag.__contains__(self, x: f32[n]) -> bool",
+                                        "Bag.__eq__(self, other: handle('Bag')) -> bool",
+                                        "Bag.__hash__(self) -> int",
+                                        "Bag.__setitem__(self, i: int, value: f32[3])",
+                                        "Bag.__iter__(self) -> handle('BagIterator')",
+                                        "BagIterator.__next__(self) -> f32[?] of(self)",
+                                        "Bag.load(x: int)"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tenon_signature *s = NULL;
+        OK(tenon_signature_alloc(texts[i], &module, TENON_HOST_LAYOUT, &s, &err));
+        tenon_signature_release(s);
+    }
+    check_mistake("^Bag.__iter__(self) -> handle('Bag')", &module,
+                  "expected Bag.__iter__(self) with one result, an object of a class that has __next__(self)");
+}
+
+static void test_mistakes_in_properties_and_constants(void **state)
+{
+    (void)state;
+    no("KDTree.^close: bool", "every object has 'close' already; give the method another name");
+    no("KDTree.size: ^", "expected a type such as f32[n] or int");
+    no("KDTree.size: n: ^int", "the result of a property has no name");
+    no("KDTree.size: int^, int", "expected the end of the signature");
+    no("KDTree.size: f32[^n]",
+       "no argument determines 'n': it must be a whole dimension of an argument, or an int parameter");
+    no("KDTree.size: f32[3] of(^x)", "of(x) does not name self or a tensor argument");
+    no("size^: int", "expected '(' after the name of a function");
+    no("KDTree.LEAF = ^", "the value of a constant is a number, a string, True or False");
+    no("KDTree.LEAF = ^None", "the value of a constant is a number, a string, True or False");
+    no("KDTree.LEAF = ^(1, 2)", "the value of a constant is a number, a string, True or False");
+    no("KDTree.LEAF = ^16x", "expected an integer");
+    no("KDTree.LEAF = ^'x", "unterminated string");
+    no("KDTree.LEAF = 16 ^+ 1", "expected the end of the signature");
+    no("LEAF = ^9223372036854775808", "this integer does not fit in 64 bits");
+    no("^KDTree = 16", "'KDTree' is a class of the module");
+    no("class ^= 16", "expected the name of a class");
+    no("^Tree.LEAF = 16", "unknown class 'Tree'; add TENON_CLASS(\"Tree\", ...) to the module");
+}
+
+static void test_no_classes_without_a_module(void **state)
+{
+    (void)state;
     tenon_signature *s = NULL;
     FAILS(TENON_EPARSE, tenon_signature_alloc("KDTree.f(self)", NULL, TENON_HOST_LAYOUT, &s, &err));
     OK(tenon_signature_alloc("f(x: f32[n] keep)", NULL, TENON_HOST_LAYOUT, &s, &err));
@@ -279,7 +439,8 @@ static void check_module(const char *message, const char *const *texts, size_t c
 {
     tenon_function functions[8] = {{0}};
     for (size_t i = 0; i < count; i++)
-        functions[i] = (tenon_function){.signature = texts[i], .call = strncmp(texts[i], "class", 5) ? succeed : NULL};
+        functions[i] = (tenon_function){
+            .signature = texts[i], .call = strncmp(texts[i], "class", 5) && !strchr(texts[i], '=') ? succeed : NULL};
     tenon_module module = module_of(functions, count);
     if (message)
         FAILS_SAYING(TENON_EINVAL, message, tenon_module_check(&module, &err));
@@ -296,9 +457,10 @@ static void test_modules(void **state)
     (void)state;
     MODULE(NULL, "KDTree.f(self)", "class KDTree", "KDTree(x: int)", "f()", "KDTree.g(self)", "class Other");
     MODULE(NULL, "class KDTree");
+    MODULE(NULL, "class KDTree", "KDTree.LEAF = 16", "LEAF = 16", "KDTree.size: int", "KDTree.make(n: int)");
     MODULE("tenon_module_check(): there are two classes called 'A'", "class A", "class B", "class  A");
     MODULE("tenon_module_check(): the class 'A' has two constructors", "A()", "class A", "A.b(self)", "A(x: int)");
-    MODULE("tenon_module_check(): function 1 is a method of 'B', which is not a class of the module; add "
+    MODULE("tenon_module_check(): function 1 is a member of 'B', which is not a class of the module; add "
            "TENON_CLASS(\"B\", ...)",
            "class A", "B.f(self)");
     MODULE(NULL, "f()", "f()"); /* of functions, the host refuses two of one name */
@@ -309,7 +471,7 @@ static void test_modules(void **state)
                  tenon_module_check(&module, &err));
     without[1].signature = NULL; /* seen before it is its turn */
     FAILS_SAYING(TENON_EINVAL,
-                 "tenon_module_check(): function 0 is a method of 'A', which is not a class of the module; add "
+                 "tenon_module_check(): function 0 is a member of 'A', which is not a class of the module; add "
                  "TENON_CLASS(\"A\", ...)",
                  tenon_module_check(&module, &err));
 }
@@ -323,6 +485,13 @@ int main(void)
                                        cmocka_unit_test(test_a_spec_has_no_lifetime),
                                        cmocka_unit_test(test_later),
                                        cmocka_unit_test(test_mistakes_in_heads),
+                                       cmocka_unit_test(test_static_methods),
+                                       cmocka_unit_test(test_properties),
+                                       cmocka_unit_test(test_constants),
+                                       cmocka_unit_test(test_special_methods),
+                                       cmocka_unit_test(test_mistakes_in_special_methods),
+                                       cmocka_unit_test(test_mistakes_in_properties_and_constants),
+                                       cmocka_unit_test(test_no_classes_without_a_module),
                                        cmocka_unit_test(test_mistakes_in_memory),
                                        cmocka_unit_test(test_modules),
                                        cmocka_unit_test(test_nothing_is_alive)};

@@ -107,7 +107,7 @@ static void compare_item(const std::string &text, const tenon_signature *signatu
                          const tenon_parameter *core, const impl::slot &ours, bool is_result)
 {
     bool listed = core->kind == TENON_KIND_INTS || core->kind == TENON_KIND_FLOATS;
-    bool self = index == 0 && signature->role == TENON_ROLE_METHOD;
+    bool self = index == 0 && signature->has_self;
     const std::pair<const char *, std::pair<long, long>> all[] = {
         {"kind", {static_cast<long>(kind_of(core->kind)), static_cast<long>(ours.kind)}},
         {"name", {1, is(core->name, ours.name, ours.name_length)}},
@@ -197,6 +197,11 @@ static void compare(const std::string &all)
     tenon_status status = tenon_signature_alloc(text.c_str(), &module, TENON_HOST_LAYOUT, &signature, &err);
     static impl::signature ours;
     ours = impl::parse(text.c_str());
+    // Whether another class has __next__, and the class `load`, is known only in the module.
+    bool other =
+        status && (std::strstr(err.message, "a class that has __next__") || std::strstr(err.message, ".load(state"));
+    if (other && ours.ok)
+        return;
     if (status && std::strstr(err.message, "not yet supported by this host")) {
         later++;
         return;
@@ -217,7 +222,9 @@ static void compare(const std::string &all)
     const std::pair<const char *, std::pair<long, long>> whole[] = {
         {"the number of parameters", {signature->nparams, ours.parameters}},
         {"the number of results", {signature->nresults, ours.results}},
-        {"whether it is a method", {role == TENON_ROLE_METHOD, ours.method}},
+        {"whether it is a method", {signature->has_self, ours.method}},
+        {"whether it is a member", {method != nullptr, ours.member}},
+        {"whether it is a constant", {role == TENON_ROLE_CONSTANT, ours.is_constant}},
         {"whether it is a class", {role == TENON_ROLE_CLASS, ours.is_class}},
         {"its name", {1, is(method ? method : signature->name, ours.name, ours.name_length)}},
         {"its class", {1, !method || is(signature->class_name, ours.class_name, ours.class_length)}},
@@ -302,6 +309,11 @@ static void compare_word(const std::string &word)
     compare("f() -> " + word + ": int");
     compare("A." + word + "(self)");
     compare("A." + word + "(self) -> int");
+    compare("A." + word + "(x: int)");
+    compare("A." + word + ": int");
+    compare("A." + word + " = 3");
+    compare("A.f = " + word);
+    compare(word + " = 3");
     compare("f(x: " + word + "[n])");
     compare("f(x: " + word + ")");
     compare("f(x: f32[n] " + word + ")");

@@ -238,7 +238,7 @@ ERL_NIF_TERM tenon_nif_closed(ErlNifEnv *env, const tenon_nif_function *function
 {
     const tenon_signature *s = function->signature;
     int32_t index = parameter_of(env, s, given, handle);
-    if (index > 0 || !s->method)
+    if (index > 0 || !s->has_self)
         return tenon_nif_error(env, tenon_nif_atoms.released, s->name, s->params[index].name,
                                "%s(): argument '%s': this %s is closed", s->name, s->params[index].name, handle->type);
     return tenon_nif_error(env, tenon_nif_atoms.released, s->name, NULL, "%s(): this %s is closed", s->name,

@@ -72,6 +72,20 @@ static bool is_class(const tenon_nif_function *f)
     return f->signature->role == TENON_ROLE_CLASS;
 }
 
+/* What a signature has that this host does not, or NULL. */
+static const char *missing_part(const tenon_signature *s)
+{
+    static const char *const special[] = {"__len__", "__repr__", "__getitem__"};
+    bool is_special = s->method && strncmp(s->method, "__", 2) == 0;
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++)
+        is_special &= strcmp(s->method ? s->method : "", special[i]) != 0;
+    return s->role == TENON_ROLE_STATIC     ? "a static method"
+           : s->role == TENON_ROLE_PROPERTY ? "a property"
+           : s->role == TENON_ROLE_CONSTANT ? "a constant"
+           : is_special                     ? "this special method"
+                                            : NULL;
+}
+
 static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t index, trouble *t)
 {
     tenon_nif_function *f = &library->functions[index];
@@ -89,6 +103,9 @@ static bool fill_function(ErlNifEnv *env, tenon_nif_library *library, int64_t in
             "the signature of function %lld: a callable is not possible here, because a NIF cannot call functions "
             "of Elixir while it runs; return to Elixir between the steps instead",
             (long long)index);
+    if (missing_part(s))
+        return fail(t, "invalid", "the signature of function %lld: %s is not yet supported by this host",
+                    (long long)index, missing_part(s));
     tenon_call_init(&f->call, &tenon_nif_host, &f->function, NULL, s);
     f->names = calloc((size_t)s->nparams + 1, sizeof *f->names);
     f->choices = calloc((size_t)(s->nparams + s->nresults) + 1, sizeof *f->choices);

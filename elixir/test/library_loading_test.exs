@@ -224,6 +224,22 @@ defmodule Tenon.LibraryLoadingTest do
       path = answer!(unique("wrong"), 1, "answer(x: f32[n) -> int")
       assert compile_error(path: path) =~ "the signature of function 0: "
 
+      for {entry, what} <- [
+            {"A.f()", "a static method"},
+            {"A.f: int", "a property"},
+            {"A.f = 3", "a constant"},
+            {"A.__call__(self)", "this special method"}
+          ] do
+        path =
+          Build.build_text!(unique("member"), """
+          static tenon_status none(tenon_call *call) { (void)call; return TENON_OK; }
+          TENON_MODULE(member, NULL, TENON_CLASS("A", NULL), TENON_FUNCTION("#{entry}", none, NULL))
+          """)
+
+        assert compile_error(path: path) =~
+                 "the signature of function 1: #{what} is not yet supported by this host"
+      end
+
       path =
         Build.build_text!(unique("null"), """
         TENON__EXPORT const tenon_module *tenon_module_v1(void);

@@ -14,7 +14,20 @@ from tenon._native import version
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter, TensorType
 
-    _Entry = Union["Class", Function]
+    _Entry = Union["Class", "Constant", Function]
+
+
+class Constant:
+    """A constant of a module or a class."""
+
+    def __init__(self, name: str, owner: Any) -> None:
+        self.name = name
+        self.value: object = vars(owner)[name]
+        self.signature, self.doc = vars(owner)["_tenon_constants"][name]
+
+
+def constants_of(owner: Any) -> list[Constant]:
+    return [Constant(name, owner) for name in vars(owner).get("_tenon_constants", ())]
 
 
 class Class:
@@ -24,7 +37,11 @@ class Class:
         self.name: str = made.__name__
         function = getattr(made.__new__, "__self__", None)
         self.constructor: Function | None = function if hasattr(function, "signature") else None
-        self.methods: list[Function] = [value.function for value in vars(made).values() if hasattr(value, "function")]
+        members = list(vars(made).values())
+        self.constants = constants_of(made)
+        self.properties: list[Function] = [value.fget.function for value in members if _is_property(value)]
+        self.static_methods: list[Function] = [value.__self__ for value in members if is_function(value) and value.__name__ != "__new__"]
+        self.methods: list[Function] = [value.function for value in members if hasattr(value, "function")]
         self.doc: str = made.__doc__ or ""
         if self.constructor:
             self.doc = self.doc.removesuffix(self.constructor.signature).rstrip()
@@ -32,11 +49,16 @@ class Class:
 
     @property
     def functions(self) -> list[Function]:
-        return [*([self.constructor] if self.constructor else []), *self.methods]
+        return [*([self.constructor] if self.constructor else []), *self.static_methods, *self.properties, *self.methods]
+
+
+def _is_property(value: object) -> bool:
+    return isinstance(value, property) and hasattr(value.fget, "function")
 
 
 def entries(module: ModuleType) -> Iterator[_Entry]:
-    """Yield the functions and classes of a loaded module, in the order of its table."""
+    """Yield the constants of a loaded module, then its functions and classes, in the order of its table."""
+    yield from constants_of(module)
     for value in vars(module).values():
         if is_function(value):
             yield value.__self__
@@ -58,8 +80,8 @@ def describe(module: ModuleType) -> str:
     for entry in entries(module):
         if isinstance(entry, Class):
             blocks.append(_comment(entry.doc) + f"class {entry.name}\n")
-        functions = entry.functions if isinstance(entry, Class) else [entry]
-        blocks += [_comment(function.doc) + one_line(function.signature) + "\n" for function in functions]
+        members: list[Constant | Function] = [*entry.constants, *entry.functions] if isinstance(entry, Class) else [entry]
+        blocks += [_comment(member.doc) + one_line(member.signature) + "\n" for member in members]
     return "\n".join(blocks)
 
 
@@ -85,7 +107,7 @@ def as_json(modules: Sequence[tuple[str, ModuleType]]) -> str:
 
 def _library(file: str, module: ModuleType) -> dict[str, Any]:
     found = list(entries(module))
-    functions = [function for entry in found for function in (entry.functions if isinstance(entry, Class) else [entry])]
+    functions = [function for entry in found for function in _functions(entry)]
     items = [item for function in functions for item in (*function.parameters, *function.results)]
     serial = {item["handle"] for item in items if item["serial"]}
     return {
@@ -93,8 +115,23 @@ def _library(file: str, module: ModuleType) -> dict[str, Any]:
         "name": module.__name__,
         "version": getattr(module, "__version__", None),
         "doc": module.__doc__,
-        "entries": [_class(entry, serial) if isinstance(entry, Class) else _function(entry) for entry in found],
+        "entries": [_described(entry, serial) for entry in found],
     }
+
+
+def _functions(entry: _Entry) -> list[Function]:
+    return entry.functions if isinstance(entry, Class) else [] if isinstance(entry, Constant) else [entry]
+
+
+def _described(entry: _Entry, serial: set[str | None]) -> dict[str, Any]:
+    if isinstance(entry, Class):
+        return _class(entry, serial)
+    return _constant(entry) if isinstance(entry, Constant) else _function(entry)
+
+
+def _constant(constant: Constant) -> dict[str, Any]:
+    signature = one_line(constant.signature)
+    return {"entry": "constant", "name": constant.name, "signature": signature, "doc": constant.doc, "value": constant.value}
 
 
 def _class(made: Class, serial: set[str | None]) -> dict[str, Any]:
@@ -104,6 +141,9 @@ def _class(made: Class, serial: set[str | None]) -> dict[str, Any]:
         "doc": made.doc or None,
         "serial": made.name in serial,
         "constructor": _function(made.constructor) if made.constructor else None,
+        "constants": [_constant(constant) for constant in made.constants],
+        "static_methods": [_function(method) for method in made.static_methods],
+        "properties": [_function(method) for method in made.properties],
         "methods": [_function(method) for method in made.methods],
     }
 
@@ -145,15 +185,22 @@ _KINDS = {
 
 def as_markdown(module: ModuleType) -> str:
     """Return a page that describes a module. Its documentation is Markdown already."""
-    blocks = [f"# {_title(module)}", (module.__doc__ or "").strip()]
+    blocks = [f"# {_title(module)}", (module.__doc__ or "").strip(), _constants(constants_of(module))]
     for entry in entries(module):
         if isinstance(entry, Class):
-            blocks += [f"## class `{entry.name}`", entry.doc.strip()]
+            blocks += [f"## class `{entry.name}`", entry.doc.strip(), _constants(entry.constants)]
             for function in entry.functions:
                 blocks += [f"### `{function.name}`", *_section(function)]
+        elif isinstance(entry, Constant):
+            continue
         else:
             blocks += [f"## `{entry.name}`", *_section(entry)]
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _constants(constants: list[Constant]) -> str:
+    rows = [f"| {_code(item.name)} | {_code(repr(item.value))} | {one_line(item.doc or '')} |" for item in constants]
+    return "\n".join(["| constant | value | |", "|---|---|---|", *rows]) if rows else ""
 
 
 def _section(function: Function) -> Iterator[str]:
@@ -162,7 +209,8 @@ def _section(function: Function) -> Iterator[str]:
     results = list(zip(function.results, function.tensors[count:]))
     yield f"```text\n{one_line(function.signature)}\n```"
     yield (function.doc or "").strip()
-    yield _table("argument", parameters["." in function.name :])  # without self
+    has_self = "." in function.name and bool(parameters) and parameters[0][0]["name"] == "self"
+    yield _table("argument", parameters[has_self:])
     yield _table("result", results)
     if function.conditions:
         yield f"Conditions: {', '.join(map(_code, function.conditions))}."

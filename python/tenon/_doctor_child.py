@@ -212,7 +212,8 @@ def library(path: str, report: Callable[..., None]) -> None:
     for entry in _describe_library.entries(module):
         if isinstance(entry, _describe_library.Class):
             functions.append(f"class {entry.name}")
-            functions += [_describe_library.one_line(function.signature) for function in entry.functions]
+            signatures = [member.signature for member in entry.constants] + [member.signature for member in entry.functions]
+            functions += map(_describe_library.one_line, signatures)
         else:
             functions.append(_describe_library.one_line(entry.signature))
     report(

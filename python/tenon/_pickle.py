@@ -39,7 +39,12 @@ class Origin:
         make_picklable(library)
         self._path = os.path.abspath(os.fsdecode(self._given))
         self._library = ref(library)
-        self._parts = {name: ref(part) for name, part in vars(library).items() if name[:2] != "__"}
+        constants = vars(library).get("_tenon_constants", ())
+        self._parts = {
+            name: ref(part)
+            for name, part in vars(library).items()
+            if name[:2] != "__" and name not in constants and name != "_tenon_constants"
+        }
         alive, number = _alive.setdefault(self._path, {}), 0
         mine = ref(self, lambda _: alive.pop(number, None))
         while alive.setdefault(number, mine) is not mine:

@@ -7,7 +7,7 @@ import re
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from tenon._describe_library import Class, entries, one_line
+from tenon._describe_library import Class, Constant, constants_of, entries, one_line
 
 if TYPE_CHECKING:
     from tenon._native import Function, Parameter, TensorType
@@ -28,6 +28,7 @@ _SOURCES = {
     "final": "typing",
     "overload": "typing",
     "type_check_only": "typing",
+    "ClassVar": "typing",
     "Callable": "collections.abc",
     "Iterator": "collections.abc",
     "Sequence": "collections.abc",
@@ -38,6 +39,7 @@ _SOURCES = {
     "object": "builtins",
     "property": "builtins",
     "slice": "builtins",
+    "staticmethod": "builtins",
     "str": "builtins",
     "tuple": "builtins",
     "type": "builtins",
@@ -69,14 +71,16 @@ class _Stub:
     def __init__(self, module: ModuleType) -> None:
         self.module = module
         found = list(entries(module))
-        self.functions = {entry.name: entry for entry in found if not isinstance(entry, Class)}
+        self.constants = constants_of(module)
+        self.functions = {entry.name: entry for entry in found if not isinstance(entry, (Class, Constant))}
         self.objects = {entry.name: entry for entry in found if isinstance(entry, Class)}
-        methods = [method for made in self.objects.values() for method in made.methods]
+        methods = [method for made in self.objects.values() for method in made.functions if method is not made.constructor]
         # In the body of a class, the names of its methods and fields hide those of the module.
         self.members = {method.name.split(".")[1] for method in methods}
+        self.members.update(constant.name for made in self.objects.values() for constant in made.constants)
         for function in [*self.functions.values(), *methods]:
             self.members.update(result["name"] for result in function.results if result["name"])
-        self.hidden = {*self.functions, *self.objects, *self.members}
+        self.hidden = {*self.functions, *self.objects, *self.members, *(constant.name for constant in self.constants)}
         self.taken = {*self.hidden, *_SOURCES, "builtins", "collections", "tenon", "typing"}
         self.used: set[str] = set()
         self.handles: dict[str, str] = {}
@@ -88,7 +92,8 @@ class _Stub:
         self.used_arrays: set[str] = set()
 
     def text(self, source: str) -> str:
-        body = [self.object(made) for made in self.objects.values()]
+        body = [self.constant(constant, "", False) for constant in self.constants]
+        body += [self.object(made) for made in self.objects.values()]
         body += [self.definition(function, function.name, [], "") for function in self.functions.values()]
         values = self.type_variables()
         if hasattr(self.module, "__version__"):
@@ -159,12 +164,14 @@ class _Stub:
             lines.append(self.definition(made.constructor, "__new__", ["cls"], "    "))
         else:  # no call is right
             lines.append(f"    def __new__(cls, _: {self.word('NoReturn')}, /) -> {own}: ...\n")
+        lines += [self.constant(constant, "    ", True) for constant in made.constants]
+        for method in made.static_methods:
+            lines.append(self.definition(method, method.name.split(".")[1], [], "    ", "staticmethod"))
+        for method in made.properties:
+            lines.append(self.property(method))
         for method in made.methods:
-            name = method.name.split(".")[1]
-            lines.append(self.definition(method, name, ["self"], "    "))
-            if name == "__getitem__":
-                item = self.result(method, self.word("Any"))
-                lines.append(f"    def __iter__(self) -> {self.word('Iterator')}[{item}]: ...\n")
+            lines.append(self.method(made, method))
+        lines.append(self.missing_methods(made))
         lines.append(
             f"    @{self.word('property')}\n    def closed(self) -> {self.word('bool')}: ...\n"
             f"    def close(self) -> None: ...\n    def __enter__(self) -> {own}: ...\n"
@@ -172,13 +179,44 @@ class _Stub:
         )
         return "".join(lines)
 
-    def definition(self, function: Function, name: str, first: list[str], indent: str) -> str:
+    def constant(self, constant: Constant, indent: str, in_class: bool) -> str:
+        kind = self.word(type(constant.value).__name__)
+        annotation = f"{self.word('ClassVar')}[{kind}]" if in_class else kind
+        doc = _docstring(constant.doc, indent) if (constant.doc or "").strip() else ""
+        return f"{indent}{constant.name}: {annotation}\n{doc}"
+
+    def property(self, function: Function) -> str:
+        head = f"    @{self.word('property')}\n    def {function.name.split('.')[1]}(self) -> {self.result(function, self.word('Any'))}:\n"
+        return head + _doc_of(function, "        ")
+
+    def method(self, made: Class, function: Function) -> str:
+        name = function.name.split(".")[1]
+        if name == "__eq__":  # of `object`, and NotImplemented for those of other types
+            return f"    def __eq__(self, other: {self.word('object')}, /) -> {self.word('bool')}: ...\n"
+        return self.definition(function, name, ["self"], "    ")
+
+    def missing_methods(self, made: Class) -> str:
+        """What the host adds to the special methods of a class."""
+        methods = {method.name.split(".")[1]: method for method in made.methods}
+        lines = []
+        if "__next__" in methods and "__iter__" not in methods:
+            lines.append(f"    def __iter__(self) -> {self.object_name(made.name)}: ...\n")
+        elif "__getitem__" in methods and "__iter__" not in methods:
+            item = self.result(methods["__getitem__"], self.word("Any"))
+            lines.append(f"    def __iter__(self) -> {self.word('Iterator')}[{item}]: ...\n")
+        if "__eq__" in methods and "__hash__" not in methods:
+            lines.append(f"    __hash__: {self.word('ClassVar')}[None]  # type: ignore[assignment]\n")
+        return "".join(lines)
+
+    def definition(self, function: Function, name: str, first: list[str], indent: str, decorator: str = "") -> str:
         """A function or method, with the documentation at the first of its overloads."""
         forms = self.forms(function)
         lines = []
         for form in forms:
             if len(forms) > 1:
                 lines.append(f"{indent}@{self.word('overload')}\n")
+            if decorator:
+                lines.append(f"{indent}@{self.word(decorator)}\n")
             head = f"{indent}def {name}({self.parameters(function, first, form)}) -> {self.result(function, form.given)}:"
             lines.append(f"{head} ...\n" if form is not forms[0] else f"{head}\n" + _doc_of(function, indent + "    "))
         return "".join(lines)

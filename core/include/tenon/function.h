@@ -748,12 +748,21 @@ template <typename... Index> static inline void *tenon__at_cpp(const tenon_view 
         }                                                                                                              \
     }
 
-/* A class: an entry in the table of a module. A function with its name is its constructor, and "Name.method(self, ...)" is
- * a method. The flags are TENON_CLASS_CONCURRENT or 0. */
+/* A class: an entry in the table of a module. A function with its name is its constructor, "Name.method(self, ...)" is a
+ * method, "Name.method(...)" a static method, and "Name.size: int" a property. The flags are TENON_CLASS_CONCURRENT or 0. */
 #define TENON_CLASS(name, doc) TENON_CLASS_FLAGS(name, doc, 0)
 #define TENON_CLASS_FLAGS(name, doc, flags)                                                                            \
     {                                                                                                                  \
         "class " name, doc, NULL, NULL, NULL, flags,                                                                   \
+        {                                                                                                              \
+            0, 0                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* A constant of a class or of the module, "Name.LEAF = 16" or "LEAF = 16": an integer, a float, a string, True or False. */
+#define TENON_CONSTANT(definition, doc)                                                                                \
+    {                                                                                                                  \
+        definition, doc, NULL, NULL, NULL, 0,                                                                          \
         {                                                                                                              \
             0, 0                                                                                                       \
         }                                                                                                              \

@@ -15,10 +15,11 @@ static tenon_status invalid_module(tenon_error *err, const char *what)
 
 /* --------------------------------------------------------------------------------------------------------- classes */
 
-/* The first names of a signature: "class Name", "Name.method(" or "name(". */
+/* The first names of a signature: "class Name", "Name.member" or "name". */
 typedef struct entry_head {
-    bool is_class, is_method;
+    bool is_class, is_constant;
     tenon__word name;
+    tenon__word member; /* empty if the entry has only one name */
 } entry_head;
 
 static entry_head head_of(const char *signature)
@@ -27,9 +28,11 @@ static entry_head head_of(const char *signature)
     entry_head out = {.name = tenon__parse_word(&p)};
     tenon__skip_spaces(&p);
     out.is_class = tenon__word_is(out.name, "class") && p.text[p.at] != '(';
-    out.is_method = !out.is_class && p.text[p.at] == '.';
     if (out.is_class)
         out.name = tenon__parse_word(&p);
+    else if (tenon__accept(&p, '.'))
+        out.member = tenon__parse_word(&p);
+    out.is_constant = !out.is_class && tenon__accept(&p, '=');
     return out;
 }
 
@@ -53,22 +56,35 @@ bool tenon__module_class(const tenon_module *module, const char *name, size_t le
     return false;
 }
 
+bool tenon__module_member(const tenon_module *module, const char *class_name, const char *member)
+{
+    for (int64_t i = 0; module && i < module->nfunctions; i++) {
+        tenon_function function;
+        tenon_module_function(module, i, &function);
+        entry_head h = function.signature ? head_of(function.signature) : (entry_head){0};
+        if (h.member.length && tenon__word_is(h.name, class_name) && tenon__word_is(h.member, member))
+            return true;
+    }
+    return false;
+}
+
 /* Check what concerns more than one entry: entry `index` against the earlier ones. The rest is the signature's. */
 static tenon_status check_head(const tenon_module *module, int64_t index, const entry_head *h, tenon_error *err)
 {
     int shown = (int)(h->name.length < TENON_NAME_SIZE ? h->name.length : TENON_NAME_SIZE);
-    if (h->is_method && !tenon__module_class(module, h->name.start, h->name.length, NULL))
+    if (h->member.length && !tenon__module_class(module, h->name.start, h->name.length, NULL))
         return tenon_error_set_in(err, TENON_EINVAL, module_check,
-                                  "function %lld is a method of '%.*s', which is not a class of the module; add "
+                                  "function %lld is a member of '%.*s', which is not a class of the module; add "
                                   "TENON_CLASS(\"%.*s\", ...)",
                                   (long long)index, shown, h->name.start, shown, h->name.start);
-    if (h->is_method || !tenon__module_class(module, h->name.start, h->name.length, NULL))
+    if (h->member.length || h->is_constant || !tenon__module_class(module, h->name.start, h->name.length, NULL))
         return TENON_OK;
     for (int64_t i = 0; i < index; i++) {
         tenon_function function;
         tenon_module_function(module, i, &function);
         entry_head other = head_of(function.signature);
-        if (other.is_class == h->is_class && !other.is_method && same_name(other.name, h->name))
+        if (other.is_class == h->is_class && !other.is_constant && !other.member.length &&
+            same_name(other.name, h->name))
             return tenon_error_set_in(err, TENON_EINVAL, module_check,
                                       h->is_class ? "there are two classes called '%.*s'"
                                                   : "the class '%.*s' has two constructors",
@@ -111,7 +127,7 @@ tenon_status tenon_module_check(const tenon_module *module, tenon_error *err)
         tenon_function function;
         tenon_module_function(module, i, &function);
         entry_head h = function.signature ? head_of(function.signature) : (entry_head){0};
-        if (!function.signature || (!function.call && !h.is_class))
+        if (!function.signature || (!function.call && !h.is_class && !h.is_constant))
             return tenon_error_set_in(err, TENON_EINVAL, module_check, "the module is broken: function %lld has no %s",
                                       (long long)i, function.signature ? "code" : "signature");
         status = check_head(module, i, &h, err);

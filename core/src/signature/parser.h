@@ -49,5 +49,13 @@ tenon_status tenon__intern(const tenon__parser *p, tenon__word w, char (*table)[
 
 /* Whether the module has a class of this name; sets *flags, if it is not NULL, to the class's. */
 bool tenon__module_class(const tenon_module *module, const char *name, size_t length, uint64_t *flags);
+/* Whether the module has an entry "Name.member", of whatever kind. */
+bool tenon__module_member(const tenon_module *module, const char *class_name, const char *member);
+
+/* The names of methods that hosts know what to do with, and whether a name is one of them. */
+extern const char tenon__special_methods[];
+bool tenon__is_special(tenon__word w);
+/* Whether the entry, if it is such a method or belongs to one, is as hosts expect. If not, writes what it should be. */
+bool tenon__special_fits(const tenon_signature *s, const tenon_module *module, char *wanted, size_t size);
 
 #endif

@@ -345,41 +345,36 @@ static tenon_status parse_type(signature_compiler *c)
 
 /* ------------------------------------------------------------------------------------------------------------ heads */
 
-/* A method may start with "__" only if hosts know what to do with it. */
-static const char *const dunders[] = {"__len__", "__repr__", "__getitem__"};
 /* Members that every object has. */
 static const char *const of_hosts[] = {"close", "closed", "__enter__", "__exit__"};
 
-static bool is_one_of(tenon__word w, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (tenon__word_is(w, names[i]))
-            return true;
-    return false;
-}
-
-static tenon_status parse_method_name(signature_compiler *c, tenon__word *out)
+/* Parse the name of a method, a property or a constant of a class. */
+static tenon_status parse_member_name(signature_compiler *c, tenon__word *out)
 {
     tenon__parser *p = &c->p;
     tenon__word w = tenon__peek_word(p);
-    if (is_one_of(w, of_hosts, sizeof of_hosts / sizeof *of_hosts))
-        return tenon__parse_fail(p, w.at, "every object has '%.*s' already; give the method another name",
-                                 (int)w.length, w.start);
-    if (is_one_of(w, dunders, sizeof dunders / sizeof *dunders)) {
+    for (size_t i = 0; i < sizeof of_hosts / sizeof *of_hosts; i++)
+        if (tenon__word_is(w, of_hosts[i]))
+            return tenon__parse_fail(p, w.at, "every object has '%s' already; give the method another name",
+                                     of_hosts[i]);
+    if (tenon__is_special(w)) {
         *out = tenon__parse_word(p);
-        return TENON_OK;
+        tenon__skip_spaces(p);
+        return p->text[p->at] == '(' ? TENON_OK
+                                     : tenon__parse_fail(p, w.at, "'%.*s' is a method; write '%.*s(self'",
+                                                         (int)w.length, w.start, (int)w.length, w.start);
     }
     if (w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
-        return tenon__parse_fail(p, w.at,
-                                 "of the names that start with '__' a method can be __len__, __repr__ or "
-                                 "__getitem__");
+        return tenon__parse_fail(p, w.at, "of the names that start with '__' a method can be %s",
+                                 tenon__special_methods);
     return parse_name(c, "method", out);
 }
 
 /* Names have less than TENON_NAME_SIZE bytes. */
 enum { LONGEST_PAIR = 2 * TENON_NAME_SIZE + 16 };
 
-static tenon_status parse_method(signature_compiler *c, tenon__word class_name)
+/* Parse the second name of "Name.member". What it is follows from what comes next. */
+static tenon_status parse_member(signature_compiler *c, tenon__word class_name)
 {
     tenon_signature *out = c->out;
     tenon__word w = {0};
@@ -389,7 +384,7 @@ static tenon_status parse_method(signature_compiler *c, tenon__word class_name)
                                    "unknown class '%.*s'; add TENON_CLASS(\"%.*s\", ...) to the module",
                                    (int)class_name.length, class_name.start, (int)class_name.length, class_name.start);
     if (!status)
-        status = parse_method_name(c, &w);
+        status = parse_member_name(c, &w);
     if (status)
         return status;
     out->role = TENON_ROLE_METHOD;
@@ -400,7 +395,7 @@ static tenon_status parse_method(signature_compiler *c, tenon__word class_name)
     return TENON_OK;
 }
 
-/* Parse what comes before the "(": the name of a function or a constructor, "Name.method", or all of "class Name". */
+/* Parse the names at the start: of a function or a constructor, "Name.member", or all of "class Name". */
 static tenon_status parse_head(signature_compiler *c)
 {
     tenon__parser *p = &c->p;
@@ -417,7 +412,7 @@ static tenon_status parse_head(signature_compiler *c)
     if (status)
         return status;
     if (out->role != TENON_ROLE_CLASS && tenon__accept(p, '.'))
-        return parse_method(c, w);
+        return parse_member(c, w);
     out->name = copy_text(c, w.at, w.at + w.length);
     if (out->role != TENON_ROLE_CLASS && tenon__module_class(c->module, w.start, w.length, NULL))
         out->role = TENON_ROLE_CONSTRUCTOR;
@@ -449,20 +444,38 @@ static tenon_parameter make_object(signature_compiler *c, const char *name)
     return item;
 }
 
-/* Parse the first parameter of a method. */
+static const char *copy_string(signature_compiler *c, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(c->room.text, text, size);
+    c->room.text += size;
+    return copy;
+}
+
+/* The object of a method or a property: parameter 0. */
+static void add_self(signature_compiler *c)
+{
+    tenon_signature *out = c->out;
+    c->room.params[0] = make_object(c, copy_string(c, "self"));
+    out->nparams = out->npositional = out->nrequired = 1;
+    out->nserial = (c->room.params[0].flags & TENON_PARAMETER_SERIAL) != 0;
+    out->has_self = true;
+}
+
+/* Parse the first parameter of a method. A static method has no self. */
 static tenon_status parse_self(signature_compiler *c)
 {
     tenon__parser *p = &c->p;
-    tenon_signature *out = c->out;
-    tenon__word w = tenon__parse_word(p);
-    if (!tenon__word_is(w, "self"))
-        return tenon__parse_fail(p, w.at, "expected self, the first parameter of every method");
+    tenon__word w = tenon__peek_word(p);
+    if (!tenon__word_is(w, "self")) {
+        c->out->role = TENON_ROLE_STATIC;
+        return TENON_OK;
+    }
+    tenon__parse_word(p);
     tenon__skip_spaces(p);
     if (p->text[p->at] == ':')
         return tenon__parse_fail(p, p->at, "self has no type: it is the object");
-    c->room.params[0] = make_object(c, copy_text(c, w.at, w.at + w.length));
-    out->nparams = out->npositional = out->nrequired = 1;
-    out->nserial = (c->room.params[0].flags & TENON_PARAMETER_SERIAL) != 0;
+    add_self(c);
     return TENON_OK;
 }
 
@@ -498,15 +511,14 @@ static tenon_status find_owner(signature_compiler *c, int32_t *owner)
 {
     const tenon_signature *s = c->out;
     tenon__word w = c->p.of;
-    bool method = s->role == TENON_ROLE_METHOD;
     for (int32_t i = 0; i < s->nparams; i++) {
-        if (!tenon__word_is(w, s->params[i].name) || !(s->params[i].spec || (method && i == 0)))
+        if (!tenon__word_is(w, s->params[i].name) || !(s->params[i].spec || (s->has_self && i == 0)))
             continue;
         *owner = i;
         return TENON_OK;
     }
     return tenon__parse_fail(&c->p, w.at, "of(%.*s) does not name %sa tensor argument",
-                             (int)(w.length < 60 ? w.length : 60), w.start, method ? "self or " : "");
+                             (int)(w.length < 60 ? w.length : 60), w.start, s->has_self ? "self or " : "");
 }
 
 /* Check "keep", "own" and "of" of the tensor `c->item`, whose type is at text[at]: of a parameter, and of a result that has
@@ -534,33 +546,6 @@ static tenon_status check_owned_result(signature_compiler *c, size_t at)
     c->out->open_results = true;
     return TENON_OK;
 }
-
-/* ------------------------------------------------------------------------------------------------- special methods */
-
-static bool returns(const tenon_signature *s, uint32_t kind)
-{
-    return s->nresults == 1 && s->results[0].kind == kind && !(s->results[0].flags & TENON_PARAMETER_OPTIONAL);
-}
-
-/* Check that a special method has the parameters and results that hosts expect. */
-static tenon_status check_method(signature_compiler *c)
-{
-    const tenon_signature *s = c->out;
-    const char *wanted = NULL;
-    if (s->role != TENON_ROLE_METHOD)
-        return TENON_OK;
-    if (strcmp(s->method, "__len__") == 0 && !(s->nparams == 1 && returns(s, TENON_KIND_INT)))
-        wanted = "__len__(self) -> int";
-    else if (strcmp(s->method, "__repr__") == 0 && !(s->nparams == 1 && returns(s, TENON_KIND_STR)))
-        wanted = "__repr__(self) -> str";
-    else if (strcmp(s->method, "__getitem__") == 0 &&
-             !(s->nparams == 2 && s->nrequired == 2 && s->params[1].kind == TENON_KIND_INT && s->nresults == 1))
-        wanted = "__getitem__(self, i: int), with one result";
-    return wanted ? tenon__parse_fail(&c->p, strspn(c->p.text, " \t\n"), "expected %s.%s", s->class_name, wanted)
-                  : TENON_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------------- accessors */
 
 /* ------------------------------------------------------------------------------------------ parameters and results */
 
@@ -660,7 +645,7 @@ static tenon_status parse_parameters(signature_compiler *c)
     tenon_status status = tenon__expect(p, '(', "after the name of a function");
     if (!status && c->out->role == TENON_ROLE_METHOD) {
         status = parse_self(c);
-        if (!status && !tenon__accept(p, ','))
+        if (!status && c->out->has_self && !tenon__accept(p, ','))
             return tenon__expect(p, ')', "or ',' after self");
     }
     if (status || tenon__accept(p, ')'))
@@ -813,6 +798,63 @@ static tenon_status parse_results(signature_compiler *c)
     return status;
 }
 
+/* --------------------------------------------------------------------------------------- properties and constants */
+
+/* Parse the type of a property, after its ":". */
+static tenon_status parse_property(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    c->out->role = TENON_ROLE_PROPERTY;
+    add_self(c);
+    p->in_result = true;
+    tenon_status status = parse_result(c);
+    p->in_result = false;
+    if (!status && c->out->named_results)
+        return tenon__parse_fail(p, c->starts[TENON_MAX_PARAMETERS], "the result of a property has no name");
+    return status;
+}
+
+/* Parse the value of a constant, after its "=". */
+static tenon_status parse_constant(signature_compiler *c)
+{
+    tenon__parser *p = &c->p;
+    tenon_parameter *item = c->item = &c->room.results[0];
+    tenon__word w = tenon__peek_word(p);
+    *item = (tenon_parameter){.dim = -1, .count = -1, .owner = -1};
+    if (c->out->role == TENON_ROLE_CONSTRUCTOR)
+        return tenon__parse_fail(p, strspn(p->text, " \t\n"), "'%s' is a class of the module", c->out->name);
+    char first = p->text[w.at];
+    const char *end = p->text + w.at + (first == '-');
+    end += strspn(end, "0123456789");
+    if (tenon__word_is(w, "True") || tenon__word_is(w, "False"))
+        item->kind = TENON_KIND_BOOL;
+    else if (first == '\'' || first == '"')
+        item->kind = TENON_KIND_STR;
+    else if (first == '-' || first == '.' || (first >= '0' && first <= '9'))
+        item->kind = *end == '.' || *end == 'e' || *end == 'E' ? TENON_KIND_FLOAT : TENON_KIND_INT;
+    else
+        return tenon__parse_fail(p, w.at, "the value of a constant is a number, a string, True or False");
+    c->out->role = TENON_ROLE_CONSTANT;
+    tenon_status status = parse_default(c);
+    item->flags = 0;
+    item->name = c->out->method ? c->out->method : c->out->name;
+    item->type = copy_string(c, item->kind == TENON_KIND_BOOL    ? "bool"
+                                : item->kind == TENON_KIND_STR   ? "str"
+                                : item->kind == TENON_KIND_FLOAT ? "float"
+                                                                 : "int");
+    c->out->constant = item;
+    return status;
+}
+
+/* Check that a special method has the parameters and results that hosts expect. */
+static tenon_status check_special(signature_compiler *c)
+{
+    char wanted[160];
+    return tenon__special_fits(c->out, c->module, wanted, sizeof wanted)
+               ? TENON_OK
+               : tenon__parse_fail(&c->p, strspn(c->p.text, " \t\n"), "expected %s", wanted);
+}
+
 /* ------------------------------------------------------------------------------------- what holds for all together */
 
 /* The names that are a whole dimension of an argument, and so get a value. One bit for each name. */
@@ -909,6 +951,24 @@ static tenon_status parse_where(signature_compiler *c)
     return status;
 }
 
+/* Parse what follows the names at the start. */
+static tenon_status parse_rest(signature_compiler *c)
+{
+    tenon_signature *out = c->out;
+    if (out->role == TENON_ROLE_CLASS)
+        return TENON_OK;
+    if (tenon__accept(&c->p, '='))
+        return parse_constant(c);
+    if (out->method && tenon__accept(&c->p, ':'))
+        return parse_property(c);
+    tenon_status status = parse_parameters(c);
+    if (!status)
+        status = parse_results(c);
+    if (!status && out->role == TENON_ROLE_CONSTRUCTOR)
+        status = add_object(c);
+    return status ? status : parse_where(c);
+}
+
 static tenon_status compile_text(const char *text, const entry_grammar *in, signature_room room,
                                  const tenon_names *prior, tenon_error *err)
 {
@@ -922,21 +982,15 @@ static tenon_status compile_text(const char *text, const entry_grammar *in, sign
     tenon__skip_spaces(&c.p);
     size_t start = c.p.at;
     tenon_status status = parse_head(&c);
-    bool is_class = out->role == TENON_ROLE_CLASS;
-    if (!status && !is_class)
-        status = parse_parameters(&c);
-    if (!status && !is_class)
-        status = parse_results(&c);
-    if (!status && out->role == TENON_ROLE_CONSTRUCTOR)
-        status = add_object(&c);
-    if (!status && !is_class)
-        status = parse_where(&c);
+    if (!status)
+        status = parse_rest(&c);
+    bool has_call = out->role != TENON_ROLE_CLASS && out->role != TENON_ROLE_CONSTANT;
     tenon__skip_spaces(&c.p);
     if (!status && text[c.p.at])
         status = tenon__parse_fail(&c.p, c.p.at, "expected the end of the signature%s",
-                                   out->nresults || is_class ? "" : " or '->'");
+                                   out->nresults || !has_call ? "" : " or '->'");
     if (!status)
-        status = check_method(&c);
+        status = check_special(&c);
     if (status)
         return status;
     out->text = copy_text(&c, start, tenon__end_of_text(&c.p));

@@ -72,7 +72,7 @@ bool tenon__make_plan(const tenon_signature *s, tenon_plan_spec *fast)
     bool planned = s->names.ntypes == 0 && !s->binds_ints && !s->open_results && s->ntensors > 0 &&
                    (s->nwritten == 0 || s->ntensors == 1) && s->nconditions == 0;
     for (int32_t i = 0; planned && i < s->nparams; i++) {
-        bool is_self = s->role == TENON_ROLE_METHOD && i == 0;
+        bool is_self = s->has_self && i == 0;
         planned = s->params[i].spec ? fast[i].ndim >= 0 : is_self || is_number(s->params[i].kind);
         bound = planned && s->params[i].spec ? bind_by_plan(&fast[i], bound) : bound;
     }

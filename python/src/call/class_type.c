@@ -198,15 +198,63 @@ static PyObject *instance_iterate(PyObject *self, PyObject *unused)
 static PyMethodDef iterate_method = {"__iter__", instance_iterate, METH_NOARGS,
                                      "__iter__($self, /)\n--\n\nReturn an iterator over the items."};
 
+/* An iterator is its own iterator. */
+static PyObject *instance_itself(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    Py_INCREF(self);
+    return self;
+}
+
+static PyMethodDef itself_method = {"__iter__", instance_itself, METH_NOARGS,
+                                    "__iter__($self, /)\n--\n\nReturn the iterator itself."};
+
+/* (Bag.load, (state,)) */
+static PyObject *instance_reduce_state(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *load = PyObject_GetAttrString((PyObject *)Py_TYPE(self), "load");
+    PyObject *state = load ? PyObject_CallMethod(self, "__getstate__", NULL) : NULL;
+    PyObject *reduced = state ? Py_BuildValue("(O(O))", load, state) : NULL;
+    Py_XDECREF(load);
+    Py_XDECREF(state);
+    return reduced;
+}
+
+static PyMethodDef reduce_methods[] = {{"__reduce__", instance_reduce_state, METH_NOARGS, NULL},
+                                       {"__reduce_ex__", instance_reduce_state, METH_O, NULL}};
+
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value)
 {
-    if (set_in_class(type, name, value) < 0)
+    return set_in_class(type, name, value);
+}
+
+static int add_method(PyObject *type, PyMethodDef *definition)
+{
+    PyObject *method = PyDescr_NewMethod((PyTypeObject *)type, definition);
+    int status = method ? set_in_class(type, definition->ml_name, method) : -1;
+    Py_XDECREF(method);
+    return status;
+}
+
+int tenon__py_class_finish(PyObject *type)
+{
+    PyObject *members = PyObject_GetAttrString(type, "__dict__");
+    if (!members)
         return -1;
-    if (strcmp(name, "__getitem__") != 0)
-        return 0;
-    PyObject *iterate = PyDescr_NewMethod((PyTypeObject *)type, &iterate_method);
-    int status = iterate ? set_in_class(type, "__iter__", iterate) : -1;
-    Py_XDECREF(iterate);
+    bool iterates = PyMapping_HasKeyString(members, "__iter__");
+    bool compares = PyMapping_HasKeyString(members, "__eq__"), hashes = PyMapping_HasKeyString(members, "__hash__");
+    bool is_iterator = PyMapping_HasKeyString(members, "__next__");
+    bool has_items = PyMapping_HasKeyString(members, "__getitem__");
+    bool has_state = PyMapping_HasKeyString(members, "__getstate__");
+    Py_DECREF(members);
+    int status = 0;
+    if (!iterates && (is_iterator || has_items))
+        status = add_method(type, is_iterator ? &itself_method : &iterate_method);
+    if (status == 0 && compares && !hashes) /* as in a class of Python: equal objects need equal hashes */
+        status = set_in_class(type, "__hash__", Py_None);
+    for (size_t i = 0; status == 0 && has_state && i < sizeof reduce_methods / sizeof *reduce_methods; i++)
+        status = add_method(type, &reduce_methods[i]);
     return status;
 }
 

@@ -32,7 +32,7 @@ PyObject *tenon__py_text_signature(const tenon_signature *s, const char *first, 
     PyObject *parts = PyList_New(0);
     int status = parts ? 0 : -1;
     bool star = false;
-    int32_t self = s->role == TENON_ROLE_METHOD;
+    int32_t self = s->has_self;
     for (int32_t i = self - 1; status == 0 && i < s->nparams + 2; i++) {
         if (i >= s->nparams ? !(i == s->nparams ? takes_out : takes_like) : i < self && !*first)
             continue;
@@ -67,7 +67,7 @@ static int fill_doc(tenon__py_function *self)
 {
     const tenon_signature *s = self->signature;
     const char *doc_text = self->function.doc ? self->function.doc : "";
-    const char *first = s->role == TENON_ROLE_METHOD ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "cls" : "";
+    const char *first = s->has_self ? "$self" : s->role == TENON_ROLE_CONSTRUCTOR ? "cls" : "";
     PyObject *parameters = tenon__py_text_signature(s, first, self->takes_out, self->takes_like);
     PyObject *doc = parameters ? PyUnicode_FromFormat("%s(%U)\n--\n\n%s%s%s", self->method.ml_name, parameters,
                                                       doc_text, *doc_text ? "\n\n" : "", s->text)
@@ -336,7 +336,7 @@ static int fill_classes(tenon__py_function *self, PyObject *classes)
     const tenon_signature *s = self->signature;
     for (int32_t i = 0; i < s->nparams + s->nresults; i++) {
         const tenon_parameter *item = i < s->nparams ? &s->params[i] : &s->results[i - s->nparams];
-        self->has_of_self |= (item->flags & TENON_PARAMETER_OF) && s->method && item->owner == 0;
+        self->has_of_self |= (item->flags & TENON_PARAMETER_OF) && s->has_self && item->owner == 0;
         if (!(item->flags & TENON_PARAMETER_CLASS))
             continue;
         if (!self->classes)
@@ -368,7 +368,7 @@ static int fill_function(tenon__py_function *self, PyObject *classes)
     }
     self->has_lists = s->nlists > 0 || lists > 0;
     self->needs_clearing = self->has_framework_handle || self->has_of_self || self->has_lists;
-    self->enters_self = s->method && self->nobjects == 1 && !self->has_of_self;
+    self->enters_self = s->has_self && self->nobjects == 1 && !self->has_of_self;
     self->is_large = s->nparams > TENON__PY_INLINE_PARAMS || s->nresults > TENON__PY_INLINE_RESULTS ||
                      s->ntensors + s->nresults > TENON__PY_INLINE_BORROWS;
     if (s->planned && !self->is_large && s->npositional == s->nparams) {

@@ -29,6 +29,8 @@ PyObject *tenon__py_text_signature(const tenon_signature *signature, const char 
 PyObject *tenon__py_class_new(const tenon__py_origin *origin, const char *name, const char *doc,
                               const tenon_signature *constructor, const char *constructor_doc);
 int tenon__py_class_add(PyObject *type, const char *name, PyObject *value);
+/* Add what follows from its special methods, before it is sealed. */
+int tenon__py_class_finish(PyObject *type);
 /* "<closed spatial.KDTree>" */
 PyObject *tenon__py_closed_repr(PyObject *object);
 
@@ -40,6 +42,8 @@ PyObject *tenon__py_function_getattr(PyObject *self, PyObject *name);
 int tenon__py_register_reduce(PyObject *meta);
 /* The attribute of a class that is its owner. */
 #define TENON__PY_OWNER "_tenon_library"
+/* The attribute of a class or a module that describes its constants: a dict of their texts and docs. */
+#define TENON__PY_CONSTANTS "_tenon_constants"
 
 /* Its attributes `flags` and `tensors`. */
 PyObject *tenon__py_describe_flags(PyObject *self, void *unused);

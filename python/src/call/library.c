@@ -54,7 +54,7 @@ typedef struct library_loader {
     PyObject *module;
     tenon__py_origin origin;
     tenon_signature **signatures; /* of the entries; NULL once a function has taken it */
-    PyObject *methods;            /* a set: the names of the methods so far */
+    PyObject *methods;            /* a set: the names of the members of classes so far */
 } library_loader;
 
 /* Put the type of named results into the module, so that results of an importable module can be pickled. */
@@ -134,7 +134,7 @@ static int add_attribute(const library_loader *l, const char *name, PyObject *va
     return status;
 }
 
-/* Add a method or a constructor to its class. */
+/* Add a member or a constructor to its class. */
 static int add_to_class(const library_loader *l, const tenon_signature *s, PyObject *value)
 {
     PyObject *name = PyUnicode_FromString(s->name);
@@ -142,13 +142,70 @@ static int add_to_class(const library_loader *l, const tenon_signature *s, PyObj
     int status = -1;
     PyObject *type = known == 0 ? PyDict_GetItemString(l->origin.classes, s->class_name) : NULL;
     if (known > 0)
-        PyErr_Format(PyExc_ImportError, "there are two methods '%U'", name);
+        PyErr_Format(PyExc_ImportError, "there are two members '%U'", name);
     else if (type && PySet_Add(l->methods, name) == 0)
         status = tenon__py_class_add(type, s->method ? s->method : "__new__", value);
     else if (known == 0 && !PyErr_Occurred())
         PyErr_NoMemory(); /* PyDict_GetItemString hides what went wrong */
     Py_XDECREF(name);
     return status;
+}
+
+static PyObject *constant_value(const tenon_parameter *constant)
+{
+    const tenon_value *value = &constant->value;
+    switch (constant->kind) {
+    case TENON_KIND_INT:
+        return PyLong_FromLongLong(value->as.integer);
+    case TENON_KIND_FLOAT:
+        return PyFloat_FromDouble(value->as.number);
+    case TENON_KIND_BOOL:
+        return PyBool_FromLong(value->as.integer != 0);
+    default:
+        return PyUnicode_DecodeUTF8(value->as.list.data, (Py_ssize_t)value->as.list.length, "replace");
+    }
+}
+
+/* Note the text of a constant and its doc, which the value does not have: a dict of the class or the module. */
+static int note_constant(PyObject *owner, bool is_class, const tenon_signature *s, const char *doc)
+{
+    PyObject *notes = PyObject_GetAttrString(owner, TENON__PY_CONSTANTS);
+    int status = 0;
+    if (!notes) {
+        PyErr_Clear();
+        notes = PyDict_New();
+        status = !notes     ? -1
+                 : is_class ? tenon__py_class_add(owner, TENON__PY_CONSTANTS, notes)
+                            : PyObject_SetAttrString(owner, TENON__PY_CONSTANTS, notes);
+    }
+    PyObject *note = status == 0 ? Py_BuildValue("(sz)", s->text, doc) : NULL;
+    status = note ? PyDict_SetItemString(notes, s->constant->name, note) : -1;
+    Py_XDECREF(note);
+    Py_XDECREF(notes);
+    return status;
+}
+
+static int add_constant(const library_loader *l, const tenon_signature *s, const char *doc)
+{
+    PyObject *value = constant_value(s->constant);
+    int status = !value ? -1 : s->class_name ? add_to_class(l, s, value) : add_attribute(l, s->name, value);
+    Py_XDECREF(value);
+    PyObject *type = s->class_name ? PyDict_GetItemString(l->origin.classes, s->class_name) : NULL;
+    return status < 0 ? -1 : note_constant(type ? type : l->module, type, s, doc);
+}
+
+/* The attribute of a module or a class that a function becomes. */
+static PyObject *attribute_of(PyObject *function)
+{
+    int32_t role = ((tenon__py_function *)function)->signature->role;
+    if (role != TENON_ROLE_METHOD && role != TENON_ROLE_PROPERTY)
+        return tenon__py_callable_new(function);
+    PyObject *method = tenon__py_method_new(function);
+    if (!method || role == TENON_ROLE_METHOD)
+        return method;
+    PyObject *property = PyObject_CallFunctionObjArgs((PyObject *)&PyProperty_Type, method, NULL);
+    Py_DECREF(method);
+    return property;
 }
 
 static int add_entry(library_loader *l, int64_t index)
@@ -160,11 +217,11 @@ static int add_entry(library_loader *l, int64_t index)
         PyObject *type = PyDict_GetItemString(l->origin.classes, s->name);
         return type ? add_attribute(l, s->name, type) : (PyErr_NoMemory(), -1);
     }
+    if (s->role == TENON_ROLE_CONSTANT)
+        return add_constant(l, s, entry.doc);
     l->signatures[index] = NULL;
     PyObject *function = tenon__py_function_new(&l->origin, &entry, s);
-    PyObject *value = !function                      ? NULL
-                      : s->role == TENON_ROLE_METHOD ? tenon__py_method_new(function)
-                                                     : tenon__py_callable_new(function);
+    PyObject *value = function ? attribute_of(function) : NULL;
     int status = !value                           ? -1
                  : s->role == TENON_ROLE_FUNCTION ? add_attribute(l, s->name, value)
                                                   : add_to_class(l, s, value);
@@ -186,8 +243,10 @@ static int add_entries(PyObject *module, tenon__py_library *library, PyObject *n
     for (int64_t i = 0; status == 0 && i < library->module->nfunctions; i++)
         status = add_entry(&l, i);
     PyObject *key, *type;
-    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.origin.classes, &at, &key, &type);)
+    for (Py_ssize_t at = 0; status == 0 && PyDict_Next(l.origin.classes, &at, &key, &type);) {
+        status = tenon__py_class_finish(type);
         tenon__py_seal_type(type);
+    }
     for (int64_t i = 0; l.signatures && i < library->module->nfunctions; i++)
         tenon_signature_release(l.signatures[i]);
     PyMem_Free((void *)l.signatures);

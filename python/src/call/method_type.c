@@ -33,6 +33,37 @@ static PyObject *method_call_repr(PyObject *self, PyObject *const *args, size_t 
     return method_call(self, args, nargs, kwnames);
 }
 
+/* The end of an iteration. */
+static PyObject *method_call_next(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
+{
+    PyObject *item = method_call(self, args, nargs, kwnames);
+    if (!item && PyErr_ExceptionMatches(PyExc_IndexError)) {
+        PyErr_Clear();
+        PyErr_SetNone(PyExc_StopIteration);
+    }
+    return item;
+}
+
+/* An object of another type may know how to compare itself with this one. */
+static PyObject *method_call_eq(PyObject *self, PyObject *const *args, size_t nargs, PyObject *kwnames)
+{
+    const tenon__py_function *function = ((method_object *)self)->function;
+    if (PyVectorcall_NARGS(nargs) == 2 && Py_TYPE(args[0]) == function->classes[0] &&
+        Py_TYPE(args[1]) != function->classes[0]) {
+        Py_INCREF(Py_NotImplemented);
+        return Py_NotImplemented;
+    }
+    return method_call(self, args, nargs, kwnames);
+}
+
+static vectorcallfunc call_of(const char *name)
+{
+    return strcmp(name, "__repr__") == 0   ? method_call_repr
+           : strcmp(name, "__next__") == 0 ? method_call_next
+           : strcmp(name, "__eq__") == 0   ? method_call_eq
+                                           : method_call;
+}
+
 /* Make a bound method, for code that does not call it at once. */
 static PyObject *method_bind(PyObject *self, PyObject *object, PyObject *type)
 {
@@ -100,12 +131,15 @@ static PyGetSetDef method_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* getattr(KDTree, 'query') */
+/* getattr(KDTree, 'query'). The method of a property is not an attribute of the class. */
 static PyObject *method_reduce(PyObject *self, PyObject *unused)
 {
+    (void)unused;
+    if (method_signature(self)->role == TENON_ROLE_PROPERTY)
+        return PyErr_Format(PyExc_TypeError, "%s cannot be pickled: it is the method of a property",
+                            method_signature(self)->name);
     PyObject *builtins = PyImport_ImportModule("builtins");
     PyObject *get = builtins ? PyObject_GetAttrString(builtins, "getattr") : NULL;
-    (void)unused;
     Py_XDECREF(builtins);
     return get ? Py_BuildValue("N(Os)", get, ((method_object *)self)->function->classes[0],
                                method_signature(self)->method)
@@ -185,7 +219,7 @@ PyObject *tenon__py_method_new(PyObject *function)
         return NULL;
     self->function = (tenon__py_function *)function;
     Py_INCREF(function);
-    self->call = strcmp(self->function->signature->method, "__repr__") == 0 ? method_call_repr : method_call;
+    self->call = call_of(self->function->signature->method);
     PyObject_GC_Track((PyObject *)self);
     return (PyObject *)self;
 }

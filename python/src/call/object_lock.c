@@ -286,7 +286,7 @@ static TENON__PY_NOINLINE int refuse_object(const tenon__py_function *function, 
     const char *why = refusal_of(entry);
     if (!why)
         PyErr_NoMemory();
-    else if (param == function->signature->params && function->signature->method)
+    else if (param == function->signature->params && function->signature->has_self)
         PyErr_Format(exception_of(entry), "%s(): this %s %s", function->signature->name, param->handle, why);
     else
         tenon__py_argument_error(function, param->name, exception_of(entry), "this %s %s", param->handle, why);

@@ -44,7 +44,7 @@ static PyObject *callable_name(const tenon__py_function *self, const char *end)
 }
 
 /* Whether the function has the name of an attribute of its description, as a function `signature` has. Pickle asks the object
- * that was made of the description for that attribute. So such a description is pickled as its module. */
+ * that was made of the description for that attribute. So such a description is pickled as its module or class. */
 static bool is_hidden(const tenon__py_function *self)
 {
     return self->signature->role != TENON_ROLE_CONSTRUCTOR &&
@@ -54,8 +54,8 @@ static bool is_hidden(const tenon__py_function *self)
 PyObject *tenon__py_function_getattr(PyObject *object, PyObject *name)
 {
     const tenon__py_function *self = (const tenon__py_function *)object;
-    if (self->signature->role == TENON_ROLE_METHOD ||
-        PyUnicode_CompareWithASCIIString(name, self->method.ml_name) != 0 || is_hidden(self))
+    if (self->signature->has_self || PyUnicode_CompareWithASCIIString(name, self->method.ml_name) != 0 ||
+        is_hidden(self))
         return PyObject_GenericGetAttr(object, name);
     return rebuild(reduce_attribute(self->owner, self->module_name, callable_name(self, "")));
 }
@@ -63,11 +63,14 @@ PyObject *tenon__py_function_getattr(PyObject *object, PyObject *name)
 PyObject *tenon__py_function_reduce(PyObject *object, PyObject *unused)
 {
     const tenon__py_function *self = (const tenon__py_function *)object;
-    bool is_method = self->signature->role == TENON_ROLE_METHOD;
+    bool is_method = self->signature->has_self;
     (void)unused;
     if (!is_method && is_hidden(self))
-        return reduce_attribute(self->owner, self->module_name, PyUnicode_FromString(""));
-    PyObject *name = callable_name(self, is_method ? ".function" : ".__self__");
+        return reduce_attribute(self->owner, self->module_name,
+                                PyUnicode_FromString(self->signature->class_name ? self->signature->class_name : ""));
+    PyObject *name = callable_name(self, self->signature->role == TENON_ROLE_PROPERTY ? ".fget.function"
+                                         : is_method                                  ? ".function"
+                                                                                      : ".__self__");
     PyObject *reduced = reduce_attribute(self->owner, self->module_name, name);
     if (self->owner || !reduced)
         return reduced;

@@ -119,6 +119,10 @@ TENON_MODULE(rich, "Rich.",
         none, "Makes it."),
     TENON_FUNCTION_FLAGS("Box.view(self, q: f32[k]) -> a: f32[?, ?] of(self) rw, b: f32[?] of(q), c: i64[4] own f",
         none, NULL, TENON_KEEP_LOCK),
+    TENON_CONSTANT("LIMIT = 100", "The most."),
+    TENON_CONSTANT("Box.NAME = 'box'", NULL),
+    TENON_FUNCTION("Box.make(n: int) -> handle('Box')", none, "Makes one."),
+    TENON_FUNCTION("Box.data: f32[?] of(self)", none, "Its data."),
     TENON_CLASS_FLAGS("Free", NULL, TENON_CLASS_CONCURRENT),
     TENON_FUNCTION("Free.join(self, index: handle('Index'), other: handle('Box')?) -> handle('Free'), bool, str?",
         none, NULL))
@@ -142,7 +146,8 @@ def text_of(library):
         functions = [entry]
         if entry["entry"] == "class":
             blocks.append(comment(entry["doc"]) + f"class {entry['name']}\n")
-            functions = [function for function in [entry["constructor"], *entry["methods"]] if function]
+            members = [*entry["static_methods"], *entry["properties"], *entry["methods"]]
+            functions = [function for function in [*entry["constants"], entry["constructor"], *members] if function]
         blocks += [comment(function["doc"]) + function["signature"] + "\n" for function in functions]
     return "\n".join(blocks)
 
@@ -185,7 +190,7 @@ def signature_of(function, is_constructor):
     for i, item in enumerate(function["parameters"]):
         if item["keyword_only"] and "*" not in parameters:
             parameters.append("*")
-        text = "self" if i == 0 and "." in function["name"] else f"{item['name']}: {type_of(item)}"
+        text = "self" if i == 0 and item["name"] == "self" and "." in function["name"] else f"{item['name']}: {type_of(item)}"
         is_plain = item["default"] is None or (item["optional"] and item["default"] == "None")
         parameters.append(text if is_plain else f"{text} = {item['default']}")
     results = [f"{item['name']}: {type_of(item)}" if item["name"] else type_of(item) for item in function["results"]]
@@ -196,6 +201,11 @@ def signature_of(function, is_constructor):
     if clauses:
         text += " where " + ", ".join(clauses)
     return text
+
+
+def constant_of(constant, owner):
+    definition = json.dumps(f"{owner}{constant['name']} = {constant['value']!r}")
+    return f"TENON_CONSTANT({definition}, {json.dumps(constant['doc'] or '')})"
 
 
 FLAGS = {"release_lock": 1, "keep_lock": 2, "no_grad_check": 4, "capturable": 8}
@@ -214,10 +224,19 @@ def code_of(library):
         if entry["entry"] == "function":
             add(entry)
             continue
+        if entry["entry"] == "constant":
+            entries.append(constant_of(entry, ""))
+            continue
         flag = 0 if entry["serial"] else "TENON_CLASS_CONCURRENT"
         entries.append(f"TENON_CLASS_FLAGS({json.dumps(entry['name'])}, {json.dumps(entry['doc'] or '')}, {flag})")
-        for function in entry["methods"]:
+        entries += [constant_of(constant, f"{entry['name']}.") for constant in entry["constants"]]
+        for function in (*entry["static_methods"], *entry["methods"]):
             add(function)
+        for function in entry["properties"]:
+            (result,) = function["results"]
+            result["is_result"] = True
+            text = json.dumps(f"{function['name']}: {type_of(result)}")
+            entries.append(f"TENON_FUNCTION({text}, none, {json.dumps(function['doc'] or '')})")
         if entry["constructor"]:
             add(entry["constructor"], True)
     version = f"#define TENON_MODULE_VERSION {json.dumps(library['version'])}\n" if library["version"] else ""
@@ -247,8 +266,10 @@ def test_json_is_complete(tmp_path, code):
 def test_parts_of_the_json(tmp_path):
     (library,) = described(tmp_path / "rich.so", RICH)["libraries"]
     assert (library["name"], library["version"], library["doc"]) == ("rich", "2.0", "Rich.")
-    first, second, box, free = library["entries"]
-    assert [entry["entry"] for entry in (first, second, box, free)] == ["function", "function", "class", "class"]
+    limit, first, second, box, free = library["entries"]
+    kinds = ["constant", "function", "function", "class", "class"]
+    assert [entry["entry"] for entry in library["entries"]] == kinds
+    assert limit == {"entry": "constant", "name": "LIMIT", "signature": "LIMIT = 100", "doc": "The most.", "value": 100}
     assert list(first) == ["entry", "name", "signature", "doc", "flags", "parameters", "results", "conditions"]
     x, y, m, k = first["parameters"]
     assert x["tensor"]["dims"][3] == {"kind": "star", "text": "*b", "name": "b", "code": []}
@@ -271,6 +292,10 @@ PAGE = """\
 # rich 2.0
 
 Rich.
+
+| constant | value | |
+|---|---|---|
+| `LIMIT` | `100` | The most. |
 
 ## `first`
 
@@ -300,7 +325,7 @@ def test_markdown(tmp_path):
     done = run("describe", "--markdown", build(tmp_path / "rich.so", RICH))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(PAGE)
-    assert "Flags: `release_lock`, `no_grad_check`, `capturable`.\n\n## class `Box`\n\nA box.\n\n### `Box`\n" in done.stdout
+    assert "Flags: `release_lock`, `no_grad_check`, `capturable`.\n\n## class `Box`\n\nA box.\n\n| constant" in done.stdout
     assert "| `i` | `ints[2]` | 2 integers; default `(1, 2)` |\n" in done.stdout
     assert "| `a` | `f32[?, ?] of(self) rw` | an array; memory of `self` |\n" in done.stdout
     assert "| `c` | `i64[4] own f` | an array; memory of the library |\n" in done.stdout

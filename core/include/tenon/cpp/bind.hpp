@@ -100,6 +100,7 @@ template <class Source, tenon_call_fn Caught> constexpr tenon_function make_func
 {
     constexpr signature s = parse(Source::tenon__text());
     constexpr auto parts = Source::tenon__parts();
+    static_assert(!s.is_class && !s.is_constant, "a class is TENON_CPP_CLASS, and a constant TENON_CONSTANT");
     if constexpr (!s.ok)
         return (void)parse_mistake<name_in<entry<Source, false>>, s.position>(), tenon_function();
     else if constexpr (std::is_same<decltype(parts.shape), std::nullptr_t>::value)

@@ -96,7 +96,7 @@ template <char... Character> struct named {
 constexpr size_t measure_name(const char *text)
 {
     size_t length = 0;
-    while (length < 40 && text[length] != '\0' && text[length] != '(')
+    while (length < 40 && text[length] != '\0' && text[length] != '(' && text[length] != ':')
         length++;
     return length;
 }

@@ -70,11 +70,13 @@ struct signature {
     bool ok;
     int position;               // of the first mistake, if it is not ok
     bool is_class;              // "class Name", which has no parameters and no results
-    bool method;                // parameter 0 is self, a handle of the class
+    bool is_constant;           // "Name.LEAF = 16" or "LEAF = 16", which has none either
+    bool member;                // "Name.…": a method, a static method, a property or a constant
+    bool method;                // a method or a property: parameter 0 is self, a handle of the class
     bool constructor_candidate; // a function without results: a constructor if a class has its name
     const char *name;           // of the function, method or class
     int name_length;
-    const char *class_name; // of a method
+    const char *class_name; // of a member
     int class_length;
     int parameters, results, variables;
     slot parameter[max_parameters];

@@ -322,30 +322,30 @@ struct parser : tensor_parser {
         return true;
     }
 
-    constexpr bool self()
+    constexpr void self(int position)
     {
-        word w = next_word();
-        if (!w.is("self") || after(w) == ':')
-            return fail(w.at);
         slot &item = out.parameter[0];
         item.kind = kind::handle;
         item.type = -1;
-        item.name = w.start;
-        item.name_length = w.length;
+        item.name = "self";
+        item.name_length = 4;
         item.class_name = out.class_name;
         item.class_length = out.class_length;
-        item.position = w.at;
+        item.position = position;
         out.parameters = positional = required = 1;
-        return true;
+        out.method = true;
     }
 
     constexpr bool parameters()
     {
         if (!expect('('))
             return false;
-        if (out.method) {
-            if (!self())
-                return false;
+        word w = peek_word();
+        if (out.member && w.is("self")) { // without it, a static method
+            next_word();
+            if (after(w) == ':')
+                return fail(w.at);
+            self(w.at);
             if (!accept(','))
                 return expect(')');
         }
@@ -393,7 +393,7 @@ struct parser : tensor_parser {
     constexpr bool results()
     {
         skip_spaces();
-        out.constructor_candidate = !out.method;
+        out.constructor_candidate = !out.member;
         if (text[at] != '-' || text[at + 1] != '>')
             return true;
         at += 2;
@@ -405,6 +405,39 @@ struct parser : tensor_parser {
         } while (accept(','));
         in_result = false;
         return true;
+    }
+
+    // ------------------------------------------------------------------------------------ properties and constants
+
+    // The type after the ":".
+    constexpr bool property()
+    {
+        self(at);
+        in_result = true;
+        if (!result())
+            return false;
+        in_result = false;
+        return !out.result[0].name || fail(out.result[0].position);
+    }
+
+    // The value after the "=".
+    constexpr bool constant()
+    {
+        word w = peek_word();
+        uint64_t whole = 0;
+        bool negative = false;
+        out.is_constant = true;
+        if (w.is("True") || w.is("False")) {
+            next_word();
+            return true;
+        }
+        if (is_quote(text[at]))
+            return quoted(w);
+        int end = at + (text[at] == '-');
+        while (is_digit(text[end]))
+            end++;
+        bool is_float = text[end] == '.' || text[end] == 'e' || text[end] == 'E';
+        return is_float ? literal(false, whole, negative) : integer(whole, negative);
     }
 
     // ------------------------------------------------------------------------------------------------ where clauses
@@ -504,7 +537,10 @@ struct parser : tensor_parser {
         if (w.length < 2 || w.start[0] != '_' || w.start[1] != '_')
             return name(w);
         next_word();
-        return w.is("__len__") || w.is("__repr__") || w.is("__getitem__") || fail(w.at);
+        bool known = w.is("__call__") || w.is("__contains__") || w.is("__eq__") || w.is("__getitem__") ||
+                     w.is("__getstate__") || w.is("__hash__") || w.is("__iter__") || w.is("__len__") ||
+                     w.is("__next__") || w.is("__repr__") || w.is("__setitem__");
+        return (known && after(w) == '(') || fail(w.at);
     }
 
     constexpr bool head()
@@ -519,7 +555,7 @@ struct parser : tensor_parser {
         if (!out.is_class && w.length > 1 && w.start[0] == '_' && w.start[1] == '_')
             return fail(w.at);
         if (!out.is_class && accept('.')) {
-            out.method = true;
+            out.member = true;
             out.class_name = w.start;
             out.class_length = w.length;
             if (!method_name(w))
@@ -535,18 +571,48 @@ struct parser : tensor_parser {
         return out.results == 1 && out.result[0].kind == wanted && !out.result[0].optional;
     }
 
+    // Whether it has exactly self and `count` parameters without defaults.
+    constexpr bool takes(int count) const
+    {
+        return out.method && out.parameters == count + 1 && required == count + 1;
+    }
+
+    constexpr bool takes_index(int count) const
+    {
+        return takes(count) && out.parameter[1].kind == kind::integer && out.parameter[1].choices == 0;
+    }
+
     // Special methods have parameters and results that hosts expect.
-    constexpr bool check_method()
+    constexpr bool fits_special(const word &w) const
+    {
+        const slot &other = out.parameter[1];
+        if (w.is("__len__") || w.is("__hash__"))
+            return takes(0) && returns(kind::integer) && out.result[0].choices == 0;
+        if (w.is("__repr__"))
+            return takes(0) && returns(kind::text);
+        if (w.is("__getstate__"))
+            return takes(0) && returns(kind::bytes);
+        if (w.is("__next__"))
+            return takes(0) && out.results == 1;
+        if (w.is("__iter__"))
+            return takes(0) && returns(kind::handle);
+        if (w.is("__getitem__"))
+            return takes_index(1) && out.results == 1;
+        if (w.is("__setitem__"))
+            return takes_index(2) && out.results == 0;
+        if (w.is("__contains__"))
+            return takes(1) && returns(kind::boolean);
+        if (w.is("__eq__"))
+            return takes(1) && returns(kind::boolean) && other.kind == kind::handle &&
+                   word{other.class_name, other.class_length, 0}.is(out.class_name, out.class_length);
+        return out.method; // __call__
+    }
+
+    constexpr bool check_member()
     {
         word w{out.name, out.name_length, 0};
-        bool ok = true;
-        if (w.is("__len__"))
-            ok = out.parameters == 1 && returns(kind::integer) && out.result[0].choices == 0;
-        else if (w.is("__repr__"))
-            ok = out.parameters == 1 && returns(kind::text);
-        else if (w.is("__getitem__"))
-            ok = out.parameters == 2 && required == 2 && out.parameter[1].kind == kind::integer && out.results == 1;
-        return ok || fail(0);
+        bool special = w.length > 1 && w.start[0] == '_' && w.start[1] == '_';
+        return !special || fits_special(w) || fail(0);
     }
 
     // The names that tensors use.
@@ -573,16 +639,25 @@ struct parser : tensor_parser {
         return true;
     }
 
+    constexpr bool rest()
+    {
+        if (accept('='))
+            return constant();
+        if (out.member && accept(':'))
+            return property();
+        return parameters() && results() && where();
+    }
+
     constexpr bool all()
     {
         if (!head())
             return false;
-        if (!out.is_class && !(parameters() && results() && where()))
+        if (!out.is_class && !rest())
             return false;
         skip_spaces();
         if (text[at] != '\0')
             return fail(at);
-        return (at < 8192 || fail(0)) && (!out.method || check_method()) && check_names();
+        return (at < 8192 || fail(0)) && (!out.member || check_member()) && check_names();
     }
 };
 

@@ -1,8 +1,10 @@
 /* Signatures: compile them, and read what they say.
  *
- * entry     = "class" Name | signature
+ * entry     = "class" Name | property | constant | signature
+ * property  = Name "." name ":" result
+ * constant  = [Name "."] name "=" literal
  * signature = [Name "."] name "(" ["self" [","]] [params] ")" ["->" results]
- *             ["where" clause {"," clause}]      "self" exactly if there is a "Name."
+ *             ["where" clause {"," clause}]      "self" only after a "Name."; without it, a static method
  * clause    = Var "=" dtypes | sum ("<" | "<=" | ">" | ">=") sum      a condition, which the arguments must meet
  *             sum: an expression as in a dimension, of dimensions and of int and uint parameters; or a float parameter,
  *             compared with a number
@@ -40,7 +42,7 @@ extern "C" {
 #endif
 
 /* Increase it when a struct or an inline function of the headers in host/ changes. */
-#define TENON_HOST_LAYOUT 7u
+#define TENON_HOST_LAYOUT 8u
 
 enum { TENON_MAX_PARAMETERS = 64, TENON_MAX_RESULTS = 16 };
 
@@ -84,16 +86,20 @@ enum {
     TENON_ROLE_FUNCTION,
     TENON_ROLE_CLASS,       /* "class Name", which has no parameters, no results and no code */
     TENON_ROLE_CONSTRUCTOR, /* "Name(...)" of a class; its hidden result 0 is the handle of the object */
-    TENON_ROLE_METHOD       /* "Name.method(self, ...)"; parameter 0 is the handle of the object */
+    TENON_ROLE_METHOD,      /* "Name.method(self, ...)"; parameter 0 is the handle of the object */
+    TENON_ROLE_STATIC,      /* "Name.method(...)" without self: a static method */
+    TENON_ROLE_PROPERTY,    /* "Name.size: int"; parameter 0 is the handle of the object, and there is one result */
+    TENON_ROLE_CONSTANT     /* "Name.LEAF = 16" or "LEAF = 16", which has no parameters, no results and no code */
 };
 
 /* A compiled signature. It never changes, so any number of threads may use it. Strings, parameters and specs are valid as
  * long as the signature is. */
 typedef struct tenon_signature {
     const char *text;
-    const char *name;       /* "query", or "KDTree.query" */
-    const char *class_name; /* NULL for a plain function */
-    const char *method;     /* NULL if it is not a method */
+    const char *name;                /* "query", or "KDTree.query" */
+    const char *class_name;          /* NULL for a plain function, and for a constant of the module */
+    const char *method;              /* the name after the "."; NULL if it has only one name */
+    const tenon_parameter *constant; /* of a constant: its name, kind, type, literal and value; else NULL */
     const tenon_parameter *params;
     const tenon_parameter *results;
     int32_t nparams;
@@ -106,6 +112,7 @@ typedef struct tenon_signature {
     int32_t nserial;    /* parameters that are TENON_PARAMETER_SERIAL */
     int32_t ncallables; /* parameters that are callables */
     int32_t role;       /* TENON_ROLE_… */
+    bool has_self;      /* parameter 0 is the object of a method or a property */
     bool named_results; /* all have a name, or none */
     bool binds_ints;    /* an int parameter binds a dimension */
     bool open_results;  /* some are TENON_PARAMETER_OPEN */

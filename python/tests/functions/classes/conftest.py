@@ -8,3 +8,10 @@ def boxes():
     from building import build, tenon
 
     return tenon.load(build("classes/boxes.c"))
+
+
+@pytest.fixture(scope="session")
+def bags():
+    from building import build, tenon
+
+    return tenon.load(build("classes/bags.c"))

@@ -339,7 +339,7 @@ def test_two_methods_of_one_name():
     TENON_MODULE(twice, NULL, TENON_CLASS("A", NULL), TENON_FUNCTION("A.f(self)", none, NULL),
         TENON_FUNCTION("A.f(self, x: int)", none, NULL))
     """
-    with pytest.raises(ImportError, match=r"there are two methods 'A\.f'"):
+    with pytest.raises(ImportError, match=r"there are two members 'A\.f'"):
         tenon.load(build(source))
 
 
@@ -349,7 +349,7 @@ def test_two_methods_of_one_name():
         ('TENON_FUNCTION("A.f(self)", none, NULL)', "not a class of the module"),
         ('TENON_CLASS("A", NULL), TENON_CLASS("A", NULL)', "two classes called 'A'"),
         ('TENON_CLASS("A", NULL), TENON_FUNCTION("A.close(self)", none, NULL)', "every object has 'close' already"),
-        ('TENON_CLASS("A", NULL), TENON_FUNCTION("A.__add__(self)", none, NULL)', "__len__, __repr__ or __getitem__"),
+        ('TENON_CLASS("A", NULL), TENON_FUNCTION("A.__add__(self)", none, NULL)', "__next__, __repr__ or __setitem__"),
         ('TENON_CLASS("A", NULL), TENON_FUNCTION("A.__len__(self) -> float", none, NULL)', "expected A.__len__"),
     ],
 )
