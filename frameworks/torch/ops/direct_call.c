@@ -194,16 +194,27 @@ static int in_dual_level(const direct *d)
     return level && PyLong_Check(level) ? PyLong_AsLong(level) >= 0 : PyErr_Occurred() ? -1 : 1;
 }
 
-/* Whether a tensor requires grad: 1, 0, or -1 with an exception. */
+/* Whether the tensor requires grad: 1, 0, or -1 with an exception. */
+static int requires_grad(const direct *d, PyObject *tensor)
+{
+    tenon__py_torch_impl_flag flag = atomic_load_explicit(&tenon__py_torch.requires_grad, memory_order_acquire);
+    const void *impl = flag ? tenon__py_torch_impl_of(tensor) : NULL;
+    if (impl)
+        return flag(impl);
+    PyObject *answer = PyObject_GetAttr(tensor, d->grad_name);
+    int truth = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return truth;
+}
+
+/* Whether one of the tensors does; likewise. */
 static int any_requires_grad(const direct *d, PyObject *const *args)
 {
     int truth = 0;
     for (Py_ssize_t i = 0; i < d->nparams && truth == 0; i++) {
         if (!is_tensor_kind(d->kinds[i]) || args[i] == Py_None)
             continue;
-        PyObject *answer = PyObject_GetAttr(args[i], d->grad_name);
-        truth = answer ? PyObject_IsTrue(answer) : -1;
-        Py_XDECREF(answer);
+        truth = requires_grad(d, args[i]);
     }
     return truth;
 }

@@ -78,11 +78,7 @@ def _compile(
             taken.append("*")
         taken.append(p.name if p.default is p.empty else f"{p.name}=None")
     assert all(word.isidentifier() for word in (name, *given, *(p.name for p in parameters)))
-    body = "".join(f"\n        {line}" for line in lines)
-    source = f"def make({', '.join(given)}):\n    def {name}({', '.join(taken)}):{body}\n    return {name}"
-    made: dict[str, Any] = {}
-    exec(compile(source, f"<tenon.torch_ops {name}>", "exec"), {"__name__": __name__}, made)
-    function = made["make"](**given)
+    function = cast(Any, _define(name, taken, given, lines))
     defaults = [(p, p.default) for p in parameters if p.default is not p.empty]
     function.__defaults__ = tuple(value for p, value in defaults if p.kind is not p.KEYWORD_ONLY) or None
     function.__kwdefaults__ = {p.name: value for p, value in defaults if p.kind is p.KEYWORD_ONLY} or None
@@ -138,15 +134,14 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
     """Return a function that calls the C function and has autograd record it, as the operator's Autograd kernel does.
 
     It takes all arguments by position."""
+    if operator.setup == operator.save:
+        return _make_saving_recorder(operator, parameters)
     torch, kernel, name = torch_module(), operator.kernel(), operator.name
     names = [p.name for p in parameters]
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     count = len(names) - len(keywords)
     stored = [(i, _STORED[p["kind"]]) for i, p in enumerate(operator.parameters) if p["kind"] in _STORED]
     several = len(operator.results) > 1
-    tensors = [i for i, p in enumerate(operator.parameters) if p["kind"] == "tensor"]
-    others = [i for i in range(len(names)) if i not in tensors]
-    saves_all = operator.setup == operator.save
 
     def store(args: tuple[Any, ...]) -> tuple[Any, ...]:
         for i, kind in stored:
@@ -163,10 +158,7 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
         output = kernel(*args[:count], **by_keyword) if keywords else kernel(*args)
         if several:
             output = tuple(output)  # torch does not keep the names
-        if saves_all:
-            ctx.save_for_backward(*[args[i] for i in tensors])
-            ctx.arguments = {names[i]: args[i] for i in others}
-        elif operator.setup:
+        if operator.setup:
             more = {"keyword_only_inputs": by_keyword} if keywords else {}
             operator.setup(ctx=ctx, inputs=args[:count], output=output, **more)
         return output
@@ -178,17 +170,9 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
             made = operator.backward(ctx, *grads)
         finally:
             ctx.needs_input_grad = needs
-        made = made if isinstance(made, tuple) else (made,)
-        if len(made) not in (len(needs) - 1, count):
-            raise RuntimeError(
-                f"{name}(): its backward returned an incorrect number of gradients: expected {count}, one for each "
-                f"positional argument, got {len(made)}"
-            )
-        return (*made, None)
+        return (*_all_gradients(name, made, len(needs) - 1, count), None)
 
-    function = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
-    # torch.autograd.Function.apply only adds what functorch needs, which takes longer than the rest.
-    apply = torch._C._FunctionBase.__dict__["apply"].__get__(None, function)
+    apply = _make_apply(name, forward, backward)
 
     def record(*args: Any) -> Any:
         args = store(args)
@@ -199,6 +183,87 @@ def make_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) 
         return apply(*args[:end], args)
 
     return record
+
+
+def _make_apply(name: str, forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    torch = torch_module()
+    function = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    # torch.autograd.Function.apply only adds what functorch needs, which takes longer than the rest.
+    return cast(Callable[..., Any], torch._C._FunctionBase.__dict__["apply"].__get__(None, function))
+
+
+def _all_gradients(name: str, made: Any, passed: int, count: int) -> tuple[Any, ...]:
+    """What a backward returned as a tuple, of one gradient for each of the `passed` or of all `count` arguments."""
+    made = made if isinstance(made, tuple) else (made,)
+    if len(made) not in (passed, count):
+        raise RuntimeError(
+            f"{name}(): its backward returned an incorrect number of gradients: expected {count}, one for each "
+            f"positional argument, got {len(made)}"
+        )
+    return made
+
+
+def _make_saving_recorder(operator: _Operator, parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """The same for a backward that gets all arguments. The code is made for the parameters: loops over them would take as
+    long as the rest, so the forward pass only saves them, and the backward pass sorts them."""
+    name, kinds = operator.name, [p["kind"] for p in operator.parameters]
+    values = [f"v{i}" for i in range(len(parameters))]
+    passed = [f"{p.name}={v}" if p.kind is p.KEYWORD_ONLY else v for p, v in zip(parameters, values)]
+    tensors = [v for v, kind in zip(values, kinds) if kind == "tensor"]
+    others = [i for i, kind in enumerate(kinds) if kind != "tensor"]
+    positional = [i for i, p in enumerate(parameters) if p.kind is not p.KEYWORD_ONLY]
+    # torch leaves out arguments that are equal to their defaults, so a backward does not see them.
+    last = [i for i in positional if parameters[i].default is parameters[i].empty]
+    omittable = positional[last[-1] + 1 if last else 0 :]
+    defaults = {i: _store(kinds[i], parameters[i].default) for i in omittable}
+    kept = [values[i] if kinds[i] != "tensor" else f"{values[i]} is None" for i in omittable]
+    forward_lines = [
+        f"output = kernel({', '.join(passed)})",
+        f"ctx.save_for_backward({', '.join(tensors)})",
+        f"ctx.others = [{', '.join(values[i] for i in others)}]",
+        *([f"ctx.omittable = [{', '.join(kept)}]"] if kept else []),
+        "return tuple(output)" if len(operator.results) > 1 else "return output",  # torch does not keep the names
+    ]
+    forward = _define("forward", ["ctx", *values], {"kernel": operator.kernel()}, forward_lines)
+    names = [parameters[i].name for i in others]
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        ctx.arguments = dict(zip(names, ctx.others))
+        end = len(positional)
+        for i, value in zip(reversed(omittable), reversed(ctx.omittable if omittable else ())):
+            same = value is True if kinds[i] == "tensor" else type(value) is type(defaults[i]) and value == defaults[i]
+            if not same:
+                break
+            end -= 1
+        needs = ctx.needs_input_grad
+        ctx.needs_input_grad = needs[:end]
+        try:
+            made = operator.backward(ctx, *grads)
+        finally:
+            ctx.needs_input_grad = needs
+        made = _all_gradients(name, made, end, len(positional))
+        return made + (None,) * (len(needs) - len(made))
+
+    lines = [
+        f"if {v}.__class__ is not {_STORED[kind].__name__} and {v} is not None: {v} = {_STORED[kind].__name__}({v})"
+        for v, kind in zip(values, kinds)
+        if kind in _STORED
+    ]
+    apply = _make_apply(name, forward, backward)
+    return _define("record", values, {"apply": apply}, [*lines, f"return apply({', '.join(values)})"])
+
+
+def _store(kind: str, value: Any) -> Any:
+    return value if value is None or kind not in _STORED else _STORED[kind](value)
+
+
+def _define(name: str, parameters: Sequence[str], given: dict[str, Any], lines: Sequence[str]) -> Callable[..., Any]:
+    """A function with this body. Its source has no text of the user's but names of parameters."""
+    body = "".join(f"\n        {line}" for line in lines)
+    source = f"def make({', '.join(given)}):\n    def {name}({', '.join(parameters)}):{body}\n    return {name}"
+    made: dict[str, Any] = {}
+    exec(compile(source, f"<tenon.torch_ops {name}>", "exec"), {"__name__": __name__}, made)
+    return cast(Callable[..., Any], made["make"](**given))
 
 
 # ------------------------------------------------------------------------------------------------- is anything watching?
