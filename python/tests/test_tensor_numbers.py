@@ -1,4 +1,4 @@
-"""int(), float(), complex() and operator.index() of a tenon.Tensor: its value, never its bytes read as text."""
+"""int(), float(), complex(), operator.index(), tolist() and item() of a tenon.Tensor: its values, never its bytes read as text."""
 
 import ctypes
 import math
@@ -127,3 +127,50 @@ def test_numpy_gets_the_values(dtype):
     for i in range(len(array)):
         target[0] = given[i]
         assert target[0] == array[i]
+
+
+# ------------------------------------------------------------------------------------------------------------- lists
+
+
+def filled(dtype, shape, code, numbers):
+    data = struct.pack(f"={len(numbers)}{code}", *numbers)
+    given = probe.export(probe.new(dtype, shape))
+    ctypes.memmove(given.data_ptr, data, len(data))
+    return given
+
+
+def test_lists():
+    x = filled("i32", (2, 3), "i", range(-2, 4))
+    assert x.tolist() == [[-2, -1, 0], [1, 2, 3]] and type(x.tolist()[0][0]) is int
+    assert x.T.tolist() == [[-2, 1], [-1, 2], [0, 3]]
+    assert x[:, ::-2].tolist() == [[0, -2], [3, 1]]
+    assert x[1, 1].tolist() == 2
+    assert filled("bf16", (2,), "H", [0x4049, 0xFF80]).tolist() == [3.140625, -math.inf]
+    assert filled("bool", (3,), "B", [0, 1, 2]).tolist() == [False, True, True]
+    assert filled("i4", (4,), "B", [0x2F, 0x81]).tolist() == [-1, 2, 1, -8]
+    for shape, empty in (((0,), []), ((2, 0), [[], []]), ((0, 2), [])):
+        assert probe.export(probe.new("f32", shape)).tolist() == empty
+
+
+def test_lists_of_complex_numbers():
+    given = filled("c64", (2,), "f", [1, 2, 3, -4])
+    assert given.tolist() == [1 + 2j, 3 - 4j]
+
+
+def test_items():
+    for shape in ((), (1,), (1, 1)):
+        given = filled("i16", shape, "h", [-7])
+        assert given.item() == -7 and type(given.item()) is int
+    for shape, count in (((3,), 3), ((0,), 0), ((2, 2), 4)):
+        message = rf"^tenon\.Tensor\.item\(\): only a tensor with one element can be converted, and this one has {count}; "
+        with pytest.raises(ValueError, match=message):
+            probe.export(probe.new("u8", shape)).item()
+
+
+@pytest.mark.parametrize("method", ["tolist", "item"])
+def test_lists_of_what_cannot_be_read(method):
+    with pytest.raises(TypeError, match="memory on cuda:0 cannot be read"):
+        getattr(probe.export(probe.new("f32", (1,), None, 0, 0, 2)), method)()
+    for dtype in ("u8x4", "i128", "opaque64"):
+        with pytest.raises(TypeError, match=f"tenon.Tensor: Python has no number type for {dtype}"):
+            getattr(probe.export(probe.new(dtype, (1,))), method)()

@@ -1,4 +1,5 @@
-/* The numbers in a tenon.Tensor: decoding of its dtypes, and int(), float() and complex() of a single number. */
+/* The numbers in a tenon.Tensor: decoding of its dtypes, int(), float() and complex() of a single number, and all of them as
+ * lists. */
 #include "tensor_object.h"
 
 #include <math.h>
@@ -116,6 +117,19 @@ bool tenon__py_is_readable(const tenon_view *view)
 
 /* ------------------------------------------------------------------------------------------------------ conversion */
 
+/* Whether the elements can be read; otherwise there is an exception. */
+static bool check_readable(const tenon_view *view)
+{
+    if (tenon__py_is_readable(view))
+        return true;
+    char device[64];
+    tenon__py_device_name(view->device, device, sizeof device);
+    PyErr_Format(PyExc_TypeError,
+                 "tenon.Tensor: memory on %s cannot be read as a number; copy it to the CPU with its framework first",
+                 device);
+    return false;
+}
+
 /* The view if it is of a single number that can be read; NULL with an exception. */
 static const tenon_view *view_of_number(PyObject *self)
 {
@@ -129,34 +143,23 @@ static const tenon_view *view_of_number(PyObject *self)
                      (int)view->ndim);
         return NULL;
     }
-    if (!tenon__py_is_readable(view)) {
-        char device[64];
-        tenon__py_device_name(view->device, device, sizeof device);
-        PyErr_Format(
-            PyExc_TypeError,
-            "tenon.Tensor: memory on %s cannot be read as a number; copy it to the CPU with its framework first",
-            device);
-        return NULL;
-    }
-    return view;
+    return check_readable(view) ? view : NULL;
 }
 
-/* The only element as a bool, an int, a float or a complex; NULL with an exception. */
-static PyObject *python_number(PyObject *self)
+/* The element `offset` items after the first as a bool, an int, a float or a complex; NULL with an exception. */
+static PyObject *number_at(const tenon_view *view, int64_t offset)
 {
-    const tenon_view *view = view_of_number(self);
-    if (!view)
-        return NULL;
     tenon_dtype dtype = view->dtype;
     bool is_complex = dtype.code == TENON_CODE_COMPLEX;
     int bits = is_complex ? dtype.bits / 2 : dtype.bits;
     if (dtype.lanes == 1 && bits <= 64) {
         double real, imaginary;
-        uint64_t value = tenon__py_read_bits(view->data, 0, bits);
+        int64_t position = offset * tenon_view_item_bits(view);
+        uint64_t value = tenon__py_read_bits(view->data, position, bits);
         if (tenon__py_decode_float(dtype, bits, value, &real)) {
             if (!is_complex)
                 return PyFloat_FromDouble(real);
-            tenon__py_decode_float(dtype, bits, tenon__py_read_bits(view->data, bits, bits), &imaginary);
+            tenon__py_decode_float(dtype, bits, tenon__py_read_bits(view->data, position + bits, bits), &imaginary);
             return PyComplex_FromDoubles(real, imaginary);
         }
         if (dtype.code == TENON_CODE_BOOL)
@@ -170,6 +173,57 @@ static PyObject *python_number(PyObject *self)
     tenon_dtype_format(dtype, name, sizeof name);
     PyErr_Format(PyExc_TypeError, "tenon.Tensor: Python has no number type for %s", name);
     return NULL;
+}
+
+/* The only element; NULL with an exception. */
+static PyObject *python_number(PyObject *self)
+{
+    const tenon_view *view = view_of_number(self);
+    return view ? number_at(view, 0) : NULL;
+}
+
+/* The elements at `offset`, along the dimensions from `dim` on, as lists in lists. */
+static PyObject *list_at(const tenon_view *view, int32_t dim, int64_t offset)
+{
+    if (dim == view->ndim)
+        return number_at(view, offset);
+    PyObject *list = PyList_New((Py_ssize_t)view->shape[dim]);
+    for (int64_t i = 0; list && i < view->shape[dim]; i++) {
+        PyObject *item = list_at(view, dim + 1, offset + i * view->strides[dim]);
+        if (!item) {
+            Py_DECREF(list);
+            return NULL;
+        }
+        PyList_SetItem(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+PyObject *tenon__py_tensor_tolist(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tenon_tensor *tensor = tenon__py_alive(self);
+    const tenon_view *view = tenon_tensor_view(tensor);
+    if (!view || !check_readable(view))
+        return NULL;
+    tenon_tensor_retain(tensor); /* the garbage collector may run code that ends it */
+    PyObject *list = list_at(view, 0, 0);
+    tenon_tensor_release(tensor);
+    return list;
+}
+
+PyObject *tenon__py_tensor_only_item(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const tenon_view *view = tenon_tensor_view(tenon__py_alive(self));
+    if (!view)
+        return NULL;
+    if (view->numel != 1)
+        return PyErr_Format(PyExc_ValueError,
+                            "tenon.Tensor.item(): only a tensor with one element can be converted, and this one has "
+                            "%lld; use tolist(), or index it first",
+                            (long long)view->numel);
+    return check_readable(view) ? number_at(view, 0) : NULL;
 }
 
 /* Convert the number with `to_number`. NULL with an exception, also for a complex number and, with `only_ints`, for any

@@ -22,6 +22,8 @@ PyObject *tenon__py_tensor_int(PyObject *self);
 PyObject *tenon__py_tensor_float(PyObject *self);
 PyObject *tenon__py_tensor_index_value(PyObject *self);
 PyObject *tenon__py_tensor_complex(PyObject *self, PyObject *unused);
+PyObject *tenon__py_tensor_tolist(PyObject *self, PyObject *unused);
+PyObject *tenon__py_tensor_only_item(PyObject *self, PyObject *unused);
 int tenon__py_tensor_bool(PyObject *self);
 /* Whether the CPU may read the elements at any time. */
 bool tenon__py_is_readable(const tenon_view *view);

@@ -154,6 +154,10 @@ static PyMethodDef tensor_methods[] = {
     {"__dlpack_device__", tenon__py_tensor_dlpack_device, METH_NOARGS, "The DLPack device as (type, id)."},
     {"__complex__", tenon__py_tensor_complex, METH_NOARGS,
      "Return the number in a tensor without dimensions as a complex."},
+    {"tolist", tenon__py_tensor_tolist, METH_NOARGS,
+     "tolist($self, /)\n--\n\nReturn the elements as lists in lists; of a tensor without dimensions, the number."},
+    {"item", tenon__py_tensor_only_item, METH_NOARGS,
+     "item($self, /)\n--\n\nReturn the only element as a bool, an int, a float or a complex."},
     {"freeze", tenon__py_tensor_freeze, METH_NOARGS,
      "freeze($self, /)\n--\n\nMake the memory of a shared tensor read-only, for this process and for every process "
      "that "
